@@ -117,12 +117,14 @@ permissions {
 # }
 
 # The audit log records every call, with secrets masked. toolhost log shows it. The values
-# of the variables in secrets are masked wherever they occur.
+# of the variables in secrets are masked wherever they occur. Calls are refused while the log
+# cannot be written; on_failure = "continue" runs them unrecorded.
 audit {
-  enabled  = true
-  max_size = "64MiB"
-  max_age  = "2160h"
-  secrets  = ["JIRA_PASSWORD"]
+  enabled    = true
+  max_size   = "64MiB"
+  max_age    = "2160h"
+  secrets    = ["JIRA_PASSWORD"]
+  on_failure = "stop"
 }
 
 # Traces of calls are sent to a collector that accepts OTLP over HTTP. OpenTelemetry's

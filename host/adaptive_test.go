@@ -57,7 +57,7 @@ func TestAdaptiveLimitsAreShownAndApplied(t *testing.T) {
 	if a := adapted().Adaptive; a == nil || a.Timeout != 5_000 || a.TimeoutMost != 120_000 {
 		t.Errorf("after many calls: %+v", a)
 	}
-	if res := nap(100_000); res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "longer than 5s, which is much for it") {
+	if res := nap(100_000); res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "was stopped after 5s, a limit that adaptive mode") {
 		t.Errorf("%+v", res.Error)
 	}
 	// A hook can take longer than the adaptive timeout, because a user's answer can take longer than the tool.

@@ -21,12 +21,17 @@ func exampleOptions() host.Options {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for name, text := range map[string]string{"notes.txt": "one\ntwo\nthree\n", "toolhost.hcl": "plugin \"read\" {}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+	// Configuration and state are outside of the workspace, where tools cannot write.
+	workspace, config := filepath.Join(dir, "workspace"), filepath.Join(dir, "toolhost.hcl")
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		log.Fatal(err)
+	}
+	for path, text := range map[string]string{filepath.Join(workspace, "notes.txt"): "one\ntwo\nthree\n", config: "plugin \"read\" {}\n" + unconfined} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			log.Fatal(err)
 		}
 	}
-	return host.Options{Workspace: dir, Config: filepath.Join(dir, "toolhost.hcl"), StateDir: filepath.Join(dir, ".state"), BundledDir: bundled}
+	return host.Options{Workspace: workspace, Config: config, StateDir: filepath.Join(dir, "state"), BundledDir: bundled}
 }
 
 func ExampleNew() {
@@ -35,7 +40,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err) // for an invalid configuration, the error names file and line
 	}
-	defer os.RemoveAll(opts.Workspace)
+	defer os.RemoveAll(filepath.Dir(opts.Workspace))
 	defer h.Close()
 	for _, p := range h.Problems() { // a problem does not affect other tools
 		fmt.Println("problem:", p)
@@ -52,7 +57,7 @@ func ExampleHost_Run() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(opts.Workspace)
+	defer os.RemoveAll(filepath.Dir(opts.Workspace))
 	defer h.Close()
 
 	res := h.Run(context.Background(), host.Request{Command: "read notes.txt --limit 2"}, nil)
@@ -72,7 +77,7 @@ func ExampleHost_Begin() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(opts.Workspace)
+	defer os.RemoveAll(filepath.Dir(opts.Workspace))
 	defer h.Close()
 
 	// Begin queues both calls in the session, before either call runs.

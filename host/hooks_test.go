@@ -63,7 +63,7 @@ func TestHooksOfAnEmbedder(t *testing.T) {
 	if res := run("echo a"); res.Output != "a first second low" {
 		t.Errorf("%q %v", res.Output, res.Error)
 	}
-	for command, why := range map[string]string{"nap 1": "panicked: oh", "big 1": "longer than 50ms", "fail not_found": "gave no reason"} {
+	for command, why := range map[string]string{"nap 1": "panicked: oh", "big 1": "longer than 50ms", "fail not_found": "no reason given"} {
 		if res := run(command); res.Error == nil || res.Error.Kind != tool.PermissionDenied || !strings.Contains(res.Error.Message, why) {
 			t.Errorf("%s: %+v", command, res.Error)
 		}

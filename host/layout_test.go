@@ -34,8 +34,8 @@ var layers = [][]string{
 	{"internal/config/internal/diagnose"},
 	{"internal/config/internal/schema"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/shim", "internal/egress", "internal/footprint", "router"},
-	{"internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
-	{"internal/audit", "internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/manifest", "internal/trace"},
+	{"internal/audit", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
+	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/manifest", "internal/trace"},
 	{"internal/breadth", "internal/testescape", "internal/testmcp", "internal/testplugin", "internal/testserver"},
 }
 

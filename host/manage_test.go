@@ -102,7 +102,7 @@ func TestManagedAtRunTime(t *testing.T) {
 	wrong(h.RemoveAlias("say"), "no alias")
 	must(h.Unregister(t.Context(), "q"))
 	fails("field:other where", tool.NotFound)
-	wrong(h.Unregister(t.Context(), "q"), "there is no plugin")
+	wrong(h.Unregister(t.Context(), "q"), "unknown plugin")
 	must(h.Register(t.Context(), other))
 	works("field:other where", "greeting=ciao")
 	must(h.Unregister(t.Context(), "p"))
@@ -145,7 +145,7 @@ func TestStatesFollowThePlugin(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); state("echo").State != "disabled" && time.Now().Before(end); {
 		time.Sleep(time.Millisecond) // the call can return before the supervisor notices the exit
 	}
-	if l := state("echo"); l.State != "disabled" || !strings.Contains(l.Why, "ends again and again") {
+	if l := state("echo"); l.State != "disabled" || !strings.Contains(l.Why, "keeps failing") {
 		t.Errorf("%+v", l)
 	}
 	if l := state("die"); l.State != "disabled" {

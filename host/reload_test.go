@@ -149,12 +149,12 @@ func TestRefusedVersions(t *testing.T) {
 	first := pid()
 	for variant, want := range map[string]string{
 		"mode=exit":         "exit status 3",
-		"mode=hang":         "no handshake came within 1s",
-		"mode=future":       "speaks version 9",
+		"mode=hang":         "no handshake within 1s",
+		"mode=future":       "uses version 9",
 		"mode=deaf":         "did not answer within 1s",
 		"mode=newer":        "needs host 99.0.0",
 		"mode=garbage":      "Welcome to my plugin!",
-		"drop=nap":          "nap: the tool is gone",
+		"drop=nap":          "nap: the tool was removed",
 		"require=echo":      "echo: the new parameter reason is required",
 		"unhealthy=too-hot": "unhealthy: too-hot",
 	} {
@@ -312,7 +312,7 @@ func TestMendedPlugin(t *testing.T) {
 
 func TestReloadNeedsAKnownPlugin(t *testing.T) {
 	h := open(t, swap(t, "").opts)
-	if _, err := h.Reload(t.Context(), host.ReloadOptions{Plugins: []string{"q"}}); err == nil || !strings.Contains(err.Error(), `no plugin "q"`) {
+	if _, err := h.Reload(t.Context(), host.ReloadOptions{Plugins: []string{"q"}}); err == nil || !strings.Contains(err.Error(), `unknown plugin "q"`) {
 		t.Error(err)
 	}
 }

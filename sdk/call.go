@@ -50,7 +50,7 @@ func (c *Call) Permit(ctx context.Context, p tool.Permission) error {
 	if why == "" {
 		why = string(a.Outcome)
 	}
-	return Errorf(tool.PermissionDenied, "Permission %s was not given for %q: %s", p.Kind, p.Title, why)
+	return Errorf(tool.PermissionDenied, "The permission %s was refused for %q: %s", p.Kind, p.Title, why)
 }
 
 // Question asks the user and waits for the answer. The outcome in the answer reports whether the user answered. If ctx

@@ -106,7 +106,7 @@ func NewTool[In any](def Definition, handler func(ctx context.Context, call *Cal
 	return Tool{def: def, err: err, run: func(ctx context.Context, call *Call) (*Result, error) {
 		var in In
 		if err := json.Unmarshal(call.Arguments, &in); err != nil {
-			return nil, Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct them.", err)
+			return nil, Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct the arguments.", err)
 		}
 		return handler(ctx, call, in)
 	}}
@@ -164,7 +164,7 @@ func (e *ConfigError) Error() string { return e.Summary }
 func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	var errs []error
 	if !tool.ValidName(p.Name) {
-		errs = append(errs, fmt.Errorf("the plugin's name %q is not valid", p.Name))
+		errs = append(errs, fmt.Errorf("invalid plugin name %q; use lower-case letters, digits, '_', '-' and '.', beginning with a letter", p.Name))
 	}
 	if p.Version == "" {
 		errs = append(errs, errors.New("the plugin's version is empty"))

@@ -48,7 +48,7 @@ func serve(desc *tool.Description, tools []Tool) *served {
 	return s
 }
 
-var errDrained = tool.Errorf(tool.Unavailable, "The plugin is being replaced, and the call did not end within the time that was left. Call again.")
+var errDrained = tool.Errorf(tool.Unavailable, "The call was stopped because it did not end before the plugin was replaced. Call again.")
 
 // New returns the same [tool.Plugin] that [Serve] serves, for tests that call a plugin in process. Most tests use
 // package tooltest, which calls New. The error joins all problems in the definition of the plugin.
@@ -140,13 +140,13 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 	ctx := lazyctx.New(parent, time.Time{}, nil)
 	defer ctx.Cancel(nil)
 	if !r.enter(call, ctx) {
-		return tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s is being replaced and takes no more calls. Try again.", r.plugin.Name))
+		return tool.Failed(tool.Errorf(tool.Unavailable, "Plugin %s is being replaced and accepts no more calls. Try again.", r.plugin.Name))
 	}
 	defer r.leave(call)
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(os.Stderr, "panic in tool %s: %v\n%s", call.Tool, p, debug.Stack())
-			res = tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s panicked: %v. This is a defect in the plugin; its log has the stack. The other tools go on.",
+			res = tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s panicked: %v. This is a bug in the plugin, and its log contains the stack. The other tools still work.",
 				call.Tool, r.plugin.Name, p))
 		}
 	}()
@@ -163,7 +163,7 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 		}
 		return failed
 	case res == nil:
-		return tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s returned neither a result nor an error. Report it to the plugin's author.", call.Tool, r.plugin.Name))
+		return tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s returned neither a result nor an error. Report this to the plugin's author.", call.Tool, r.plugin.Name))
 	}
 	return res
 }

@@ -182,7 +182,7 @@ func TestDrainCancelsAfterItsGrace(t *testing.T) {
 		t.Errorf("%d %v", n, err)
 	}
 	for range 2 {
-		if res := <-results; res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "being replaced") {
+		if res := <-results; res.Error == nil || res.Error.Kind != tool.Unavailable || !strings.Contains(res.Error.Message, "before the plugin was replaced") {
 			t.Errorf("%+v", res.Error)
 		}
 	}
@@ -240,7 +240,7 @@ func TestNewReportsEverything(t *testing.T) {
 	if err == nil {
 		t.Fatal("it is accepted")
 	}
-	for _, want := range []string{`name "Bad Name" is not valid`, "version is empty", `tool "x": the name is used twice`, `tool "": the name is empty`, `tool "chan": cannot infer`, `stdin parameter "q"`} {
+	for _, want := range []string{`invalid plugin name "Bad Name"`, "version is empty", `tool "x": the name is used twice`, `tool "": the name is empty`, `tool "chan": cannot infer`, `stdin parameter "q"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("it does not say %q:\n%v", want, err)
 		}

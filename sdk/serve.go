@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-var errHostGone = errors.New("sdk: the host is gone")
+var errHostGone = errors.New("sdk: the host has ended")
 
 // Serve serves the plugin until the host ends it. Call Serve first in main. It does not return. If the plugin's own
 // name, version or configuration is invalid, the process exits with status 1, and otherwise with status 0. If the

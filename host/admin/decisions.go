@@ -35,6 +35,16 @@ func TrustContent(opts Options, digest string) (*ContentReview, error) {
 	return source.Trust(digest)
 }
 
+// RenewContent records files and programs of a trusted configuration again, after the user changed them. It does nothing
+// if nobody trusted the configuration.
+func RenewContent(opts Options, paths ...string) error {
+	source, err := engine.Options(opts).Source()
+	if err != nil {
+		return err
+	}
+	return source.Renew(paths...)
+}
+
 // TrustedContent returns all decisions in the state directory, sorted by path.
 func TrustedContent(opts Options) ([]ContentDecision, error) {
 	source, err := engine.Options(opts).Source()

@@ -159,7 +159,11 @@ func PinPlugins(ctx context.Context, opts Options, names []string, accept bool) 
 	if err != nil {
 		return nil, err
 	}
-	return i.trust, errors.Join(i.pin(names, accept), i.engine.Close())
+	err = i.pin(names, accept)
+	if err == nil {
+		err = RenewContent(opts, i.trust.Lock)
+	}
+	return i.trust, errors.Join(err, i.engine.Close())
 }
 
 func (i *inspection) pin(names []string, accept bool) error {

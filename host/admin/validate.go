@@ -1,15 +1,16 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/settings"
 )
 
@@ -21,6 +22,8 @@ type Summary struct {
 	Plugins int
 	// Warnings lists problems that do not prevent loading, such as deprecated names.
 	Warnings []Problem
+	// Untrusted says why the file does not apply yet. Empty means that it applies.
+	Untrusted string
 }
 
 // Validate checks the configuration that opts selects. It starts no plugin. The error describes every problem with file
@@ -30,11 +33,20 @@ func Validate(opts Options) (Summary, error) {
 	if opts.Config == "" {
 		sum.Source = "built-in"
 	}
-	cfg, err := load(opts)
+	source, err := engine.Options(opts).Source()
+	if err != nil {
+		return sum, err
+	}
+	cfg, err := source.Load() // the file itself, trusted or not
 	if err != nil {
 		return sum, err
 	}
 	sum.Plugins, sum.Warnings = len(cfg.Plugins), cfg.Warnings()
+	if used, err := source.Open(); err != nil {
+		sum.Untrusted = err.Error()
+	} else {
+		sum.Untrusted = used.Untrusted
+	}
 	_, err = settings.Rules(cfg)
 	errs := []error{err}
 	for _, p := range cfg.Plugins {
@@ -43,6 +55,16 @@ func Validate(opts Options) (Summary, error) {
 		}
 	}
 	return sum, errors.Join(errs...)
+}
+
+// CheckSyntax returns an error if the text of the configuration that opts selects is invalid, whether or not the
+// configuration is trusted. It does not check programs.
+func CheckSyntax(opts Options) error {
+	source, err := engine.Options(opts).Source()
+	if err == nil {
+		_, err = source.Load()
+	}
+	return err
 }
 
 // Launch starts every plugin of a configuration, each in its sandbox, and returns the problems with file and line.
@@ -54,7 +76,15 @@ func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	opts.TrustDir, opts.StateDir, opts.Live = cmp.Or(opts.TrustDir, opts.StateDir), dir, false
+	source, err := engine.Options(opts).Source()
+	if err != nil {
+		return nil, err
+	}
+	decisions, err := source.Decisions()
+	if err != nil {
+		return nil, err
+	}
+	opts.TrustDir, opts.StateDir, opts.Live = filepath.Dir(decisions.Path()), dir, false
 	h, err := host.New(ctx, opts)
 	if err != nil {
 		return nil, err

@@ -70,14 +70,14 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.HandleFunc(route.method+" "+route.path, route.handler)
 		calls.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", route.method)
-			refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments, r.URL.Path+" does not know "+r.Method+": use "+route.method)
+			refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments, r.URL.Path+" does not support "+r.Method+"; use "+route.method)
 		})
 	}
 	if opts.MCP != nil {
 		calls.Handle("/mcp", http.MaxBytesHandler(opts.MCP, MaxBody))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "there is no "+r.URL.Path+": use /v1/run, /v1/batch, /v1/tools, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp or /healthz")
+		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp or /healthz")
 	})
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
@@ -106,7 +106,7 @@ func (s *server) named(next http.Handler) http.Handler {
 				return
 			}
 		}
-		refuse(w, http.StatusForbidden, tool.Security, fmt.Sprintf("this server is not called %q: use %s", name, strings.Join(s.opts.Hosts, ", ")))
+		refuse(w, http.StatusForbidden, tool.Security, fmt.Sprintf("this server does not have the name %q; use %s", name, strings.Join(s.opts.Hosts, ", ")))
 	})
 }
 
@@ -117,7 +117,7 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 		got := sha256.Sum256([]byte(given))
 		if s.opts.Token != "" && (!ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="toolhost"`)
-			refuse(w, http.StatusUnauthorized, tool.PermissionDenied, "the token is missing or wrong: send the header Authorization: Bearer TOKEN")
+			refuse(w, http.StatusUnauthorized, tool.PermissionDenied, "the token is missing or wrong; send the header Authorization: Bearer TOKEN")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -128,7 +128,7 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, tool.InvalidArguments, fmt.Sprintf("the request cannot be read (%v): it may have %d bytes, and long content may be written to a file", err, MaxBody))
+		refuse(w, http.StatusRequestEntityTooLarge, tool.InvalidArguments, fmt.Sprintf("the request cannot be read (%v); the limit is %d bytes, and long content can be passed in a file", err, MaxBody))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

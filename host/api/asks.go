@@ -56,7 +56,7 @@ func (q *asks) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	}
 	q.mu.Unlock()
 	if full {
-		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "too many asks wait for an answer already"}, nil
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "too many questions are waiting for an answer"}, nil
 	}
 	defer q.take(a.ID)
 	timer := time.NewTimer(q.patience)
@@ -65,7 +65,7 @@ func (q *asks) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	case answer := <-a.answer:
 		return answer, nil
 	case <-timer.C:
-		return tool.Answer{Outcome: tool.AnswerTimeout, Message: "nobody answered in time (POST /v1/asks/ID)"}, nil
+		return tool.Answer{Outcome: tool.AnswerTimeout, Message: "nobody answered in time; answer with POST /v1/asks/ID"}, nil
 	case <-ctx.Done():
 		return tool.Answer{}, ctx.Err()
 	}
@@ -103,13 +103,13 @@ func (s *server) answerAsk(w http.ResponseWriter, r *http.Request) {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&given); err != nil || given.Outcome != tool.Accepted && given.Outcome != tool.Declined {
-		refuse(w, http.StatusBadRequest, tool.InvalidArguments, `an answer is {"outcome": "accepted" or "declined", "values": ["what was chosen or typed"]}`)
+		refuse(w, http.StatusBadRequest, tool.InvalidArguments, `the answer is invalid; send {"outcome": "accepted" or "declined", "values": ["the chosen or typed text"]}`)
 		return
 	}
 	id := r.PathValue("id")
 	a := s.asks.take(id)
 	if a == nil {
-		refuse(w, http.StatusNotFound, tool.NotFound, fmt.Sprintf("no call waits for an answer to %q: it was answered, or its time is over", strings.ToValidUTF8(id, "?")))
+		refuse(w, http.StatusNotFound, tool.NotFound, fmt.Sprintf("no question with the id %q is open; it was answered, or its time is over", strings.ToValidUTF8(id, "?")))
 		return
 	}
 	a.answer <- tool.Answer{Outcome: given.Outcome, Values: given.Values, Message: given.Message}

@@ -131,7 +131,7 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 		return func(context.Context) []byte { return resultLine(r.ID, res) }
 	}
 	if tooLong {
-		return fail("the request is longer than %d bytes. Write long content to a file and name the file.", b.MaxLine)
+		return fail("the request is longer than %d bytes. Write long content to a file and pass the path of the file.", b.MaxLine)
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return fail("the request is invalid: %v. Send one JSON object per line: {\"id\":1,\"command\":\"…\"}.", err)

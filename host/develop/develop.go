@@ -62,7 +62,7 @@ func (s *Sources) Build(ctx context.Context) error {
 		}
 	}
 	if st, err := os.Stat(s.Binary()); err != nil || st.IsDir() || st.Mode()&0o111 == 0 {
-		return fmt.Errorf("the build made no program %s; check the build command and the binary in the manifest", s.Binary())
+		return fmt.Errorf("the build did not create the program %s; check the build command and binary in the manifest", s.Binary())
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func singleDescription(tools []host.Tool) string {
 	if len(field) > 0 {
 		text += " Field tools (" + strings.Join(field, ", ") + "): `" + field[0] + " --help` lists the commands of one; they work in pipelines too."
 	}
-	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` tells everything about one. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read."
+	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` describes one tool. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read."
 }
 
 // Write writes functions to w in the given format.

@@ -62,7 +62,7 @@ func form(ask tool.Ask) *mcp.ElicitParams {
 	case q.Multiple:
 		field = map[string]any{"type": "array", "title": "Choices", "items": map[string]any{"type": "string", "enum": q.Options}}
 	case q.FreeText:
-		field = map[string]any{"type": "string", "title": "Answer", "description": "One of these, or an answer of your own: " + strings.Join(q.Options, "; ")}
+		field = map[string]any{"type": "string", "title": "Answer", "description": "One of these, or your own answer: " + strings.Join(q.Options, "; ")}
 	default:
 		field = map[string]any{"type": "string", "title": "Choice", "enum": q.Options}
 	}
@@ -109,7 +109,7 @@ func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error)
 		}
 	}
 	if values == nil {
-		return tool.Answer{Outcome: tool.Declined, Message: "the client gave no answer"}, nil
+		return tool.Answer{Outcome: tool.Declined, Message: "the client sent no answer"}, nil
 	}
 	return tool.Answer{Outcome: tool.Accepted, Values: values}, nil
 }

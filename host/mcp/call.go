@@ -24,13 +24,17 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 			}
 			return s.parked.wait(ctx, r)
 		}
+		workspace, leave := s.roots.enter(ctx, req.Session)
+		defer leave()
 		call, bad := s.request(f, req)
+		call.Workspace = workspace
 		if bad != nil {
 			return toResult(tool.Failed(bad)), nil
 		}
 		// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
 		front := &front{patience: s.opts.AskTimeout}
 		pending := s.host.Begin(call, front)
+		leave()
 		return s.parked.wait(ctx, s.parked.begin(ctx, req, func(r *run) *mcp.CallToolResult {
 			front.begin(r)
 			res := pending.Run(r.ctx)

@@ -22,7 +22,7 @@ const maxParked = 256
 var (
 	errNobody   = errors.New("the client cannot ask its user")
 	errTimeout  = errors.New("nobody answered in time")
-	errShutdown = errors.New("the server is ending")
+	errShutdown = errors.New("the server is stopping")
 )
 
 // parkedCalls holds the calls that wait for an answer from their client.
@@ -173,7 +173,7 @@ func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	case l.closed:
 		return "", errShutdown
 	case len(l.byState) >= maxParked:
-		return "", errors.New("too many calls wait for an answer")
+		return "", errors.New("too many calls are waiting for an answer")
 	}
 	state = rand.Text() + rand.Text()
 	l.byState[state] = &waiting{r, q, time.AfterFunc(l.patience, func() {
@@ -199,9 +199,9 @@ func (l *parkedCalls) resume(ctx context.Context, req *mcp.CallToolRequest) (*ru
 	w := l.take(req.Params.RequestState)
 	if w == nil || w.bound != about(req) {
 		if w != nil {
-			w.stop(errors.New("its state was used for another call"))
+			w.stop(errors.New("the requestState was used for another call"))
 		}
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is unknown, used, expired or of another call: call again without it"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is unknown, used, expired or from another call; call again without requestState"}
 	}
 	w.timer.Stop()
 	w.attach(ctx, req)

@@ -35,6 +35,9 @@ type Options struct {
 	// Session is the session for all clients. If it is empty, each connection has its own session. Clients without
 	// connections then share one session until the server is closed.
 	Session string
+	// Roots uses the roots that a client with a connection names: its calls run in the first root, unless the host's
+	// workspace is in one of them. Set it only for clients on the same machine that may choose the workspace.
+	Roots bool
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
 	// Log receives protocol errors of clients. Nil discards them.
@@ -48,6 +51,7 @@ type Server struct {
 	opts   Options
 	mcp    *mcp.Server
 	parked *parkedCalls
+	roots  *workspaces
 	// session is the shared session of clients without a connection.
 	session string
 
@@ -70,9 +74,12 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	if s.session == "" {
 		s.session = newSession()
 	}
+	s.roots = &workspaces{use: opts.Roots, start: h.Status().Workspace, by: make(map[*mcp.ServerSession]*clientRoots)}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version}, &mcp.ServerOptions{
 		Instructions: instructions(opts.Single), Logger: opts.Log, PageSize: 500,
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+		//nolint:staticcheck // see workspaces.of
+		RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) { s.roots.changed(req.Session) },
+		Capabilities:            &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 	})
 	s.mcp.AddReceivingMiddleware(onlyTools)
 	s.follow()
@@ -98,7 +105,7 @@ func (s *Server) follow() {
 			select {
 			case <-changed:
 				if err := s.refresh(); err != nil {
-					s.opts.Log.Warn("not all tools are offered", "why", err)
+					s.opts.Log.Warn("some tools are not offered", "why", err)
 				}
 			case <-done:
 				return
@@ -113,7 +120,7 @@ func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		for _, feature := range []string{"prompts/", "resources/", "completion/", "logging/"} {
 			if strings.HasPrefix(method, feature) {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "toolhost has tools only, no " + method}
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "toolhost supports only tools, no " + method}
 			}
 		}
 		return next(ctx, method, req)
@@ -184,7 +191,7 @@ const threeLayers = `toolhost runs one command line in three layers: agent tools
 
 func instructions(single bool) string {
 	if single {
-		return threeLayers + ` The tool bash takes any of them. "help" lists the tools, "NAME --help" tells everything about one. ` +
+		return threeLayers + ` The tool bash takes any of them. "help" lists the tools, and "NAME --help" describes one tool. ` +
 			`Read a file before editing it. Prefer the tools to cat, sed and grep in the shell: they are faster, bounded, and checked.`
 	}
 	return threeLayers + ` Each tool is offered here under its own name, a field tool as NAME_COMMAND. Inside a script that you give to bash ` +

@@ -112,7 +112,7 @@ func (l *stream) line() ([]byte, error) {
 		var tooLong *lines.TooLongError
 		switch {
 		case errors.As(err, &tooLong):
-			l.refuse(line, jsonrpc.CodeInvalidRequest, fmt.Sprintf("The message is larger than %d MiB and was dropped. Send less at a time.", maxLine>>20))
+			l.refuse(line, jsonrpc.CodeInvalidRequest, fmt.Sprintf("The message is larger than %d MiB and was dropped. Send smaller messages.", maxLine>>20))
 			if tooLong.Err != nil {
 				return nil, tooLong.Err
 			}
@@ -161,7 +161,7 @@ func (l *stream) take(line []byte) bool {
 	}
 	switch {
 	case depth(line) > maxDepth:
-		l.refuse(line, jsonrpc.CodeInvalidParams, fmt.Sprintf("The message is nested more than %d levels deep and was dropped. Send less nested arguments.", maxDepth))
+		l.refuse(line, jsonrpc.CodeInvalidParams, fmt.Sprintf("The message is nested more than %d levels deep and was dropped. Send arguments with less nesting.", maxDepth))
 	case !json.Valid(line):
 		l.refuse(nil, jsonrpc.CodeParseError, "The line is not JSON. Each message is one line of JSON.")
 	default:
@@ -239,6 +239,10 @@ func (l *stream) call(r *request) bool {
 	if !ok {
 		return false
 	}
+	workspace, known := l.server.roots.peek(session)
+	if !known {
+		return false // the answer arrives on this stream, so the reader cannot wait for it
+	}
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	if !l.add(string(r.ID), cancel) {
 		cancel(nil)
@@ -246,6 +250,7 @@ func (l *stream) call(r *request) bool {
 	}
 	req := &mcp.CallToolRequest{Session: session, Params: &mcp.CallToolParamsRaw{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments}}
 	call, bad := l.server.request(f, req)
+	call.Workspace = workspace
 	front := &front{patience: l.server.opts.AskTimeout}
 	var pending *host.Pending
 	if bad == nil {
@@ -306,7 +311,7 @@ func (l *stream) remove(id string) {
 
 // refuse answers a line that cannot be processed with an error.
 func (l *stream) refuse(line []byte, code int, message string) {
-	l.server.opts.Log.Warn("a message of the client is refused", "why", message)
+	l.server.opts.Log.Warn("a message of the client was rejected", "why", message)
 	b, _ := json.Marshal(message)
 	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a disconnected client also ends its input, so ignore errors
 }

@@ -56,9 +56,9 @@ func (b *binder) bindStdin(stdin func(required bool) (string, bool, error)) {
 	}
 	switch {
 	case err != nil:
-		b.problems = append(b.problems, "standard input cannot be used: "+err.Error())
+		b.problems = append(b.problems, "standard input cannot be read: "+err.Error())
 	case bad != nil:
-		b.problems = append(b.problems, "standard input cannot be used: "+bad.Message)
+		b.problems = append(b.problems, "standard input cannot be read: "+bad.Message)
 	case ok:
 		b.set(p, 0, text)
 	}

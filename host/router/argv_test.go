@@ -32,7 +32,7 @@ func TestArgv(t *testing.T) {
 		{argv: []string{"field:nosuch", "x"}, stdin: "-", kind: tool.NotFound, says: `Unknown field namespace "nosuch"`},
 		{argv: []string{"nosuch:x"}, stdin: "-", kind: tool.NotFound, says: `Unknown tool "nosuch:x"`},
 		{argv: []string{"tool:write", "f"}, stdin: "-", need: true, kind: tool.InvalidArguments, says: `missing required parameter "content"`},
-		{argv: []string{"tool:write", "f"}, stdin: "a\x00b", need: true, kind: tool.InvalidArguments, says: "standard input cannot be used: The command contains a NUL byte"},
+		{argv: []string{"tool:write", "f"}, stdin: "a\x00b", need: true, kind: tool.InvalidArguments, says: "standard input cannot be read: The command contains a NUL byte"},
 		{argv: []string{"tool:write", "f\xff", "x"}, stdin: "-", kind: tool.InvalidArguments, says: "not valid UTF-8"},
 		{why: "what is wrong otherwise takes no input", argv: []string{"tool:write", "f", "--bad", "1"}, stdin: "unread", kind: tool.InvalidArguments, says: `unknown parameter "bad"`},
 	} {

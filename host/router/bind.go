@@ -91,7 +91,7 @@ func (b *binder) flag(args []word, i int) int {
 	if short, _, _ := strings.Cut(w.text, "="); strings.HasPrefix(w.bare, "-") && !strings.HasPrefix(w.bare, "--") && b.sig.Names[short] != "" {
 		name = short
 	} else if strings.HasPrefix(w.bare, "-") && !strings.HasPrefix(w.bare, "--") {
-		b.fail(w.offset, "there is no flag %q; flags begin with two dashes, and a value that begins with a dash is quoted", shorten(w.text))
+		b.fail(w.offset, "unknown flag %q; begin flags with two dashes, and quote a value that begins with a dash", shorten(w.text))
 		return i
 	}
 	if name == "json" && b.param("json") == nil {
@@ -148,7 +148,7 @@ func (b *binder) flag(args []word, i int) int {
 	case i+1 >= len(args):
 		b.failFor(p, w.offset, "parameter %q needs a value (%s)", b.nameOf(p), p.TypeName())
 	case isFlag(args[i+1]) && b.declared(args[i+1]):
-		b.failFor(p, w.offset, "parameter %q needs a value (%s); %s is a flag, quote it if it is meant as the value", b.nameOf(p), p.TypeName(), shorten(args[i+1].text))
+		b.failFor(p, w.offset, "parameter %q needs a value (%s); %s is a flag, and a value like this must be quoted", b.nameOf(p), p.TypeName(), shorten(args[i+1].text))
 	default:
 		i++
 		b.set(p, w.offset, args[i].text)
@@ -258,7 +258,7 @@ func (b *binder) list(p *tool.Param, items ...json.RawMessage) {
 func (b *binder) json(offset int, text string) {
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &obj); err != nil {
-		b.fail(offset, "--json wants a JSON object: %v", err)
+		b.fail(offset, "--json needs a JSON object: %v", err)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(obj)) {
@@ -300,7 +300,7 @@ func (b *binder) bindHeredocs() {
 		p := b.sig.Schema.Param(b.sig.Stdin)
 		switch {
 		case p == nil:
-			b.fail(h.offset, "the tool reads no standard input; put the heredoc directly after the flag that it is for")
+			b.fail(h.offset, "the tool reads no standard input; put the heredoc directly after the flag whose value it is")
 		case i > 0 || b.out[p.Name] != nil:
 			b.fail(h.offset, "parameter %q is given twice", b.nameOf(p))
 		default:
@@ -334,7 +334,7 @@ func (b *binder) bindPositionals() {
 		if len(words) > 1 {
 			what = fmt.Sprintf("%d arguments beginning with", len(words))
 		}
-		b.fail(words[0].offset, "too many arguments: there is no parameter left for the %s %q", what, shorten(words[0].text))
+		b.fail(words[0].offset, "too many arguments: no parameter is left for the %s %q", what, shorten(words[0].text))
 	}
 }
 

@@ -45,7 +45,7 @@ func Parse(command string, tools Tools, opts Options) *Command {
 	file, err := parseShell(command)
 	var deep *recursion.Error
 	if errors.As(err, &deep) {
-		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command is nested too deep before %s. Simplify it, or put it into a file.", place(command, deep.Offset)))
+		return c.refuse(tool.Errorf(tool.InvalidArguments, "The command is nested too deep before %s. Simplify the command, or put it into a script file.", place(command, deep.Offset)))
 	}
 	if err != nil {
 		if s, ok := lenient(command, tools, err); ok {
@@ -63,7 +63,7 @@ func Parse(command string, tools Tools, opts Options) *Command {
 		if opts.Commands {
 			if text, names := rewrite(command, file, tools); len(names) > 0 {
 				c.Kwargs["command"] = quoteJSON(text)
-				c.Reason += "; in it " + strings.Join(names, ", ") + " would fail natively and is the tool"
+				c.Reason += "; in the script, " + strings.Join(names, ", ") + " would fail as a native command and is routed to the tool"
 			}
 		}
 		return c
@@ -74,10 +74,10 @@ func Parse(command string, tools Tools, opts Options) *Command {
 // checkText returns an error for a text that no shell accepts.
 func checkText(command string) *tool.Error {
 	if len(command) > MaxCommand {
-		return tool.Errorf(tool.InvalidArguments, "The command is %d bytes long; the limit is %d. Write long content to a file and name the file.", len(command), MaxCommand)
+		return tool.Errorf(tool.InvalidArguments, "The command is %d bytes long; the limit is %d. Write long content to a file and pass the path of the file.", len(command), MaxCommand)
 	}
 	if i := strings.IndexByte(command, 0); i >= 0 {
-		return tool.Errorf(tool.InvalidArguments, "The command contains a NUL byte at %s. Remove it.", place(command, i))
+		return tool.Errorf(tool.InvalidArguments, "The command contains a NUL byte at %s. Remove this byte.", place(command, i))
 	}
 	if !utf8.ValidString(command) {
 		i := 0
@@ -121,10 +121,10 @@ func parseError(command string, err error) *tool.Error {
 		}
 		return tool.Errorf(tool.InvalidArguments, "The command cannot be parsed: %w. Nothing was run.", err)
 	}
-	advice := "Quote special characters, or check what is left open."
+	advice := "Quote special characters, or close what is open."
 	switch {
 	case strings.Contains(pe.Text, "here-document"):
-		advice = "End the heredoc with its delimiter alone on a line; if the text was cut off, send it again."
+		advice = "End the heredoc with its delimiter alone on a line. If the text was cut off, send the command again."
 	case strings.Contains(pe.Text, "closing quote"):
 		advice = `Close the quote; inside '…' an apostrophe is written '\''.`
 	}
@@ -135,19 +135,19 @@ func parseError(command string, err error) *tool.Error {
 // reason.
 func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	if len(file.Stmts) > 1 {
-		return nil, "it has more than one command"
+		return nil, "the script has more than one command"
 	}
 	st := file.Stmts[0]
 	call, ok := st.Cmd.(*syntax.CallExpr)
 	switch {
 	case !ok:
-		return nil, "it is a pipeline, a list or a compound command"
+		return nil, "the command is a pipeline, a list or a compound command"
 	case st.Negated || st.Background || st.Coprocess:
-		return nil, "it is negated or in the background"
+		return nil, "the command is negated or in the background"
 	case len(call.Assigns) > 0:
-		return nil, "it sets variables"
+		return nil, "the command sets variables"
 	case len(call.Args) == 0:
-		return nil, "it has no command word"
+		return nil, "the command has no command word"
 	}
 	s := &simple{words: make([]word, 0, len(call.Args))}
 	for _, w := range call.Args {
@@ -157,14 +157,14 @@ func simpleCommand(src string, file *syntax.File) (*simple, string) {
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			if r.N != nil && r.N.Value != "0" {
-				return nil, "it redirects another descriptor"
+				return nil, "the command redirects another descriptor"
 			}
 			s.heredocs = append(s.heredocs, heredoc{text: heredocBody(src, r), offset: int(r.OpPos.Offset())})
 		case syntax.WordHdoc:
 			s.heredocs = append(s.heredocs, heredoc{text: unquote(src, r.Word).text + "\n", offset: int(r.OpPos.Offset())})
 		default:
 			if !silencing(r) {
-				return nil, "it redirects input or output"
+				return nil, "the command redirects input or output"
 			}
 		}
 	}
@@ -210,7 +210,7 @@ func (c *Command) native(rule Rule, reason string) *Command {
 }
 
 func (c *Command) refuse(err *tool.Error) *Command {
-	c.Rule, c.Reason = RuleRefused, "it cannot be carried out as it stands"
+	c.Rule, c.Reason = RuleRefused, "the command is invalid"
 	c.Error = err.From(tool.SourceHost)
 	return c
 }

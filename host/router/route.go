@@ -165,7 +165,7 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 		c.Args = append(c.Args, w.text)
 	}
 	if first.quoted || first.dynamic || strings.Contains(first.text, "/") {
-		return c.native(RuleForced, "its first word is quoted, expanded or a path")
+		return c.native(RuleForced, "the first word is quoted, expanded or a path")
 	}
 	t, known := resolve(first.text, rest, tools)
 	if !known {
@@ -180,10 +180,10 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	if cl, ok := clashes[t.name]; ok && t.layer == Agent && t.alias == "" && !forced {
 		return c.clash(cl, t.name, s, rest, tools, opts)
 	}
-	c.Layer, c.Alias, c.Rule, c.Reason = t.layer, t.alias, RuleTool, "its first word names a tool"
+	c.Layer, c.Alias, c.Rule, c.Reason = t.layer, t.alias, RuleTool, "the first word names a tool"
 	switch {
 	case t.alias != "":
-		c.Reason = "its first word is an alias of " + t.fullName()
+		c.Reason = "the first word is an alias of " + t.fullName()
 	case forced:
 		c.Rule, c.Reason = RuleForced, "tool: forces the tool"
 	}
@@ -192,7 +192,7 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	}
 	c.Name = t.name
 	if t.name == "help" {
-		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason, c.Name = true, false, RuleHelp, "it asks for help", ""
+		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason, c.Name = true, false, RuleHelp, "the command asks for help", ""
 		return c
 	}
 	sig, ok := tools.Agent(t.name)
@@ -218,7 +218,7 @@ func (c *Command) about(name word, tools Tools) *Command {
 		return nil
 	}
 	c.Layer, c.Namespace, c.Name, c.Alias = t.layer, t.namespace, t.name, t.alias
-	c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, true, RuleHelp, "it asks for help on a tool"
+	c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, true, RuleHelp, "the command asks for help on a tool"
 	return c
 }
 
@@ -238,7 +238,7 @@ func (c *Command) toField(t target, s *simple, rest []word, tools Tools) *Comman
 	}
 	if name == "" {
 		if len(rest) == 0 || len(rest) == 1 && helpFlag(rest[0]) {
-			c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, len(rest) == 0 || rest[0].text == "--help", RuleHelp, "it asks what the namespace has"
+			c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, len(rest) == 0 || rest[0].text == "--help", RuleHelp, "the command asks for the tools of the namespace"
 			return c
 		}
 		c.Name, rest = rest[0].text, rest[1:]
@@ -266,22 +266,22 @@ func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Too
 	}
 	switch {
 	case refused && (fits || slices.ContainsFunc(rest, longFlag)):
-		c.Layer, c.Rule, c.Reason = Agent, RuleClash, "the native "+name+" would refuse these arguments"
+		c.Layer, c.Rule, c.Reason = Agent, RuleClash, "the native "+name+" would reject these arguments"
 		return c.bind(sig, s, rest)
 	case cl.operands == 0:
 		return c.native(RuleClash, name+" can do this natively")
 	case expands:
 		return c.native(RuleClash, "the shell has to expand its arguments")
 	case !fits:
-		return c.native(RuleClash, "the tool does not have all its options")
+		return c.native(RuleClash, "the tool does not have all of these options")
 	}
 	try := *c
-	try.Layer, try.Rule, try.Reason = Agent, RuleClash, "its arguments fit the tool"
+	try.Layer, try.Rule, try.Reason = Agent, RuleClash, "the arguments fit the tool"
 	operands := try.bindWords(sig, s, rest)
 	if try.IsHelp && len(rest) == 1 || !try.IsHelp && try.Error == nil && operands <= cl.operands {
 		return &try
 	}
-	return c.native(RuleClash, "its arguments do not all fit the tool")
+	return c.native(RuleClash, "some arguments do not fit the tool")
 }
 
 func (c *Command) bind(sig tool.Signature, s *simple, args []word) *Command {
@@ -295,7 +295,7 @@ func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operand
 	b.words(args)
 	b.bindStdin(s.stdin)
 	if b.help != "" {
-		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, b.help == "--help", RuleHelp, "it asks for help"
+		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, b.help == "--help", RuleHelp, "the command asks for help"
 		return 0
 	}
 	c.complete(sig, b)
@@ -366,7 +366,7 @@ func isIdentifier(s string) bool {
 // Function routes a function call, which has a name and named arguments. The name is a tool, an alias, "field:NS TOOL",
 // "NS:TOOL", or the shell tool.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
-	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "it was called by name"}
+	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
 	t := functionTarget(name, tools)
 	c.Layer, c.Namespace, c.Name, c.Alias = t.layer, t.namespace, t.name, t.alias
 	sig, ok := tools.Agent(t.name)

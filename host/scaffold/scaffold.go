@@ -71,7 +71,7 @@ func New(opts Options) (*Made, error) {
 		// A script needs Python's runtime and libraries, so the sandbox must permit reading them.
 		m.Needs = Needs{Read: append([]string{"."}, pythonPaths()...), Env: []string{"PYTHONPATH", "LD_LIBRARY_PATH"}}
 	default:
-		return nil, fmt.Errorf("unknown language %q: use go or python; docs/protocol.md describes plugins in other languages", opts.Lang)
+		return nil, fmt.Errorf("unknown language %q; use go or python, or see docs/protocol.md for other languages", opts.Lang)
 	}
 	// The tool's name is also a function name for models. Function names permit neither dots nor dashes.
 	replace := strings.NewReplacer("__NAME__", opts.Name, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
@@ -111,12 +111,12 @@ func write(dir string, contents map[string][]byte) (made *Made, err error) {
 	switch {
 	case isNew:
 		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // sources, for everybody
-			return nil, fmt.Errorf("the plugin cannot be made in %s: %w. Name another directory (--dir)", dir, err)
+			return nil, fmt.Errorf("the plugin cannot be created in %s: %w. Name another directory with --dir", dir, err)
 		}
 	case err != nil:
-		return nil, fmt.Errorf("the plugin cannot be made in %s: %w. Name another directory (--dir)", dir, err)
+		return nil, fmt.Errorf("the plugin cannot be created in %s: %w. Name another directory with --dir", dir, err)
 	case len(entries) > 0:
-		return nil, fmt.Errorf("%s is not empty: name a directory that is not there yet (--dir)", dir)
+		return nil, fmt.Errorf("%s is not empty; name a new directory with --dir", dir)
 	}
 	made = &Made{Dir: dir}
 	defer func() {
@@ -161,9 +161,9 @@ func findSDK(given string) (string, error) {
 		}
 	}
 	if given != "" {
-		return "", fmt.Errorf("--sdk %s does not contain the module %s: give the path of the directory sdk in toolhost's sources", given, sdkModule)
+		return "", fmt.Errorf("--sdk %s does not contain the module %s; set --sdk to the directory sdk of toolhost's sources", given, sdkModule)
 	}
-	return "", fmt.Errorf("the module %s is not published yet, and it is not beside the executable: name its directory with --sdk", sdkModule)
+	return "", fmt.Errorf("the module %s is not published and not beside the executable; name its directory with --sdk", sdkModule)
 }
 
 const sdkModule = "toolhost.dev/sdk"

@@ -41,7 +41,7 @@ func TestNewWhereItCannotBe(t *testing.T) {
 	}
 	for _, name := range []string{"dangling", "file", "."} {
 		_, err := scaffold.New(scaffold.Options{Name: "a", Lang: "go", Dir: filepath.Join(dir, name), SDK: "../../sdk"})
-		if err == nil || !strings.Contains(err.Error(), "(--dir)") {
+		if err == nil || !strings.Contains(err.Error(), "with --dir") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 func main() {
-	limit := flag.Duration("call-timeout", 2*time.Minute, "how long a call may take")
-	programs := flag.Bool("programs", false, "there are functions with a program behind them")
-	endpoints := flag.Bool("endpoints", false, "there are functions with an HTTP endpoint behind them")
+	limit := flag.Duration("call-timeout", 2*time.Minute, "maximal time of a call")
+	programs := flag.Bool("programs", false, "some functions run a program")
+	endpoints := flag.Bool("endpoints", false, "some functions call an HTTP endpoint")
 	flag.Parse()
 	sdk.Serve(functions.Plugin(*limit, needs(*programs, *endpoints)))
 }

@@ -13,9 +13,9 @@ import (
 
 func main() {
 	limits := mount.Limits{}
-	flag.DurationVar(&limits.Start, "start-timeout", 30*time.Second, "how long the server may take to start and to list its tools")
-	flag.DurationVar(&limits.Call, "call-timeout", 2*time.Minute, "how long a call may take without a sign of life")
-	remote := flag.Bool("remote", false, "the server is reached by its URL; otherwise it is a program that is started")
+	flag.DurationVar(&limits.Start, "start-timeout", 30*time.Second, "maximal time for the server to start and to list its tools")
+	flag.DurationVar(&limits.Call, "call-timeout", 2*time.Minute, "maximal time without a message from the server during a call")
+	remote := flag.Bool("remote", false, "the server has a URL; otherwise the plugin starts a program")
 	flag.Parse()
 	sdk.Serve(mount.Plugin(limits, *remote, func() {
 		// The host restarts the plugin for the next call, and repeats calls that are safe to repeat. Therefore no state

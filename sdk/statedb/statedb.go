@@ -75,7 +75,7 @@ func migrate(ctx context.Context, db *sql.DB, layout []string) error {
 		return err
 	}
 	if version > len(layout) || version < 0 {
-		return fmt.Errorf("it was made by a later version (layout %d; this one knows %d)", version, len(layout))
+		return fmt.Errorf("the database was made by a later version: it has layout %d, and the newest supported layout is %d", version, len(layout))
 	}
 	for _, step := range layout[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {

@@ -64,7 +64,7 @@ func TestSteps(t *testing.T) {
 			t.Errorf("%s: %v %v", name, st.Mode(), err)
 		}
 	}
-	if _, err := statedb.Open(t.Context(), path, layout[:1]); err == nil || !strings.Contains(err.Error(), "made by a later version (layout 2; this one knows 1)") {
+	if _, err := statedb.Open(t.Context(), path, layout[:1]); err == nil || !strings.Contains(err.Error(), "made by a later version: it has layout 2, and the newest supported layout is 1") {
 		t.Error(err)
 	}
 }

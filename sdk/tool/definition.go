@@ -116,7 +116,7 @@ func (d *Definition) Validate() error {
 	case d.Name == "":
 		fail("the name is empty")
 	case !ValidName(d.Name):
-		fail("the name %q is not valid: use lower-case letters, digits, '_', '-' and '.', beginning with a letter, at most 64 characters", d.Name)
+		fail("invalid name %q; use lower-case letters, digits, '_', '-' and '.', beginning with a letter, at most 64 characters", d.Name)
 	}
 	if strings.TrimSpace(d.Description) == "" {
 		fail("the description is empty")
@@ -124,7 +124,7 @@ func (d *Definition) Validate() error {
 	switch d.Category {
 	case CategoryBuiltin, CategoryCustom, CategoryMCP, "":
 	default:
-		fail("the category %q is not one of builtin, custom, mcp", d.Category)
+		fail("unknown category %q; use builtin, custom or mcp", d.Category)
 	}
 	schema, err := ParseSchema(d.Input)
 	if err != nil {

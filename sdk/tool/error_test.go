@@ -132,7 +132,7 @@ func TestDefinitionValidate(t *testing.T) {
 	}
 	bad := tool.Definition{Category: "odd", Input: json.RawMessage(`{`), StdinParameter: "a"}
 	err := bad.Validate()
-	for _, want := range []string{"the name is empty", "the description is empty", `the category "odd"`, "the input schema is not valid"} {
+	for _, want := range []string{"the name is empty", "the description is empty", `unknown category "odd"`, "the input schema is not valid"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -76,18 +76,18 @@ func (s *Signature) NameOf(param string) string {
 // defined. Otherwise ParseSchema returns an error.
 func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil, errors.New("it is empty; for a tool without parameters use {\"type\":\"object\"}")
+		return nil, errors.New("the schema is empty; for a tool without parameters use {\"type\":\"object\"}")
 	}
 	var root jsonschema.Schema
 	if err := json.Unmarshal(raw, &root); err != nil {
-		return nil, fmt.Errorf("it is not a JSON Schema: %w", err)
+		return nil, fmt.Errorf("the schema is not a JSON Schema: %w", err)
 	}
 	if root.Type != "object" {
-		return nil, fmt.Errorf("its type is %q; it must be \"object\"", root.Type)
+		return nil, fmt.Errorf("the schema has the type %q; the type must be \"object\"", root.Type)
 	}
 	for name, sub := range root.Properties {
 		if sub == nil {
-			return nil, fmt.Errorf("the property %q is null; a property of any type is {}", name)
+			return nil, fmt.Errorf("the property %q is null; for a property of any type use {}", name)
 		}
 	}
 	for _, r := range root.Required {
@@ -100,7 +100,7 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	}
 	resolved, err := root.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
-		return nil, fmt.Errorf("it does not resolve: %w", err)
+		return nil, fmt.Errorf("a reference in the schema does not resolve: %w", err)
 	}
 	order, err := propertyOrder(raw)
 	if err != nil {

@@ -29,14 +29,14 @@ func object(t *testing.T, text string) map[string]json.RawMessage {
 
 func TestParseSchemaRefuses(t *testing.T) {
 	for _, tc := range []struct{ schema, want string }{
-		{``, "it is empty"},
-		{`  `, "it is empty"},
+		{``, "the schema is empty"},
+		{`  `, "the schema is empty"},
 		{`{`, "not a JSON Schema"},
 		{`[]`, "not a JSON Schema"},
 		{`"x"`, "not a JSON Schema"},
-		{`true`, `its type is ""`},
+		{`true`, `the schema has the type ""`},
 		{`{}`, `must be "object"`},
-		{`{"type":"array"}`, `its type is "array"`},
+		{`{"type":"array"}`, `the schema has the type "array"`},
 		{`{"type":["object","null"]}`, `must be "object"`},
 		{`{"type":"object","required":["a"]}`, `required property "a" is not defined`},
 		{`{"type":"object","required":["a"],"properties":{"b":{}}}`, `required property "a" is not defined`},

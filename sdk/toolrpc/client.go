@@ -138,7 +138,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	case ctx.Err() != nil && status.Code(err) == codes.Canceled:
 		l.cut()
 		e := tool.AsError(context.Cause(ctx))
-		return tool.Failed(tool.Errorf(e.Kind, "%s (%s did not stop within %s of being told to, and was abandoned.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
+		return tool.Failed(tool.Errorf(e.Kind, "%s (%s was abandoned because it did not stop within %s.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
 	}
 	l.cut()
 	return tool.Failed(callError(err))
@@ -253,7 +253,7 @@ func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 // callError returns the error of a call whose remote procedure call failed.
 func callError(err error) *tool.Error {
 	if errors.Is(err, io.EOF) {
-		return tool.Errorf(tool.Internal, "The plugin ended the call without a result. Report it to the plugin's author.").From(tool.SourcePlugin)
+		return tool.Errorf(tool.Internal, "The plugin ended the call without a result. Report this to the plugin's author.").From(tool.SourcePlugin)
 	}
 	st := status.Convert(err)
 	kind, text := tool.Internal, st.Message()
@@ -261,7 +261,7 @@ func callError(err error) *tool.Error {
 	case codes.Unavailable:
 		kind = tool.Unavailable
 	case codes.ResourceExhausted:
-		kind, text = tool.ExecutionFailed, "The plugin's answer is larger than a message may be ("+st.Message()+"). Ask for less at a time."
+		kind, text = tool.ExecutionFailed, "The plugin's answer exceeds the size limit of a message ("+st.Message()+"). Ask for less in one call."
 	case codes.Canceled:
 		kind = tool.Canceled
 	case codes.DeadlineExceeded:

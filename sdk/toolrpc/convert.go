@@ -276,7 +276,7 @@ func resultFromPB(r *toolpb.Result) *tool.Result {
 	if len(r.GetData()) > 0 {
 		out.Data = r.GetData()
 		if !json.Valid(out.Data) {
-			return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned structured data that is not JSON. Report it to the plugin's author.").From(tool.SourcePlugin))
+			return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned structured data that is not JSON. Report this to the plugin's author.").From(tool.SourcePlugin))
 		}
 	}
 	if len(out.SessionState) > MaxSessionState {

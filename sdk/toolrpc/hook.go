@@ -68,7 +68,7 @@ func hookAnswerFromPB(r *toolpb.HookResponse) (*tool.HookAnswer, error) {
 	case toolpb.HookResponse_DECISION_ASK:
 		out.Decision = tool.HookAsk
 	default:
-		return nil, errors.New("the plugin's answer to a hook is unknown to this host")
+		return nil, errors.New("the plugin's answer to a hook has an unknown type")
 	}
 	if r.GetResult() != nil {
 		out.Result = shown(resultFromPB(r.GetResult()))

@@ -80,7 +80,7 @@ func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *
 	}
 	data := bytes.TrimSpace(r.GetData())
 	if len(data) > 0 && !json.Valid(data) {
-		return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned data that is not JSON. Report it to the plugin's author.").From(tool.SourcePlugin))
+		return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned data that is not JSON. Report this to the plugin's author.").From(tool.SourcePlugin))
 	}
 	out := new(tool.Result)
 	var text string
@@ -94,7 +94,7 @@ func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *
 	if !r.GetSuccess() {
 		why := r.GetError()
 		if why == "" {
-			why = call.Tool + " failed and gave no reason. Report it to the plugin's author."
+			why = call.Tool + " failed without an error message. Report this to the plugin's author."
 		}
 		out.Error = tool.Errorf(tool.ExecutionFailed, "%s", why).From(tool.SourceTool)
 	}

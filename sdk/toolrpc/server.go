@@ -240,7 +240,7 @@ func (p *hostPeer) send(m *toolpb.CallResponse) error {
 	p.sendMu.Lock()
 	defer p.sendMu.Unlock()
 	if p.finished {
-		return errors.New("toolrpc: the call has returned; nothing can be sent for it any more")
+		return errors.New("toolrpc: no message can be sent after the call has returned")
 	}
 	return p.out(m)
 }
@@ -248,7 +248,7 @@ func (p *hostPeer) send(m *toolpb.CallResponse) error {
 // finish sends the result. A nil result means that the handler ended its goroutine by runtime.Goexit.
 func (p *hostPeer) finish(name string, res *tool.Result) error {
 	if res == nil {
-		res = tool.Failed(tool.Errorf(tool.Internal, "%s ended without a result (runtime.Goexit). Report it to the plugin's author.", name).From(tool.SourcePlugin))
+		res = tool.Failed(tool.Errorf(tool.Internal, "%s ended without a result (runtime.Goexit). Report this to the plugin's author.", name).From(tool.SourcePlugin))
 	}
 	m := &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: resultToPB(res)}}
 	if size := proto.Size(m); size > MaxMessageSize-envelope {
@@ -264,7 +264,7 @@ func (p *hostPeer) finish(name string, res *tool.Result) error {
 const envelope = 32
 
 func tooLarge(name string, size int) *tool.Error {
-	return tool.Errorf(tool.ExecutionFailed, "The result of %s is %.1f MB; at most %d MB can be returned. Ask for less at a time, or have it written to a file.",
+	return tool.Errorf(tool.ExecutionFailed, "The result of %s is %.1f MB; at most %d MB can be returned. Ask for less in one call, or let the tool write to a file.",
 		name, float64(size)/1e6, MaxMessageSize/1_000_000)
 }
 

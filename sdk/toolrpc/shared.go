@@ -63,7 +63,7 @@ const (
 	maxKeptBytes = 4 << 20 // bytes of output
 )
 
-var errStuck = status.Error(codes.Unavailable, "the plugin took no messages, and the stream to it was cut; the next call opens another")
+var errStuck = status.Error(codes.Unavailable, "the stream to the plugin was closed because the plugin read no messages; the next call opens a new stream")
 
 // share sends the calls of read-only tools over one stream if the plugin supports that. Such calls are usually short. If
 // the large result of a call blocks the stream, no harm is done.
@@ -220,7 +220,7 @@ func (l *sharedLine) end() {
 
 func (l *sharedLine) cut() {
 	l.end()
-	l.fail(status.Error(codes.Canceled, "the call was given up"))
+	l.fail(status.Error(codes.Canceled, "the call was abandoned"))
 	closeStuck := func() {
 		if l.stream.stuck() {
 			l.shared.close(l.stream, errStuck)

@@ -380,7 +380,7 @@ func TestCancelDoesNotWaitForever(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { <-started; cancel(tool.Errorf(tool.Timeout, "It took too long.")) }()
 	res := c.Call(ctx, &tool.Call{Tool: "stubborn"}, &recorder{})
-	if e := res.Error; e == nil || e.Kind != tool.Timeout || e.Source != tool.SourcePlugin || !strings.Contains(e.Message, "stubborn did not stop within") {
+	if e := res.Error; e == nil || e.Kind != tool.Timeout || e.Source != tool.SourcePlugin || !strings.Contains(e.Message, "stubborn was abandoned because it did not stop within") {
 		t.Errorf("%+v", e)
 	}
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{}); res.Output != "ok" {

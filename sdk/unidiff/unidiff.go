@@ -86,7 +86,7 @@ func Parse(diff string) ([]File, error) {
 		return nil, err
 	}
 	if len(p.files) == 0 {
-		return nil, wrong(0, "it has no hunks. A hunk begins with a line \"@@ -1,3 +1,4 @@\" below \"--- a/file\" and \"+++ b/file\".")
+		return nil, wrong(0, "the diff has no hunks. A hunk begins with a line \"@@ -1,3 +1,4 @@\" below \"--- a/file\" and \"+++ b/file\".")
 	}
 	return p.files, nil
 }
@@ -129,7 +129,7 @@ func (p *parser) step() error {
 		p.file.Old, p.file.New, p.named = old, theirs, true
 		p.at += 2
 	case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
-		return wrong(n, "it changes a binary file, which is not edited as text. Leave that file out, and change it with a program made for it.")
+		return wrong(n, "the diff changes a binary file. Remove this file from the diff, and change it with a program for its format.")
 	case hunkHeader.MatchString(line):
 		if p.file == nil {
 			if err := p.begin(n); err != nil {
@@ -144,7 +144,7 @@ func (p *parser) step() error {
 		p.at++
 	default: // ignore other text before files and between files
 		if p.file != nil && line != "" && strings.ContainsAny(line[:1], "+-") && line != "-- " {
-			return wrong(n, "%q is in no hunk. Put a line \"@@ @@\" before it.", shorten(line))
+			return wrong(n, "%q is outside of a hunk. Insert a line \"@@ @@\" before it.", shorten(line))
 		}
 		p.at++
 	}
@@ -182,10 +182,10 @@ func (p *parser) end() error {
 	case p.git.deleted:
 		f.New = ""
 	case f.Old != "" && f.New != "" && f.Old != f.New:
-		return wrong(f.Line, "the paths %s and %s differ. To rename a file, say so with the lines \"rename from %s\" and \"rename to %s\".", f.Old, f.New, f.Old, f.New)
+		return wrong(f.Line, "the paths %s and %s differ. To rename a file, add the lines \"rename from %s\" and \"rename to %s\".", f.Old, f.New, f.Old, f.New)
 	}
 	if f.Old == "" && f.New == "" && len(f.Hunks) == 0 {
-		return wrong(f.Line, "it does not say which file is meant. Give the lines \"--- a/file\" and \"+++ b/file\".")
+		return wrong(f.Line, "the diff names no file. Add the lines \"--- a/file\" and \"+++ b/file\".")
 	}
 	if len(f.Hunks) > 0 || p.git.renamed || p.git.created || p.git.deleted || p.git.mode {
 		return nil
@@ -211,7 +211,7 @@ func (p *parser) metadata(line string, n int) error {
 	case "new file mode ", "deleted file mode ":
 		m := mode(value)
 		if m&0o170000 != 0o100000 && m&0o170000 != 0 {
-			return wrong(n, "it is about a symbolic link or a submodule, not a file. Make it in the shell.")
+			return wrong(n, "the diff creates a symbolic link or a submodule, not a file. Create it in the shell.")
 		}
 		p.git.created, p.git.deleted = key == "new file mode ", key != "new file mode "
 		if p.git.created {
@@ -227,7 +227,7 @@ func (p *parser) metadata(line string, n int) error {
 	case "rename to ":
 		p.git.renamed, p.git.to = true, pathOf(value)
 	case "copy from ", "copy to ":
-		return wrong(n, "it copies a file. Write the copy as a new file (--- /dev/null).")
+		return wrong(n, "the diff copies a file. Write the copy as a new file (--- /dev/null).")
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestParseRefuses(t *testing.T) {
 		"diff --git a/x b/x\nold mode 100644\n":                                                 "no hunks",
 		"diff --git a/x b/x\nold mode 100644\nnew mode executable\n":                            "100755",
 		"diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+y\n": "symbolic link",
-		"--- x\n+++ x\n@@ -1 +1 @@\n-a\n```\n+b\n":                                              "in no hunk",
+		"--- x\n+++ x\n@@ -1 +1 @@\n-a\n```\n+b\n":                                              "is outside of a hunk",
 	} {
 		files, err := unidiff.Parse(diff)
 		var e *unidiff.Error

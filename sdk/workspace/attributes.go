@@ -60,7 +60,7 @@ func copyAttributes(to, from int) error {
 	for name := range have {
 		if _, ok := want[name]; !ok {
 			if err := unix.Fremovexattr(to, name); err != nil && !strings.HasPrefix(name, "security.") {
-				return &replaceError{fmt.Sprintf("its lack of the attribute %s could not be kept otherwise", name), err}
+				return &replaceError{fmt.Sprintf("the attribute %s could not be removed otherwise", name), err}
 			}
 		}
 	}

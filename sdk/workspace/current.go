@@ -67,7 +67,7 @@ func (d *pinned) current(p Path) (*current, error) {
 func (c *current) check(p Path, opt WriteOptions) error {
 	switch {
 	case opt.New && c.info != nil:
-		return tool.Errorf(tool.Conflict, "%s exists already. Read it first and change it, or choose another name.", p.abs).WithCause(fs.ErrExist)
+		return tool.Errorf(tool.Conflict, "%s exists already. Read and change the existing file, or choose another name.", p.abs).WithCause(fs.ErrExist)
 	case opt.Expect == nil || opt.Expect.untouchedIn(c):
 		return nil
 	case c.info == nil:
@@ -91,12 +91,12 @@ func (c *current) verify(p Path, expect *Snapshot) error {
 	for {
 		n, err := f.Read(buf[:])
 		if n > len(rest) || !bytes.Equal(buf[:n], rest[:n]) {
-			return changed(p, "its content is another")
+			return changed(p, "its content changed")
 		}
 		rest = rest[n:]
 		switch {
 		case errors.Is(err, io.EOF) && len(rest) > 0:
-			return changed(p, "its content is another")
+			return changed(p, "its content changed")
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -112,7 +112,7 @@ func (c *current) reread() *os.File {
 }
 
 func changed(p Path, how string) error {
-	return tool.Errorf(tool.Conflict, "%s was changed by another program since it was read (%s). Nothing was written. Read it again and repeat the change.", p.abs, how)
+	return tool.Errorf(tool.Conflict, "%s was changed by another program since it was read (%s). Nothing was written. Read the file again and repeat the change.", p.abs, how)
 }
 
 func elements(rel string) []string {

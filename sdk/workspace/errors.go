@@ -25,9 +25,9 @@ func fail(doing, path string, err error) error {
 	case errors.Is(err, syscall.EROFS):
 		e = tool.Errorf(tool.PermissionDenied, "Cannot %s %s: the file system is read-only. Use a path elsewhere.", doing, path)
 	case errors.Is(err, fs.ErrPermission):
-		e = tool.Errorf(tool.PermissionDenied, "Cannot %s %s: permission denied. See its owner and mode (ls -l) and have them changed, or use another file.", doing, path)
+		e = tool.Errorf(tool.PermissionDenied, "Cannot %s %s: permission denied. Check its owner and mode (ls -l), or use another file.", doing, path)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		e = tool.Errorf(tool.ExecutionFailed, "Cannot %s %s: no space is left on the device. What was there is unchanged. Free some space and try again.", doing, path)
+		e = tool.Errorf(tool.ExecutionFailed, "Cannot %s %s: no space is left on the device. The old content is unchanged. Free some space and try again.", doing, path)
 	case errors.Is(err, syscall.EFBIG):
 		e = tool.Errorf(tool.ExecutionFailed, "Cannot %s %s: the file would be larger than the file system or the limits of this user allow. The file is unchanged.", doing, path)
 	case errors.Is(err, syscall.ENAMETOOLONG):
@@ -37,7 +37,7 @@ func fail(doing, path string, err error) error {
 	case errors.Is(err, os.ErrClosed):
 		return errClosed()
 	case escapes(err):
-		e = tool.Errorf(tool.Security, "Cannot %s %s: it leads outside its root by now. Something changed it while the call ran; look at it again (list).", doing, path)
+		e = tool.Errorf(tool.Security, "Cannot %s %s: the path now leads outside of its root, because it was changed during the call. List the directory again.", doing, path)
 	default:
 		e = tool.Errorf(tool.ExecutionFailed, "Cannot %s %s: %v.", doing, path, cause(err))
 	}
@@ -75,7 +75,7 @@ func rootError(path string, err error) error {
 	case errors.Is(err, errLink):
 		e = tool.Errorf(tool.Security, "The root %s leads through a symbolic link. Name the directory itself in the configuration.", path)
 	default:
-		e = tool.Errorf(tool.PermissionDenied, "The root %s cannot be opened: %v. Make it accessible, or change the roots in the configuration.", path, cause(err))
+		e = tool.Errorf(tool.PermissionDenied, "The root %s cannot be opened: %v. Make the directory accessible, or change the roots in the configuration.", path, cause(err))
 	}
 	return e.WithCause(err)
 }
@@ -83,7 +83,7 @@ func rootError(path string, err error) error {
 // outside returns the error for a path that is outside all roots.
 func (w *Workspace) outside(given, at, via string) error {
 	if len(w.roots) == 0 {
-		return tool.Errorf(tool.Security, "The path %s cannot be used: this call has no access to files. An operator can give it roots in the configuration.", given)
+		return tool.Errorf(tool.Security, "The path %s cannot be used: this call has no access to files. An operator can add a root in the configuration.", given)
 	}
 	how := ""
 	if via != "" {
@@ -92,7 +92,7 @@ func (w *Workspace) outside(given, at, via string) error {
 	if at = filepath.Clean(at); at != given {
 		how += " to " + at + ","
 	}
-	return tool.Errorf(tool.Security, "The path %s leads%s outside of the roots: %s. Use a path inside one of them, or have an operator add the directory to the roots in the configuration.",
+	return tool.Errorf(tool.Security, "The path %s leads%s outside of the roots: %s. Use a path inside one of the roots. An operator can add a root in the configuration.",
 		given, how, w.describeRoots())
 }
 

@@ -67,7 +67,7 @@ func notRegular(path string, mode fs.FileMode) error {
 	what, next := "not a regular file", "Give the path of a regular file."
 	switch {
 	case mode.IsDir():
-		what, next = "a directory", "List it instead, or give the path of a file in it."
+		what, next = "a directory", "List the directory, or give the path of a file in it."
 	case mode&fs.ModeNamedPipe != 0:
 		what = "a named pipe (FIFO)"
 	case mode&fs.ModeDevice != 0:
@@ -75,14 +75,14 @@ func notRegular(path string, mode fs.FileMode) error {
 	case mode&fs.ModeSocket != 0:
 		what = "a socket"
 	}
-	return tool.Errorf(tool.InvalidArguments, "%s is %s, not a file with content. %s", path, what, next)
+	return tool.Errorf(tool.InvalidArguments, "%s is %s, not a regular file. %s", path, what, next)
 }
 
 // usable returns an error if p is a zero Path or the workspace is closed.
 func (w *Workspace) usable(p Path) error {
 	switch {
 	case p.tree == nil:
-		return tool.Errorf(tool.Internal, "A path was used that was never resolved. This is a defect in the tool; report it to its author.")
+		return tool.Errorf(tool.Internal, "The tool used a path that it did not resolve. This is a bug in the tool. Report it to the tool's author.")
 	case w.closed.Load():
 		return errClosed()
 	}
@@ -128,7 +128,7 @@ func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, err
 			return nil, fail("read", p.abs, err)
 		}
 	}
-	return nil, tool.Errorf(tool.Conflict, "%s is being written to by something else: it changed each of the %d times it was read. Try again when it is at rest.", p.abs, readTries)
+	return nil, tool.Errorf(tool.Conflict, "Another program is writing to %s: the file changed during each of %d attempts to read it. Try again when the file no longer changes.", p.abs, readTries)
 }
 
 // readChunk is the size in bytes of the parts that are hashed while the next part is read.
@@ -178,7 +178,7 @@ func readAll(r io.Reader, size, limit int64, got func([]byte)) ([]byte, error) {
 }
 
 func tooLarge(path string, size, limit int64) error {
-	return tool.Errorf(tool.InvalidArguments, "%s is too large: %s, where the limit is %s. Work on a part of it, or use a shell command.", path, text.FormatSize(size), text.FormatSize(limit)).
+	return tool.Errorf(tool.InvalidArguments, "%s is too large: it has %s, and the limit is %s. Use a shell command for a part of the file.", path, text.FormatSize(size), text.FormatSize(limit)).
 		WithCause(ErrTooLarge)
 }
 

@@ -23,7 +23,7 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	f, err := j.dir.root.OpenFile(j.dir.base, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if errors.Is(err, syscall.ETXTBSY) {
-			return nil, tool.Errorf(tool.ExecutionFailed, "%s is a program that is running, and it can only be written in place (%s). Stop it first.", j.path.abs, why).WithCause(err)
+			return nil, tool.Errorf(tool.ExecutionFailed, "%s is a running program and can only be written in place (%s). Stop the program first.", j.path.abs, why).WithCause(err)
 		}
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	}
 	if err := copyOver(f, j.data, was.Size()); err != nil {
 		if lost := backup.restore(f, was.Size()); lost != nil {
-			return nil, tool.Errorf(tool.ExecutionFailed, "Writing %s failed (%v), and so did restoring it (%v). Its old content is in %s.", j.path.abs, cause(err), cause(lost), backup.name).WithCause(err)
+			return nil, tool.Errorf(tool.ExecutionFailed, "Writing %s failed (%v), and the old content could not be restored (%v). The old content is in %s.", j.path.abs, cause(err), cause(lost), backup.name).WithCause(err)
 		}
 		backup.discard()
 		return nil, err

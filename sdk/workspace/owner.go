@@ -81,7 +81,7 @@ func (a *Attributes) apply(f *os.File, mode fs.FileMode) (refused []string, err 
 		refused = append(refused, "its owner was "+account("user", a.UID))
 	}
 	if !group { // the old group's permissions must not apply to another group
-		refused = append(refused, "its group was "+account("group", a.GID)+", and the new one may do what others may")
+		refused = append(refused, "its group was "+account("group", a.GID)+", so the new group has only the permissions of others")
 		raw &^= (^raw & 0o007) << 3
 	}
 	if bits := raw & (unix.S_ISUID | unix.S_ISGID); bits != 0 && (!owner || !group) { // with setuid or setgid, the program would run as the wrong user or group
@@ -116,7 +116,7 @@ func (a *Attributes) extend(fd int, group bool) (refused []string) {
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		if _, ok := a.Extended[name]; !ok && a.Unknown == "" {
 			if err := unix.Fremovexattr(fd, name); err != nil {
-				refused = append(refused, fmt.Sprintf("it lacked the attribute %s (%v)", name, err))
+				refused = append(refused, fmt.Sprintf("the new attribute %s could not be removed (%v)", name, err))
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func (a *Attributes) extend(fd int, group bool) (refused []string) {
 			continue
 		}
 		if name == accessList && !group {
-			refused = append(refused, "its access control list gave its group rights")
+			refused = append(refused, "its access control list had an entry for its group")
 			continue
 		}
 		if err := unix.Fsetxattr(fd, name, value, 0); err != nil {

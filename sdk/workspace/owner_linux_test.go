@@ -82,7 +82,7 @@ func TestRefusedAttributes(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		for _, want := range []string{"one was not readable", "its owner was the user 1234", "its group was the group 4321, and", "setuid", "access control list"} {
+		for _, want := range []string{"one was not readable", "its owner was the user 1234", "its group was the group 4321, so", "setuid", "access control list"} {
 			if !slices.ContainsFunc(done.Refused, func(s string) bool { return strings.Contains(s, want) }) {
 				t.Errorf("nothing is said of %q: %q", want, done.Refused)
 			}

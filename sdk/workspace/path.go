@@ -101,7 +101,7 @@ func (w *Workspace) Entry(p Path, e fs.DirEntry) (Path, error) {
 	abs := filepath.Join(p.abs, e.Name())
 	r := w.root(abs)
 	if r == nil || e.Type()&fs.ModeSymlink != 0 || filepath.Base(abs) != e.Name() {
-		return Path{}, tool.Errorf(tool.Internal, "The entry %q of %s is not a plain name. Resolve its path instead.", e.Name(), p.abs)
+		return Path{}, tool.Errorf(tool.Internal, "The entry %q of %s is not a plain name. Call Resolve with the path instead.", e.Name(), p.abs)
 	}
 	child := Path{abs: abs, rel: filepath.Join(p.rel, e.Name()), root: r, tree: p.tree, exists: true, mode: e.Type()}
 	if r != p.root {

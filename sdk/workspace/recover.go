@@ -41,7 +41,7 @@ func (w *Workspace) recoverWrite(r journal.Record) (recovered bool, err error) {
 	}
 	now, err := w.ReadFile(target, MaxFileSize)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return true, fmt.Errorf("a write to %s was interrupted; %s holds what was put aside: %w", r.Target, r.Temp, err)
+		return true, fmt.Errorf("a write to %s was interrupted; the old or new content is in %s: %w", r.Target, r.Temp, err)
 	}
 	if r.Backup {
 		return true, w.recoverBackup(r, target, now)
@@ -59,7 +59,7 @@ func (w *Workspace) recoverTemp(r journal.Record, now *Snapshot) error {
 	if now != nil && now.Hash() == r.New && r.Old != (journal.Hash{}) && r.Old != r.New {
 		aside, err := w.ReadFile(p, MaxFileSize)
 		if err == nil && aside.Hash() != r.Old {
-			return fmt.Errorf("%s was changed by another program while it was being replaced; that version is %s", r.Target, r.Temp)
+			return fmt.Errorf("%s was changed by another program during the write; the other version is in %s", r.Target, r.Temp)
 		}
 	}
 	err = w.Remove(context.Background(), p, nil)
@@ -85,11 +85,11 @@ func (w *Workspace) recoverBackup(r journal.Record, target Path, now *Snapshot) 
 	}
 	interrupted := !r.Ready.IsZero() && now != nil && now.Hash() != r.New && string(now.Data) != string(backup)
 	if interrupted && now.ModTime.After(r.Ready.Add(restoreWithin)) {
-		return tool.Errorf(tool.Conflict, "a write to %s was interrupted, and the file was changed since; what it held before is %s", r.Target, r.Temp)
+		return tool.Errorf(tool.Conflict, "a write to %s was interrupted, and the file was changed since; the old content is in %s", r.Target, r.Temp)
 	}
 	if interrupted {
 		if _, err := w.WriteFile(context.Background(), target, backup, WriteOptions{Expect: now}); err != nil {
-			return fmt.Errorf("a write to %s was interrupted; what it held before is %s: %w", r.Target, r.Temp, err)
+			return fmt.Errorf("a write to %s was interrupted; the old content is in %s: %w", r.Target, r.Temp, err)
 		}
 	}
 	return os.Remove(r.Temp)

@@ -90,7 +90,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 	f, err := j.dir.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		if refused(err) && j.old.info != nil {
-			return nil, &replaceError{"its directory may not be written to", err}
+			return nil, &replaceError{"its directory is not writable", err}
 		}
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 		return false, nil // the caller removes the old file
 	}
 	if back := exchange(&j.dir, name); back != nil {
-		return true, tool.Errorf(tool.Conflict, "%s was changed by another program while it was being replaced, and could not be restored. That other version is %s in the same directory; compare the two.",
+		return true, tool.Errorf(tool.Conflict, "%s was changed by another program during the write. The other version is %s in the same directory. Compare the two files.",
 			j.path.abs, name).WithCause(back)
 	}
 	return false, err
@@ -232,7 +232,7 @@ func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 // Examples are a mount point and another user's file in a sticky directory.
 func cannotRename(err error) error {
 	if refused(err) || errors.Is(err, syscall.EBUSY) {
-		return &replaceError{"its name may not be given to another file", err}
+		return &replaceError{"the file cannot be replaced by another file", err}
 	}
 	return err
 }

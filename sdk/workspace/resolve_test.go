@@ -175,7 +175,7 @@ func TestSecurityMessagesSayWhatToDo(t *testing.T) {
 	dir := tree(t, "w/", "out/f", "w/l -> ../out/f")
 	w := space(t, dir+"/w")
 	for path, want := range map[string][]string{
-		"../out/f": {"../out/f", dir + "/out/f", dir + "/w (read-write)", "inside one of them", "operator"},
+		"../out/f": {"../out/f", dir + "/out/f", dir + "/w (read-write)", "inside one of the roots", "operator"},
 		"l":        {"l → ../out/f", dir + "/w (read-write)"},
 	} {
 		_, err := w.Resolve(dir+"/w", path)

@@ -187,7 +187,7 @@ func (w *Workspace) RemoveDir(p Path) error {
 		return err
 	}
 	if p.rel == "." {
-		return tool.Errorf(tool.InvalidArguments, "%s is a root, which is not removed.", p.abs)
+		return tool.Errorf(tool.InvalidArguments, "%s is a root and cannot be removed.", p.abs)
 	}
 	dir, err := pin(p)
 	if err != nil {
@@ -212,7 +212,7 @@ func (w *Workspace) writable(p Path) error {
 		return err
 	}
 	if !p.Writable() {
-		return tool.Errorf(tool.PermissionDenied, "%s is in %s, which is read-only here. Write to one of the read-write roots (%s), or have an operator make this one writable in the configuration.",
+		return tool.Errorf(tool.PermissionDenied, "%s is in %s, which is a read-only root. Write to one of the read-write roots (%s). An operator can make this root writable in the configuration.",
 			p.abs, p.root.Path, w.describeRoots())
 	}
 	return nil
@@ -258,7 +258,7 @@ func openStep(dir *os.Root, name string) (*os.Root, error) {
 	}
 	if now, err := next.Stat("."); err != nil || !os.SameFile(was, now) {
 		_ = next.Close()
-		return nil, tool.Errorf(tool.Conflict, "The directory %q was replaced while the call ran, perhaps by a symbolic link. Nothing was written; look at it again (list).", name)
+		return nil, tool.Errorf(tool.Conflict, "The directory %q was replaced during the call, perhaps by a symbolic link. Nothing was written. List the directory again.", name)
 	}
 	return next, nil
 }
@@ -279,5 +279,5 @@ func (d *pinned) sync(path string) error {
 	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot sync directories
 		return nil
 	}
-	return tool.Errorf(tool.ExecutionFailed, "%s was changed, but the system could not confirm that the change is on the disk (%v). A crash may undo it. Check the file and the disk before you go on.", path, cause(err))
+	return tool.Errorf(tool.ExecutionFailed, "%s was changed, but the system could not confirm that the change is on the disk (%v). A crash may undo the change. Check the file and the disk first.", path, cause(err))
 }

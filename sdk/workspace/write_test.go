@@ -140,7 +140,7 @@ func TestExpect(t *testing.T) {
 			after, _ := os.ReadFile(path)
 			_, err = w.WriteFile(t.Context(), p, []byte("mine"), workspace.WriteOptions{Expect: s})
 			if c.conflict {
-				if kind(err) != tool.Conflict || !strings.Contains(err.Error(), "Read it again") {
+				if kind(err) != tool.Conflict || !strings.Contains(err.Error(), "Read the file again") {
 					t.Errorf("got %v", err)
 				}
 			} else {

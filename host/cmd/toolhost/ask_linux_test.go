@@ -72,7 +72,7 @@ permissions {
 		ok                   bool
 	}{
 		{"y", "echo hello once", "Run bash?\n  echo hello once\n", true}, {"n", "echo hello once", "the user declined", false}, {"what", "echo hello once", "the user declined", false},
-		{"a", "echo hello always", "hello always", true}, {"", "echo hello always", "hello always", true}, {"v", "echo hello never", "declined, for good", false}, {"y", "echo hello never", "see toolhost policy list", false},
+		{"a", "echo hello always", "hello always", true}, {"", "echo hello always", "hello always", true}, {"v", "echo hello never", "declined, for good", false}, {"y", "echo hello never", "denied permanently by an earlier answer", false},
 		{"s", "echo hello session", "hello session", true}, {"", "echo hello session", "hello session", true}, {"", "echo hello other", "standard input is no terminal", false},
 	} {
 		out, ok := toolhost(tc.typed, "--on-ask", "prompt", "run", tc.command)

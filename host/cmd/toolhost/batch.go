@@ -28,7 +28,7 @@ Changes of plugins and of the configuration apply while it runs, also on SIGHUP.
 			if err != nil {
 				return err
 			}
-			err = batch.Batch{Host: h, Request: s.Request(), Ordered: ordered}.Run(c.Context(), os.Stdin, os.Stdout)
+			err = batch.Batch{Host: h, Request: s.Request(), Ordered: ordered}.Run(c.Context(), os.Stdin, cli.Screen(os.Stdout))
 			return errors.Join(err, h.Close())
 		},
 	}

@@ -34,7 +34,7 @@ func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 			fmt.Fprintf(&in, `{"id":%d,"command":"echo text-%d"}`+"\n", i, i)
 		}
 	}
-	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--config", config, "--workspace", dir, "--state", filepath.Join(dir, "state"), "batch")
+	c := exec.CommandContext(t.Context(), filepath.Join(bin, "trusting", "toolhost"), "--config", config, "--workspace", dir, "--state", dir+".state", "batch")
 	c.Stdin, c.Stderr = &in, os.Stderr
 	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR=")
 	c.WaitDelay = time.Second

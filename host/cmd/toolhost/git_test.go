@@ -55,7 +55,7 @@ func TestGitIsProtected(t *testing.T) {
 				}
 				// The sandbox cannot protect a missing file, so the host must rename the new file after the call.
 				redirect := w.batch(t, tc.backend, tc.more, `echo . > .git/commondir`)[0]
-				if told := strings.Contains(redirect, "would have redirected git"); told != holds {
+				if told := strings.Contains(redirect, "redirects git to other settings"); told != holds {
 					t.Errorf("told of another directory: %v: %s", told, redirect)
 				}
 				for i, out := range w.batch(t, tc.backend, tc.more, gitWays...) {

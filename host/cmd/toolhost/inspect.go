@@ -41,7 +41,7 @@ func newExplain(s *cli.Settings) *cobra.Command {
 			if s.JSON {
 				err = cli.PrintJSON(os.Stdout, means)
 			} else {
-				err = explainText(os.Stdout, means)
+				err = explainText(cli.Screen(os.Stdout), means)
 			}
 			if err == nil && means.Error != nil {
 				err = cli.ExitError(cli.ExitFailure)
@@ -110,7 +110,7 @@ leads to every tool.`,
 			case format == "json":
 				return cli.PrintJSON(os.Stdout, enabled(tools))
 			case format == "text":
-				return toolsText(os.Stdout, tools)
+				return toolsText(cli.Screen(os.Stdout), tools)
 			case !slices.Contains(export.Formats, export.Format(format)):
 				return fmt.Errorf("--format %q: use text, json, %s", format, formats())
 			case single:

@@ -37,6 +37,7 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			if err != nil {
 				return err
 			}
+			opts.Roots = s.Workspace == "" // the client's own directories, unless somebody chose one
 			server, err := newMCPServer(h, s, opts)
 			if err != nil {
 				return errors.Join(err, h.Close())
@@ -69,7 +70,7 @@ func newMCPServer(h *host.Host, s *cli.Settings, opts mcp.Options) (*mcp.Server,
 	opts.Session, opts.Log = s.Session, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime}))
 	server, err := mcp.New(h, opts)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "toolhost:", err)
+		fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
 	}
 	return server, nil
 }

@@ -23,6 +23,7 @@ func TestMCPClientsFollowTheTools(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile(plugin+".new", fmt.Appendf(b, "\n!variant %s\n", variant), 0o755))
 		must(t, os.Rename(plugin+".new", plugin))
+		must(t, toolhost(t, dir, "version").Run()) // trusts the binary
 	}
 	put("version=1.0.0")
 	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte("plugin \"p\" {\n  path = \"p\"\n}\n"), 0o600))

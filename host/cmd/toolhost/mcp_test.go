@@ -53,7 +53,7 @@ func mcpDir(t *testing.T) string {
 
 func toolhost(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--state", filepath.Join(dir, ".state")}, args...)...)
+	c := exec.Command(filepath.Join(bin, "trusting", "toolhost"), append([]string{"--state", dir + ".state"}, args...)...)
 	c.Dir = dir
 	c.Stderr = t.Output()
 	return c

@@ -50,9 +50,9 @@ func TestSingleHosts(t *testing.T) {
 			)
 			for i, want := range []string{
 				"ANSWERED", "ANSWERED",
-				"403\n[The sandbox refused a connection to 127.0.0.1:" + port(other) + ": it is not listed. To allow it, the operator adds \"127.0.0.1:" + port(other) + "\" to the list network in the sandbox block of plugin \"bash\" (",
+				"403\n[The sandbox refused a connection to 127.0.0.1:" + port(other) + ": the host is not listed. To allow this connection, the operator adds \"127.0.0.1:" + port(other) + "\" to the list network in the sandbox block of plugin \"bash\" (",
 				"refused a connection to 127.0.0.1:" + port(other),
-				"toolhost: the sandbox does not allow a connection to other.example:80: it is not listed. To allow it",
+				"toolhost: the sandbox does not allow a connection to other.example:80: the host is not listed. To allow this connection",
 				`the operator adds "other.example:8443" to the list`,
 				"Failed to connect", "failed", "cannot be looked up", "asked for no host",
 			} {
@@ -81,7 +81,7 @@ func TestSingleHosts(t *testing.T) {
 			}
 			c := w.command(user, filepath.Join(bin, "toolhost"), "--config", filepath.Join(w.dir, "toolhost.hcl"), "--workspace", w.work, "doctor")
 			c.Env = log.Env
-			if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "single hosts cannot be let through") {
+			if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "connections to single hosts are not possible") {
 				t.Errorf("%v %s", err, out)
 			}
 		})

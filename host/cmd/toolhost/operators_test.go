@@ -33,7 +33,7 @@ func TestExamplesForOperators(t *testing.T) {
 			commands = append(commands, []string{"policy", "test"})
 		}
 		for _, args := range commands {
-			c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--config", path, "--workspace", dir, "--state", filepath.Join(dir, "state")}, args...)...)
+			c := exec.Command(filepath.Join(bin, "trusting", "toolhost"), append([]string{"--config", path, "--workspace", dir, "--state", dir + ".state"}, args...)...)
 			if out, err := c.CombinedOutput(); err != nil || strings.Contains(string(out), "toolhost: ") {
 				t.Errorf("%v: %v\n%s\n%s", args, err, out, example)
 			}

@@ -51,7 +51,7 @@ script would run. Nothing runs and nobody is asked.`,
 				}
 				return cli.PrintJSON(os.Stdout, d)
 			}
-			return decisionText(os.Stdout, d)
+			return decisionText(cli.Screen(os.Stdout), d)
 		},
 	}
 	c.Flags().SetInterspersed(false)
@@ -154,7 +154,7 @@ func newPolicyList(s *cli.Settings) *cobra.Command {
 				fmt.Println("No answer is remembered.")
 				return nil
 			}
-			out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+			out := tabwriter.NewWriter(cli.Screen(os.Stdout), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(out, "ID\tANSWER\tKIND\tTOOL\tSUBJECT\tHOLDS FOR")
 			for _, a := range answers {
 				fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s %s\n", a.ID, map[bool]string{true: "allow", false: "never"}[a.Allow], a.Kind, a.Tool, cli.Printable(a.Subject), a.Scope, cli.Printable(a.Owner))

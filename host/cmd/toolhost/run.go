@@ -48,7 +48,7 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 				client.Finish(res)
 			}
 			if err != nil {
-				fmt.Fprintln(os.Stderr, "toolhost:", err)
+				fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
 			}
 			return exitStatus(res)
 		},

@@ -148,7 +148,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_RUNTIME_DIR", runtime)
 			e.Setenv("XDG_STATE_HOME", state)
 			e.Setenv("STATE", filepath.Join(state, "toolhost"))
-			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
+			temporary := filepath.Join(state, "tmp")
+			if err := os.Mkdir(temporary, 0o700); err != nil {
+				return err
+			}
+			e.Setenv("TMPDIR", temporary)
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(state, "config"))
 			e.Setenv("TOOLHOST_TEST_SECRET", "must not leak")
 			return nil
 		},

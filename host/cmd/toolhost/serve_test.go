@@ -81,7 +81,7 @@ func TestServe(t *testing.T) {
 	c.want(200, dir+`\n"`, "POST", "/v1/run", `{"command":"pwd"}`)
 
 	// Requests with a wrong host, origin or token must be rejected.
-	c.want(403, "is not called", "GET", "/healthz", "", "Host", "rebound.example")
+	c.want(403, "does not have the name", "GET", "/healthz", "", "Host", "rebound.example")
 	c.want(403, "", "POST", "/v1/run", `{"command":"touch owned"}`, "Origin", "http://evil.example")
 	for _, wrong := range []string{"", "x", token + "x"} {
 		(&client{t, base, wrong}).want(401, "Authorization: Bearer TOKEN", "POST", "/v1/run", `{"command":"touch owned"}`)
@@ -91,7 +91,7 @@ func TestServe(t *testing.T) {
 		t.Error("a refused request was run")
 	}
 	big := `{"command":"true","x":"` + strings.Repeat("x", 17<<20) + `"}`
-	c.want(413, "written to a file", "POST", "/v1/run", big)
+	c.want(413, "passed in a file", "POST", "/v1/run", big)
 	c.want(413, "", "POST", "/mcp", big, "Content-Type", "application/json", "Accept", "application/json, text/event-stream")
 }
 
@@ -160,13 +160,13 @@ func TestServeAsks(t *testing.T) {
 		if list[0].Permission.Title != "May I?" {
 			t.Errorf("%+v", list)
 		}
-		c.want(400, "an answer is", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"perhaps"}`)
-		c.want(404, "no call waits", "POST", "/v1/asks/other", `{"outcome":"accepted"}`)
+		c.want(400, "the answer is invalid", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"perhaps"}`)
+		c.want(404, "no question with the id", "POST", "/v1/asks/other", `{"outcome":"accepted"}`)
 		c.want(200, outcome, "POST", "/v1/asks/"+list[0].ID, `{"outcome":"`+outcome+`"}`)
 		if body := <-result; strings.Contains(body, "thank you") != (outcome == "accepted") {
 			t.Errorf("%s: %s", outcome, body)
 		}
-		c.want(404, "no call waits", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"accepted"}`)
+		c.want(404, "no question with the id", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"accepted"}`)
 	}
 }
 

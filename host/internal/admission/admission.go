@@ -77,7 +77,7 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 		return err
 	}
 	if slices.Contains(s.Digests, content.Digest()) {
-		return s.useCopies(cfg, content)
+		return s.acceptDigest(cfg, content)
 	}
 	decisions, _, err := s.base()
 	if err != nil {
@@ -137,8 +137,8 @@ func (s Source) invalid() error {
 // within reports whether a path, or where its symbolic links lead, is in one of the directories.
 func within(dirs []string, path string) bool {
 	paths := []string{path}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		paths = append(paths, real)
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		paths = append(paths, target)
 	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // the file does not exist yet
 		paths = append(paths, filepath.Join(dir, filepath.Base(path)))
 	}
@@ -185,23 +185,29 @@ func (s Source) openProject() (*config.Config, error) {
 		return cfg, s.protect(cfg)
 	}
 	narrowing := config.ReadNarrowing(s.Path)
-	if !narrowing.Complete {
-		if invalid := s.invalid(); invalid != nil {
-			if !s.discovered() { // somebody named this file and no other
-				return nil, invalid
-			}
-			line, _, _ := strings.Cut(invalid.Error(), "\n")
-			why = fmt.Errorf("it is invalid (%s)", strings.TrimRight(line, ":."))
-		}
-	}
 	narrowing.Apply(base)
 	if !narrowing.Complete {
-		base.Untrusted = fmt.Sprintf("%s is not trusted, because %s: %s. Review it: toolhost trust", s.Path, why, s.instead(base, narrowing))
+		base.Invalid = s.invalid()
+		if base.Invalid != nil && !s.discovered() { // somebody named this file and no other
+			return nil, base.Invalid
+		}
+		base.Untrusted = fmt.Sprintf("%s: %s. %s", s.explain(why, base.Invalid), s.instead(base, narrowing), howToReview)
 		if s.Require || base.Trust.Refuse {
-			return nil, fmt.Errorf("%s is not trusted, because %w. Review it: toolhost trust", s.Path, why)
+			return nil, fmt.Errorf("%s. %s", s.explain(why, base.Invalid), howToReview)
 		}
 	}
 	return base, s.protect(base)
+}
+
+const howToReview = "Review it: toolhost trust"
+
+// explain says why the project file does not apply.
+func (s Source) explain(why, invalid error) string {
+	if invalid == nil {
+		return fmt.Sprintf("%s is not trusted, because %v", s.Path, why)
+	}
+	line, _, _ := strings.Cut(invalid.Error(), "\n")
+	return fmt.Sprintf("%s is invalid (%s)", s.Path, strings.TrimRight(line, ":."))
 }
 
 // instead says which configuration is used in place of the project file.
@@ -238,7 +244,11 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return trust.OpenDecisions(dir), base, nil
+	decisions := trust.OpenDecisions(dir)
+	if within([]string{s.Workspace}, dir) { // a repository could bring its own store along
+		decisions.Distrust(fmt.Errorf("the state directory %s is in the workspace %s, where tools can write, so nothing in it is trusted. Name another one with --state", dir, s.Workspace))
+	}
+	return decisions, base, nil
 }
 
 func samePath(a, b string) bool {
@@ -281,7 +291,7 @@ func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 	}
 	switch {
 	case slices.Contains(s.Digests, content.Digest()):
-		return cfg, s.useCopies(cfg, content)
+		return cfg, s.acceptDigest(cfg, content)
 	case decision == nil:
 		return nil, fmt.Errorf("%w; its digest is %s", errNotListed, content.Digest())
 	}

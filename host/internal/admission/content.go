@@ -17,6 +17,9 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
+// unreadable stands for the hash of a program that cannot be read. No file has this hash, so the program does not run.
+const unreadable = "unreadable"
+
 // content returns what a configuration consists of: the text that was read, files that are read if they exist, and
 // programs in exposed directories.
 func (s Source) content(cfg *config.Config) (*trust.Content, error) {
@@ -56,7 +59,7 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 			}
 			sum, err := trust.Hash(path)
 			if err != nil {
-				return nil, fmt.Errorf("%s of %s cannot be read: %w", path, p.Block, err)
+				sum = unreadable
 			}
 			out.Programs[path] = sum
 		}
@@ -142,17 +145,25 @@ func (s Source) useCopies(cfg *config.Config, content *trust.Content) error {
 	for _, p := range cfg.Programs(s.BundledDir) {
 		path := program(p.Command[0])
 		sum := content.Programs[path]
-		if p.Plugin || sum == "" { // plugins run as copies in any case
+		if p.Plugin || sum == "" || sum == unreadable { // plugins run as copies in any case
 			continue
 		}
 		if copies[p.Command[0]], err = store.Executable(path, sum); err != nil {
 			return fmt.Errorf("%s of %s cannot be run: %w", path, p.Block, err)
 		}
 	}
+	for path := range content.Programs { // the configuration no longer names those that run as copies
+		cfg.Protected = append(cfg.Protected, path)
+	}
 	cfg.RunCopies(copies)
+	return nil
+}
+
+// acceptDigest uses content that --trust names.
+func (s Source) acceptDigest(cfg *config.Config, content *trust.Content) error {
 	cfg.Trusted = maps.Clone(content.Files)
 	maps.Copy(cfg.Trusted, content.Programs)
-	return nil
+	return s.useCopies(cfg, content)
 }
 
 func hashFile(path string) (out [32]byte, err error) {

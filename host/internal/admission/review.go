@@ -107,7 +107,7 @@ func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []I
 		detail := strings.Join(p.Command, " ")
 		switch sum := content.Programs[path]; {
 		case sum != "":
-			detail += fmt.Sprintf("  (tools can write %s; SHA-256 %s…)", path, sum[:12])
+			detail += fmt.Sprintf("  (tools can write %s; SHA-256 %.12s…)", path, sum)
 		case path != p.Command[0]:
 			detail += "  (" + path + ")"
 		}
@@ -141,9 +141,6 @@ func (s Source) Trust(digest string) (*Review, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.keepsOut(decisions.Path()); err != nil {
-		return nil, err
-	}
 	d := trust.Decision{Content: *r.content, At: time.Now().UTC().Truncate(time.Second)}
 	for _, i := range r.Items {
 		d.Review = append(d.Review, i.line())
@@ -151,17 +148,10 @@ func (s Source) Trust(digest string) (*Review, error) {
 	return r, decisions.Record(d)
 }
 
-// keepsOut returns an error if tools can write the trust store.
-func (s Source) keepsOut(path string) error {
-	if within([]string{s.Workspace}, path) {
-		return fmt.Errorf("the state directory %s is in the workspace %s, where tools can write: name another one with --state", filepath.Dir(path), s.Workspace)
-	}
-	return nil
-}
-
-// Renew records the pins of a trusted configuration again, after a person changed them.
-func (s Source) Renew(cfg *config.Config) error {
-	if cfg.Path == "" || cfg.Path != s.Path {
+// Renew records files and programs of a trusted configuration again, after a person changed them by a command of the
+// host. It does nothing if nobody trusted the configuration.
+func (s Source) Renew(paths ...string) error {
+	if s.Path == "" {
 		return nil
 	}
 	decisions, _, err := s.base()
@@ -176,15 +166,18 @@ func (s Source) Renew(cfg *config.Config) error {
 	if err != nil || old == nil {
 		return err
 	}
-	lock, err := trust.PathFor(s.Path)
-	if err == nil {
-		lock, err = canonical(lock)
-	}
-	if err != nil {
-		return err
-	}
-	if old.Files[lock], err = trust.Hash(lock); err != nil {
-		return err
+	for _, path := range paths {
+		if path, err = canonical(path); err != nil {
+			return err
+		}
+		for _, sums := range []map[string]string{old.Files, old.Programs} {
+			if _, known := sums[path]; !known {
+				continue
+			}
+			if sums[path], err = trust.Hash(path); err != nil {
+				return err
+			}
+		}
 	}
 	return decisions.Record(*old)
 }

@@ -30,57 +30,52 @@ const (
 	leastSecret = 6
 )
 
-// secretName matches the name of a parameter or variable that contains a secret.
-var secretName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(^|[_.-]|[a-z])(pass(wd|word|phrase)?|pwd|secrets?|(api|access|auth|refresh|bearer|id|csrf|session|private|client|oauth|bot|webhook)?[_.-]?tokens?|(api|access|private|secret|encryption|signing|account|master|license)[_.-]?keys?|credentials?|auth(orization)?|cookies?)$`)
-})
-
-// nameNeeds lists substrings. Every name that secretName matches contains at least one of them.
-var nameNeeds = []string{"pass", "pwd", "secret", "token", "key", "credential", "auth", "cookie"}
-
-// SecretName reports whether the name suggests that the value is a secret.
-func SecretName(name string) bool {
-	if strings.EqualFold(name, "pwd") || strings.EqualFold(name, "oldpwd") || strings.EqualFold(name, "author") {
-		return false
-	}
-	lower := strings.ToLower(name)
-	return slices.ContainsFunc(nameNeeds, func(n string) bool { return strings.Contains(lower, n) }) && secretName().MatchString(name)
-}
-
 // form describes the syntax of a secret in a text.
 type form struct {
 	// needs lists lower-case substrings. Every text with such a secret contains at least one of them.
 	needs []string
 	re    *regexp.Regexp
 	to    string
+	// name means that the first group of the expression is the name of the value in the second group. Only values of
+	// secret names are replaced.
+	name bool
 }
 
 // tokens maps the beginnings of well-known tokens to their patterns.
+//
+//nolint:gosec // these are patterns, not tokens
 var tokens = map[string]string{
 	"ghp_": `ghp_[A-Za-z0-9]{20,}`, "github_pat_": `github_pat_[A-Za-z0-9_]{20,}`, "glpat-": `glpat-[A-Za-z0-9_-]{16,}`, "xox": `xox[abeoprs]-[A-Za-z0-9-]{8,}`, "xapp-": `xapp-[A-Za-z0-9-]{8,}`,
 	"npm_": `npm_[A-Za-z0-9]{30,}`, "pypi-": `pypi-[A-Za-z0-9_-]{16,}`, "hf_": `hf_[A-Za-z0-9]{20,}`, "dop_v1_": `dop_v1_[a-f0-9]{20,}`, "k_live_": `[sr]k_live_[A-Za-z0-9]{10,}`, "k_test_": `[sr]k_test_[A-Za-z0-9]{10,}`,
-	"sk-": `sk-[A-Za-z0-9_-]{16,}`, "akia": `AKIA[A-Z0-9]{16}`, "asia": `ASIA[A-Z0-9]{16}`, "aiza": `AIza[A-Za-z0-9_-]{30,}`, "ya29.": `ya29\.[A-Za-z0-9_-]{10,}`, "sg.": `SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`,
+	"sk-": `sk-[A-Za-z0-9_-]{12,}`, "akia": `AKIA[A-Z0-9]{12,}`, "asia": `ASIA[A-Z0-9]{12,}`, "aiza": `AIza[A-Za-z0-9_-]{30,}`, "ya29.": `ya29\.[A-Za-z0-9_-]{10,}`, "sg.": `SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`,
 	"age-secret-key": `AGE-SECRET-KEY-1[A-Z0-9]{20,}`, "eyj": `eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
+	"whsec_": `whsec_[A-Za-z0-9+/=]{16,}`, "rk_live": `rk_live_[A-Za-z0-9]{10,}`, "shp": `shp(at|ca|pa|ss)_[a-fA-F0-9]{20,}`, "dckr_": `dckr_(pat|oat)_[A-Za-z0-9_-]{16,}`, "hvs.": `hv[sb]\.[A-Za-z0-9_-]{16,}`, "gocspx-": `GOCSPX-[A-Za-z0-9_-]{16,}`, "atatt": `ATATT[A-Za-z0-9_=-]{20,}`,
+	"gsk_": `gsk_[A-Za-z0-9]{20,}`, "xai-": `xai-[A-Za-z0-9]{20,}`, "lin_api_": `lin_api_[A-Za-z0-9]{20,}`, "rubygems_": `rubygems_[a-f0-9]{20,}`, "glptt-": `gl(ptt|dt|rt|ft|soat|cbt|agent)-[A-Za-z0-9_-]{16,}`, "gldt-": `gldt-[A-Za-z0-9_-]{16,}`, "glrt-": `glrt-[A-Za-z0-9_-]{16,}`, "pscale_": `pscale_(tkn|pw|oauth)_[A-Za-z0-9_-]{16,}`,
+	"accountkey=": `(?i)AccountKey=[A-Za-z0-9+/=]{16,}`, "sharedaccesskey=": `(?i)SharedAccessKey=[A-Za-z0-9+/=]{16,}`, "aws4": `AWS4[A-Za-z0-9+/=]{20,}`, "eaac": `EAAC[A-Za-z0-9]{20,}`, "r8_": `r8_[A-Za-z0-9]{20,}`, "ops_": `ops_eyJ[A-Za-z0-9_=-]{20,}`, "tskey-": `tskey-[A-Za-z0-9-]{16,}`, "nvapi-": `nvapi-[A-Za-z0-9_-]{20,}`, "sbp_": `sbp_[a-f0-9]{20,}`, "ntn_": `ntn_[A-Za-z0-9]{20,}`, "secret_": `secret_[A-Za-z0-9]{30,}`,
 	"gho_": `gho_[A-Za-z0-9]{20,}`, "ghs_": `ghs_[A-Za-z0-9]{20,}`, "ghu_": `ghu_[A-Za-z0-9]{20,}`, "ghr_": `ghr_[A-Za-z0-9]{20,}`,
 }
 
 // forms returns the forms of tokens and of secrets with a name in front. The first group of an expression is kept.
 var forms = sync.OnceValue(func() []form { // compiled on first use, because most runs do not need the forms
-	const names = `password|passwd|passphrase|secret|token|api[_.-]?key|access[_.-]?key|secret[_.-]?key|private[_.-]?key|credentials?`
-	named := []string{"passw", "passphrase", "secret", "token", "key", "credential"}
 	out := []form{
-		{[]string{"private key"}, regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\z)`), Mask},
-		{[]string{"authorization"}, regexp.MustCompile(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?)[^\s"',;]+`), "${1}" + Mask},
-		{[]string{"bearer"}, regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`), "${1}" + Mask},
-		{[]string{"cookie"}, regexp.MustCompile(`(?i)((?:set-)?cookie["']?\s*:\s*)[^"'\r\n]+`), "${1}" + Mask},
-		{[]string{"://"}, regexp.MustCompile(`(://[^\s/:@"']*:)[^\s/@"']+@`), "${1}" + Mask + "@"},
-		// NAME=value, "name": "value", name: value, --name value
-		{named, regexp.MustCompile(`(?i)((?:^|[^a-z0-9])(?:[a-z0-9_.-]*[_.-])?(?:` + names + `)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s"'&;|,)}]+)`), "${1}" + Mask},
-		{named, regexp.MustCompile(`(?i)(--?(?:[a-z0-9]+-)*(?:` + names + `)\s+)("[^"]*"|'[^']*'|[^\s"'&;|]+)`), "${1}" + Mask},
-		{[]string{"curl"}, regexp.MustCompile(`(\bcurl\b[^\n|;&]*\s(?:-u|--user)[ =]?["']?[^\s:"']+:)[^\s"']+`), "${1}" + Mask},
+		{needs: []string{"private key"}, re: regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\z)`), to: Mask},
+		{needs: []string{"authorization"}, re: regexp.MustCompile(`(?i)((?:proxy-)?authorization)(["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?)([^\s"',;]+)`), name: true},
+		{needs: []string{"bearer"}, re: regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`), to: "${1}" + Mask},
+		{needs: []string{"cookie"}, re: regexp.MustCompile(`(?i)((?:set-)?cookie["']?\s*:\s*)[^"'\r\n]+`), to: "${1}" + Mask},
+		{needs: []string{"://"}, re: regexp.MustCompile(`(://[^\s/:@"'?#]*:)[^\s/"']+@`), to: "${1}" + Mask + "@"},
+		{needs: []string{"http://", "https://", "git+http"}, re: regexp.MustCompile(`(https?://)[^\s/:@"'?#]+@`), to: "${1}" + Mask + "@"},
+		{needs: []string{"hooks.slack.com", "/api/webhooks/", "webhook.office.com", "hooks.zapier.com"}, re: regexp.MustCompile(`((?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks|webhook\.office\.com/[a-z0-9]+|hooks\.zapier\.com/hooks/catch)/)[A-Za-z0-9_/@.-]+`), to: "${1}" + Mask},
+		{needs: []string{"bot"}, re: regexp.MustCompile(`(\bbot|\b)[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`), to: "${1}" + Mask},
+		{needs: []string{"curl"}, re: regexp.MustCompile(`(\bcurl\b[^\n|;&]*\s(?:-u|--user)[ =]?["']?[^\s:"']+:)[^\s"']+`), to: "${1}" + Mask},
+		// --name value
+		{needs: nameNeeds, re: regexp.MustCompile(`(--[A-Za-z0-9-]+)(\s+)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|-][^\s"'&;|]*)`), name: true},
+		// ?sig=…&key=…
+		{needs: []string{"sig=", "signature=", "credential=", "key=", "token=", "code=", "sas=", "auth="}, re: regexp.MustCompile(`(?i)([?&](?:sig|signature|key|sas|auth|x-(?:amz|goog|oss)-(?:signature|credential|security-token)|code)=)[^&\s"'#]+`), to: "${1}" + Mask},
+		// NAME=value, "name": "value", name: value
+		{needs: nameNeeds, re: regexp.MustCompile(`([A-Za-z_@][A-Za-z0-9_.-]*)(["']?\s*[=:]\s*|["']\s*,\s*)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|,)}]+)`), name: true},
 	}
 	for begins, re := range tokens {
-		out = append(out, form{[]string{begins}, regexp.MustCompile(`\b` + re), Mask})
+		out = append(out, form{needs: []string{begins}, re: regexp.MustCompile(`\b` + re), to: Mask})
 	}
 	return out
 })
@@ -113,7 +108,11 @@ func (m *Masker) Text(s string) string {
 	if len(s) > maxLooked {
 		s = cut(s, maxLooked)
 	}
-	s = m.Whole(s)
+	return m.short(m.Whole(s), whole)
+}
+
+// short returns the beginning of a masked text, if the text had more bytes than are stored.
+func (m *Masker) short(s string, whole int) string {
 	if whole > maxText && len(s) > maxText {
 		s = cut(s, maxText) + fmt.Sprintf("… (%d bytes)", whole)
 	}
@@ -123,11 +122,50 @@ func (m *Masker) Text(s string) string {
 // Command returns a command without secrets. It shortens only extremely long commands, so that users can run the others
 // again.
 func (m *Masker) Command(s string) string {
-	if len(s) > maxCommand {
-		return m.Whole(cut(s, maxCommand)) + "…"
-	}
-	return m.Whole(s)
+	s, _ = m.command(s)
+	return s
 }
+
+// command returns a command without secrets, and the secrets.
+func (m *Masker) command(s string) (masked string, secrets []string) {
+	end := ""
+	if len(s) > maxCommand {
+		s, end = cut(s, maxCommand), "…"
+	}
+	if !structured(s) {
+		return m.Whole(s) + end, nil
+	}
+	var b strings.Builder
+	at := 0
+	for _, span := range shellSecrets(s) {
+		b.WriteString(s[at:span.from])
+		b.WriteString(Mask)
+		secrets = append(secrets, s[span.from:span.to])
+		at = span.to
+	}
+	b.WriteString(s[at:])
+	return m.Whole(b.String()) + end, secrets
+}
+
+// structured reports whether a command can have secrets that only its structure shows.
+func structured(s string) bool {
+	lower := strings.ToLower(s)
+	has := func(n string) bool { return strings.Contains(lower, n) }
+	return slices.ContainsFunc(nameNeeds, has) || slices.ContainsFunc(programNames(), has)
+}
+
+// programNames lists the names of programs whose arguments can have secrets.
+var programNames = sync.OnceValue(func() []string {
+	out := words(`chpasswd kinit cryptsetup passwd sudo`)
+	for name := range programs {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	// A name that contains another one is found with it.
+	return slices.DeleteFunc(out, func(name string) bool {
+		return slices.ContainsFunc(out, func(o string) bool { return o != name && strings.Contains(name, o) })
+	})
+})
 
 // Whole returns a text without secrets and with its full length.
 func (m *Masker) Whole(s string) string {
@@ -137,11 +175,46 @@ func (m *Masker) Whole(s string) string {
 	if lower := strings.ToLower(s); len(s) >= leastSecret {
 		for _, f := range forms() { // searching for substrings is a hundred times faster than the expression
 			if slices.ContainsFunc(f.needs, func(n string) bool { return strings.Contains(lower, n) }) {
-				s = f.re.ReplaceAllString(s, f.to)
+				s = f.replace(s)
 			}
 		}
 	}
 	return s
+}
+
+func (f *form) replace(s string) string {
+	if !f.name {
+		return f.re.ReplaceAllString(s, f.to)
+	}
+	var b strings.Builder
+	at := 0
+	for at < len(s) {
+		g := f.re.FindStringSubmatchIndex(s[at:])
+		if g == nil {
+			break
+		}
+		name, value := s[at+g[2]:at+g[3]], s[at+g[6]:at+g[7]]
+		if SecretName(name) && !bareFlags[strings.TrimLeft(name, "-")] && !harmlessValue(value) && !slices.Contains(schemes, strings.ToLower(value)) && !strings.HasPrefix(strings.Trim(value, `"'`), Mask) && !expansion(value) {
+			b.WriteString(s[at : at+g[6]])
+			b.WriteString(Mask)
+			at += g[7]
+			continue
+		}
+		// The value can contain another name.
+		b.WriteString(s[at : at+g[4]])
+		at += g[4]
+	}
+	b.WriteString(s[at:])
+	return b.String()
+}
+
+// schemes lists the words that precede the secret in an Authorization header.
+var schemes = words(`bearer basic token digest negotiate apikey`)
+
+// expansion reports whether a value is only a reference to a variable or to the output of a command.
+func expansion(value string) bool {
+	value = strings.Trim(value, `"'`)
+	return value == "" || strings.HasPrefix(value, "$") && strings.Trim(value, "${}(ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
 // cut returns the beginning of a text without splitting a rune.
@@ -157,23 +230,56 @@ func cut(s string, n int) string {
 
 // Arguments returns the arguments of a call, a JSON object, without secrets and with limited length.
 func (m *Masker) Arguments(raw []byte) string {
-	switch {
-	case len(raw) == 0:
-		return "{}"
-	case m.harmless(raw):
-		return string(raw)
-	}
-	return m.masked(raw)
+	out, _ := m.Entry(raw)
+	return out
 }
 
-func (m *Masker) masked(raw []byte) string {
+// Entry is like Arguments. It also returns a function like Text for other texts of the call, such as its error, which can
+// quote the secrets of its command.
+func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) {
+	switch {
+	case len(raw) == 0:
+		return "{}", m.Text
+	case m.harmless(raw):
+		return string(raw), m.Text
+	}
+	v := &visitor{Masker: m}
+	arguments = v.masked(raw)
+	if len(v.secrets) == 0 {
+		return arguments, m.Text
+	}
+	return arguments, func(s string) string { return m.Text(v.without(s)) }
+}
+
+func (m *Masker) masked(raw []byte) string { return (&visitor{Masker: m}).masked(raw) }
+
+// visitor masks the arguments of one call.
+type visitor struct {
+	*Masker
+	secrets []string // of commands
+}
+
+// leastQuoted is the minimum length in bytes of a secret of a command that is masked in other texts.
+const leastQuoted = 4
+
+// without masks the secrets of the call's commands in another text.
+func (m *visitor) without(s string) string {
+	for _, secret := range m.secrets {
+		if secret = strings.Trim(secret, `"'`); len(secret) >= leastQuoted {
+			s = strings.ReplaceAll(s, secret, Mask)
+		}
+	}
+	return s
+}
+
+func (m *visitor) masked(raw []byte) string {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
 		v = map[string]any{"malformed": string(raw)}
 	}
-	out, err := encode(m.value(v, 0))
+	out, err := encode(m.value("", v, 0))
 	if err != nil || len(out) > maxArguments {
 		out, _ = encode(map[string]any{"omitted": fmt.Sprintf("%d bytes", len(raw))})
 	}
@@ -192,6 +298,10 @@ func (m *Masker) harmless(raw []byte) bool {
 	}
 	lower := strings.ToLower(s)
 	has := func(n string) bool { return strings.Contains(lower, n) }
+	// The programs matter only in commands, and would be found as parts of many names.
+	if slices.ContainsFunc(scripts, func(n string) bool { return has(`"` + n + `"`) }) && structured(s) {
+		return false
+	}
 	return !slices.ContainsFunc(nameNeeds, has) && !slices.ContainsFunc(forms(), func(f form) bool { return slices.ContainsFunc(f.needs, has) }) && utf8.Valid(raw) && json.Valid(raw)
 }
 
@@ -203,9 +313,17 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-func (m *Masker) value(v any, depth int) any {
+// scripts lists the parameters that contain commands.
+var scripts = words(`command cmd commands script shell run exec malformed stdin input code args argv arguments query`)
+
+func (m *visitor) value(name string, v any, depth int) any {
 	switch v := v.(type) {
 	case string:
+		if slices.Contains(scripts, strings.ToLower(name)) && structured(v) {
+			masked, secrets := m.command(v)
+			m.secrets = append(m.secrets, secrets...)
+			return m.short(masked, len(v))
+		}
 		return m.Text(v)
 	case map[string]any:
 		if depth > 32 {
@@ -215,7 +333,7 @@ func (m *Masker) value(v any, depth int) any {
 			switch inner.(type) {
 			case nil, bool, json.Number: // for example a number in max_tokens
 			default:
-				v[name] = m.value(inner, depth+1)
+				v[name] = m.value(name, inner, depth+1)
 				if SecretName(name) {
 					v[name] = Mask
 				}
@@ -231,7 +349,7 @@ func (m *Masker) value(v any, depth int) any {
 			v = v[:maxList]
 		}
 		for i := range v {
-			v[i] = m.value(v[i], depth+1)
+			v[i] = m.value("", v[i], depth+1)
 		}
 		if rest > 0 {
 			v = append(v, fmt.Sprintf("… (%d more)", rest))

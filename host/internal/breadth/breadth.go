@@ -43,7 +43,7 @@ func reason(dir string) string {
 		}
 	}
 	for _, t := range trees {
-		if real, err := filepath.EvalSymlinks(t); err == nil && (tool.Root{Path: real}).Contains(dir) {
+		if target, err := filepath.EvalSymlinks(t); err == nil && (tool.Root{Path: target}).Contains(dir) {
 			return "part of the system directory " + t
 		}
 	}

@@ -46,7 +46,7 @@ func (c *Call) AfterHooks(ctx context.Context, hooks []*hook.Hook, res *tool.Res
 	c.Decision.Hooks = append(c.Decision.Hooks, log...)
 	switch {
 	case err != nil:
-		changed = Refused(tool.Errorf(tool.PermissionDenied, "%s ran, but a hook withheld its result: %w.", c.Identity.Tool.FullName(), trimmed(err)))
+		changed = Refused(tool.Errorf(tool.PermissionDenied, "%s ran, but a hook withheld the result: %w.", c.Identity.Tool.FullName(), trimmed(err)))
 	case changed == nil:
 		return res
 	case changed.Error != nil && changed.Error.Source == "":
@@ -97,9 +97,9 @@ func (c *Call) askForHook(ctx context.Context, by *hook.Hook, args json.RawMessa
 	case a.Outcome == tool.Accepted:
 		return nil
 	case a.Message != "":
-		return fmt.Errorf("it asks (%s), and the answer is no: %s", reason, a.Message)
+		return fmt.Errorf("the hook asked for permission (%s), which was denied: %s", reason, a.Message)
 	}
-	return fmt.Errorf("it asks (%s), and the answer is no (%s)", reason, a.Outcome)
+	return fmt.Errorf("the hook asked for permission (%s), which was denied (%s)", reason, a.Outcome)
 }
 
 func (c *Call) hookInput(event tool.HookEvent) tool.HookInput {

@@ -80,7 +80,7 @@ func Find(mounts, proc string) (*Tree, error) {
 	}
 	for _, name := range []string{".", "cgroup.procs", "cgroup.subtree_control"} {
 		if !writable(filepath.Join(dir, name)) {
-			return nil, fmt.Errorf("the cgroup %s is not this user's: %s", path, advice)
+			return nil, fmt.Errorf("the cgroup %s belongs to another user: %s", path, advice)
 		}
 	}
 	procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
@@ -89,7 +89,7 @@ func Find(mounts, proc string) (*Tree, error) {
 	}
 	for pid := range strings.FieldsSeq(string(procs)) {
 		if pid != strconv.Itoa(os.Getpid()) {
-			return nil, fmt.Errorf("other processes are in the cgroup %s, too: %s", path, advice)
+			return nil, fmt.Errorf("the cgroup %s contains other processes too: %s", path, advice)
 		}
 	}
 	return &Tree{dir: dir}, nil
@@ -126,7 +126,7 @@ func (t *Tree) Make(name string, l Limits) (g *Group, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.divide(); err != nil {
-		return nil, fmt.Errorf("the cgroup %s cannot be divided: %w", t.dir, err)
+		return nil, fmt.Errorf("no child cgroup can be made in the cgroup %s: %w", t.dir, err)
 	}
 	dir := filepath.Join(t.dir, fmt.Sprintf("toolhost-%s-%d-%d", name, os.Getpid(), made.Add(1)))
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // a cgroup

@@ -52,8 +52,8 @@ func TestFind(t *testing.T) {
 		"version 1":    {map[string]string{"cgroup": "3:memory:/\n"}, "cgroups of version 2 are not available"},
 		"hybrid":       {map[string]string{"cgroup.controllers": "none"}, "cgroups of version 2 are not available"},
 		"no memory":    {map[string]string{"cgroup.controllers": "cpu pids"}, "does not have the controller memory"},
-		"others in it": {map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()) + "\n1\n"}, "other processes are in the cgroup /a/b, too: start toolhost in one of its own"},
-		"foreign":      {map[string]string{"cgroup.subtree_control": "none"}, "is not this user's"},
+		"others in it": {map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()) + "\n1\n"}, "the cgroup /a/b contains other processes too: start toolhost in one of its own"},
+		"foreign":      {map[string]string{"cgroup.subtree_control": "none"}, "belongs to another user"},
 		"no cgroups":   {map[string]string{"cgroup": "none"}, "there are no cgroups"},
 	} {
 		mounts, proc, _ := tree(t, tc.files)
@@ -71,7 +71,7 @@ func TestMake(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The kernel creates the files of a new group. In this fake tree they are missing.
-	if _, err := tr.Make("bash", Limits{Processes: 5}); err == nil || !strings.Contains(err.Error(), "cannot be divided") {
+	if _, err := tr.Make("bash", Limits{Processes: 5}); err == nil || !strings.Contains(err.Error(), "no child cgroup can be made") {
 		t.Fatalf("what cannot be divided was: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, own, "cgroup.procs"), nil, 0o600); err != nil {

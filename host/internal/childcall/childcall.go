@@ -85,7 +85,7 @@ func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *
 		return text, err == nil, err
 	}, r)
 	if depth := c.parent.Identity.Depth + 1; depth > call.MaxDepth {
-		cmd.Error = tool.Errorf(tool.InvalidArguments, "Tool calls are nested %d deep, and the limit is %d. Call the tool from the first command.", depth, call.MaxDepth).From(tool.SourceHost)
+		cmd.Error = tool.Errorf(tool.InvalidArguments, "Tool calls are nested %d deep, and the limit is %d. Call the tool directly, not from another tool's command.", depth, call.MaxDepth).From(tool.SourceHost)
 	}
 	return cmd
 }
@@ -95,7 +95,7 @@ func readAll(r io.Reader) (string, error) {
 	var b strings.Builder
 	n, err := io.Copy(&b, io.LimitReader(r, router.MaxCommand+1))
 	if err == nil && n > router.MaxCommand {
-		err = fmt.Errorf("it is longer than %d bytes: write it to a file and name the file", router.MaxCommand)
+		err = fmt.Errorf("the text is longer than %d bytes; write the text to a file and pass the path of the file", router.MaxCommand)
 	}
 	return b.String(), err
 }

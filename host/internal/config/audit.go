@@ -10,6 +10,7 @@ type auditHCL struct {
 	MaxSize hcl.Expression `hcl:"max_size,optional"`
 	MaxAge  hcl.Expression `hcl:"max_age,optional"`
 	Secrets hcl.Expression `hcl:"secrets,optional"`
+	Failure hcl.Expression `hcl:"on_failure,optional"`
 }
 
 func (d *decoder) audit(a *auditHCL) {
@@ -21,6 +22,7 @@ func (d *decoder) audit(a *auditHCL) {
 	if t := d.duration(a.MaxAge); t > 0 {
 		out.MaxAge = t
 	}
+	out.Continue = d.choice(a.Failure, "stop", "stop", "continue") == "continue"
 	if !given(a.Secrets) {
 		return
 	}

@@ -56,7 +56,7 @@ func TestBundledDefault(t *testing.T) {
 	if p := c.Plugin("runner").Profile; p != (manifest.Profile{Exec: true}) {
 		t.Errorf("%+v", p)
 	}
-	if got, want := c.Plugin("broken").Missing, filepath.Join(dir, "broken.json")+`:3: unknown key "release": correct or remove it`; got != want || len(c.LeftOut) > 0 {
+	if got, want := c.Plugin("broken").Missing, filepath.Join(dir, "broken.json")+`:3: unknown key "release"; correct or remove the key`; got != want || len(c.LeftOut) > 0 {
 		t.Errorf("%q, want %q, left out %q", got, want, c.LeftOut)
 	}
 }

@@ -24,6 +24,8 @@ type Config struct {
 	Path string
 	// Untrusted says why a project file was not applied as a whole. Empty means that it was, or that there is none.
 	Untrusted string
+	// Invalid is what is wrong with a project file that was not applied. Nil means nothing.
+	Invalid error
 	// Trusted has the SHA-256 of files and programs that a person trusted, by path. It is nil if the configuration needs
 	// no trust.
 	Trusted map[string]string
@@ -136,6 +138,8 @@ type Audit struct {
 	MaxAge   time.Duration
 	// Secrets are values of environment variables that must not be recorded.
 	Secrets []string
+	// Continue lets calls run while the audit log cannot be written. Otherwise they are refused.
+	Continue bool
 }
 
 // Trust holds the settings for what nobody has reviewed.

@@ -114,7 +114,7 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 	backend, weaker = l.Kernel().Choose(l.cfg.Sandbox.Backend)
 	if !backend.Abilities().WholeFileSystem && coversAll(p, roots) {
 		if l.cfg.Sandbox.Backend == backend.Name() {
-			weaker = errors.New("it may work on the whole file system, which does not fit into a root of its own: use narrower roots than /")
+			weaker = errors.New("the plugin's root is the whole file system, which backend ns does not support; use narrower roots than /")
 		}
 		backend = l.wholeFileSystem()
 	}
@@ -125,7 +125,7 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 		weaker = l.lacks(p, backend)
 	}
 	if weaker != nil {
-		return backend, weaker, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), but cannot: %w. Run toolhost doctor for details, or set enforce = \"auto\" to confine it as far as this system can", p.Name, weaker)
+		return backend, weaker, fmt.Errorf("plugin %s must run confined (enforce = \"require\"), but cannot: %w. Run toolhost doctor for details, or set enforce = \"auto\" to allow weaker confinement", p.Name, weaker)
 	}
 	return backend, nil, nil
 }
@@ -146,11 +146,11 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 	can := backend.Abilities()
 	switch {
 	case !can.Confines:
-		return fmt.Errorf("the configuration says backend = %q", backend.Name())
+		return fmt.Errorf("the configuration sets backend = %q", backend.Name())
 	case len(p.Confinement.Hosts) > 0 && !can.SingleHosts:
-		return errors.New("it may connect to single hosts, which needs the backend ns (namespaces)")
+		return errors.New("connections to single hosts need the backend ns (namespaces)")
 	case p.Confinement.Limits.Total != (config.Totals{}) && l.Kernel().NoCgroup != "":
-		return fmt.Errorf("limits for all its processes together cannot be enforced: %s", l.Kernel().NoCgroup)
+		return fmt.Errorf("limits for all processes of the plugin together cannot be enforced: %s", l.Kernel().NoCgroup)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, 
 		if pos := l.cfg.PluginPosition(p.Name); pos != "" {
 			at = " (" + pos + ")"
 		}
-		out = append(out, fmt.Sprintf("The sandbox protects .git itself, .git/hooks and .git/config, because git runs what they contain outside of the sandbox. Commits and branches work; git -c NAME=VALUE sets a value for one command. To allow changes, the operator sets git = \"read-write\" in the sandbox block of plugin %q%s", p.Name, at))
+		out = append(out, fmt.Sprintf("The sandbox protects .git itself, .git/hooks and .git/config, because git runs what they contain outside of the sandbox. Commits and branches work. To set a value for one command, use git -c NAME=VALUE. To allow changes, the operator sets git = \"read-write\" in the sandbox block of plugin %q%s", p.Name, at))
 	}
 	return out
 }
@@ -117,11 +117,11 @@ func (r *redirects) remove(roots []tool.Root, log *slog.Logger) []string {
 		}
 		aside := path + ".from-sandbox"
 		if err := os.Rename(path, aside); err != nil {
-			log.Warn("a file that redirects git to other settings and hooks cannot be moved aside: remove it before git runs there", "file", path, "error", err)
+			log.Warn("a file that redirects git to other settings and hooks cannot be renamed; remove the file before git runs there", "file", path, "error", err)
 			continue
 		}
-		log.Warn("a file that redirects git to other settings and hooks was moved aside", "file", path, "to", aside)
-		out = append(out, fmt.Sprintf("%s would have redirected git to other settings and hooks, and was moved to %s", path, aside))
+		log.Warn("a file that redirects git to other settings and hooks was renamed", "file", path, "to", aside)
+		out = append(out, fmt.Sprintf("%s redirects git to other settings and hooks and was renamed to %s", path, aside))
 	}
 	return out
 }

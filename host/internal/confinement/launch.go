@@ -75,7 +75,7 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 		}
 		at.StateDir = filepath.Join(runtime, "state-"+p.Name)
 		if err := os.MkdirAll(at.StateDir, 0o700); err != nil {
-			return at, fmt.Errorf("its temporary directory cannot be created: %w", err)
+			return at, fmt.Errorf("the temporary directory of the plugin cannot be created: %w", err)
 		}
 	}
 	if commands := l.parts.Commands; prof.StartProcesses && commands != nil && commands.Binary() != "" {
@@ -84,7 +84,7 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 			err = os.MkdirAll(dir, 0o755) //nolint:gosec // as the programs that will be in it
 		}
 		if err != nil {
-			return at, fmt.Errorf("the directory of the programs that call tools cannot be created: %w", err)
+			return at, fmt.Errorf("the directory for commands that call tools cannot be created: %w", err)
 		}
 		at.Run = []string{dir, commands.Binary()}
 	}

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// The default limits of a plugin. A process can raise those of memory, files and file size (see docs/adr/0031-limits.md).
+// The default limits of a plugin. A process can raise those of memory, files and file size (see docs/adr/0034-limits.md).
 const (
 	defaultMemory    = 8 << 30
 	defaultProcesses = 1024

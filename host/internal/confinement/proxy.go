@@ -97,7 +97,7 @@ func (l *Launcher) serveProxy(listener net.Listener, p *config.Plugin, hosts []s
 
 // hostAdvice returns a text that explains how to allow a denied host.
 func hostAdvice(cfg *config.Config, p *config.Plugin, d *egress.DenialError) string {
-	return fmt.Sprintf("To allow it, the operator adds %q to the list network in the sandbox block of %s", d.Entry, block(cfg, p))
+	return fmt.Sprintf("To allow this connection, the operator adds %q to the list network in the sandbox block of %s", d.Entry, block(cfg, p))
 }
 
 // audit writes an audit entry for a denied connection.

@@ -94,18 +94,18 @@ func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 		return err
 	}
 	if _, err := conn.Write(append(b, '\n')); err != nil {
-		return fmt.Errorf("the host with process id %d does not listen: %w", s.PID, err)
+		return fmt.Errorf("the host with process id %d accepts no connections: %w", s.PID, err)
 	}
 	line, err := bufio.NewReader(io.LimitReader(conn, maxMessage)).ReadBytes('\n')
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("the host with process id %d gave no answer: %w", s.PID, err)
+		return fmt.Errorf("the host with process id %d did not answer: %w", s.PID, err)
 	}
 	var a answer
 	if err := json.Unmarshal(line, &a); err != nil {
-		return fmt.Errorf("the host with process id %d gave an answer that is not valid: %w", s.PID, err)
+		return fmt.Errorf("the host with process id %d sent an invalid answer: %w", s.PID, err)
 	}
 	if a.Error != "" {
 		return errors.New(a.Error)
@@ -129,7 +129,7 @@ func reach(dir, name string) (address string, through *os.File, err error) {
 	short := fmt.Sprintf("/proc/self/fd/%d/%s", through.Fd(), name)
 	if _, err := os.Stat(filepath.Dir(short)); err != nil {
 		_ = through.Close()
-		return "", nil, fmt.Errorf("the path %s is too long for a socket: choose a shorter state directory", address)
+		return "", nil, fmt.Errorf("the path %s is too long for a socket; choose a shorter state directory with --state", address)
 	}
 	return short, through, nil
 }

@@ -34,10 +34,10 @@ func allowed(conn *net.UnixConn) error {
 	}
 	peer, err := confinement(strconv.Itoa(int(cred.Pid)))
 	if err != nil {
-		return fmt.Errorf("it cannot be told who asks: %w", err)
+		return fmt.Errorf("the client of the control socket cannot be identified: %w", err)
 	}
 	if peer.filters > own.filters || peer.noNewPrivs > own.noNewPrivs {
-		return errors.New("a program in a sandbox may not control the host: run this outside of the host's own commands")
+		return errors.New("a program in a sandbox cannot control the host; run the command outside of the host's tools")
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func TestConfinedClientsAreRefused(t *testing.T) {
 	})
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), confinedEnv+"="+dir)
-	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "a program in a sandbox may not control the host") {
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "a program in a sandbox cannot control the host") {
 		t.Errorf("%v %s", err, out)
 	}
 }

@@ -94,7 +94,7 @@ func private(dir string) error {
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !st.IsDir() || !ok || int(sys.Uid) != os.Getuid() {
-		return fmt.Errorf("%s must be a directory of this user: remove it", dir)
+		return fmt.Errorf("%s is not a directory of this user; remove it", dir)
 	}
 	return os.Chmod(dir, 0o700) //nolint:gosec // a directory is entered
 }

@@ -50,5 +50,5 @@ func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
 	if ctx.Err() == nil {
 		return call.Refused(err)
 	}
-	return gaveUp(ctx, c, err, "hooks, or for a person's answer")
+	return gaveUp(ctx, c, err, "hooks or a person's answer")
 }

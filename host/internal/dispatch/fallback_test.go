@@ -99,7 +99,7 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 		return nil, nil
 	})
 	res = run(t, d, "brief")
-	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "waited for hooks, or for a person's answer") || fell.Load() {
+	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "waited for hooks or a person's answer") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())
 	}
 	// The denied call left the queue.

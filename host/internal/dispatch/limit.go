@@ -36,7 +36,7 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 		name, waits := c.Identity.Tool.FullName(), func() { c.Outcome.Waited = true }
 		leaveTool, err := d.Gates.Enter(ctx, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits}, 0)
 		if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
-			err = tool.Errorf(tool.Unavailable, "Tool %s is busy: %d calls are running and %d are queued, the configured maximum. Call it again later, or raise the maximum in the configuration: tool %q { max_concurrent, queue }.",
+			err = tool.Errorf(tool.Unavailable, "Tool %s is busy: %d calls are running and %d are queued, the configured maximum. Call the tool again later, or raise the maximum in the configuration: tool %q { max_concurrent, queue }.",
 				name, l.MaxConcurrent, full.Waiting, name)
 		}
 		if err != nil {

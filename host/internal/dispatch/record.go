@@ -5,6 +5,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/state"
@@ -15,11 +16,14 @@ import (
 const commandNotFound = 127
 
 // record completes the result and records every call once, in the trace, the audit log, the metrics and the session's
-// history.
+// history. It refuses a call that the audit log could not record.
 func (d *Dispatcher) record() Stage {
 	return Stage{Name: "record", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			res := next(ctx, c)
+			res := d.unrecordable(c)
+			if res == nil {
+				res = next(ctx, c)
+			}
 			complete(c, res)
 			d.suggest(c, res)
 			c.EndSpan(res)
@@ -29,6 +33,20 @@ func (d *Dispatcher) record() Stage {
 			return res
 		}
 	}}
+}
+
+// unrecordable returns the result of a call that must not run because the audit log cannot be written. It returns nil if
+// the call can run. Help and errors need no plugin and are always returned.
+func (d *Dispatcher) unrecordable(c *Call) *tool.Result {
+	if c.Identity.Answer != nil {
+		return nil
+	}
+	err := d.State.CheckAudit()
+	if err == nil {
+		return nil
+	}
+	return call.Refused(tool.Errorf(tool.Unavailable, "%s was not run, because the audit log cannot be written: %w. Make it writable again, and calls run. "+
+		"To run calls without a record, set audit { on_failure = \"continue\" } in the operator's configuration.", c.Identity.Tool.FullName(), err))
 }
 
 // complete adds the host's data about the call to the result.

@@ -3,7 +3,9 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -16,10 +18,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
+// unmasked keeps everything.
+func unmasked(raw []byte) (string, func(string) string) { return string(raw), strings.Clone }
+
 // audited runs the function calls and returns the new entries of the audit log.
 func audited(t *testing.T, d *Dispatcher, calls func()) []state.AuditEntry {
 	t.Helper()
-	d.State.Audit(&state.Auditing{Arguments: func(raw []byte) string { return string(raw) }, Text: func(s string) string { return s }, MaxBytes: 1 << 20, MaxAge: time.Hour})
+	d.State.Audit(&state.Auditing{Entry: unmasked, MaxBytes: 1 << 20, MaxAge: time.Hour})
 	calls()
 	if err := d.State.Flush(); err != nil {
 		t.Fatal(err)
@@ -100,5 +105,39 @@ func TestMetricsOfCalls(t *testing.T) {
 	}
 	if want := []string{"(none) 2 1 0 0", "danger 1 0 0 0", "look 1 1 0 1", "off 1 0 0 0"}; !slices.Equal(got, want) || running != 1 {
 		t.Errorf("%q, want %q; %d running", got, want, running)
+	}
+}
+
+// TestUnrecordableCallsAreRefused checks that no tool runs, also no fallback, while the audit log cannot be written.
+func TestUnrecordableCallsAreRefused(t *testing.T) {
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		t.Errorf("%s ran", call.Tool)
+		return new(tool.Result)
+	})
+	d.Registry.Lookup("", "change").Limits.Fallback = "look"
+	var reopened int
+	db, err := state.OpenFallback(func() (*state.DB, error) {
+		reopened++
+		return nil, errors.New("/state.db: it is broken")
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	auditing := state.Auditing{Entry: unmasked, MaxBytes: 1 << 20}
+	db.Audit(&auditing)
+	d.State = db
+	for _, command := range []string{"look", "change --text b"} {
+		res := run(t, d, command)
+		must(t, res, tool.Unavailable, `the audit log cannot be written: /state.db: it is broken. Make it writable again, and calls run.`)
+		must(t, res, tool.Unavailable, `set audit { on_failure = "continue" }`)
+	}
+	if res := run(t, d, "look -h"); !res.Success() || reopened < 2 {
+		t.Errorf("%+v, %d checks", res, reopened)
+	}
+	auditing.Continue = true
+	d.Plugins = plugins(ok)
+	if res := run(t, d, "look"); !res.Success() {
+		t.Error(res.Error)
 	}
 }

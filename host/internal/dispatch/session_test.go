@@ -142,7 +142,11 @@ func TestWeaker(t *testing.T) {
 	if res := run(t, d, "look"); res.Output != "words\n[weaker still.]" {
 		t.Errorf("%+v", res)
 	}
-	d.Weaker = func(string, []tool.Root) string { return "" }
+}
+
+// TestExceeded checks that the result reports the limits that a call reached.
+func TestExceeded(t *testing.T) {
+	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: "words\n"} })
 	d.Exceeded = func(_ string, _ []tool.Root, printed string, failed bool) []string {
 		return []string{fmt.Sprint(strings.TrimSpace(printed), failed)}
 	}

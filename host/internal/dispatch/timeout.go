@@ -51,7 +51,7 @@ func (d *Dispatcher) describeTimeout(ctx context.Context, c *Call, res *tool.Res
 	}
 	name, limit := c.Identity.Tool.FullName(), c.Outcome.Limit
 	if limit < d.configured(c.Identity.Tool) {
-		res.Error = tool.Errorf(tool.Timeout, "%s took longer than %s, which is much for it, and was stopped (adaptive = true in the host block of the configuration). Ask for less, or turn that off.",
+		res.Error = tool.Errorf(tool.Timeout, "%s was stopped after %s, a limit that adaptive mode derived from earlier calls. Ask for less, or set adaptive = false in the host block of the configuration.",
 			name, limit).From(res.Error.Source)
 		return
 	}

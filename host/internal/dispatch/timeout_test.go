@@ -50,7 +50,7 @@ func TestTheAdaptiveTimeout(t *testing.T) {
 	// The message names the limit that ended the call.
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	for limit, text := range map[time.Duration]string{time.Minute: `look took longer than 1m0s and was stopped. Ask for less, or raise`, 5 * time.Second: `adaptive = true`} {
+	for limit, text := range map[time.Duration]string{time.Minute: `look took longer than 1m0s and was stopped. Ask for less, or raise`, 5 * time.Second: `set adaptive = false`} {
 		c := prepared(t, d, "look")
 		c.Outcome.Limit = limit
 		res := &tool.Result{Error: tool.Errorf(tool.Timeout, "x").From(tool.SourcePlugin)}

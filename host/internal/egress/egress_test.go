@@ -39,9 +39,9 @@ func TestJudge(t *testing.T) {
 	}}
 	for target, want := range map[string]string{
 		"good.example:443": "8.8.8.8:443", "GOOD.example.:443": "8.8.8.8:443", "mixed.example:80": "8.8.4.4:80", "intra.example:80": "10.1.2.3:80", "10.1.2.3:80": "10.1.2.3:80",
-		"rebound.example:80": "its address 127.0.0.1 is not public", "mapped.example:80": "its address 192.168.0.1 is not",
-		"other.org:80": "other.org:80: it is not listed", "8.8.8.8:443": "it is not listed", "good.example:22": "it is not listed", "[::ffff:127.0.0.1]:80": "it is not listed",
-		"nowhere.example:80": "cannot be looked up", "empty.example:80": "has no address", "good.example": "is no host and port", "good.example:http": "is no host and port", ":80": "is no host and port",
+		"rebound.example:80": "the address 127.0.0.1 is not public", "mapped.example:80": "the address 192.168.0.1 is not",
+		"other.org:80": "other.org:80: the host is not listed", "8.8.8.8:443": "the host is not listed", "good.example:22": "the host is not listed", "[::ffff:127.0.0.1]:80": "the host is not listed",
+		"nowhere.example:80": "cannot be looked up", "empty.example:80": "has no address", "good.example": "is not a host and port", "good.example:http": "is not a host and port", ":80": "is not a host and port",
 	} {
 		got, err := p.judge(t.Context(), target)
 		text := fmt.Sprint(err)
@@ -126,7 +126,7 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%s: %d %q %v", s.URL, code, body, err)
 		}
 	}
-	if code, body, err := post("http://other.example/"); code != 403 || !strings.Contains(body, "other.example:80: it is not listed. add other.example") || err != nil {
+	if code, body, err := post("http://other.example/"); code != 403 || !strings.Contains(body, "other.example:80: the host is not listed. add other.example") || err != nil {
 		t.Errorf("%d %q %v", code, body, err)
 	}
 	if _, _, err := post("https://other.example:8443/"); err == nil || !strings.Contains(err.Error(), "Forbidden") {

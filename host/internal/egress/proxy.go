@@ -84,7 +84,7 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 			case r.URL.Scheme == "http" && r.URL.Host != "":
 				forward.ServeHTTP(w, r)
 			default:
-				http.Error(w, "toolhost: this is a proxy: use http, or CONNECT for other protocols over TCP", http.StatusBadRequest)
+				http.Error(w, "toolhost: this server is a proxy; use http, or CONNECT for other protocols over TCP", http.StatusBadRequest)
 			}
 		}),
 	}
@@ -190,11 +190,11 @@ func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, error) {
 	host, portText, err := net.SplitHostPort(target)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no host and port", target)
+		return nil, fmt.Errorf("%q is not a host and port, such as example.org:443", target)
 	}
 	n, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil || n == 0 || host == "" {
-		return nil, fmt.Errorf("%q is no host and port", target)
+		return nil, fmt.Errorf("%q is not a host and port, such as example.org:443", target)
 	}
 	port := uint16(n)
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
@@ -206,10 +206,10 @@ func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, err
 		if p.Hosts.NamesAddress(a, port) || p.Hosts.AllowsAny(port) && hostlist.Public(a) && !own(a) {
 			return []netip.AddrPort{netip.AddrPortFrom(a, port)}, nil
 		}
-		return nil, denied("it is not listed", a.String())
+		return nil, denied("the host is not listed", a.String())
 	}
 	if !p.Hosts.AllowsName(host, port) {
-		return nil, denied("it is not listed", host)
+		return nil, denied("the host is not listed", host)
 	}
 	found, err := p.resolve(ctx, host)
 	if err != nil {
@@ -223,7 +223,7 @@ func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, err
 	}
 	if len(out) == 0 && len(found) > 0 {
 		a := found[0].WithZone("").Unmap()
-		return nil, denied(fmt.Sprintf("its address %s is not public and not listed", a), a.String())
+		return nil, denied(fmt.Sprintf("the address %s is not public and not listed", a), a.String())
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("the name %s has no address", host)

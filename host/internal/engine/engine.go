@@ -203,17 +203,40 @@ func (e *Engine) openState(cfg *config.Config) error {
 		return e.checkPlace(cfg)
 	}
 	e.problemf("Sessions are not kept after this run: %v.", err)
-	if e.state, err = state.OpenInMemory(e.opts.Log); err != nil {
+	if e.state, err = state.OpenFallback(func() (*state.DB, error) { return e.reopenState(cfg) }, e.opts.Log); err != nil {
 		panic("engine: an in-memory database cannot be opened: " + err.Error()) // only out of memory
 	}
 	return nil
 }
 
+// reopenState opens the state database again, after openState failed. Only the audit log uses it.
+func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
+	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOwner(dir); err != nil {
+		return nil, err
+	}
+	db, err := state.Open(dir, e.opts.Log)
+	if err != nil {
+		return nil, err
+	}
+	root, err := filepath.EvalSymlinks(dir)
+	if err == nil && roots.Refused(cfg, e.opts.Workspace) == nil {
+		err = stateOutside(cfg, e.opts.Workspace, root)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
 // checkPlace returns an error if tools could write the state directory. The workspace itself may still be refused for
 // each call, so that tools can be listed anywhere.
 func (e *Engine) checkPlace(cfg *config.Config) error {
-	if roots.Refused(cfg, e.opts.Workspace) != nil {
-		return nil
+	if refused := roots.Refused(cfg, e.opts.Workspace); refused != nil {
+		return nil //nolint:nilerr // each call reports it
 	}
 	if err := e.keepsStateOut(cfg, e.opts.Workspace); err != nil {
 		return errors.Join(err, e.state.Close())
@@ -227,7 +250,11 @@ func (e *Engine) problemf(format string, a ...any) {
 
 // Problems lists everything that does not work, such as plugins that were not loaded and tools that were not registered.
 func (e *Engine) Problems() []string {
-	return slices.Concat(e.closing.problems, e.Current().Problems)
+	out := slices.Concat(e.closing.problems, e.Current().Problems)
+	if err := e.state.AuditProblem(); err != nil {
+		out = append(out, "The audit log cannot be written: "+err.Error()+".")
+	}
+	return out
 }
 
 // Current returns the generation that new calls use.

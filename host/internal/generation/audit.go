@@ -18,7 +18,7 @@ func Audit(cfg *config.Config, db *state.DB) {
 		db.Audit(nil)
 		return
 	}
-	db.Audit(&state.Auditing{Arguments: m.Arguments, Text: m.Text, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge})
+	db.Audit(&state.Auditing{Entry: m.Entry, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge, Continue: a.Continue})
 }
 
 // secrets returns the secret values in a configuration. They are the listed secrets, and the plugins' environment

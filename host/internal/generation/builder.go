@@ -226,13 +226,13 @@ func (b *Builder) prepare(ctx context.Context, p *Plugin, peers Peers) error {
 	for _, name := range p.DependsOn {
 		on := peers(name)
 		if on == nil {
-			return fmt.Errorf("it depends on plugin %s, which does not exist", name)
+			return fmt.Errorf("the plugin depends on plugin %s, which does not exist", name)
 		}
 		if on.Missing != "" {
-			return fmt.Errorf("it depends on plugin %s: %s", name, on.Missing)
+			return fmt.Errorf("the plugin depends on plugin %s: %s", name, on.Missing)
 		}
 		if _, err := on.Process.Describe(ctx); err != nil {
-			return fmt.Errorf("it depends on plugin %s: %w", name, err)
+			return fmt.Errorf("the plugin depends on plugin %s: %w", name, err)
 		}
 	}
 	return nil
@@ -259,9 +259,9 @@ func (b *Builder) observe(p *Plugin, e supervisor.Event, why string) {
 		case (e == supervisor.Ended || e == supervisor.Failed) && now == registry.Executing:
 			_ = life.To(registry.Errored, why)
 		case e == supervisor.Suspended:
-			life.Leave("its plugin ends again and again: " + why)
+			life.Leave("the plugin of the tool keeps failing: " + why)
 		case (e == supervisor.Started || e == supervisor.Resumed) && (now == registry.Errored || now == registry.Disabled):
-			_ = life.To(registry.Ready, "its plugin runs")
+			_ = life.To(registry.Ready, "the plugin of the tool is running")
 		}
 	}
 }

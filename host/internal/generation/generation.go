@@ -120,7 +120,7 @@ func (g *Generation) failed(p *Plugin) {
 	if at := g.Config.PluginPosition(p.Name); at != "" {
 		why = at + ": " + why
 	}
-	g.Unloaded[p.Name] = strings.TrimSuffix(why, ".") + ". The other tools work; toolhost status shows them all."
+	g.Unloaded[p.Name] = strings.TrimSuffix(why, ".") + ". The other tools work; toolhost status lists all tools."
 	g.Problemf("%s", why)
 }
 

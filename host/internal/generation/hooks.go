@@ -61,9 +61,9 @@ func (g *Generation) checkHookPlugins() {
 		}
 		p := g.Plugin(c.Plugin)
 		if p == nil {
-			g.Problemf("%s: hook %q fails: plugin %s is left out.", c.Place, c.Name, c.Plugin)
+			g.Problemf("%s: hook %q fails because plugin %s is not loaded.", c.Place, c.Name, c.Plugin)
 		} else if d := p.Description(); d != nil && !slices.Contains(d.Capabilities, tool.CapabilityHooks) {
-			g.Problemf("%s: hook %q fails: plugin %s serves no hooks (it lacks the capability %q).", c.Place, c.Name, c.Plugin, tool.CapabilityHooks)
+			g.Problemf("%s: hook %q fails because plugin %s serves no hooks (capability %q is missing).", c.Place, c.Name, c.Plugin, tool.CapabilityHooks)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (b *Builder) recentFailure(key [32]byte) error {
 	if err != nil || why == "" || age >= failureMemory {
 		return nil //nolint:nilerr // the plugin is started again
 	}
-	return tool.Errorf(tool.Unavailable, "%s (That was %s ago. The plugin is started again after %s, when its binary changes, or by toolhost status.)",
+	return tool.Errorf(tool.Unavailable, "%s (The start failed %s ago. The next start is after %s, after a change of the binary, or with toolhost status.)",
 		why, age.Round(time.Second), failureMemory)
 }
 
@@ -141,7 +141,7 @@ func (b *Builder) keep(p *Plugin, desc *tool.Description) error {
 
 func (b *Builder) logUnkept(p *Plugin, err error) {
 	if err != nil {
-		b.Log.Warn("the description of a plugin could not be stored", "plugin", p.Name, "error", err)
+		b.Log.Warn("the description of a plugin cannot be saved", "plugin", p.Name, "error", err)
 	}
 }
 

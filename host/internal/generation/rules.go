@@ -49,7 +49,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 		if a, ok := aliases[t]; ok {
 			r.Tools[i] = a.Target()
 		} else if !slices.ContainsFunc(names, func(n string) bool { return doublestar.MatchUnvalidated(t, n) }) {
-			bad["tool"] = fmt.Errorf("there is no tool %q.%s", t, suggest.DidYouMean(t, names))
+			bad["tool"] = fmt.Errorf("unknown tool %q.%s", t, suggest.DidYouMean(t, names))
 		}
 	}
 	kinds := append([]string{policy.KindExternal, policy.KindBash, policy.KindEdit}, names...)
@@ -67,7 +67,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 		return e.Definition.Name == call.Shell || slices.ContainsFunc(e.Schema().Params(), func(p *tool.Param) bool { return p.Path != "" })
 	}
 	if r.Paths != nil && (r.Tools != nil || r.Kinds != nil) && !slices.Contains(r.Kinds, policy.KindExternal) && !slices.ContainsFunc(about, takesPaths) {
-		bad["path"] = errors.New("none of the tools that the rule matches takes a path, so it would never apply")
+		bad["path"] = errors.New("none of the tools that the rule matches has a path parameter, so the rule would never apply")
 	}
 	if len(r.Set) > 0 {
 		if err := settable(r, about); err != nil {

@@ -75,12 +75,12 @@ func tracingOf(c config.Tracing, env func(string) string) (trace.Config, error) 
 		return none, nil
 	}
 	if u, err := url.Parse(out.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return none, fmt.Errorf("%q is not the address of a collector: use one such as http://localhost:4318, which accepts OTLP over HTTP", out.URL)
+		return none, fmt.Errorf("%q is not the address of a collector; use an address for OTLP over HTTP, such as http://localhost:4318", out.URL)
 	}
 	if c.Endpoint == "" {
 		protocol := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"))
 		if protocol == "grpc" {
-			return none, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is grpc, which is not supported: use http/json and the collector's port for it (4318)")
+			return none, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is grpc, which is not supported; use http/json and the collector's port 4318")
 		}
 		for pair := range strings.SplitSeq(cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), env("OTEL_EXPORTER_OTLP_HEADERS")), ",") {
 			name, value, ok := strings.Cut(pair, "=")

@@ -85,7 +85,7 @@ func Missing(p *config.Plugin, n *tool.Needs) error {
 	}
 	for _, s := range n.Secrets {
 		if !variableName.MatchString(s.Name) {
-			return fmt.Errorf("it needs a secret in the variable %.64q, which is not a valid name. Its author must change that", s.Name)
+			return fmt.Errorf("the plugin needs a secret in the variable %.64q, which is not a valid name. The author of the plugin must change the name", s.Name)
 		}
 		if _, given := p.Env[s.Name]; s.Need == tool.Required && !given {
 			secrets = append(secrets, fmt.Sprintf("%s = env(%q)", s.Name, s.Name))
@@ -102,7 +102,7 @@ func Missing(p *config.Plugin, n *tool.Needs) error {
 	if len(secrets) > 0 {
 		how = append(how, fmt.Sprintf("to its block: env = { %s }", strings.Join(secrets, ", ")))
 	}
-	return fmt.Errorf("it needs to %s, which it is not granted. Add %s", strings.Join(what, " and to "), strings.Join(how, ", and "))
+	return fmt.Errorf("the plugin needs to %s, but this is not granted. Add %s", strings.Join(what, " and to "), strings.Join(how, ", and "))
 }
 
 // Unneeded returns the granted permissions that the plugin does not need. It returns nil if the plugin declares no

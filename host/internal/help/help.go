@@ -25,7 +25,7 @@ func Result(r *registry.Registry, c *router.Command) *tool.Result {
 	}
 	e := r.Lookup(c.Namespace, c.Name)
 	if e == nil { // cannot happen, because the router has just found the tool
-		return tool.Failed(tool.Errorf(tool.NotFound, "Tool %q is not available any more. Run help for a list.", c.Name).From(tool.SourceHost))
+		return tool.Failed(tool.Errorf(tool.NotFound, "Tool %q is no longer available. Run help for a list.", c.Name).From(tool.SourceHost))
 	}
 	v := view{Entry: e}
 	if a, ok := r.Aliases()[c.Alias]; ok {

@@ -74,7 +74,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	case errors.As(err, &exit) && exit.ExitCode() == statusDeny:
 		return &tool.HookAnswer{Decision: tool.HookDeny, Reason: said}, nil
 	case err != nil && said != "":
-		return nil, fmt.Errorf("%s: %w; it printed: %s", c.Argv[0], err, said)
+		return nil, fmt.Errorf("%s: %w; its output: %s", c.Argv[0], err, said)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", c.Argv[0], err)
 	case answer.over:
@@ -87,7 +87,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 func (c *Command) unwritable(workspace string) error {
 	program, err := exec.LookPath(c.Argv[0])
 	if err != nil {
-		return fmt.Errorf("cannot run its program: %w", err)
+		return fmt.Errorf("cannot run the hook's program: %w", err)
 	}
 	dirs := c.Writable(workspace)
 	for _, path := range append([]string{program}, c.Argv[1:]...) {
@@ -101,7 +101,7 @@ func (c *Command) unwritable(workspace string) error {
 		for _, dir := range dirs {
 			for _, p := range []string{target, filepath.Clean(path)} {
 				if (tool.Root{Path: dir}).Contains(p) {
-					return fmt.Errorf("%s is in %s, where tools may write, but it would run outside of their sandbox; move it elsewhere", path, dir)
+					return fmt.Errorf("%s is in %s, where tools can write, but the hook would run outside of their sandbox; move it to another directory", path, dir)
 				}
 			}
 		}
@@ -155,7 +155,7 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 		return nil, fmt.Errorf("invalid answer %.200q: %w; print a JSON object, or nothing", text, err)
 	}
 	if d.More() {
-		return nil, fmt.Errorf("it printed more than one JSON object: %.200q; print one", text)
+		return nil, fmt.Errorf("the hook printed more than one JSON object: %.200q; print only one", text)
 	}
 	said := []string{a.Decision}
 	out.Reason, out.Arguments = a.Reason, a.Arguments
@@ -185,7 +185,7 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	}
 	if r := a.Result; r != nil {
 		if r.Error != nil && !tool.KnownKind(r.Error.Kind) {
-			return nil, fmt.Errorf("unknown error kind %q in the answer; use one of those of package tool", r.Error.Kind)
+			return nil, fmt.Errorf("unknown error kind %q in the answer; use a kind of the package tool, such as \"permission_denied\"", r.Error.Kind)
 		}
 		out.Result = &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
 	}

@@ -87,7 +87,7 @@ func (h *Hook) String() string {
 // call calls the hook with its timeout.
 func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	timeout := cmp.Or(h.Timeout, DefaultTimeout)
-	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it took longer than %s", timeout))
+	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the hook took longer than %s", timeout))
 	defer cancel()
 	type outcome struct {
 		answer *tool.HookAnswer
@@ -100,7 +100,7 @@ func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, 
 		var o outcome
 		defer func() {
 			if p := recover(); p != nil {
-				o = outcome{err: fmt.Errorf("it panicked: %v\n%s", p, debug.Stack())}
+				o = outcome{err: fmt.Errorf("the hook panicked: %v\n%s", p, debug.Stack())}
 			}
 			done <- o
 		}()
@@ -212,7 +212,7 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 		var changed json.RawMessage
 		if err == nil && a.Decision != tool.HookDeny && a.Arguments != nil {
 			if changed, err = caller.Check(a.Arguments); err != nil {
-				err = fmt.Errorf("it set invalid arguments: %w", err)
+				err = fmt.Errorf("the hook set invalid arguments: %w", err)
 			}
 		}
 		switch {
@@ -241,7 +241,7 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 			}
 			note(Asked, a.Reason)
 		default: // an unknown decision must not permit a call
-			reason := cmp.Or(a.Reason, "it gave no reason")
+			reason := cmp.Or(a.Reason, "no reason given")
 			note(Denied, reason)
 			return nil, log, &RefusalError{By: h, Reason: reason}
 		}
@@ -258,7 +258,7 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 		}
 		a, err := h.call(ctx, &in)
 		if err == nil && a.Decision == tool.HookAsk {
-			err = errors.New("it asks for permission after the call, which is too late; ask before the call")
+			err = errors.New("the hook asks for permission after the call; return the decision ask only for the event before a call")
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -269,7 +269,7 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 			note(Denied, err.Error())
 			return nil, log, &RefusalError{By: h, Reason: err.Error(), Failed: true}
 		case a.Decision != tool.HookProceed:
-			reason := cmp.Or(a.Reason, "it gave no reason")
+			reason := cmp.Or(a.Reason, "no reason given")
 			note(Denied, reason)
 			return nil, log, &RefusalError{By: h, Reason: reason}
 		case a.Result != nil:

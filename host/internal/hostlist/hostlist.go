@@ -42,7 +42,7 @@ func Parse(list []string) (*List, error) {
 
 func parseEntry(text string) ([]entry, error) {
 	bad := func(why string) ([]entry, error) {
-		return nil, fmt.Errorf("%q is no host: %s. Write it as \"example.org\", \"*.example.org:443\", \"10.1.2.3:8080\" or \"10.0.0.0/8\", without a scheme and a path", text, why)
+		return nil, fmt.Errorf("%q is not a host: %s. Write the host as \"example.org\", \"*.example.org:443\", \"10.1.2.3:8080\" or \"10.0.0.0/8\", without a scheme and a path", text, why)
 	}
 	var e entry
 	host := strings.TrimSuffix(strings.ToLower(strings.TrimSpace(text)), ".")

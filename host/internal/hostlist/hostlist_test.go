@@ -35,7 +35,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "https://example.org", "example.org/path", "a b", "example.org:0", "example.org:99999", "*.*.org", "*org", "exa*mple.org", "-", "host:port", "[::1"} {
-		if _, err := Parse([]string{bad}); err == nil || !strings.Contains(err.Error(), "is no host") {
+		if _, err := Parse([]string{bad}); err == nil || !strings.Contains(err.Error(), "is not a host") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

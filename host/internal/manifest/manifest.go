@@ -77,7 +77,7 @@ func Read(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, File)
 	m, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s does not exist: name the directory of a plugin; toolhost plugin new creates one", path)
+		return nil, fmt.Errorf("%s does not exist; name the directory of a plugin, or create a plugin with toolhost plugin new", path)
 	}
 	return m, err
 }
@@ -99,7 +99,7 @@ func ReadBundled(dir, name string) (Bundled, error) {
 	case err != nil:
 		return Bundled{}, err
 	case m.Name != name:
-		return Bundled{}, fmt.Errorf("%s:%d: the manifest is that of plugin %q; build %s again", path, m.nameLine, m.Name, name)
+		return Bundled{}, fmt.Errorf("%s:%d: the manifest belongs to plugin %q; build %s again", path, m.nameLine, m.Name, name)
 	case m.Bundled == nil:
 		return Bundled{}, nil
 	}
@@ -141,12 +141,12 @@ func parse(b []byte) (m *Manifest, line int, err error) {
 	m = new(Manifest)
 	if err := dec.Decode(m); err != nil {
 		if unknown := unknownField.FindStringSubmatch(err.Error()); unknown != nil {
-			return nil, keyLine(b, unknown[1]), fmt.Errorf("unknown key %q: correct or remove it", unknown[1])
+			return nil, keyLine(b, unknown[1]), fmt.Errorf("unknown key %q; correct or remove the key", unknown[1])
 		}
 		return nil, lineOf(b, err), err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, bytes.Count(b[:dec.InputOffset()], []byte("\n")) + 1, errors.New("there is text after the manifest: remove it")
+		return nil, bytes.Count(b[:dec.InputOffset()], []byte("\n")) + 1, errors.New("unexpected text after the manifest; remove the text")
 	}
 	m.nameLine = keyLine(b, "name")
 	key := ""
@@ -156,9 +156,9 @@ func parse(b []byte) (m *Manifest, line int, err error) {
 	case !semver.IsValid("v" + m.Version):
 		key, err = "version", fmt.Errorf("the version %q is not major.minor.patch", m.Version)
 	case m.Binary == "":
-		key, err = "binary", errors.New("binary is not set: name what a host runs")
+		key, err = "binary", errors.New("binary is not set; set binary to the program that a host runs")
 	case !filepath.IsLocal(m.Binary):
-		key, err = "binary", fmt.Errorf("binary %q leads out of the directory", m.Binary)
+		key, err = "binary", fmt.Errorf("binary %q is outside of the plugin's directory", m.Binary)
 	case m.Bundled != nil && !slices.Contains([]string{"", "none", "read-only", "read-write"}, m.Bundled.Profile.Roots):
 		key, err = "roots", fmt.Errorf("invalid roots %q: use none, read-only or read-write", m.Bundled.Profile.Roots)
 	}

@@ -17,7 +17,7 @@ func TestRead(t *testing.T) {
 		`{"name":"A","version":"1.0.0","binary":"a"}`:                                           "name \"A\" is not valid",
 		`{"name":"a","version":"one","binary":"a"}`:                                             "major.minor.patch",
 		`{"name":"a","version":"1.0.0"}`:                                                        "binary is not set",
-		`{"name":"a","version":"1.0.0","binary":"../../bin/sh"}`:                                "leads out",
+		`{"name":"a","version":"1.0.0","binary":"../../bin/sh"}`:                                "is outside of the plugin",
 		`{"name":"a","binaries":"x"}`:                                                           "binaries",
 		`{`:                                                                                     "unexpected EOF",
 	} {
@@ -41,10 +41,10 @@ func TestLines(t *testing.T) {
 	for text, want := range map[string]string{
 		"{\n  \"name\": 7\n}":                                                  ":2: json: cannot unmarshal number",
 		"{\n  \"name\" \"a\"\n}":                                               ":2: invalid character",
-		"{\n\n  \"bundles\": {}\n}":                                            ":3: unknown key \"bundles\": correct or remove it",
+		"{\n\n  \"bundles\": {}\n}":                                            ":3: unknown key \"bundles\"; correct or remove the key",
 		"{\n  \"name\": \"a\",\n  \"version\": \"1\"":                          ":3: unexpected EOF",
 		"{\n  \"name\": \"a\",\n  \"version\": \"one\", \"binary\": \"a\"\n}":  ":3: the version \"one\"",
-		"{\"name\": \"a\", \"version\": \"1.0.0\", \"binary\": \"a\"}\n\n{}\n": ":3: there is text after the manifest",
+		"{\"name\": \"a\", \"version\": \"1.0.0\", \"binary\": \"a\"}\n\n{}\n": ":3: unexpected text after the manifest",
 		"{\"name\": \"a\", \"version\": \"1.0.0\",\n\"binary\": \"a\",\n\"bundled\": {\"profile\": {\n\"roots\": \"all\"}}}": ":4: invalid roots \"all\"",
 	} {
 		path := filepath.Join(t.TempDir(), manifest.File)
@@ -79,7 +79,7 @@ func TestReadBundled(t *testing.T) {
 			t.Errorf("%q: %+v, %v", at, b, err)
 		}
 	}
-	if _, err := manifest.ReadBundled(dir, "b"); err == nil || !strings.Contains(err.Error(), `b.json:1: the manifest is that of plugin "a"`) {
+	if _, err := manifest.ReadBundled(dir, "b"); err == nil || !strings.Contains(err.Error(), `b.json:1: the manifest belongs to plugin "a"`) {
 		t.Error(err)
 	}
 	if names := manifest.BundledNames(dir); !slices.Equal(names, []string{"a", "b", "c"}) {

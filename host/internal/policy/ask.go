@@ -92,7 +92,7 @@ func denied(name string, d *Decision) *tool.Error {
 	if i := slices.IndexFunc(d.Judged, func(j Judgement) bool { return j.Effect == Deny }); i >= 0 && d.Judged[i].Subject != name {
 		what = fmt.Sprintf("%s: %s", name, shorten(d.Judged[i].Subject))
 	}
-	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Do it another way, or ask the operator to change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
+	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Use another way, or ask the operator to change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
 	if d.Kind == KindEdit && d.Commands == nil { // for commands, the code would be the exit status
 		e = e.WithCode(CodePathDenied)
 	}
@@ -111,9 +111,9 @@ func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answer
 	}
 	why := strings.TrimSuffix(a.Message, ".")
 	if why == "" {
-		why = "it was " + string(a.Outcome)
+		why = "the request was " + string(a.Outcome)
 	}
-	return tool.Errorf(tool.PermissionDenied, "%s needs a confirmation and did not get one: %s. A confirmation is needed because %s%s. %s",
+	return tool.Errorf(tool.PermissionDenied, "%s needs a confirmation and was not confirmed: %s. A confirmation is needed because %s%s. %s",
 		d.what(name), why, strings.TrimSuffix(d.Reason, "."), by(d.Rule), d.howToAllow())
 }
 
@@ -136,7 +136,7 @@ func by(rule string) string {
 func (d *Decision) howToAllow() string {
 	j := d.asks[0]
 	if j.rule != nil {
-		return fmt.Sprintf("To allow it, the operator answers the ask (--on-ask prompt), or limits the rule %s in the configuration.", j.Rule)
+		return fmt.Sprintf("To allow this call, the operator can answer the question (--on-ask prompt) or change the rule %s in the configuration.", j.Rule)
 	}
 	about := fmt.Sprintf("tool = [%q]", j.Subject)
 	switch j.Kind {
@@ -145,7 +145,7 @@ func (d *Decision) howToAllow() string {
 	case KindEdit, KindExternal:
 		about = fmt.Sprintf("kind = [%q] and path = [%q]", j.Kind, j.Subject)
 	}
-	return fmt.Sprintf("To allow it, the operator writes an allow rule with %s into the permissions of the configuration, or answers the ask (--on-ask prompt).", about)
+	return fmt.Sprintf("To allow this call, the operator can answer the question (--on-ask prompt) or add an allow rule with %s to the permissions of the configuration.", about)
 }
 
 // ask asks a person about the parts of the call that have no stored answer. It stores the answer according to the scope
@@ -157,7 +157,7 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 		switch {
 		case known && !allow:
 			d.Answered = Never
-			return tool.Answer{Outcome: tool.Declined, Message: fmt.Sprintf("an earlier answer denies %q always; see toolhost policy list", shorten(j.Subject))}, nil
+			return tool.Answer{Outcome: tool.Declined, Message: fmt.Sprintf("%q was denied permanently by an earlier answer; toolhost policy list shows the answers", shorten(j.Subject))}, nil
 		case !known:
 			open = append(open, j)
 		}
@@ -193,7 +193,7 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 	}
 	keep := scope == Session || scope == Always && allow || scope == Never && a.Outcome == tool.Declined
 	if scope == Never && allow {
-		return tool.Answer{Outcome: tool.Declined, Message: "the answer was never"}, nil
+		return tool.Answer{Outcome: tool.Declined, Message: "the user answered never"}, nil
 	}
 	for _, j := range open {
 		if !keep || !allow && a.Outcome != tool.Declined {

@@ -18,16 +18,16 @@ type Builtin struct {
 // Builtins lists rules for commands that destroy the system or other people's data. Without these rules, only the
 // sandbox would prevent such commands.
 var Builtins = []Builtin{
-	{Deny, "remove-system", "it removes the file system, a system directory or the home directory", removesSystem},
-	{Deny, "format", "it makes a file system over what is there", formats},
-	{Deny, "overwrite-device", "it writes to a disk itself", writesDevice},
-	{Deny, "fork-bomb", "it starts itself without end", func(_ *Request, c *script.Command) bool { return c.Words[0].Text == bombName }},
-	{Deny, "system-mode", "it changes the mode or the owner of the whole system", changesSystem},
-	{Ask, "remove-workspace", "it removes the whole workspace", removesWorkspace},
-	{Ask, "privilege", "it runs commands as another user; the sandbox gives no privileges", func(_ *Request, c *script.Command) bool {
+	{Deny, "remove-system", "the command removes the file system, a system directory or the home directory", removesSystem},
+	{Deny, "format", "the command formats an existing disk or partition", formats},
+	{Deny, "overwrite-device", "the command writes directly to a disk", writesDevice},
+	{Deny, "fork-bomb", "the command starts copies of itself without end", func(_ *Request, c *script.Command) bool { return c.Words[0].Text == bombName }},
+	{Deny, "system-mode", "the command changes the mode or the owner of the whole system", changesSystem},
+	{Ask, "remove-workspace", "the command removes the whole workspace", removesWorkspace},
+	{Ask, "privilege", "the command runs other commands as another user, but the sandbox allows no privileges", func(_ *Request, c *script.Command) bool {
 		return slices.Contains([]string{"sudo", "doas", "pkexec", "su", "runuser"}, c.Name()) && len(c.Words) > 1 && !c.Remote
 	}},
-	{Ask, "power", "it stops the machine", func(_ *Request, c *script.Command) bool {
+	{Ask, "power", "the command stops the machine", func(_ *Request, c *script.Command) bool {
 		return slices.Contains([]string{"shutdown", "reboot", "halt", "poweroff"}, c.Words[0].Text) && !helps(c)
 	}},
 }
@@ -56,7 +56,7 @@ func maybeBuiltin(req *Request, c *script.Command) *Builtin {
 	if !removesSystem(req, &guess) {
 		return nil
 	}
-	return &Builtin{Effect: Ask, Name: "remove-system", Reason: "the name of the command is known only when it runs, and with these arguments rm removes the system"}
+	return &Builtin{Effect: Ask, Name: "remove-system", Reason: "the command's name is unknown before it runs, and with these arguments rm would remove the system"}
 }
 
 func helps(c *script.Command) bool {

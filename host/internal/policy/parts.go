@@ -302,7 +302,7 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	}
 	switch {
 	case ask != nil && maybe:
-		j := out.by(ask, fmt.Sprintf("it is unknown before it runs whether the rule applies to %q", pt.subject))
+		j := out.by(ask, fmt.Sprintf("it cannot be determined in advance whether the rule applies to %q", pt.subject))
 		j.Effect = Ask
 		return j
 	case ask != nil:
@@ -330,15 +330,15 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command)) && (listed || p.rules.Default != ""):
 		return out // a wrapped command is judged separately
 	case listed && pt.doubt:
-		out.Effect, out.Reason = Deny, "only listed commands may run, and "+pt.subject
+		out.Effect, out.Reason = Deny, "only listed commands are allowed, and "+pt.subject
 		out.Rule = `commands = "allow-list"`
 	case listed:
-		out.Effect, out.Reason = Deny, fmt.Sprintf("only listed commands may run, and %q is not listed", pt.subject)
+		out.Effect, out.Reason = Deny, fmt.Sprintf("only listed commands are allowed, and %q is not listed", pt.subject)
 		out.Rule = `commands = "allow-list"`
 	case p.rules.Default != "" && p.rules.Default != Allow:
 		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it", fmt.Sprintf("default = %q", p.rules.Default)
 	case pt.doubt && p.doubtful:
-		out.Effect, out.Reason = Ask, "there are rules for commands, and "+pt.subject
+		out.Effect, out.Reason = Ask, "rules for commands exist, and "+pt.subject
 	}
 	return out
 }

@@ -36,7 +36,7 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 		if target != abs {
 			via = " (it leads to " + target + ")"
 		}
-		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of the roots%s: %s. Use a path inside, or ask the operator to add a root: sandbox { root %q {} }.",
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of the roots%s: %s. Use a path inside of a root, or ask the operator to add a root: sandbox { root %q {} }.",
 			path, via, rootList(call.Roots), filepath.Dir(target))
 	}
 	if p.rules.Strict && links {

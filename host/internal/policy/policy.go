@@ -220,7 +220,7 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 		return err
 	}
 	if write && !root.Writable {
-		return tool.Errorf(tool.PermissionDenied, "%s is in the read-only root %s. Write somewhere else, or make the root writable in the sandbox block of the configuration.", path, root.Path)
+		return tool.Errorf(tool.PermissionDenied, "%s is in the read-only root %s. Choose a path in a writable root, or make this root writable in the sandbox block of the configuration.", path, root.Path)
 	}
 	// A rule can match the path itself or the target of its links.
 	written := absolute(call, path)

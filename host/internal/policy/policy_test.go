@@ -179,10 +179,10 @@ func TestDangerousToolsAreConfirmed(t *testing.T) {
 		want   string
 	}{
 		{tool.Answer{Outcome: tool.Accepted}, nil, "", ""},
-		{tool.Answer{Outcome: tool.Declined}, nil, tool.PermissionDenied, "it was declined"},
+		{tool.Answer{Outcome: tool.Declined}, nil, tool.PermissionDenied, "the request was declined"},
 		{tool.Answer{Outcome: tool.NobodyToAsk, Message: "There is nobody to ask."}, nil, tool.PermissionDenied, "There is nobody to ask."},
 		{tool.Answer{Outcome: tool.AnswerTimeout}, nil, tool.PermissionDenied, "timeout"},
-		{tool.Answer{}, nil, tool.PermissionDenied, "did not get one"},
+		{tool.Answer{}, nil, tool.PermissionDenied, "was not confirmed"},
 		{tool.Answer{Outcome: "odd"}, nil, tool.PermissionDenied, "odd"},
 		{tool.Answer{Outcome: tool.Accepted}, context.Canceled, tool.Canceled, ""},
 	} {

@@ -74,28 +74,28 @@ func (r *Rule) Prepare() []Problem {
 		out = append(out, Problem{attribute, fmt.Errorf(format, a...)})
 	}
 	if r.Tools == nil && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Domains == nil {
-		fail("", "it does not say what it is about. Give it a tool, kind, path, command or domain; what becomes of all other calls is said by default = \"…\"")
+		fail("", "the rule has no condition. Add tool, kind, path, command or domain. To decide about all other calls, set default = \"…\"")
 	}
 	for _, l := range []struct {
 		name   string
 		values []string
 	}{{"tool", r.Tools}, {"kind", r.Kinds}, {"path", r.Paths}, {"command", r.Commands}, {"domain", r.Domains}} {
 		if l.values != nil && len(l.values) == 0 {
-			fail(l.name, "an empty list matches nothing, so the rule would never apply. Leave it out, or name something")
+			fail(l.name, "an empty list matches nothing, so the rule would never apply. Remove the list, or add an entry")
 		}
 		if slices.Contains(l.values, "") {
-			fail(l.name, "an empty text matches nothing. Remove it")
+			fail(l.name, "an empty string matches nothing. Remove the empty string")
 		}
 	}
 	for _, t := range r.Tools {
 		if !doublestar.ValidatePattern(t) {
-			fail("tool", "%q is not a glob. Use *, ?, [a-z] and {a,b}", t)
+			fail("tool", "%q is not a valid glob. Use *, ?, [a-z] and {a,b}", t)
 		}
 	}
 	r.globs = nil
 	for _, g := range r.Paths {
 		if !doublestar.ValidatePattern(g) {
-			fail("path", "%q is not a glob. Use *, ?, [a-z], {a,b} and ** for any number of directories", g)
+			fail("path", "%q is not a valid glob. Use *, ?, [a-z], {a,b} and ** for any number of directories", g)
 			continue
 		}
 		pg, err := newPathGlob(g)
@@ -118,10 +118,10 @@ func (r *Rule) Prepare() []Problem {
 		}
 	}
 	if r.Commands != nil && !r.about(KindBash) {
-		fail("command", "only bash runs commands, and the rule is about other tools, so it would never apply. Leave tool and kind out")
+		fail("command", "only bash runs commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
 	}
 	if len(r.Set) > 0 && r.Effect == Deny {
-		fail("set", "a call that is denied has no parameters to set. Remove it, or make the rule one of allow or ask")
+		fail("set", "a deny rule cannot set parameters. Remove set, or change the rule to allow or ask")
 	}
 	return out
 }
@@ -131,7 +131,7 @@ func newPathGlob(g string) (pathGlob, error) {
 	case g == "~" || strings.HasPrefix(g, "~/"):
 		home := homeDir()
 		if home == "" {
-			return pathGlob{}, fmt.Errorf("%q needs a home directory, but $HOME is not set", g)
+			return pathGlob{}, fmt.Errorf("%q needs a home directory, but $HOME is not set. Write an absolute path", g)
 		}
 		return pathGlob{glob: escapeGlob(home) + g[1:]}, nil
 	case filepath.IsAbs(g) || strings.HasPrefix(g, "**"):
@@ -163,7 +163,7 @@ func escapeGlob(s string) string {
 func validDomain(d string) error {
 	rest := strings.TrimPrefix(d, "*.")
 	if strings.ContainsAny(rest, "/:@ ") {
-		return fmt.Errorf("%q is not a domain. Write the host alone, such as example.org or *.example.org", d)
+		return fmt.Errorf("%q is not a domain. Write only the host, such as example.org or *.example.org", d)
 	}
 	if strings.Contains(rest, "*") && d != "*" {
 		return errors.New("a * is allowed only at the beginning of a domain, as in *.example.org")

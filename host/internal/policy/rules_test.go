@@ -312,7 +312,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 		t.Error("the answer to another command is used")
 	}
 	_, _, err := ask(answers{}, "docker ps", tool.Answer{Outcome: tool.NobodyToAsk, Message: "there is nobody to ask"})
-	for _, want := range []string{"docker ps", "there is nobody to ask", "git push *", "limits the rule"} {
+	for _, want := range []string{"docker ps", "there is nobody to ask", "git push *", "change the rule"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, err)
 		}
@@ -342,24 +342,24 @@ func TestAsksOfTools(t *testing.T) {
 
 func TestRulesThatCannotWork(t *testing.T) {
 	for want, r := range map[string]policy.Rule{
-		"does not say what it is about":             {Effect: policy.Deny},
+		"the rule has no condition":                 {Effect: policy.Deny},
 		"an empty list matches nothing":             {Effect: policy.Deny, Tools: []string{}},
-		"an empty text":                             {Effect: policy.Deny, Tools: []string{""}},
-		`"[x" is not a glob`:                        {Effect: policy.Deny, Paths: []string{"[x"}},
-		`"{x" is not a glob`:                        {Effect: policy.Deny, Tools: []string{"{x"}},
+		"an empty string":                           {Effect: policy.Deny, Tools: []string{""}},
+		`"[x" is not a valid glob`:                  {Effect: policy.Deny, Paths: []string{"[x"}},
+		`"{x" is not a valid glob`:                  {Effect: policy.Deny, Tools: []string{"{x"}},
 		"leaves the workspace":                      {Effect: policy.Deny, Paths: []string{"../x/y"}},
 		`Write "/a/b"`:                              {Effect: policy.Deny, Paths: []string{"/a/./b"}},
-		"not one simple command":                    {Effect: policy.Deny, Commands: []string{"git push | cat"}},
+		"not a single simple command":               {Effect: policy.Deny, Commands: []string{"git push | cat"}},
 		`write "git push *"`:                        {Effect: policy.Deny, Commands: []string{"git push:*"}},
 		"are not expanded":                          {Effect: policy.Deny, Commands: []string{"rm $X"}},
 		"cannot be parsed":                          {Effect: policy.Deny, Commands: []string{`rm "`}},
 		"is not a domain":                           {Effect: policy.Deny, Domains: []string{"https://example.org/"}},
 		"allowed only at the beginning of a domain": {Effect: policy.Deny, Domains: []string{"a.*.org"}},
 		"only bash runs commands":                   {Effect: policy.Deny, Commands: []string{"ls"}, Tools: []string{"read"}},
-		"denied has no parameters":                  {Effect: policy.Deny, Commands: []string{"ls"}, Set: map[string]json.RawMessage{"a": nil}},
-		"each command of a script":                  {Effect: policy.Deny, Commands: []string{"a; b"}},
+		"a deny rule cannot set parameters":         {Effect: policy.Deny, Commands: []string{"ls"}, Set: map[string]json.RawMessage{"a": nil}},
+		"one pattern for each command":              {Effect: policy.Deny, Commands: []string{"a; b"}},
 		"one pattern for each":                      {Effect: policy.Deny, Commands: []string{"X=1 a"}},
-		"is not a glob. Use *, ?, [a-z]":            {Effect: policy.Deny, Paths: []string{"a/[", "b"}},
+		"is not a valid glob. Use *, ?, [a-z]":      {Effect: policy.Deny, Paths: []string{"a/[", "b"}},
 	} {
 		if problems := r.Prepare(); !slices.ContainsFunc(problems, func(p policy.Problem) bool { return strings.Contains(p.Err.Error(), want) }) {
 			t.Errorf("%+v: %v, wanted %q", r, problems, want)

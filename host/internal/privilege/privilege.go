@@ -46,6 +46,7 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	c.limit("max_parallel of the host", uint64(old.Host.MaxParallel), uint64(now.Host.MaxParallel))
 	c.tools()
 	c.when(!old.Audit.Off && now.Audit.Off, "calls are no longer audited")
+	c.when(!old.Audit.Continue && now.Audit.Continue, "calls run while the audit log cannot be written")
 	c.when(len(lost(old.Audit.Secrets, now.Audit.Secrets)) > 0, "the audit log masks fewer secrets")
 	c.when(old.Trust.Approve && !now.Trust.Approve, "tools with unapproved definitions can be called")
 	c.when(!old.Reload.AnyChanges && now.Reload.AnyChanges, "versions of plugins that break callers are applied")

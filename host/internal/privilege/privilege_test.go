@@ -78,6 +78,7 @@ func TestIncreases(t *testing.T) {
 		{``, `tool "t" { enabled = true }`, "the tool t is enabled explicitly", ""},
 		{`tool "t" { max_concurrent = 1 }`, `tool "t" { max_concurrent = 2 }`, "max_concurrent of the tool t was 1 and is 2", ""},
 		{``, `audit { enabled = false }`, "calls are no longer audited", ""},
+		{``, `audit { on_failure = "continue" }`, "calls run while the audit log cannot be written", ""},
 		{``, `reload { changes = "any" }`, "versions of plugins that break callers are applied", ""},
 		{`reload { privilege_increases = "approve" }`, ``, "reload.privilege_increases was approve and is explicit", ""},
 		{`host { timeout = "1m" }`, `host { timeout = "1h" }`, "", ""},

@@ -27,7 +27,7 @@ func Compare(from, to []tool.Definition) []Change {
 		old := &from[i]
 		k := slices.IndexFunc(to, func(d tool.Definition) bool { return d.Name == old.Name })
 		if k < 0 {
-			out = append(out, Change{old.Name, "the tool is gone", true})
+			out = append(out, Change{old.Name, "the tool was removed", true})
 			continue
 		}
 		out = append(out, compareTool(old, &to[k])...)
@@ -59,14 +59,14 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 	} {
 		switch {
 		case t.old && !t.now:
-			add(t.promise, "it is no longer %s", t.name)
+			add(t.promise, "the tool is no longer %s", t.name)
 		case !t.old && t.now:
 			// Adding auto_execute breaks callers, because the tool then runs without a question.
-			add(t.name == "auto_execute", "it is now %s", t.name)
+			add(t.name == "auto_execute", "the tool is now %s", t.name)
 		}
 	}
 	if old.Description != now.Description {
-		add(false, "its description is another")
+		add(false, "the description changed")
 	}
 	if old.StdinParameter != now.StdinParameter {
 		add(old.StdinParameter != "", "standard input goes to %q instead of %q", now.StdinParameter, old.StdinParameter)
@@ -77,16 +77,16 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 	a, errA := tool.ParseSchema(old.Input)
 	b, errB := tool.ParseSchema(now.Input)
 	if errA != nil || errB != nil {
-		add(true, "its input schema is another")
+		add(true, "the input schema changed")
 		return out
 	}
 	before := len(out)
 	compareParams(a, b, add)
 	if a.Open() && !b.Open() {
-		add(true, "it takes no parameters any more that it does not declare")
+		add(true, "undeclared parameters are no longer accepted")
 	}
 	if len(out) == before {
-		add(false, "details of its parameters are others")
+		add(false, "details of the parameters changed")
 	}
 	return out
 }
@@ -96,7 +96,7 @@ func compareParams(a, b *tool.Schema, add func(breaks bool, format string, a ...
 	for _, p := range a.Params() {
 		q := b.Param(p.Name)
 		if q == nil {
-			add(!b.Open(), "the parameter %s is gone", p.Name)
+			add(!b.Open(), "the parameter %s was removed", p.Name)
 			continue
 		}
 		orderA = append(orderA, p.Name)
@@ -104,13 +104,13 @@ func compareParams(a, b *tool.Schema, add func(breaks bool, format string, a ...
 			add(true, "the parameter %s is now required", p.Name)
 		}
 		if narrower(p.Types, q.Types) || narrower(p.ItemTypes, q.ItemTypes) {
-			add(true, "the parameter %s was %s and is %s", p.Name, p.TypeName(), q.TypeName())
+			add(true, "the type of the parameter %s changed from %s to %s", p.Name, p.TypeName(), q.TypeName())
 		}
 		if lost := missing(p.Enum, q.Enum); q.Enum != nil && (p.Enum == nil || len(lost) > 0) {
-			add(true, "the parameter %s takes only %s", p.Name, strings.Join(q.EnumNames(), ", "))
+			add(true, "the parameter %s now accepts only %s", p.Name, strings.Join(q.EnumNames(), ", "))
 		}
 		if p.Path != q.Path {
-			add(true, "the parameter %s was checked as a path for %q, and is for %q", p.Name, p.Path, q.Path)
+			add(true, "the path access of the parameter %s changed from %q to %q", p.Name, p.Path, q.Path)
 		}
 	}
 	for _, q := range b.Params() {
@@ -127,7 +127,7 @@ func compareParams(a, b *tool.Schema, add func(breaks bool, format string, a ...
 		orderB = append(orderB, q.Name)
 	}
 	if !slices.Equal(orderA, orderB) {
-		add(true, "the order of its parameters was %s and is %s", strings.Join(orderA, ", "), strings.Join(orderB, ", "))
+		add(true, "the order of the parameters changed from %s to %s", strings.Join(orderA, ", "), strings.Join(orderB, ", "))
 	}
 }
 

@@ -178,10 +178,10 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	for _, other := range slices.Sorted(maps.Keys(taken)) {
 		names := taken[other]
 		if other == plugin {
-			errs = append(errs, fmt.Errorf("plugin %s declares %s more than once: only the first of that name is registered", plugin, strings.Join(names, ", ")))
+			errs = append(errs, fmt.Errorf("plugin %s declares %s more than once; only the first definition is registered", plugin, strings.Join(names, ", ")))
 			continue
 		}
-		errs = append(errs, fmt.Errorf("plugin %s already serves %s, so plugin %s does not: give one of the two a field namespace, or remove it", other, strings.Join(names, ", "), plugin))
+		errs = append(errs, fmt.Errorf("plugin %s already serves %s, so plugin %s cannot use the same names; put one of the two plugins into a field namespace, or remove it", other, strings.Join(names, ", "), plugin))
 	}
 	r.snapshot.Store(next)
 	return errors.Join(errs...)
@@ -211,9 +211,9 @@ func (s *snapshot) check(a Alias) error {
 	e := s.byName[a.Target()]
 	switch {
 	case slices.Contains(reserved, a.Name) || s.byName[a.Name] != nil:
-		return fmt.Errorf("tool %q already has this name: give the alias another name", a.Name)
+		return fmt.Errorf("tool %q already has this name; rename the alias", a.Name)
 	case e == nil:
-		return fmt.Errorf("unknown tool %q: name an existing tool", a.Target())
+		return fmt.Errorf("unknown tool %q; name an existing tool", a.Target())
 	case a.Optional: // checked at each use
 		return nil
 	}
@@ -243,7 +243,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 		}
 	}
 	if namespace == "" && slices.Contains(reserved, def.Name) {
-		return nil, fmt.Errorf("the name is reserved: give the plugin a field namespace, or rename the tool")
+		return nil, fmt.Errorf("the name is reserved; put the plugin into a field namespace, or rename the tool")
 	}
 	e := &Entry{Definition: def, schema: sync.OnceValues(func() (*tool.Schema, error) { return tool.ParseSchema(def.Input) }), Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled, Timeout: def.DefaultTimeout}
 	s := settings(e.FullName())

@@ -36,7 +36,7 @@ func TestBadToolsDoNotTakeOthersDown(t *testing.T) {
 	}
 	for _, want := range []string{
 		`tool "" of plugin p is not registered: the name is empty`, `tool "mute" of plugin p is not registered: the description is empty`, `tool "broken" of plugin p`,
-		`required property "x" is not defined`, `"Bad Name"`, `tool "help" of plugin p is not registered: the name is reserved`, `"tool" of plugin p`, "plugin p declares one more than once: only the first",
+		`required property "x" is not defined`, `invalid name "Bad Name"`, `tool "help" of plugin p is not registered: the name is reserved`, `"tool" of plugin p`, "plugin p declares one more than once; only the first",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("it does not say %q:\n%v", want, err)
@@ -88,7 +88,7 @@ func TestDuplicatesAndNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := r.Add("second", "", describe(def("list"), def("read"), def("own")), false, asItSays)
-	if err == nil || !strings.Contains(err.Error(), "plugin first already serves list, read, so plugin second does not: give one of the two a field namespace") {
+	if err == nil || !strings.Contains(err.Error(), "plugin first already serves list, read, so plugin second cannot use the same names; put one of the two plugins into a field namespace") {
 		t.Error(err)
 	}
 	if e := r.Lookup("", "read"); e.Plugin != "first" {

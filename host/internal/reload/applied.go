@@ -60,7 +60,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 		err = r.Builder.State.SaveApplied(key, b)
 	}
 	if err != nil {
-		r.Log.Warn("the configuration in use could not be stored, so plans without a running host cannot compare with it", "error", err)
+		r.Log.Warn("the active configuration cannot be saved, so toolhost config plan cannot compare with it without a running host", "error", err)
 	}
 }
 
@@ -68,10 +68,10 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 func (r *Reloader) lastApplied() (*applied, error) {
 	b, at, err := r.Builder.State.Applied(r.Builder.Approvals(nil).Key())
 	if err != nil {
-		return nil, fmt.Errorf("the configuration used last cannot be read: %w", err)
+		return nil, fmt.Errorf("the last used configuration cannot be read: %w", err)
 	}
 	if a := new(applied); b != nil && json.Unmarshal(b, a) == nil && a.Tree != nil { // another host version can use another format
-		a.origin = "what a host used last, at " + at.Local().Format(time.DateTime)
+		a.origin = "the last used configuration, of " + at.Local().Format(time.DateTime)
 		return a, nil
 	}
 	pins := r.Builder.Pins(nil)
@@ -82,7 +82,7 @@ func (r *Reloader) lastApplied() (*applied, error) {
 	if err != nil || len(lock.Plugins) == 0 {
 		return nil, err
 	}
-	a := &applied{origin: "what is pinned in " + pins.Path()}
+	a := &applied{origin: "the plugins pinned in " + pins.Path()}
 	for name, pin := range lock.Plugins {
 		a.Plugins = append(a.Plugins, appliedPlugin{Name: name, PluginVersion: PluginVersion{Path: pin.Path, SHA256: pin.SHA256, Version: pin.Version}})
 	}

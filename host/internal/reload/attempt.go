@@ -87,12 +87,16 @@ func (a *attempt) readConfig() {
 		a.refuseConfig(nil, err)
 		return
 	}
-	if cfg.Untrusted != "" && a.old.Config.Path != cfg.Path {
-		a.refuseConfig(cfg, errors.New(cfg.Untrusted))
+	if cfg.Untrusted != "" && (a.opts.dry || a.old.Config.Path != cfg.Path) {
+		err := cfg.Invalid
+		if err == nil {
+			err = errors.New(cfg.Untrusted)
+		}
+		a.refuseConfig(cfg, err)
 		return
 	}
 	if cfg.Blank() && !a.old.Config.Blank() {
-		a.refuseConfig(cfg, fmt.Errorf("%s is empty: it is being written, or the disk was full", a.reloader.Source.Path))
+		a.refuseConfig(cfg, fmt.Errorf("the configuration %s is empty; it is being written, or the disk is full", a.reloader.Source.Path))
 		return
 	}
 	cfg.Keep(a.old.Config)
@@ -111,7 +115,7 @@ func (a *attempt) readConfig() {
 		if a.old.Config.Reload.PrivilegeIncreases == "approve" {
 			how += " --approve-privileges"
 		}
-		a.refuseConfig(cfg, fmt.Errorf("it increases privileges: %s. To apply it: %s", strings.Join(increases, "; "), how))
+		a.refuseConfig(cfg, fmt.Errorf("the configuration increases privileges: %s. To apply it, run %s", strings.Join(increases, "; "), how))
 		return
 	}
 	launcher, err := a.builder.Launcher(cfg)
@@ -174,7 +178,7 @@ func (a *attempt) prepare() {
 			continue
 		}
 		s.next = a.builder.NewPlugin(*p, a.cfg, a.launcher, a.peer, a.acceptance(s))
-		s.next.Binary, s.file = b, b.File
+		s.next.Binary, s.file = b, a.version(p.Path, a.cfg)
 	}
 	for _, p := range a.old.Plugins {
 		if a.cfg.Plugin(p.Name) == nil {
@@ -193,12 +197,17 @@ func (a *attempt) peer(name string) *generation.Plugin {
 	return nil
 }
 
+// version identifies a binary and whether it may run, so that a refused binary is tried again after somebody trusts it.
+func (a *attempt) version(path string, cfg *config.Config) string {
+	return state.FileIdentity(path) + " " + a.builder.Pins(cfg).Trusted(path)
+}
+
 // wanted reports whether the attempt must check a plugin's binary.
 func (a *attempt) wanted(s *step) bool {
 	if len(a.opts.Plugins) > 0 {
 		return slices.Contains(a.opts.Plugins, s.name)
 	}
-	file := state.FileIdentity(s.old.Path)
+	file, version := state.FileIdentity(s.old.Path), a.version(s.old.Path, a.old.Config)
 	refused, was := a.reloader.progress.refusedFile(s.name)
 	switch {
 	case s.old.Err != nil && !a.opts.automatic: // the cause of the error can be fixed now
@@ -206,7 +215,7 @@ func (a *attempt) wanted(s *step) bool {
 	case file == s.old.Binary.File: // the binary is unchanged, or restored after a rejected change
 		a.reloader.progress.forgive(s.name)
 		return false
-	case was && refused == file:
+	case was && refused == version:
 		return !a.opts.automatic
 	}
 	return true
@@ -242,7 +251,7 @@ func (a *attempt) try(ctx context.Context) {
 func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	p := s.next
 	if p.Missing == "" && p.Binary.File == "" {
-		p.Missing = fmt.Sprintf("there is no file %s: build or install the plugin, or correct its path", p.Path)
+		p.Missing = fmt.Sprintf("the file %s does not exist; build or install the plugin, or correct its path", p.Path)
 	}
 	if p.Missing != "" && p.Binary.File == "" {
 		return errors.New(p.Missing)
@@ -263,9 +272,9 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	health, ok := p.Process.Health(ctx, "")
 	switch {
 	case !ok:
-		return fmt.Errorf("plugin %s exited right after its start", p.Name)
+		return fmt.Errorf("plugin %s exited right after the start", p.Name)
 	case health.Status != tool.Healthy:
-		return fmt.Errorf("plugin %s reports that it is %s: %s", p.Name, health.Status, health.Message)
+		return fmt.Errorf("plugin %s reports the health status %s: %s", p.Name, health.Status, health.Message)
 	}
 	return nil
 }

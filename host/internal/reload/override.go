@@ -33,7 +33,7 @@ func (r *Reloader) SetEnabled(name string, on bool) error {
 		}
 	}
 	if len(set) == 0 && len(reset) == 0 {
-		return fmt.Errorf("unknown tool or plugin %q: toolhost tools lists them", name)
+		return fmt.Errorf("unknown tool or plugin %q; for a list run toolhost tools or toolhost status", name)
 	}
 	r.Builder.Overrides.SetEnabled(set, on)
 	r.Builder.Overrides.ResetEnabled(reset)
@@ -139,7 +139,7 @@ func (r *Reloader) Register(ctx context.Context, p Plugin) error {
 	}
 	for _, on := range p.DependsOn {
 		if g.Plugin(on) == nil {
-			return fmt.Errorf("it depends on plugin %q, which does not exist", on)
+			return fmt.Errorf("the plugin depends on plugin %q, which does not exist", on)
 		}
 	}
 	undo := r.Builder.Overrides.Register(add)
@@ -158,11 +158,11 @@ func (r *Reloader) Register(ctx context.Context, p Plugin) error {
 func (r *Reloader) Unregister(ctx context.Context, name string) error {
 	g := r.Current()
 	if g.Plugin(name) == nil {
-		return fmt.Errorf("there is no plugin %q: toolhost status lists them", name)
+		return fmt.Errorf("unknown plugin %q; for a list run toolhost status", name)
 	}
 	for _, other := range g.Plugins {
 		if slices.Contains(other.DependsOn, name) {
-			return fmt.Errorf("plugin %s depends on it: unregister that first", other.Name)
+			return fmt.Errorf("plugin %s depends on this plugin; unregister plugin %[1]s first", other.Name)
 		}
 	}
 	done := r.Builder.Overrides.Unregister(name)

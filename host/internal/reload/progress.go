@@ -28,7 +28,7 @@ type refusal struct {
 }
 
 var (
-	errSuperseded = errors.New("the files changed again meanwhile")
+	errSuperseded = errors.New("the files changed again during the reload")
 	errClosing    = errors.New("the host is being closed")
 )
 

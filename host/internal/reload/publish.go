@@ -85,7 +85,7 @@ func (a *attempt) assemble() *generation.Generation {
 
 // rollBack restores the old configuration. It keeps the steps that are still valid.
 func (a *attempt) rollBack(why error) {
-	text := fmt.Errorf("the whole configuration is refused, because a part does not work: %w", why)
+	text := fmt.Errorf("the configuration is refused because a part of it does not work: %w", why)
 	if s := a.culprit(); s != nil {
 		if pos := a.cfg.PluginPosition(s.name); pos != "" {
 			text = fmt.Errorf("%s: %w", pos, text)

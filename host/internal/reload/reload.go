@@ -215,7 +215,7 @@ func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 	a := newAttempt(r, opts)
 	for _, name := range opts.Plugins {
 		if a.old.Plugin(name) == nil {
-			return nil, fmt.Errorf("there is no plugin %q: toolhost status lists them", name)
+			return nil, fmt.Errorf("unknown plugin %q; for a list run toolhost status", name)
 		}
 	}
 	a.readConfig()

@@ -30,7 +30,7 @@ func (Namespaces) Unusable(k *Kernel) error {
 		return errors.New(k.NoLauncher)
 	}
 	if !k.Namespaces {
-		return fmt.Errorf("there are no namespaces: %s", k.NoNamespaces)
+		return fmt.Errorf("namespaces are not available: %s", k.NoNamespaces)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (Landlock) Unusable(k *Kernel) error {
 		return err
 	}
 	if k.ABI == 0 {
-		return errors.New("the kernel has no Landlock: it needs Linux 5.13 or later, with landlock in lsm=")
+		return errors.New("the kernel has no Landlock; use Linux 5.13 or later, with landlock in lsm=")
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func receiveListener(status *os.File) (net.Listener, error) {
 	defer f.Close() //nolint:errcheck // the listener has its own
 	l, err := net.FileListener(f)
 	if err != nil {
-		return nil, fmt.Errorf("what the launcher passed is no listener: %w", err)
+		return nil, fmt.Errorf("the launcher passed an invalid socket: %w", err)
 	}
 	return l, nil
 }

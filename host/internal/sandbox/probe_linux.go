@@ -20,12 +20,12 @@ func Probe(launcher, cache string) Kernel {
 	k := Kernel{ABI: confine.LandlockABI(), Seccomp: confine.SeccompKnown && hasSeccomp()}
 	st, err := os.Stat(launcher)
 	if err != nil || !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0 {
-		k.NoLauncher = fmt.Sprintf("its launcher %s is missing: install it beside toolhost (make build)", launcher)
+		k.NoLauncher = fmt.Sprintf("the launcher %s is missing; install it beside toolhost (make build)", launcher)
 		return k
 	}
 	k.Launcher = launcher
 	if !k.Seccomp {
-		k.NoNamespaces = "they need a filter of system calls"
+		k.NoNamespaces = "namespaces need a filter of system calls"
 		return k
 	}
 	key := bootKey(launcher, st)

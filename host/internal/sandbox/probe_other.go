@@ -4,7 +4,7 @@ package sandbox
 
 // Probe reports that this machine can enforce nothing.
 func Probe(string, string) Kernel {
-	return Kernel{NoLauncher: "there is no sandbox for this system: it needs Linux"}
+	return Kernel{NoLauncher: "the sandbox needs Linux"}
 }
 
 // Forget does nothing.

@@ -18,9 +18,9 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 	if !can.Confines {
 		return nil
 	}
-	out := []string{p.files(), p.processes(can), p.network(can), "no privileges gained, no capabilities but over files, no core dumps", "system calls: none that mount, trace, load code into the kernel or use io_uring"}
+	out := []string{p.files(), p.processes(can), p.network(can), "no new privileges, no capabilities except for files, no core dumps", "system calls: none that mount, trace, load code into the kernel or use io_uring"}
 	if can.OwnRoot {
-		out = append(out, "a root of its own that holds nothing else, with an empty /tmp and home directory")
+		out = append(out, "a separate root with nothing else, with an empty /tmp and home directory")
 	}
 	if can.OwnRoot && p.WriteRoots && !p.WriteGit {
 		out = append(out, "git: the hooks and settings of the roots' repositories cannot be written")
@@ -80,9 +80,9 @@ func (p Profile) processes(can Abilities) string {
 	case !p.StartProcesses:
 		return "processes: starts none"
 	case can.PrivateProcesses:
-		return "processes: sees its own only, and all end with it"
+		return "processes: sees only its own, which all end with the plugin"
 	}
-	return "processes: reads the memory and environment of its own only"
+	return "processes: reads the memory and environment of only its own"
 }
 
 func (p Profile) network(can Abilities) string {
@@ -90,11 +90,11 @@ func (p Profile) network(can Abilities) string {
 	case p.Network:
 		return "network: allowed"
 	case len(p.Hosts) > 0 && can.SingleHosts:
-		return "network: by a proxy to " + strings.Join(p.Hosts, ", ") + " only, and a localhost of its own"
+		return "network: by a proxy to " + strings.Join(p.Hosts, ", ") + " only, and a separate localhost"
 	case !p.StartProcesses:
 		return "network: none, and no connections to Unix sockets"
 	case can.OwnLocalhost:
-		return "network: none, but a localhost of its own"
+		return "network: none, except a separate localhost"
 	}
 	return "network: none, not even localhost"
 }
@@ -114,19 +114,19 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		if why != nil {
 			how = why.Error()
 		}
-		return []Gap{{"the kernel enforces nothing: what a plugin may do is checked by the host and the SDK only", how}}
+		return []Gap{{"the kernel enforces nothing; only the host and the SDK check the plugin's access", how}}
 	}
-	gap(len(p.Hosts) > 0 && !can.SingleHosts, "single hosts cannot be let through: there is no network at all", "needs the backend ns")
-	gap(why != nil, "the wanted backend is not there", fmt.Sprint(why))
+	gap(len(p.Hosts) > 0 && !can.SingleHosts, "connections to single hosts are not possible; the plugin has no network", "needs the backend ns")
+	gap(why != nil, "the configured backend is not available", fmt.Sprint(why))
 	if !can.OwnRoot {
 		how := "set backend to \"auto\" in the configuration"
 		if !k.Namespaces {
 			how = "needs user namespaces (" + k.NoNamespaces + "): allow them with sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns, or in the container's profile"
 		}
 		gap(p.StartProcesses || p.WriteRoots || len(p.Write) > 0, "mode, owner and times of the user's files outside of the roots can be changed", how)
-		gap(p.StartProcesses, "services that listen on a Unix socket with a path can be reached", how)
+		gap(p.StartProcesses, "services on Unix sockets in the file system can be reached", how)
 		gap(p.StartProcesses, "a process that leaves its process group can outlive a plugin that is killed", how)
-		gap(p.StartProcesses, "there is no /dev/shm, which multiprocessing in Python needs, and commands cannot talk to each other over localhost", how)
+		gap(p.StartProcesses, "/dev/shm is missing, which Python's multiprocessing needs, and commands cannot reach each other over localhost", how)
 		gap(p.StartProcesses, "names and command lines of other processes can be read", how)
 	}
 	const upgrade = "needs Linux %s or later"
@@ -135,22 +135,22 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		gap(k.ABI < 2, "files cannot be moved between directories", fmt.Sprintf(upgrade, "5.19"))
 		gap(k.ABI < 3, "files outside of the roots can be truncated", fmt.Sprintf(upgrade, "6.2"))
 		gap(k.ABI < 5, "devices that are open can be controlled", fmt.Sprintf(upgrade, "6.10"))
-		gap(k.ABI < 6, "processes of the user outside can be sent signals", fmt.Sprintf(upgrade, "6.12"))
+		gap(k.ABI < 6, "signals can be sent to processes of the user outside of the sandbox", fmt.Sprintf(upgrade, "6.12"))
 	}
-	gap(p.Network, "with a network every service of this machine's localhost can be reached", "name the hosts that it may reach in its sandbox block instead: network = [\"example.org\"]")
-	gap(p.StartProcesses && p.Limits.Processes == 0, "the number of processes is not limited", "set limits { processes } in its sandbox block")
+	gap(p.Network, "every service on this machine's localhost can be reached", "allow only named hosts in the plugin's sandbox block: network = [\"example.org\"]")
+	gap(p.StartProcesses && p.Limits.Processes == 0, "the number of processes is not limited", "set limits { processes } in the plugin's sandbox block")
 	gap(p.StartProcesses && p.Limits.Processes > 0 && k.NoPids != "", "root can start more processes than limits { processes }: up to 4096 with a process namespace and Linux 6.14, else any number", "start toolhost as another user, or in a cgroup that it may divide ("+k.NoPids+")")
-	gap(p.StartProcesses && p.Limits.Memory == 0, "the memory of a process is not limited", "set limits { memory } in its sandbox block")
+	gap(p.StartProcesses && p.Limits.Memory == 0, "the memory of a process is not limited", "set limits { memory } in the plugin's sandbox block")
 	p.totalGaps(k, gap)
-	gap(p.StartProcesses, "what all processes together write to disk is not limited", "run toolhost on a file system with a quota")
+	gap(p.StartProcesses, "the disk space written by all processes together is not limited", "run toolhost on a file system with a quota")
 	switch {
 	case !p.WriteRoots:
 	case p.WriteGit:
-		gap(true, "hooks and settings written into a root's .git are run by a git outside", "leave git = \"read-write\" out of its sandbox block")
+		gap(true, "a git outside of the sandbox runs hooks and settings that the plugin writes into a root's .git", "remove git = \"read-write\" from the plugin's sandbox block")
 	case !can.OwnRoot:
-		gap(true, "hooks and settings written into a root's .git are run by a git outside", "needs the backend ns; else do not run git there unconfined without looking at .git/hooks and .git/config")
+		gap(true, "a git outside of the sandbox runs hooks and settings that the plugin writes into a root's .git", "use the backend ns, or check .git/hooks and .git/config before you run git there unconfined")
 	default:
-		gap(p.StartProcesses, "repositories that commands make have hooks and settings of their making, until the plugin starts again", "do not run git there unconfined without looking at .git/hooks and .git/config")
+		gap(p.StartProcesses, "commands can write hooks and settings into repositories that they create, until the plugin starts again", "check .git/hooks and .git/config before you run git there unconfined")
 	}
 	return gaps
 }
@@ -177,10 +177,10 @@ func (p Profile) totalGaps(k *Kernel, gap func(missing bool, what, how string)) 
 	switch {
 	case k.NoCgroup != "":
 		gap(p.StartProcesses && p.Resident > 0, measured, k.NoCgroup)
-		gap(p.StartProcesses && p.Resident == 0, "memory of all processes together is not limited", "set limits { total { memory } } in its sandbox block")
+		gap(p.StartProcesses && p.Resident == 0, "memory of all processes together is not limited", "set limits { total { memory } } in the plugin's sandbox block")
 		gap(p.StartProcesses || !p.Total.None(), "processor time of all processes together is not limited", k.NoCgroup)
 	default:
-		gap(p.StartProcesses && p.Total.Memory == 0 && p.Resident > 0, measured, "set limits { total { memory } } in its sandbox block: a cgroup then limits it")
-		gap(p.StartProcesses && p.Total.Memory == 0 && p.Resident == 0, "memory of all processes together is not limited", "set limits { total { memory } } in its sandbox block")
+		gap(p.StartProcesses && p.Total.Memory == 0 && p.Resident > 0, measured, "set limits { total { memory } } in the plugin's sandbox block: a cgroup then limits it")
+		gap(p.StartProcesses && p.Total.Memory == 0 && p.Resident == 0, "memory of all processes together is not limited", "set limits { total { memory } } in the plugin's sandbox block")
 	}
 }

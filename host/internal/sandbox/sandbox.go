@@ -66,7 +66,7 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 		defer func() { _ = status.Close() }()
 		_ = theirs.Close()
 		if start != nil {
-			return nil, fmt.Errorf("the sandbox cannot be set up: %s cannot be started: %w. See toolhost doctor", launcher, start)
+			return nil, fmt.Errorf("the sandbox cannot be set up: %s cannot be started: %w. Run toolhost doctor for details", launcher, start)
 		}
 		if p.ProxyPort == 0 {
 			return nil, failure(status)
@@ -79,7 +79,7 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 			return nil, err
 		}
 		if passed != nil {
-			return nil, fmt.Errorf("the sandbox has no proxy: %w. See toolhost doctor", passed)
+			return nil, fmt.Errorf("the proxy of the sandbox cannot be started: %w. Run toolhost doctor for details", passed)
 		}
 		return l, nil
 	}, nil
@@ -98,10 +98,10 @@ func failure(status *os.File) error {
 	}
 	var f confine.Failure
 	if err := json.Unmarshal(b, &f); err != nil {
-		return fmt.Errorf("the sandbox cannot be set up: its launcher says %q", b)
+		return fmt.Errorf("the sandbox cannot be set up: its launcher printed %q", b)
 	}
 	if f.Step == confine.StepExec {
 		return syscall.Errno(f.Errno)
 	}
-	return fmt.Errorf("the sandbox cannot be set up, at the step %s: %s. See toolhost doctor; sandbox { enforce = \"off\" } in the configuration does without", f.Step, f.Message)
+	return fmt.Errorf("the sandbox cannot be set up; the step %s failed: %s. Run toolhost doctor for details. To turn the sandbox off, configure sandbox { enforce = \"off\" }", f.Step, f.Message)
 }

@@ -24,7 +24,7 @@ func (w *walker) call(c *syntax.CallExpr, sc *scope, in feed) {
 		words = append(words, w.fields(a, sc)...)
 	}
 	if w.size > maxSize {
-		w.doubt("what it expands to is too large to follow")
+		w.doubt("the expanded script is too large to analyze")
 	}
 	w.run(words, sc, in)
 }
@@ -71,7 +71,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 		return
 	}
 	if w.depth++; w.depth > maxDepth {
-		w.doubt("commands run commands too deep")
+		w.doubt("commands that run commands are nested too deep")
 		w.depth--
 		return
 	}
@@ -80,7 +80,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	w.out.Commands = append(w.out.Commands, Command{Words: words, Dir: sc.dir})
 	name := words[0]
 	if !name.Known() || name.Split {
-		w.doubt("the name of the command %s is not known before it runs", w.out.Commands[at].String())
+		w.doubt("the name of the command %s is unknown before the script runs", w.out.Commands[at].String())
 		if name.Split && name.Text == Unknown { // the word can be empty, or a program that runs the rest
 			w.run(words[1:], sc.copy(), in)
 		}
@@ -123,7 +123,7 @@ func (w *walker) builtin(name string, args []Word, sc *scope) {
 	case "alias":
 		for _, a := range args {
 			if _, text, ok := strings.Cut(a.Text, "="); ok {
-				w.text(text, sc.copy(), feed{from: "whoever uses the alias"})
+				w.text(text, sc.copy(), feed{from: "the commands that use the alias"})
 			}
 		}
 	case "trap":

@@ -35,14 +35,14 @@ func ParsePattern(text string) (Pattern, error) {
 	p := Pattern{text: text}
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
-		return p, fmt.Errorf("it cannot be parsed: %w", err)
+		return p, fmt.Errorf("the pattern cannot be parsed: %w", err)
 	}
 	if len(f.Stmts) != 1 || len(f.Stmts[0].Redirs) > 0 || f.Stmts[0].Background || f.Stmts[0].Negated {
-		return p, errors.New("not one simple command; rules match each command of a script separately, so write one pattern for each")
+		return p, errors.New("the pattern is not a single simple command; write one pattern for each command, because rules match each command separately")
 	}
 	c, ok := f.Stmts[0].Cmd.(*syntax.CallExpr)
 	if !ok || len(c.Assigns) > 0 || len(c.Args) == 0 {
-		return p, errors.New("not one simple command; rules match each command of a script separately, so write one pattern for each")
+		return p, errors.New("the pattern is not a single simple command; write one pattern for each command, because rules match each command separately")
 	}
 	for _, a := range c.Args {
 		word, err := patternWord(a)
@@ -53,7 +53,7 @@ func ParsePattern(text string) (Pattern, error) {
 	}
 	last := p.words[len(p.words)-1]
 	if strings.HasSuffix(last, ":*") {
-		return p, fmt.Errorf("%q is no way here to say that anything may follow; write %q", ":*", strings.TrimSuffix(text, ":*")+" *")
+		return p, fmt.Errorf("a pattern cannot end in %q; to allow further words write %q", ":*", strings.TrimSuffix(text, ":*")+" *")
 	}
 	return p, nil
 }
@@ -78,12 +78,12 @@ func patternWord(w *syntax.Word) (string, error) {
 			for _, q := range part.Parts {
 				l, ok := q.(*syntax.Lit)
 				if !ok {
-					return "", errors.New("patterns are not expanded; put a text with $ or a backtick in single quotes")
+					return "", errors.New("the pattern contains $ or a backtick, and patterns are not expanded; put this text in single quotes")
 				}
 				literal(strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`).Replace(l.Value))
 			}
 		default:
-			return "", errors.New("patterns are not expanded; put a text with $ or a backtick in single quotes")
+			return "", errors.New("the pattern contains $ or a backtick, and patterns are not expanded; put this text in single quotes")
 		}
 	}
 	return out.String(), nil

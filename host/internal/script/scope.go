@@ -64,7 +64,7 @@ func (e environ) Get(name string) expand.Variable {
 	if name == "IFS" {
 		v, ok := e.vars[name]
 		if e.w.tainted[name] || strings.Contains(v, Unknown) {
-			e.w.doubt("how words are split (IFS) is not known")
+			e.w.doubt("the value of IFS, which splits words, is unknown")
 			ok = false
 		}
 		if !ok {

@@ -122,10 +122,10 @@ func Analyze(text string, o Options) (a *Analysis) {
 	sc := &scope{dir: o.Dir, vars: make(map[string]string)}
 	defer func() {
 		if p := recover(); p != nil { // the analysis must not panic on any script
-			w.doubt("the script cannot be looked at: %v", p)
+			w.doubt("the script cannot be analyzed: %v", p)
 		}
 	}()
-	w.text(text, sc, feed{text: o.Stdin, known: !o.Open, from: "who writes to it later"})
+	w.text(text, sc, feed{text: o.Stdin, known: !o.Open, from: "standard input that is written later"})
 	return a
 }
 
@@ -145,7 +145,7 @@ func (w *walker) doubt(format string, a ...any) {
 // text analyzes a text that a shell executes.
 func (w *walker) text(text string, sc *scope, in feed) {
 	if w.scripts >= maxScripts {
-		w.doubt("scripts stand in scripts more than %d deep", maxScripts)
+		w.doubt("scripts are nested more than %d levels deep", maxScripts)
 		return
 	}
 	if strings.Count(text, "&&")+strings.Count(text, "|") > maxJoined {
@@ -156,7 +156,7 @@ func (w *walker) text(text string, sc *scope, in feed) {
 		w.doubt("the script has the invisible character %U", r)
 	}
 	if strings.Contains(text, Unknown) {
-		w.doubt("a part of the script is not known before it runs")
+		w.doubt("a part of the script is unknown before it runs")
 	}
 	parser, ok := parsers.Get().(*syntax.Parser)
 	if !ok {

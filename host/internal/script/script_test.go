@@ -95,12 +95,12 @@ E`, `printf '%s' '$(rm -rf /)'`, `command -v rm`, `which rm`, `man rm`, `git com
 
 func TestDoubts(t *testing.T) {
 	for text, want := range map[string]string{
-		`$X -rf /`: "is not known before it runs", `"$X" y`: "is not known", `$(curl x) y`: "is not known", `/bin/r? -rf /`: "is not known", `/???/rm x`: "is not known",
-		`eval "$X"`: "a part of the script is not known", `bash -c "$X"`: "a part of the script is not known", `sh -c "$(cat x)"`: "a part of", `curl x | sh`: "sh runs what it reads from a command",
-		`bash < x`: "bash runs what it reads from a file", `source <(curl x)`: "source is not known", `. $X`: "source is not known", `echo "`: "cannot be parsed", `if`: "cannot be parsed", "ls \u202e x": "U+202E", "ls\rrm": "U+000D", "ls\u200b": "U+200B", "l\x00s": "",
-		`bash "$X"`: "what bash runs is not known", `X=ls; X=$(date); $X`: "is not known", `read X; $X`: "is not known", `f() { "$@"; }`: "is not known", `${!X} a`: "is not known", `${X:1:2} a`: "is not known", `${A[0]} a`: "is not known",
-		`X=ls; f() { X=rm; }; f; $X a`: "is not known", `if a; then X=rm; else X=ls; fi; $X a`: "is not known", `{a..zzz}$X b`: "is not known", `eval $(x)`: "a part of", `x | bash -s`: "reads from", `{1..100000000} x`: "is not known",
-		`env $X y`: "is not known", `sudo $X`: "is not known", `IFS=$X; Y='a b'; $Y`: "IFS", `xargs`: "", `bash`: "", `timeout 5 $X`: "is not known", `watch "$X"`: "a part of", strings.Repeat("sh -c '", 1): "cannot be parsed",
+		`$X -rf /`: "is unknown", `"$X" y`: "is unknown", `$(curl x) y`: "is unknown", `/bin/r? -rf /`: "is unknown", `/???/rm x`: "is unknown",
+		`eval "$X"`: "a part of the script is unknown", `bash -c "$X"`: "a part of the script is unknown", `sh -c "$(cat x)"`: "a part of", `curl x | sh`: "sh runs commands that it reads from a command",
+		`bash < x`: "bash runs commands that it reads from a file", `source <(curl x)`: "the script that source reads is unknown", `. $X`: "the script that source reads is unknown", `echo "`: "cannot be parsed", `if`: "cannot be parsed", "ls \u202e x": "U+202E", "ls\rrm": "U+000D", "ls\u200b": "U+200B", "l\x00s": "",
+		`bash "$X"`: "the commands that bash runs are unknown", `X=ls; X=$(date); $X`: "is unknown", `read X; $X`: "is unknown", `f() { "$@"; }`: "is unknown", `${!X} a`: "is unknown", `${X:1:2} a`: "is unknown", `${A[0]} a`: "is unknown",
+		`X=ls; f() { X=rm; }; f; $X a`: "is unknown", `if a; then X=rm; else X=ls; fi; $X a`: "is unknown", `{a..zzz}$X b`: "is unknown", `eval $(x)`: "a part of", `x | bash -s`: "reads from", `{1..100000000} x`: "is unknown",
+		`env $X y`: "is unknown", `sudo $X`: "is unknown", `IFS=$X; Y='a b'; $Y`: "IFS", `xargs`: "", `bash`: "", `timeout 5 $X`: "is unknown", `watch "$X"`: "a part of", strings.Repeat("sh -c '", 1): "cannot be parsed",
 	} {
 		a := script.Analyze(text, script.Options{Dir: "/w"})
 		if all := strings.Join(a.Doubts, "\n"); want == "" && text != "l\x00s" && all != "" || !strings.Contains(all, want) {

@@ -13,7 +13,7 @@ func (w *walker) shell(words []Word, sc *scope, in feed) bool {
 		case a == "--" || a == "-":
 			return w.shellScript(words, i+1, sc, in)
 		case !words[i].Known() && words[i].Split:
-			w.doubt("what %s runs is not known", words[0].Text)
+			w.doubt("the commands that %s runs are unknown", words[0].Text)
 			return true
 		case strings.HasPrefix(a, "--"):
 			if slices.Contains([]string{"--rcfile", "--init-file"}, a) {
@@ -61,7 +61,7 @@ func (w *walker) shellScript(words []Word, i int, sc *scope, in feed) bool {
 		return w.shellInput(words[0].Text, sc, in)
 	}
 	if !words[i].Known() {
-		w.doubt("what %s runs is not known", words[0].Text)
+		w.doubt("the commands that %s runs are unknown", words[0].Text)
 	}
 	return false
 }
@@ -73,7 +73,7 @@ func isStdin(p string) bool {
 // shellInput analyzes a shell that reads commands from standard input.
 func (w *walker) shellInput(name string, sc *scope, in feed) bool {
 	if !in.known && !strings.Contains(in.text, Unknown) { // otherwise analyzing the text adds the doubt
-		w.doubt("%s runs what it reads from %s", name, in.from)
+		w.doubt("%s runs commands that it reads from %s", name, in.from)
 	}
 	w.text(in.text, sc.copy(), feed{known: true})
 	return true
@@ -90,7 +90,7 @@ func (w *walker) sourced(args []Word, sc *scope, in feed) bool {
 	case isStdin(args[0].Text) && in.known:
 		w.text(in.text, sc, feed{known: true})
 	case isStdin(args[0].Text), !args[0].Known():
-		w.doubt("what is read by source is not known")
+		w.doubt("the script that source reads is unknown")
 	}
 	return false
 }

@@ -36,15 +36,15 @@ func (w *walker) stmts(list []*syntax.Stmt, sc *scope, in feed) {
 
 func (w *walker) stmt(s *syntax.Stmt, sc *scope, in feed) {
 	if w.steps++; w.steps > maxSteps {
-		w.doubt("it has more than %d commands", maxSteps)
+		w.doubt("the script has more than %d commands", maxSteps)
 		return
 	}
 	if w.size > maxSize {
-		w.doubt("what it expands to is too large to follow")
+		w.doubt("the expanded script is too large to analyze")
 		return
 	}
 	if w.depth++; w.depth > maxDepth {
-		w.doubt("it is nested too deep")
+		w.doubt("the script is nested too deep")
 		w.depth--
 		return
 	}
@@ -273,7 +273,7 @@ func (w *walker) function(c *syntax.FuncDecl) {
 	for v := range inside.vars {
 		w.tainted[v] = true
 	}
-	w.enter(name, &scope{vars: make(map[string]string)}, feed{from: "whoever calls " + name})
+	w.enter(name, &scope{vars: make(map[string]string)}, feed{from: "the callers of " + name})
 }
 
 // enter analyzes the body of a function.

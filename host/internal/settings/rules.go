@@ -26,7 +26,7 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 		}
 		for k := range out.Rules {
 			if out.Rules[k].Shadows(&rule) {
-				bad = append(bad, config.RuleProblem{Rule: i, Why: fmt.Errorf("it never applies, because %s matches the same calls and outranks it. Remove one of the two", &out.Rules[k])})
+				bad = append(bad, config.RuleProblem{Rule: i, Why: fmt.Errorf("the rule never applies, because %s matches the same calls and has priority. Remove one of the two rules", &out.Rules[k])})
 				break
 			}
 		}

@@ -166,7 +166,7 @@ func (s *Server) answer(conn *net.UnixConn) {
 	c := newClient(conn)
 	g := s.enter(req.Token)
 	if g == nil {
-		_, _ = io.WriteString(c.stream(wire.Stderr), req.Name+": this command belongs to no call that is running: tools can be used only as long as the call lasts that started the command\n")
+		_, _ = io.WriteString(c.stream(wire.Stderr), req.Name+": this command belongs to no call that is running; a command can use tools only until the call that started it ends\n")
 		c.exit(StatusCannotRun)
 		return
 	}

@@ -3,6 +3,7 @@ package state
 import (
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -29,6 +30,9 @@ type Answer struct {
 // Recall returns the remembered answer for a session and its workspace. If both have an answer, a denial takes
 // precedence.
 func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, known bool, err error) {
+	if allow, known := d.private.recall(session, workspace, kind, tool, subject); known {
+		return allow, true, nil
+	}
 	err = d.sql.QueryRow(`SELECT allow FROM answers WHERE (scope = 'session' AND owner = ? OR scope = 'workspace' AND owner = ?)
 		AND kind = ? AND tool = ? AND subject = ? ORDER BY allow LIMIT 1`, session, workspace, kind, tool, subject).Scan(&allow)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -37,8 +41,13 @@ func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, know
 	return allow, err == nil, err
 }
 
-// Remember saves an answer and replaces an earlier answer to the same ask. It ignores a.ID.
+// Remember saves an answer and replaces an earlier answer to the same ask. It ignores a.ID. An answer whose subject
+// contains a secret stays in memory, because the subject would be saved.
 func (d *DB) Remember(a Answer) error {
+	if m := d.masking.Load(); m != nil && m.Command(a.Subject) != a.Subject {
+		d.private.remember(a)
+		return nil
+	}
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO answers (scope, owner, kind, tool, subject, allow, at_ns) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		a.Scope, a.Owner, a.Kind, a.Tool, a.Subject, a.Allow, a.At.UnixNano())
 	return err
@@ -71,4 +80,31 @@ func (d *DB) Revoke(id int64) (int64, error) {
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+// privateAnswers holds the answers that must not be saved. They last as long as the process.
+type privateAnswers struct {
+	mu   sync.Mutex
+	list map[Answer]bool // by the ask
+}
+
+// maxPrivateAnswers limits the number of answers in memory.
+const maxPrivateAnswers = 10_000
+
+func (p *privateAnswers) remember(a Answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	allow := a.Allow
+	a.ID, a.Allow, a.At = 0, false, time.Time{}
+	if len(p.list) < maxPrivateAnswers {
+		put(&p.list, a, allow)
+	}
+}
+
+func (p *privateAnswers) recall(session, workspace, kind, tool, subject string) (allow, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, ok := p.list[Answer{Scope: ScopeSession, Owner: session, Kind: kind, Tool: tool, Subject: subject}]
+	b, ok2 := p.list[Answer{Scope: ScopeWorkspace, Owner: workspace, Kind: kind, Tool: tool, Subject: subject}]
+	return (a || !ok) && (b || !ok2), ok || ok2
 }

@@ -9,13 +9,14 @@ import (
 
 // Auditing configures the audit log.
 type Auditing struct {
-	// Arguments masks the arguments of a call before saving, and Text masks other texts. Both are called by one
-	// goroutine, after the call.
-	Arguments func(raw []byte) string
-	Text      func(s string) string
+	// Entry masks the arguments of a call before saving. It returns the function that masks the call's other texts. Both
+	// are called by one goroutine, after the call.
+	Entry func(raw []byte) (arguments string, text func(string) string)
 	// MaxBytes and MaxAge limit the log. The newest thousand entries are never deleted.
 	MaxBytes int64
 	MaxAge   time.Duration
+	// Continue lets calls run while the log cannot be written.
+	Continue bool
 }
 
 // AuditEntry records one call in the audit log.
@@ -54,6 +55,9 @@ func (d *DB) Audit(a *Auditing) {
 		d.auditing.Store(a)
 	}
 	d.auditOff.Store(a == nil)
+	if db := d.guard.lost.opened(); db != nil {
+		db.Audit(a)
+	}
 }
 
 // maxPendingAudit limits the number of waiting entries while the database is not writable.
@@ -64,13 +68,21 @@ func (d *DB) AddAudit(e AuditEntry) {
 	if d.auditing.Load() == nil || d.auditOff.Load() {
 		return
 	}
-	d.change(func(b *batch) {
-		if len(b.audit) < maxPendingAudit {
-			b.audit = append(b.audit, e)
-		} else if len(b.audit) == maxPendingAudit { // add one entry that reports the missing entries
-			b.audit = append(b.audit, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are not in the log: it could not be written to"})
-		}
-	})
+	if d.guard.lost.add(e) {
+		return
+	}
+	d.change(func(b *batch) { b.audit = appendWaiting(b.audit, e) })
+}
+
+// appendWaiting adds an entry to those that wait. If there are too many, it adds one entry that reports the missing ones.
+func appendWaiting(waiting []AuditEntry, e AuditEntry) []AuditEntry {
+	switch n := len(waiting); {
+	case n < maxPendingAudit:
+		return append(waiting, e)
+	case n == maxPendingAudit:
+		return append(waiting, AuditEntry{At: e.At, Outcome: "internal", Error: "later calls are missing because the log could not be written"})
+	}
+	return waiting
 }
 
 // pruneEvery is the number of new entries after which the log is pruned.
@@ -80,11 +92,14 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	if len(entries) == 0 || w.err != nil {
 		return
 	}
+	if w.err = intact(w.tx); w.err != nil {
+		return
+	}
 	auditing := d.auditing.Load()
 	total := w.number(d.stmt.auditTotal)
 	for _, e := range entries {
-		arguments, text := auditing.Arguments(e.Arguments), auditing.Text(e.Error)
-		hooks := hooksText(e.Hooks, auditing.Text)
+		arguments, masked := auditing.Entry(e.Arguments)
+		text, hooks := masked(e.Error), hooksText(e.Hooks, masked)
 		total += int64(len(arguments) + len(text) + len(hooks) + entrySize)
 		w.exec(d.stmt.addAudit, e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
 			strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, total)
@@ -142,6 +157,9 @@ type AuditQuery struct {
 
 // AuditLog returns the selected entries, oldest first.
 func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
+	if db := d.guard.lost.opened(); db != nil {
+		return db.AuditLog(q)
+	}
 	limit := q.Limit
 	if limit <= 0 {
 		limit = -1

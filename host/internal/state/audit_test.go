@@ -12,6 +12,11 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
+func hidden(s string) string { return strings.ReplaceAll(s, "secret", "***") }
+
+// unmasked keeps everything.
+func unmasked(raw []byte) (string, func(string) string) { return string(raw), strings.Clone }
+
 // audited opens a database with the audit log enabled.
 func audited(t *testing.T, dir string, maxBytes int64, maxAge time.Duration) *state.DB {
 	t.Helper()
@@ -21,7 +26,7 @@ func audited(t *testing.T, dir string, maxBytes int64, maxAge time.Duration) *st
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	db.Audit(&state.Auditing{
-		Arguments: func(raw []byte) string { return strings.ReplaceAll(string(raw), "secret", "***") }, Text: func(s string) string { return strings.ReplaceAll(s, "secret", "***") },
+		Entry:    func(raw []byte) (string, func(string) string) { return hidden(string(raw)), hidden },
 		MaxBytes: maxBytes, MaxAge: maxAge,
 	})
 	return db

@@ -89,6 +89,9 @@ CREATE TABLE definitions (
 `, `
 -- What a host used last, as JSON without secrets, by the configuration's lock file.
 CREATE TABLE applied (config TEXT PRIMARY KEY, at_ns INTEGER NOT NULL, content TEXT NOT NULL) STRICT, WITHOUT ROWID;
+`, `
+-- The last test of whether the audit log can be written.
+CREATE TABLE audit_probe (only INTEGER PRIMARY KEY CHECK (only = 1), at_ns INTEGER NOT NULL, filler BLOB NOT NULL) STRICT;
 `}
 
 // DB is an open database. It is safe for concurrent use. Most writes are batched and written after a short delay. If the
@@ -104,6 +107,8 @@ type DB struct {
 	masking  atomic.Pointer[Masking]
 	forgot   bool // idle sessions were already removed; only the flusher uses this field
 	audited  int  // number of entries since the last pruning; only the flusher uses this field
+	guard    guard
+	private  privateAnswers
 
 	cache cache
 
@@ -127,10 +132,13 @@ type statements struct {
 // flushDelay is the time that a batch waits for more writes.
 const flushDelay = 50 * time.Millisecond
 
+// failedDelay replaces flushDelay after a failed write.
+const failedDelay = time.Second
+
 // Open opens the database in dir. It creates the directory and the database if they are missing.
 func Open(dir string, log *slog.Logger) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the state directory cannot be made: %w", err)
+		return nil, fmt.Errorf("the state directory cannot be created: %w", err)
 	}
 	return open(filepath.Join(dir, "state.db"), log)
 }
@@ -140,7 +148,7 @@ func OpenInMemory(log *slog.Logger) (*DB, error) { return open("", log) }
 
 func open(path string, log *slog.Logger) (*DB, error) {
 	unusable := func(err error) error {
-		return fmt.Errorf("the state database %s cannot be used: %w. Remove it to begin anew, or choose another place with --state", path, err)
+		return fmt.Errorf("the state database %s cannot be used: %w. To start with empty state, remove this file, or choose another directory with --state", path, withSpace(err, filepath.Dir(path)))
 	}
 	db, err := statedb.Open(context.Background(), path, schema)
 	if err != nil {
@@ -151,7 +159,11 @@ func open(path string, log *slog.Logger) (*DB, error) {
 		db.SetMaxIdleConns(4)
 	}
 	d := &DB{sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
-	if err := d.prepare(); err != nil {
+	err = d.prepare()
+	if err == nil && path != "" {
+		d.guard.file, err = os.Stat(path)
+	}
+	if err != nil {
 		return nil, unusable(errors.Join(err, db.Close()))
 	}
 	go d.flusher()
@@ -195,6 +207,9 @@ func (d *DB) Close() error {
 		close(d.done)
 		<-d.stopped
 		d.closeErr = errors.Join(d.closeErr, d.sql.Close())
+		if db := d.guard.lost.opened(); db != nil {
+			d.closeErr = errors.Join(d.closeErr, db.Close())
+		}
 	})
 	return d.closeErr
 }

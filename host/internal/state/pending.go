@@ -50,14 +50,17 @@ func (d *DB) change(f func(b *batch)) {
 // flusher writes pending changes after a short delay. It runs until Close.
 func (d *DB) flusher() {
 	defer close(d.stopped)
+	delay := flushDelay
 	for {
 		select {
 		case <-d.signal:
 			select {
-			case <-time.After(flushDelay):
+			case <-time.After(delay):
 			case <-d.done:
 			}
+			delay = flushDelay
 			if err := d.Flush(); err != nil {
+				delay = failedDelay
 				d.log.Error("cannot save session states; they stay in memory and are saved later", "error", err)
 			}
 		case <-d.done:
@@ -67,12 +70,14 @@ func (d *DB) flusher() {
 	}
 }
 
+var errWriting = errors.New("state: a write is under way")
+
 // Flush writes all pending changes immediately. If the write fails, the changes stay pending.
 func (d *DB) Flush() error {
 	d.mu.Lock()
 	if !d.writing.empty() { // the flusher or another caller is writing
 		d.mu.Unlock()
-		return errors.New("state: a write is under way")
+		return errWriting
 	}
 	if d.pending.empty() {
 		d.mu.Unlock()
@@ -83,6 +88,9 @@ func (d *DB) Flush() error {
 	d.mu.Unlock()
 
 	err := d.write(b)
+	if len(b.audit) > 0 {
+		d.prove(err, d.version())
+	}
 
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -279,7 +279,7 @@ func TestUnusableDatabases(t *testing.T) {
 			defer db.Close()
 			_, err = db.Exec(`PRAGMA user_version = 99`)
 			return err
-		}, []string{"made by a later version (layout 99"}},
+		}, []string{"made by a later version: it has layout 99"}},
 		"dangling link": {func(dir string) error { return os.Symlink("/nonexistent/db", dir+"/state.db") }, []string{"state.db cannot be used", "no such file"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestUnusableDatabases(t *testing.T) {
 	if err := os.WriteFile(f, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.Open(f+"/sub", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "state directory cannot be made") {
+	if _, err := state.Open(f+"/sub", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "state directory cannot be created") {
 		t.Error(err)
 	}
 }
@@ -518,5 +518,32 @@ func TestForgotten(t *testing.T) {
 		if applied, _, err := db.Applied(id); err != nil || (applied != nil) != want {
 			t.Errorf("what %s used is known: %s %v", id, applied, err)
 		}
+	}
+}
+
+// TestAnswersWithSecretsAreNotSaved checks that such an answer applies in this process, and does not reach the disk.
+func TestAnswersWithSecretsAreNotSaved(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	db.Mask(state.Masking{Command: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }})
+	a := state.Answer{Scope: state.ScopeSession, Owner: "s", Kind: "bash", Tool: "bash", Subject: "mysql -phunter2", Allow: true, At: time.Now()}
+	if err := db.Remember(a); err != nil {
+		t.Fatal(err)
+	}
+	if allow, known, err := db.Recall("s", "/w", "bash", "bash", a.Subject); !allow || !known || err != nil {
+		t.Error(allow, known, err)
+	}
+	if _, known, _ := db.Recall("other", "/w", "bash", "bash", a.Subject); known {
+		t.Error("another session knows the answer")
+	}
+	a.Scope, a.Owner, a.Allow = state.ScopeWorkspace, "/w", false
+	if err := db.Remember(a); err != nil {
+		t.Fatal(err)
+	}
+	if allow, known, _ := db.Recall("s", "/w", "bash", "bash", a.Subject); allow || !known {
+		t.Error("a denial does not take precedence")
+	}
+	if all, err := db.Answers(); err != nil || len(all) != 0 {
+		t.Error(all, err)
 	}
 }

@@ -90,10 +90,10 @@ func (p *Plugin) launch() (*instance, error) {
 		return in, err
 	}
 	if in.desc, err = in.rpc.Describe(ctx); err != nil {
-		return in, in.explain(ctx, fmt.Errorf("its description cannot be read: %w", err), timeout)
+		return in, in.explain(ctx, fmt.Errorf("the description of the plugin cannot be read: %w", err), timeout)
 	}
 	if v := in.desc.MinHostVersion; v != "" && semver.Compare("v"+p.super.opts.HostVersion, "v"+v) < 0 {
-		return in, fmt.Errorf("its version %s needs host %s or later, but this is host %s: upgrade toolhost, or use an older release of the plugin",
+		return in, fmt.Errorf("version %s of the plugin needs host %s or later, but this is host %s; upgrade toolhost, or use an older release of the plugin",
 			in.desc.Version, in.desc.MinHostVersion, p.super.opts.HostVersion)
 	}
 	if granted := p.spec.Granted; granted != nil {
@@ -112,7 +112,7 @@ func (p *Plugin) launch() (*instance, error) {
 	}
 	if in.discovers {
 		if in.desc, err = in.rpc.Describe(ctx); err != nil {
-			return in, in.explain(ctx, fmt.Errorf("its tools cannot be listed: %s", tool.AsError(err).Message), timeout)
+			return in, in.explain(ctx, fmt.Errorf("the tools of the plugin cannot be listed: %s", tool.AsError(err).Message), timeout)
 		}
 		if err := p.accept(in.desc); err != nil {
 			return in, err
@@ -133,7 +133,7 @@ func (p *Plugin) rediscover(in *instance) {
 		err = p.accept(d)
 	}
 	if err != nil && !in.dead() && ctx.Err() == nil {
-		p.super.opts.Log.Warn("cannot list the tools of a plugin again, so the previous ones stay in use", "plugin", p.spec.Name, "why", err)
+		p.super.opts.Log.Warn("the changed tools of a plugin cannot be listed; the previous tools stay in use", "plugin", p.spec.Name, "why", err)
 	}
 }
 
@@ -163,7 +163,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	}
 	if p.spec.StateDir != "" { // the directory must exist before the process is confined to it
 		if err := os.MkdirAll(p.spec.StateDir, 0o700); err != nil {
-			return in, nil, fmt.Errorf("cannot create its state directory: %w", err)
+			return in, nil, fmt.Errorf("cannot create the state directory of the plugin: %w", err)
 		}
 	}
 	if confine := p.spec.Confine; confine != nil {
@@ -206,12 +206,12 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 		if diags, err = in.rpc.Configure(ctx, tool.Configuration{
 			Config: p.spec.Config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, HostVersion: p.super.opts.HostVersion,
 		}); err != nil {
-			return fmt.Errorf("cannot configure it: %w", err)
+			return fmt.Errorf("the plugin cannot be configured: %w", err)
 		}
 	}
 	text := p.spec.Diagnose(diags)
 	if slices.ContainsFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError }) {
-		return fmt.Errorf("it rejects its configuration:\n%s", text)
+		return fmt.Errorf("the plugin rejects its configuration:\n%s", text)
 	}
 	if text != "" {
 		p.super.opts.Log.Warn(text)
@@ -230,15 +230,15 @@ func (in *instance) explain(ctx context.Context, err error, timeout time.Duratio
 	}
 	if ctx.Err() != nil {
 		if proc.shaken.Load() {
-			return fmt.Errorf("it completed the handshake but did not answer within %s%s", timeout, proc.said())
+			return fmt.Errorf("the plugin completed the handshake but did not answer within %s%s", timeout, proc.said())
 		}
-		return fmt.Errorf("no handshake came within %s. Is %s a toolhost plugin, and does it call sdk.Serve first?%s", timeout, proc.path, proc.said())
+		return fmt.Errorf("no handshake within %s. Check that %s is a toolhost plugin and calls sdk.Serve first%s", timeout, proc.path, proc.said())
 	}
 	if g := proc.garbage.Load(); g != nil {
-		return fmt.Errorf("it printed %q on its standard output, where the handshake is expected. Print to standard error, and call sdk.Serve first%s", *g, proc.said())
+		return fmt.Errorf("the plugin printed %q to standard output instead of the handshake. Print to standard error, and call sdk.Serve first%s", *g, proc.said())
 	}
 	if v := proc.version.Load(); proc.shaken.Load() && !toolrpc.Speaks(v) {
-		return fmt.Errorf("it speaks version %d of the plugin protocol but this host speaks version %d, and %d for old plugins: %s",
+		return fmt.Errorf("the plugin uses version %d of the plugin protocol, but this host supports version %d, and %d for old plugins; %s",
 			v, toolrpc.ProtocolVersion, toolrpc.LegacyVersion, versionAdvice(v))
 	}
 	if proc.hasExited(500 * time.Millisecond) {
@@ -246,7 +246,7 @@ func (in *instance) explain(ctx context.Context, err error, timeout time.Duratio
 		if proc.shaken.Load() {
 			when = "right after its handshake"
 		}
-		return fmt.Errorf("it ended %s: %s", when, proc.exitText())
+		return fmt.Errorf("the plugin exited %s: %s", when, proc.exitText())
 	}
 	return err
 }
@@ -260,7 +260,7 @@ func versionAdvice(v int64) string {
 
 func (p *process) said() string {
 	if words := p.lastWords.said(); words != "" {
-		return "; on standard error it said:\n" + words
+		return "; its standard error ends with:\n" + words
 	}
 	return ""
 }

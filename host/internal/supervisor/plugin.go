@@ -311,7 +311,7 @@ func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnost
 	}
 	if len(desc.ConfigSchema) == 0 {
 		if len(values) > 0 {
-			return fail("It takes no configuration. Remove the config block.")
+			return fail("The plugin has no configuration. Remove the config block.")
 		}
 		return nil
 	}

@@ -164,16 +164,16 @@ func startError(path string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		if _, statErr := os.Stat(path); statErr == nil {
-			return fmt.Errorf("cannot run %s: the interpreter or loader it names does not exist", path)
+			return fmt.Errorf("cannot run %s: its interpreter or loader does not exist; install it", path)
 		}
-		return fmt.Errorf("there is no file %s: build or install the plugin, or correct its path", path)
+		return fmt.Errorf("the file %s does not exist; build or install the plugin, or correct its path", path)
 	case errors.Is(err, os.ErrPermission):
 		if st, statErr := os.Stat(path); statErr == nil && st.IsDir() {
-			return fmt.Errorf("%s is a directory: name the plugin's binary", path)
+			return fmt.Errorf("%s is a directory; name the plugin's binary", path)
 		}
-		return fmt.Errorf("%s may not be executed: make it executable (chmod +x)", path)
+		return fmt.Errorf("%s is not executable; run chmod +x", path)
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s is not a program for this machine: rebuild it for this system", path)
+		return fmt.Errorf("%s is not a program for this machine; rebuild it for this system", path)
 	}
 	return fmt.Errorf("cannot run %s: %w", path, err)
 }
@@ -274,9 +274,9 @@ func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	var err error
 	if network != "unix" || filepath.Dir(filepath.Clean(addr)) != p.socketDir {
-		err = fmt.Errorf("it announced the address %s %q, which is not in its own socket directory: a plugin must listen where PLUGIN_UNIX_SOCKET_DIR says", network, addr)
+		err = fmt.Errorf("the plugin announced the address %s %q, which is not in its socket directory; listen in the directory of PLUGIN_UNIX_SOCKET_DIR", network, addr)
 	} else if st, statErr := os.Lstat(addr); statErr != nil || st.Mode().Type() != os.ModeSocket {
-		err = fmt.Errorf("it announced %q, which is not a socket: a plugin must listen before it announces", addr)
+		err = fmt.Errorf("the plugin announced %q, which is not a socket; listen before the handshake", addr)
 	}
 	if err != nil {
 		p.refused.Store(&err)
@@ -302,7 +302,7 @@ func (p *process) exitText() string {
 		how = p.exitErr.Error()
 	}
 	if words := p.lastWords.said(); words != "" {
-		how += "; it last said:\n" + words
+		how += "; its output ends with:\n" + words
 	}
 	return how
 }

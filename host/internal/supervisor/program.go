@@ -57,7 +57,7 @@ func newGroup() (*group, error) {
 		err = leader.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot supervise its processes: %w", err)
+		return nil, fmt.Errorf("the processes of the plugin cannot be supervised: %w", err)
 	}
 	return &group{leader}, nil
 }

@@ -88,11 +88,11 @@ func (r *recovery) permit(plugin string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wait := "as soon as the start under way has ended"
+	wait := "after the current start attempt"
 	if d := r.breaker.RemainingDelay(); d > 0 {
 		wait = "in " + d.Round(100*time.Millisecond).String()
 	}
-	return tool.Errorf(tool.Unavailable, "Plugin %s failed %d times in a row and is suspended. It is started again %s; toolhost plugin reload %s starts it now. Last failure: %s",
+	return tool.Errorf(tool.Unavailable, "Plugin %s failed %d times in a row and is suspended. The next start is %s. To start it now, run toolhost plugin reload %s. Last failure: %s",
 		plugin, r.row, wait, plugin, r.lastWhy).From(tool.SourcePlugin)
 }
 
@@ -202,9 +202,9 @@ func killedFromOutside(in *instance) bool {
 
 // crashed returns the error of a call that failed because the plugin's process ended.
 func (p *Plugin) crashed(call string, in *instance) *tool.Error {
-	next := "It is started again"
+	next := "The plugin is started again"
 	if !p.recovery.breaker.IsClosed() {
-		next = fmt.Sprintf("It is suspended, because this happened %d times in a row", p.recovery.restart.MaxFailures)
+		next = fmt.Sprintf("The plugin is suspended, because this happened %d times in a row", p.recovery.restart.MaxFailures)
 	}
 	return tool.Errorf(tool.Unavailable, "Plugin %s ended during the call of %s (%s). %s. It is unknown whether this call took effect.",
 		p.spec.Name, call, in.proc.exitText(), next).From(tool.SourcePlugin)

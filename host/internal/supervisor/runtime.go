@@ -17,7 +17,7 @@ func ownedPrivately(dir string) error {
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !st.IsDir() || !ok || int(sys.Uid) != os.Getuid() || st.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s must be a directory of this user with mode 0700: remove it, or set XDG_RUNTIME_DIR", dir)
+		return fmt.Errorf("%s is not a directory of this user with mode 0700; remove it, or set XDG_RUNTIME_DIR", dir)
 	}
 	return nil
 }

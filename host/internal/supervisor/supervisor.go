@@ -213,7 +213,7 @@ func (l *Lease) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnsw
 	defer in.calls.release()
 	hooks, ok := in.rpc.(tool.Hook)
 	if !ok || !slices.Contains(in.desc.Capabilities, tool.CapabilityHooks) {
-		return nil, fmt.Errorf("plugin %s serves no hooks (it lacks the capability %q): take it out of the hook block, or rebuild it with sdk.Plugin.Hook", l.name, tool.CapabilityHooks)
+		return nil, fmt.Errorf("plugin %s serves no hooks (capability %q is missing); name another plugin in the hook block, or rebuild the plugin with sdk.Plugin.Hook", l.name, tool.CapabilityHooks)
 	}
 	a, err := hooks.Hook(ctx, input)
 	if err != nil && mayHaveDied(ctx, tool.AsError(err)) && in.proc.hasExited(500*time.Millisecond) {
@@ -304,7 +304,7 @@ func makeRuntimeDir() (string, error) {
 	}
 	const sunPath, pluginPart = 104, len("/plugin-dir1234567890/plugin1234567890")
 	if len(dir)+pluginPart > sunPath {
-		return "", fmt.Errorf("the path %s is too long for a socket: set TMPDIR or XDG_RUNTIME_DIR to a shorter directory", dir)
+		return "", fmt.Errorf("the path %s is too long for a socket; set TMPDIR or XDG_RUNTIME_DIR to a shorter path", dir)
 	}
 	return dir, nil
 }

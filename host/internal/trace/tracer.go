@@ -206,7 +206,7 @@ func (t *Tracer) send() {
 			if err := t.post(spans, limit); err != nil {
 				t.dropped.Add(uint64(n))
 				if !t.warned.Swap(true) {
-					t.log.Warn("cannot send traces; they are lost until the endpoint answers", "url", t.cfg.URL, "why", err)
+					t.log.Warn("cannot send traces; traces are lost until the endpoint answers", "url", t.cfg.URL, "why", err)
 				}
 				if closed {
 					return // further posts would fail, too

@@ -100,10 +100,14 @@ type Decision struct {
 // processes.
 type Decisions struct {
 	dir string
+	err error // why nothing in the store counts
 }
 
 // OpenDecisions returns the store in a state directory. It reads nothing.
 func OpenDecisions(stateDir string) *Decisions { return &Decisions{dir: stateDir} }
+
+// Distrust makes every use of the store fail with err, because somebody else can write the store.
+func (d *Decisions) Distrust(err error) { d.err = err }
 
 type decisionsFile struct {
 	Version   int                 `json:"version"`
@@ -159,9 +163,12 @@ func (d *Decisions) Revoke(path string) (revoked []string, err error) {
 }
 
 func (d *Decisions) read() (*decisionsFile, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
 	out := &decisionsFile{Version: decisionsLayout, Decisions: make(map[string]Decision)}
 	f, err := os.OpenFile(d.Path(), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return out, nil
 	}
 	if err == nil {

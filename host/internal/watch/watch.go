@@ -36,7 +36,7 @@ type Watcher struct {
 func New(log *slog.Logger, changed func()) (*Watcher, error) {
 	fs, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil, fmt.Errorf("changes of files cannot be noticed: %w", err)
+		return nil, fmt.Errorf("files cannot be monitored for changes: %w", err)
 	}
 	w := &Watcher{fs: fs, log: log, changed: changed, done: make(chan struct{}), check: make(chan struct{}, 1)}
 	go w.run()
@@ -85,7 +85,7 @@ func (w *Watcher) run() {
 				return
 			}
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.log.Warn("changes of files may be missed; run toolhost plugin reload to apply them", "error", err)
+				w.log.Warn("changes of files may be missed; run toolhost plugin reload to apply changes", "error", err)
 			}
 			timer.Reset(Quiet)
 		case <-w.check:
@@ -121,7 +121,7 @@ func (w *Watcher) update() {
 			}
 			added = true
 			if err := w.fs.Add(dir); err != nil {
-				w.log.Warn("changes of files may be missed; run toolhost plugin reload to apply them", "directory", dir, "error", err)
+				w.log.Warn("changes of files may be missed; run toolhost plugin reload to apply changes", "directory", dir, "error", err)
 			}
 		}
 		for dir := range w.places {

@@ -33,7 +33,7 @@ const (
 )
 
 type args struct {
-	Question string   `json:"question" jsonschema:"What to ask, with all that the user needs to know to answer."`
+	Question string   `json:"question" jsonschema:"The question, with all facts that the user needs to answer it."`
 	Options  []string `json:"options,omitempty" jsonschema:"Answers to choose from, at most 20. Without them the user types an answer."`
 	Multiple bool     `json:"multiple,omitempty" default:"false" jsonschema:"Several options may be chosen."`
 	FreeText bool     `json:"free_text,omitempty" default:"false" jsonschema:"Answers other than the options are allowed, too."`
@@ -49,8 +49,8 @@ type data struct {
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "ask", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name: "ask_user",
-		Description: "Ask the user a question and wait for the answer. Use it when you cannot go on without a decision or a fact that only the user has; not for what you can find out. " +
-			"The outcome is answered, declined, timeout, or unavailable, when there is nobody to ask: then decide yourself and say what you assumed, or stop.",
+		Description: "Ask the user a question and wait for the answer. Use it when you cannot go on without a decision or a fact that only the user has. Do not use it for what you can find out. " +
+			"The outcome is answered, declined, timeout or unavailable. After unavailable (there is nobody to ask), decide yourself and state your assumption, or stop.",
 		Category: tool.CategoryBuiltin,
 		Traits:   sdk.Traits{ReadOnly: true, AutoExecute: true},
 		Examples: []string{
@@ -87,7 +87,7 @@ func ask(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 				q.Text = wrong + "\n" + in.Question
 				continue
 			}
-			return result(declined, nil, "The user gave no answer that was asked for: "+wrong), nil
+			return result(declined, nil, "The user's answer is invalid: "+wrong), nil
 		}
 		return other(&in, a), nil
 	}
@@ -107,7 +107,7 @@ func other(in *args, a tool.Answer) *sdk.Result {
 	case tool.AnswerTimeout:
 		return result(timedOut, nil, fmt.Sprintf("The user did not answer within %s%s.", time.Duration(in.Timeout)*time.Millisecond, why))
 	}
-	res := sdk.Errorf(tool.ExecutionFailed, "There is nobody to ask%s. Decide yourself and say what you assumed, or stop and say what you need to know.", why)
+	res := sdk.Errorf(tool.ExecutionFailed, "There is nobody to ask%s. Decide yourself and state your assumption, or stop and state what you need to know.", why)
 	return &sdk.Result{Error: res, Data: sdk.Data(data{unavailable, []string{}})}
 }
 
@@ -123,29 +123,29 @@ func check(in *args) error {
 		return sdk.Errorf(tool.InvalidArguments, "The question is empty. Say what you want to know.")
 	}
 	if n := len([]rune(in.Question)); n > maxText {
-		return sdk.Errorf(tool.InvalidArguments, "The question has %d characters, more than the %d that a user is shown. Ask in fewer words.", n, maxText)
+		return sdk.Errorf(tool.InvalidArguments, "The question has %d characters, and the limit is %d. Shorten the question.", n, maxText)
 	}
 	if len(in.Options) > maxOptions {
-		return sdk.Errorf(tool.InvalidArguments, "There are %d options, more than the %d that a user is shown. Leave some out and set free_text.", len(in.Options), maxOptions)
+		return sdk.Errorf(tool.InvalidArguments, "The question has %d options, and the limit is %d. Remove some options and set free_text.", len(in.Options), maxOptions)
 	}
 	for i, o := range in.Options {
 		switch {
 		case strings.TrimSpace(o) == "":
-			return sdk.Errorf(tool.InvalidArguments, "Option %d is empty. Leave it out.", i+1)
+			return sdk.Errorf(tool.InvalidArguments, "Option %d is empty. Remove this option.", i+1)
 		case len([]rune(o)) > maxOption:
 			return sdk.Errorf(tool.InvalidArguments, "Option %d has more than %d characters. Put the explanation into the question.", i+1, maxOption)
 		case slices.Contains(in.Options[:i], o):
-			return sdk.Errorf(tool.InvalidArguments, "The option %q is there twice. Leave one out.", o)
+			return sdk.Errorf(tool.InvalidArguments, "The option %q is given twice. Remove one of the two.", o)
 		}
 	}
 	if in.Multiple && len(in.Options) == 0 {
-		return sdk.Errorf(tool.InvalidArguments, "multiple is for a choice of options, and there are none. Give options, or leave it out.")
+		return sdk.Errorf(tool.InvalidArguments, "The parameter multiple is set, but options is empty. Set options, or remove multiple.")
 	}
 	if in.Timeout == 0 {
 		in.Timeout = int(defaultTime.Milliseconds())
 	}
 	if time.Duration(in.Timeout)*time.Millisecond > maxTimeout || in.Timeout < 0 {
-		return sdk.Errorf(tool.InvalidArguments, "The timeout is %d ms; it must be from 1 to %d.", in.Timeout, maxTimeout.Milliseconds())
+		return sdk.Errorf(tool.InvalidArguments, "The timeout is %d ms. Set timeout to a number from 1 to %d.", in.Timeout, maxTimeout.Milliseconds())
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (in *args) wrong(answers []string) string {
 	case len(answers) == 0 || len(answers) == 1 && strings.TrimSpace(answers[0]) == "":
 		return "The answer is empty."
 	case len(answers) > 1 && !in.Multiple:
-		return "Only one answer is asked for."
+		return "Several answers were chosen, but the question allows only one."
 	case len(in.Options) == 0 || in.FreeText:
 		return ""
 	}

@@ -89,14 +89,14 @@ func TestCanceled(t *testing.T) {
 
 func TestBadQuestions(t *testing.T) {
 	for want, in := range map[string]args{
-		"is empty":           {Question: " "},
-		"more than the 4000": {Question: strings.Repeat("x", 4001)},
-		"21 options":         {Question: "q", Options: strings.Split(strings.Repeat("x", 21), "")},
-		"Option 2 is empty":  {Question: "q", Options: []string{"a", ""}},
-		"twice":              {Question: "q", Options: []string{"a", "a"}},
-		"more than 500":      {Question: "q", Options: []string{strings.Repeat("x", 501)}},
-		"there are none":     {Question: "q", Multiple: true},
-		"must be from 1":     {Question: "q", Timeout: 1 << 40},
+		"is empty":          {Question: " "},
+		"the limit is 4000": {Question: strings.Repeat("x", 4001)},
+		"21 options":        {Question: "q", Options: strings.Split(strings.Repeat("x", 21), "")},
+		"Option 2 is empty": {Question: "q", Options: []string{"a", ""}},
+		"twice":             {Question: "q", Options: []string{"a", "a"}},
+		"more than 500":     {Question: "q", Options: []string{strings.Repeat("x", 501)}},
+		"options is empty":  {Question: "q", Multiple: true},
+		"a number from 1":   {Question: "q", Timeout: 1 << 40},
 	} {
 		u := &user{}
 		if _, err := ask(t.Context(), sdk.NewCall(&tool.Call{}, u), in); err == nil || !strings.Contains(err.Error(), want) || len(u.asked) > 0 {

@@ -84,18 +84,18 @@ const (
 
 // text returns a note with the reason and the possible next actions of the caller.
 func (r reason) text(id string) string {
-	const goesOn = "The session's directory and variables stay as they are."
+	const goesOn = "The session's directory and variables are unchanged."
 	switch r {
 	case becauseStdin:
-		return fmt.Sprintf("The command is waiting for input; it goes on as %[1]s. Answer with: job write %[1]s --input '…', or end it with: job kill %[1]s. %[2]s", id, goesOn)
+		return fmt.Sprintf("The command is waiting for input and continues as the job %[1]s. To answer, run: job write %[1]s --input '…'. To end the command, run: job kill %[1]s. %[2]s", id, goesOn)
 	case becauseTerminal:
-		return fmt.Sprintf("The command is waiting for input at a terminal of its own, where nobody can answer; it goes on as %[1]s. End it with: job kill %[1]s, and run it with options or a file that answer for you. %[2]s", id, goesOn)
+		return fmt.Sprintf("The command is waiting for input at a terminal of its own, where nobody can answer. It continues as the job %[1]s. To end the command, run: job kill %[1]s. Then run it again with options or a file that contain the answers. %[2]s", id, goesOn)
 	case becauseSlow:
-		return fmt.Sprintf("The command is not done; it goes on as %[1]s. See: job tail %[1]s, job wait %[1]s, job kill %[1]s. %[2]s", id, goesOn)
+		return fmt.Sprintf("The command is not done and continues as the job %[1]s. To manage it, run: job tail %[1]s, job wait %[1]s or job kill %[1]s. %[2]s", id, goesOn)
 	case becauseSilent:
-		return fmt.Sprintf("The command has printed nothing for a while and is not done; it goes on as %[1]s. See: job tail %[1]s, job wait %[1]s, job kill %[1]s. %[2]s", id, goesOn)
+		return fmt.Sprintf("The command has printed nothing for a while and continues as the job %[1]s. To manage it, run: job tail %[1]s, job wait %[1]s or job kill %[1]s. %[2]s", id, goesOn)
 	}
-	return fmt.Sprintf("Started as %[1]s. See: job tail %[1]s, job wait %[1]s, job kill %[1]s. %[2]s", id, goesOn)
+	return fmt.Sprintf("The command was started as the job %[1]s. To manage it, run: job tail %[1]s, job wait %[1]s or job kill %[1]s. %[2]s", id, goesOn)
 }
 
 // await waits until the command ends or becomes a job. It ends the command when its timeout passes or ctx ends. If too

@@ -36,7 +36,7 @@ func (b *bash) loginEnvironment(ctx context.Context, shells *shell.Runner, state
 		return nil // the call was canceled
 	}
 	if err != nil {
-		r.note(fmt.Sprintf("Commands go without the environment of the login shell, which could not be read: %v. It is not tried again in this session; login_environment = false in the plugin's configuration leaves it out.", err))
+		r.note(fmt.Sprintf("The environment of the login shell could not be read, so commands of this session run without it: %v. To turn the attempt off, set login_environment = false in the plugin's configuration.", err))
 	}
 	state.Login = &login
 	return login

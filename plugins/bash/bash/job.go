@@ -16,35 +16,35 @@ import (
 )
 
 type jobArgs struct {
-	Action  string `json:"action" enum:"list,tail,wait,kill,write" jsonschema:"list the session's jobs; show the tail of a job's output; wait for its end; kill it with everything it started; write to its standard input"`
+	Action  string `json:"action" enum:"list,tail,wait,kill,write" jsonschema:"list: list the session's jobs; tail: show the end of a job's output; wait: wait until the job ends; kill: kill the job with everything it started; write: write to the job's standard input"`
 	ID      string `json:"id,omitempty" jsonschema:"the job, for every action but list"`
 	Lines   int    `json:"lines,omitempty" default:"50" min:"1" max:"10000" jsonschema:"how many lines of each stream tail and wait show"`
-	Timeout int    `json:"timeout,omitempty" default:"30000" min:"1" max:"600000" jsonschema:"how long to wait at most, in milliseconds; the job goes on after it"`
-	Input   string `json:"input,omitempty" jsonschema:"the line to write, or several; the last is ended if it is not"`
+	Timeout int    `json:"timeout,omitempty" default:"30000" min:"1" max:"600000" jsonschema:"the maximal time to wait, in milliseconds; the job is not stopped after it"`
+	Input   string `json:"input,omitempty" jsonschema:"the line to write, or several lines; a missing final newline is added"`
 	Close   bool   `json:"close_stdin,omitempty" jsonschema:"close standard input after writing"`
 }
 
 // jobData is the structured result of the tool job. The action list sets only Jobs.
 type jobData struct {
-	Jobs []jobState `json:"jobs" jsonschema:"the session's jobs, oldest first, or the one that was asked for"`
+	Jobs []jobState `json:"jobs" jsonschema:"the session's jobs, oldest first, or the job named by id"`
 	// Stdout and Stderr contain the output for the actions tail and wait.
 	Stdout  string   `json:"stdout,omitempty" jsonschema:"the last lines of standard output"`
 	Stderr  string   `json:"stderr,omitempty" jsonschema:"the last lines of standard error"`
-	Files   []string `json:"files,omitempty" jsonschema:"files with the whole output, where it is long"`
-	Written int      `json:"written,omitempty" jsonschema:"how many bytes the job's standard input took"`
+	Files   []string `json:"files,omitempty" jsonschema:"files with the whole output, if it is long"`
+	Written int      `json:"written,omitempty" jsonschema:"how many bytes were written to the job's standard input"`
 }
 
 type jobState struct {
 	ID       string `json:"id"`
-	Command  string `json:"command" jsonschema:"the command in a line"`
+	Command  string `json:"command" jsonschema:"the command in one line"`
 	Running  bool   `json:"running"`
-	Left     bool   `json:"left_by_command,omitempty" jsonschema:"the command itself has ended; the job is what it left running"`
+	Left     bool   `json:"left_by_command,omitempty" jsonschema:"the command itself has ended; the job consists of the processes that the command left running"`
 	Waiting  bool   `json:"waiting_for_input,omitempty"`
 	ExitCode *int   `json:"exit_code,omitempty" jsonschema:"the exit status, when the command has ended"`
 	Signal   string `json:"signal,omitempty"`
 	TimedOut bool   `json:"timed_out,omitempty"`
 	PIDs     []int  `json:"pids,omitempty"`
-	Age      int64  `json:"age_ms" jsonschema:"how long it runs, or ran"`
+	Age      int64  `json:"age_ms" jsonschema:"the running time so far, or in total"`
 }
 
 func jobDefinition() sdk.Definition {
@@ -54,8 +54,8 @@ func jobDefinition() sdk.Definition {
 	}
 	return sdk.Definition{
 		Name: "job", Output: output,
-		Description: `Look after the commands of this session that go on in the background: those that bash was given run_in_background or yield_ms for, those that wait for input, and what commands left running.
-A job keeps the last 25 000 characters of each stream at hand, and the whole of long output in a file. It ends by itself, by kill, after a day, or with the host.`,
+		Description: `Manage the background jobs of this session: commands started by bash with run_in_background or yield_ms, commands that wait for input, and processes that finished commands left running.
+A job shows the last 25 000 characters of each stream; longer output is also kept in a file. A job ends when its processes exit, when it is killed, after a day, or with the host.`,
 		StdinParameter: "input",
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{ConcurrencySafe: true},
@@ -65,7 +65,7 @@ A job keeps the last 25 000 characters of each stream at hand, and the whole of 
 }
 
 func tooManyJobs() error {
-	return sdk.Errorf(tool.ExecutionFailed, "Too many jobs are running: at most %d of a session and %d in all. See: job list. End one with: job kill ID.", jobs.MaxRunning, jobs.MaxTotal)
+	return sdk.Errorf(tool.ExecutionFailed, "Too many jobs are running; the limit is %d in a session and %d in total. To list the jobs, run: job list. To end a job, run: job kill ID.", jobs.MaxRunning, jobs.MaxTotal)
 }
 
 // job is the handler of the tool job.
@@ -87,7 +87,7 @@ func (b *bash) job(ctx context.Context, call *sdk.Call, in jobArgs) (*sdk.Result
 		return showJob(j, in.Lines), nil
 	case "kill":
 		if !j.Running() {
-			return nil, sdk.Errorf(tool.ExecutionFailed, "%s has ended already: %s.", j.ID, describe(stateOf(j)))
+			return nil, sdk.Errorf(tool.ExecutionFailed, "The job %s has ended already: %s.", j.ID, describe(stateOf(j)))
 		}
 		j.Kill()
 		return showJob(j, in.Lines), nil
@@ -102,14 +102,14 @@ func (b *bash) noJob(call *sdk.Call, id string) error {
 	for _, j := range b.jobs.List(call.SessionID) {
 		ids = append(ids, j.ID)
 	}
-	known := "This session has none"
+	known := "This session has no jobs"
 	if len(ids) > 0 {
-		known = "This session has " + strings.Join(ids, ", ")
+		known = "The jobs of this session are " + strings.Join(ids, ", ")
 	}
 	if id == "" {
-		return sdk.Errorf(tool.InvalidArguments, "No job was given. %s. Give its id.", known)
+		return sdk.Errorf(tool.InvalidArguments, "The id of a job is missing. %s. Set id.", known)
 	}
-	return sdk.Errorf(tool.NotFound, "Unknown job %q. %s; jobs end with the host, and are forgotten some time after their end.", id, known)
+	return sdk.Errorf(tool.NotFound, "Unknown job %q. %s. Jobs end with the host and are deleted some time after they end.", id, known)
 }
 
 func (b *bash) listJobs(call *sdk.Call) *sdk.Result {
@@ -153,18 +153,18 @@ func writeJob(j *jobs.Job, in *jobArgs) (*sdk.Result, error) {
 		text += "\n"
 	}
 	if text == "" && !in.Close {
-		return nil, sdk.Errorf(tool.InvalidArguments, "There is nothing to write. Give input, or close_stdin.")
+		return nil, sdk.Errorf(tool.InvalidArguments, "The text to write is missing. Set input, or close_stdin.")
 	}
 	n, err := j.Process.Write([]byte(text), in.Close)
 	switch {
 	case errors.Is(err, shell.ErrStdinFull):
-		return nil, sdk.Errorf(tool.ExecutionFailed, "%s does not read its standard input: it took %d of %d bytes. See what it does: job tail %s.", j.ID, n, len(text), j.ID)
+		return nil, sdk.Errorf(tool.ExecutionFailed, "The job %s does not read its standard input: only %d of %d bytes were written. To see its output, run: job tail %s.", j.ID, n, len(text), j.ID)
 	case err != nil:
-		return nil, sdk.Errorf(tool.ExecutionFailed, "The standard input of %s is not open (%s). Give bash keep_stdin_open when you start a command that is to be written to.", j.ID, describe(stateOf(j)))
+		return nil, sdk.Errorf(tool.ExecutionFailed, "The standard input of the job %s is not open (%s). To write to a command, start it with bash and keep_stdin_open.", j.ID, describe(stateOf(j)))
 	}
 	s := stateOf(j)
 	return &sdk.Result{
-		Title: "Write to " + j.ID, Output: fmt.Sprintf("%d bytes were written to %s. See what it does: job tail %s\n", n, j.ID, j.ID),
+		Title: "Write to " + j.ID, Output: fmt.Sprintf("%d bytes were written to %s. To see its output, run: job tail %s\n", n, j.ID, j.ID),
 		Data: sdk.Data(jobData{Jobs: []jobState{s}, Written: n}),
 	}, nil
 }
@@ -179,7 +179,7 @@ func showJob(j *jobs.Job, lines int) *sdk.Result {
 	d.Files = slices.Concat(outFiles, errFiles)
 	text := fmt.Sprintf("[%s %s]\n", s.ID, describe(s)) + streams(d.Stdout, d.Stderr)
 	if len(d.Files) > 0 {
-		text = joinLines(text, fmt.Sprintf("[The output is up to %d bytes long in: %s]\n", capture.MaxSpill, strings.Join(d.Files, ", ")))
+		text = joinLines(text, fmt.Sprintf("[The output, up to %d bytes of each stream, is in: %s]\n", capture.MaxSpill, strings.Join(d.Files, ", ")))
 	}
 	return &sdk.Result{Title: j.Title, Output: text, Data: sdk.Data(d)}
 }
@@ -210,7 +210,7 @@ func describe(s jobState) string {
 			end += " (" + s.Signal + ")"
 		}
 		if s.TimedOut {
-			end += ", its time was over"
+			end += ", after its timeout"
 		}
 	}
 	switch {

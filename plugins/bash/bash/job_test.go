@@ -113,7 +113,7 @@ func TestWhatIsLeftIsAJob(t *testing.T) {
 	h := newHost(t)
 	s := h.session()
 	a := s.run("{ sleep 0.4; echo late; sleep 1000; } & echo now")
-	if a.Stdout != "now\n" || a.JobID == "" || a.ExitCode != 0 || !strings.Contains(a.Output, "Left running as "+a.JobID) {
+	if a.Stdout != "now\n" || a.JobID == "" || a.ExitCode != 0 || !strings.Contains(a.Output, "left processes running as the job "+a.JobID) {
 		t.Fatalf("%s %+v", a.text(), a.data)
 	}
 	for end := time.Now().Add(10 * time.Second); s.job(jobArgs{Action: "tail", ID: a.JobID}).Stdout != "late\n"; time.Sleep(20 * time.Millisecond) {

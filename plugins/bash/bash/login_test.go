@@ -82,7 +82,7 @@ func TestBadLogins(t *testing.T) {
 			s.h.bash.loginTime = time.Second
 			a := s.run("echo here; x=1")
 			noneNow(s.h)
-			if a.Stdout != "here\n" || !strings.Contains(a.Output, "without the environment of the login shell") || !strings.Contains(a.Output, "login_environment = false") {
+			if a.Stdout != "here\n" || !strings.Contains(a.Output, "The environment of the login shell could not be read") || !strings.Contains(a.Output, "login_environment = false") {
 				t.Errorf("%s", a.text())
 			}
 			if a := s.run("echo $x"); a.Stdout != "1\n" || strings.Contains(a.Output, "login") {

@@ -260,10 +260,10 @@ func longCommands(t *testing.T, h *host) {
 func TestBadArguments(t *testing.T) {
 	s := newHost(t).session()
 	for want, in := range map[string]args{
-		"NUL byte at offset 6":      {Command: "touch \x00x"},
-		"The command is empty":      {Command: " \n\t"},
-		"from 1 to 600000":          {Command: "touch ran", Timeout: 600_001},
-		"from 1 to 600000. Start w": {Command: "touch ran", Timeout: -1},
+		"NUL byte at offset 6":    {Command: "touch \x00x"},
+		"The command is empty":    {Command: " \n\t"},
+		"from 1 to 600000":        {Command: "touch ran", Timeout: 600_001},
+		"to 600000, or start a l": {Command: "touch ran", Timeout: -1},
 	} {
 		a := s.call(t.Context(), in)
 		if a.Error == nil || a.Error.Kind != tool.InvalidArguments || !strings.Contains(a.Error.Message, want) {
@@ -279,7 +279,7 @@ func TestNoBash(t *testing.T) {
 	s := newHost(t).session()
 	t.Setenv("PATH", t.TempDir())
 	a := s.run("echo hi")
-	if !errors.Is(a.Error, &tool.Error{Kind: tool.NotFound}) || !strings.Contains(a.Error.Message, "no bash on PATH") {
+	if !errors.Is(a.Error, &tool.Error{Kind: tool.NotFound}) || !strings.Contains(a.Error.Message, "bash was not found on PATH") {
 		t.Errorf("%s", a.text())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/jobs"
 	"toolhost.dev/plugins/bash/process"
+	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
 )
@@ -29,8 +30,8 @@ func newBash() *bash {
 
 // config is the plugin's configuration.
 type config struct {
-	Warm  *int  `json:"warm_shells,omitempty" min:"0" max:"64" jsonschema:"how many shells are kept ready, each for the next command of a session, where starting one takes most of a short command's time; 8 by default, 0: none"`
-	Login *bool `json:"login_environment,omitempty" jsonschema:"whether a session's commands have what the user's login shell exports besides, and the directories that it has on its PATH; what is named like a secret is left out; true by default. The shell sees only what the sandbox lets it see: for the user's own files give them to the plugin with read"`
+	Warm  *int  `json:"warm_shells,omitempty" min:"0" max:"64" jsonschema:"how many shells are started in advance, each for the next command of a session, which makes short commands faster; 8 by default, 0 turns this off"`
+	Login *bool `json:"login_environment,omitempty" jsonschema:"whether commands also get the variables that the user's login shell exports, and the directories of its PATH; variables named like secrets are left out; true by default. The login shell runs in the sandbox: to let it read the user's own startup files, list them in the plugin's sandbox setting read"`
 }
 
 func (b *bash) plugin() sdk.Plugin {
@@ -65,6 +66,7 @@ type bash struct {
 	// loginTime limits the running time of the login shell.
 	loginTime time.Duration
 	environ   environ
+	vault     session.Vault
 
 	mu     sync.Mutex
 	runner *shell.Runner

@@ -10,6 +10,7 @@ import (
 
 	"toolhost.dev/plugins/bash/capture"
 	"toolhost.dev/plugins/bash/jobs"
+	"toolhost.dev/plugins/bash/session"
 	"toolhost.dev/plugins/bash/shell"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
@@ -27,6 +28,7 @@ type report struct {
 	stdout, stderr *capture.Buffer
 	state          []byte
 	hadState       bool
+	seal           func(session.State) []byte // encodes a state without secrets
 	notes          []string
 	// job is the job that the command became, or nil. waiting means that the job waits for input.
 	job     *jobs.Job
@@ -118,22 +120,22 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 	body := joinLines(text, notes)
 	switch r.out.Ending {
 	case shell.TimedOut:
-		advice := fmt.Sprintf("Give a longer timeout (up to %d ms), do less at a time, or give yield_ms or run_in_background to have it go on as a job.", maxTimeout.Milliseconds())
+		advice := fmt.Sprintf("Set a longer timeout (up to %d ms), do less in one command, or set yield_ms or run_in_background to let the command continue as a job.", maxTimeout.Milliseconds())
 		if body == "" {
-			advice += " It printed nothing."
+			advice += " The command printed nothing."
 		} else {
-			advice += " It had printed:"
+			advice += " Its output was:"
 		}
-		return sdk.Errorf(tool.Timeout, "The command was not done after %s, and was killed with everything it had started; the session is as it was before. %s",
+		return sdk.Errorf(tool.Timeout, "The command was not done after %s and was killed with everything it had started. The session is unchanged. %s",
 			r.limit(), joinLines(advice, body))
 	case shell.Canceled:
 		head := "The call was canceled"
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 			head += fmt.Sprintf(" (%v)", cause)
 		}
-		head += ". The command was killed with everything it had started; the session is as it was before."
+		head += ". The command was killed with everything it had started. The session is unchanged."
 		if body != "" {
-			head += " It had printed:"
+			head += " Its output was:"
 		}
 		return sdk.Errorf(tool.Canceled, "%s", joinLines(head, body))
 	}

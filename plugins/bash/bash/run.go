@@ -24,7 +24,7 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	}
 	path, err := shell.Find()
 	if err != nil {
-		return nil, sdk.Errorf(tool.NotFound, "There is no bash on PATH (%s), so no command can run: %w. Install bash, or add its directory to the plugin's PATH.", os.Getenv("PATH"), err)
+		return nil, sdk.Errorf(tool.NotFound, "The program bash was not found on PATH (%s): %w. Install bash, or add its directory to the plugin's PATH.", os.Getenv("PATH"), err)
 	}
 	at, err := workdir(call, in.Cwd)
 	if err != nil {
@@ -32,15 +32,19 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	}
 	shells, err := b.shells()
 	if err != nil {
-		return nil, sdk.Errorf(tool.Unavailable, "The bash plugin is ending and runs no more commands. Try again.")
+		return nil, sdk.Errorf(tool.Unavailable, "The bash plugin is stopping and accepts no more commands. Try again.")
 	}
 	if in.Background && !b.jobs.Room(call.SessionID) {
 		return nil, tooManyJobs()
 	}
 	r := &report{in: in, bash: path, at: at, hadState: len(call.SessionState) > 0}
-	state, err := session.Decode(call.SessionState)
+	r.seal = func(s session.State) []byte { return b.vault.Seal(call.SessionID, s) }
+	state, lost, err := b.vault.Open(call.SessionID, call.SessionState)
+	if len(lost) > 0 {
+		r.note(fmt.Sprintf("These variables are not kept on disk, because they can contain secrets, and are gone: %s. Set them again if they are needed.", strings.Join(lost, ", ")))
+	}
 	if err != nil {
-		r.note("The session's state could not be read, so the command ran in a new session: variables, functions and options of before are gone.")
+		r.note("The session's state could not be read, so the command ran in a new session: earlier variables, functions and options are lost.")
 	}
 	env := b.environment(ctx, call, shells, &state, r)
 	seed := shell.Seed{Bash: path, Dir: at.dir, Env: env, State: state, StateBytes: call.SessionState, Tools: call.Commands}
@@ -63,10 +67,10 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	}
 	c.stopLive()
 	if r.out, err = c.process.Outcome(); err != nil {
-		return nil, sdk.Errorf(tool.ExecutionFailed, "The command did not run: %w. If this stays so, restart the plugin.", err)
+		return nil, sdk.Errorf(tool.ExecutionFailed, "The command did not run: %w. If this happens again, restart the plugin (toolhost plugin reload).", err)
 	}
 	if r.out.Fresh {
-		r.note("The session's state could not be restored, so the command ran in a new session: variables, functions and options of before are gone.")
+		r.note("The session's state could not be restored, so the command ran in a new session: earlier variables, functions and options are lost.")
 		state = session.State{Login: state.Login}
 	}
 	r.keep(state, env)
@@ -85,11 +89,11 @@ func (b *bash) left(call *sdk.Call, c *running, r *report) {
 	}
 	j := &jobs.Job{Session: call.SessionID, Title: r.title(), Process: c.process, Left: true, Stdout: []*capture.Buffer{c.restOut}, Stderr: []*capture.Buffer{c.restErr}}
 	if b.jobs.Add(j) != nil {
-		r.note(fmt.Sprintf("Left running: %s; there are too many jobs to look after one more.", pids(r.out.Background)))
+		r.note(fmt.Sprintf("The command left processes running: %s. They are not a job, because too many jobs are running.", pids(r.out.Background)))
 		return
 	}
 	r.job = j
-	r.note(fmt.Sprintf("Left running as %s: %s.", j.ID, pids(r.out.Background)))
+	r.note(fmt.Sprintf("The command left processes running as the job %s: %s.", j.ID, pids(r.out.Background)))
 }
 
 func pids(list []int) string {
@@ -103,7 +107,7 @@ func pids(list []int) string {
 // cwd, it is the session's directory.
 func (b *bash) prepare(shells *shell.Runner, call *sdk.Call, seed shell.Seed, r *report) {
 	if r.state != nil {
-		next, err := session.Decode(r.state)
+		next, _, err := b.vault.Open(call.SessionID, r.state)
 		if err != nil {
 			return
 		}
@@ -117,16 +121,16 @@ func (b *bash) prepare(shells *shell.Runner, call *sdk.Call, seed shell.Seed, r 
 
 func check(in *args) error {
 	if strings.TrimSpace(in.Command) == "" {
-		return sdk.Errorf(tool.InvalidArguments, "The command is empty. Give the commands to run in command.")
+		return sdk.Errorf(tool.InvalidArguments, "The command is empty. Set command to the commands to run.")
 	}
 	if i := strings.IndexByte(in.Command, 0); i >= 0 {
-		return sdk.Errorf(tool.InvalidArguments, "The command has a NUL byte at offset %d, which bash cannot have in a script. Write it as $'\\0' or with printf '\\0', or give the text in stdin.", i)
+		return sdk.Errorf(tool.InvalidArguments, "The command has a NUL byte at offset %d, which bash scripts cannot contain. Write the byte with printf '\\0', or pass the text in stdin.", i)
 	}
 	if in.Timeout == 0 {
 		in.Timeout = int(defaultTimeout.Milliseconds())
 	}
 	if in.Timeout < 0 || in.Timeout > int(maxTimeout.Milliseconds()) {
-		return sdk.Errorf(tool.InvalidArguments, "The timeout is %d ms; it must be from 1 to %d. Start what takes longer with run_in_background.", in.Timeout, maxTimeout.Milliseconds())
+		return sdk.Errorf(tool.InvalidArguments, "The timeout is %d ms. Set timeout to a number from 1 to %d, or start a longer command with run_in_background.", in.Timeout, maxTimeout.Milliseconds())
 	}
 	return nil
 }
@@ -146,21 +150,21 @@ func (r *report) keep(state session.State, env []string) {
 		next.Base, next.Snapshot = state.Base, state.Snapshot
 	case o.StateErr == nil:
 	case errors.Is(o.StateErr, session.ErrNoDump):
-		r.note("The session is as it was before: the command ended without reporting bash's state (exec, or exit under its own EXIT trap, or the shell was killed).")
+		r.note("The session is unchanged, because the command ended without reporting bash's state (exec, exit under an EXIT trap of its own, or a killed shell).")
 		next.Base, next.Snapshot = state.Base, state.Snapshot
 	default:
-		r.note("What the command changed in variables, functions and options could not be read, so the session keeps those of before.")
+		r.note("The command's changes of variables, functions and options could not be read. The session keeps the earlier values.")
 		next.Base, next.Snapshot = state.Base, state.Snapshot
 	}
 	if !r.hadState && next.Snapshot == nil && next.Login == nil && next.Last == 0 {
 		return // the session is still new
 	}
-	encoded := next.Encode()
+	encoded := r.seal(next)
 	if len(encoded) > toolrpc.MaxSessionState {
-		r.note(fmt.Sprintf("Variables and functions of the session take %d bytes, more than the %d that can be kept, so it keeps those of before. Put large data in files.",
+		r.note(fmt.Sprintf("Variables and functions of the session take %d bytes, and the limit is %d. The session keeps the earlier values. Put large data in files.",
 			len(encoded), toolrpc.MaxSessionState))
 		next.Base, next.Snapshot = state.Base, state.Snapshot
-		encoded = next.Encode()
+		encoded = r.seal(next)
 	}
 	r.state = encoded
 }

@@ -73,7 +73,7 @@ func TestLostStateIsTold(t *testing.T) {
 	} {
 		s := h.session()
 		s.ok("y=0")
-		if got := strings.Contains(s.run(command).text(), "The session is as it was before"); got != told {
+		if got := strings.Contains(s.run(command).text(), "The session is unchanged"); got != told {
 			t.Errorf("%s: told %v, want %v", command, got, told)
 		}
 	}
@@ -129,7 +129,7 @@ func TestTooMuchState(t *testing.T) {
 	s := newHost(t).session()
 	s.ok("x=small; y=1")
 	a := s.run("x=$(head -c 1100000 /dev/zero | tr '\\0' x); y=2; cd /")
-	if a.Error != nil || !strings.Contains(a.Output, "more than the 1048576 that can be kept") {
+	if a.Error != nil || !strings.Contains(a.Output, "the limit is 1048576") {
 		t.Errorf("%.300s", a.text())
 	}
 	if len(a.SessionState) > 1<<20 {
@@ -140,7 +140,7 @@ func TestTooMuchState(t *testing.T) {
 	}
 	// The state is larger than the limit.
 	a = s.run("x=$(head -c 9000000 /dev/zero | tr '\\0' x); y=3; cd /usr")
-	if a.Error != nil || !strings.Contains(a.Output, "keeps those of before") {
+	if a.Error != nil || !strings.Contains(a.Output, "keeps the earlier values") {
 		t.Errorf("%.300s", a.text())
 	}
 	if got := s.ok("echo $x $y; pwd"); got != "small 1\n/usr\n" {

@@ -15,7 +15,7 @@ const (
 type args struct {
 	Command string  `json:"command" jsonschema:"the commands to run, as a bash script of any length: pipelines, lists, functions, heredocs"`
 	Timeout int     `json:"timeout,omitempty" default:"120000" min:"1" max:"600000" jsonschema:"the timeout of the command in milliseconds; after it the command is killed with everything it started. It does not apply to jobs"`
-	Cwd     string  `json:"cwd,omitempty" path:"read" jsonschema:"the directory to run this command in, absolute or relative to the session's working directory, which stays what it is unless the command itself changes directory"`
+	Cwd     string  `json:"cwd,omitempty" path:"read" jsonschema:"the directory to run this command in, absolute or relative to the session's working directory; the session's working directory changes only if the command itself changes directory"`
 	Stdin   *string `json:"stdin,omitempty" jsonschema:"text for the command's standard input; without it standard input is empty"`
 
 	Description string `json:"description,omitempty" jsonschema:"what the command does, in a few words, for the user to read"`
@@ -33,24 +33,24 @@ type data struct {
 	Stderr   string `json:"stderr" jsonschema:"standard error, cut in the middle when it is long"`
 	ExitCode int    `json:"exit_code" jsonschema:"the exit status; 128 + N when signal N ended the command; -1 while it runs"`
 	// Signal is also set if only the exit status shows the signal, for example for a child of the shell.
-	Signal    string `json:"signal" jsonschema:"the signal that ended the command, as SIGTERM; empty: none"`
+	Signal    string `json:"signal" jsonschema:"the signal that ended the command, such as SIGTERM, or empty"`
 	TimedOut  bool   `json:"timed_out"`
-	Truncated bool   `json:"truncated" jsonschema:"something was left out of stdout or stderr; the files have it"`
+	Truncated bool   `json:"truncated" jsonschema:"stdout or stderr was cut; spill_path and stderr_spill_path name the files with the whole output"`
 	Cwd       string `json:"cwd" jsonschema:"the session's working directory after the command"`
 	Duration  int64  `json:"duration_ms"`
-	JobID     string `json:"job_id" jsonschema:"the job that keeps running: the command itself, or what it left running; empty if nothing does"`
+	JobID     string `json:"job_id" jsonschema:"the job that keeps running: the command itself, or the processes it left running; empty if nothing runs"`
 	Waiting   bool   `json:"waiting_for_input,omitempty" jsonschema:"the command waits for input"`
 	// SpillPath is the file with the complete standard output. If only standard error is shortened, it is the file with
 	// standard error.
-	SpillPath       string `json:"spill_path" jsonschema:"the file with the whole of the stream that was cut; empty: nothing was cut"`
-	StderrSpillPath string `json:"stderr_spill_path,omitempty" jsonschema:"the file with the whole of stderr, when both streams were cut"`
+	SpillPath       string `json:"spill_path" jsonschema:"the file with the whole stream that was cut; empty if nothing was cut"`
+	StderrSpillPath string `json:"stderr_spill_path,omitempty" jsonschema:"the file with the whole stderr, if both streams were cut"`
 }
 
-const description = `Run commands in bash. Use it for what no other tool does: build, test, version control, package managers, pipelines. To read, search and change files prefer the tools made for that.
+const description = `Run commands in bash. Use it where no other tool fits: builds, tests, version control, package managers, pipelines. To read, search and change files, prefer the tools for that purpose.
 Each command runs in a fresh bash that continues the session: the working directory, variables (exported or not), functions, aliases, shopt options and the umask are as the last command left them. "set -e", "set -u", "set -x", pipefail, traps and open files are not carried over. A command that is killed, replaces its shell with exec, or calls exit under an EXIT trap of its own leaves the session as it was (but may have changed the working directory's content).
 There is no terminal: nothing can prompt, and editors and pagers do not start. Give input with stdin or a heredoc.
-A status other than 0 is a failure that reports the status and the output. Output over 50 000 characters is cut in the middle, and the whole is kept in a file that the result names.
-At its timeout a command is killed with everything it started. Give yield_ms or run_in_background for what takes long or does not end, as a server: it becomes a job, which the tool job looks after, and which leaves the session's directory and variables as they are. What a finished command left in the background (server &) becomes a job too. Jobs end with the host.`
+A status other than 0 is a failure that reports the status and the output. Output over 50 000 characters is cut in the middle; the result names a file with the whole output.
+At its timeout a command is killed with everything it started. For a command that takes long or does not end, such as a server, set yield_ms or run_in_background: the command becomes a job, which the tool job manages. A job does not change the session's directory and variables. Processes that a finished command left in the background (server &) become a job too. Jobs end with the host.`
 
 func definition() sdk.Definition {
 	output, err := sdk.SchemaFor[data]()

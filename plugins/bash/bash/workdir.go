@@ -26,7 +26,7 @@ func workdir(call *sdk.Call, cwd string) (*place, error) {
 		p.lost = call.Cwd
 		root, ok := nearestRoot(call.Roots, call.Cwd)
 		if !ok {
-			return nil, sdk.Errorf(tool.NotFound, "The session's working directory %s does not exist, and neither does a root of the sandbox to run in. Create one of them.", call.Cwd)
+			return nil, sdk.Errorf(tool.NotFound, "The session's working directory %s does not exist, and no root of the sandbox exists either. Create one of these directories.", call.Cwd)
 		}
 		p.session = root
 	}
@@ -35,7 +35,7 @@ func workdir(call *sdk.Call, cwd string) (*place, error) {
 		return p, nil
 	}
 	if strings.IndexByte(cwd, 0) >= 0 {
-		return nil, sdk.Errorf(tool.InvalidArguments, "cwd has a NUL byte, which no path can have. Give the path of a directory.")
+		return nil, sdk.Errorf(tool.InvalidArguments, "The path in cwd contains a NUL byte. Set cwd to the path of a directory.")
 	}
 	if home := os.Getenv("HOME"); home != "" && (cwd == "~" || strings.HasPrefix(cwd, "~/")) {
 		cwd = home + cwd[1:]
@@ -47,13 +47,13 @@ func workdir(call *sdk.Call, cwd string) (*place, error) {
 	info, err := os.Stat(p.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, sdk.Errorf(tool.NotFound, "The directory given as cwd does not exist: %s. Relative paths are relative to the session's working directory, %s.", p.dir, p.session)
+		return nil, sdk.Errorf(tool.NotFound, "The directory in cwd does not exist: %s. Relative paths start at the session's working directory, %s.", p.dir, p.session)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, sdk.Errorf(tool.PermissionDenied, "The directory given as cwd cannot be entered: %w. Give another, or change its mode.", err)
+		return nil, sdk.Errorf(tool.PermissionDenied, "The directory in cwd cannot be entered: %w. Set cwd to another directory, or change the mode of this directory.", err)
 	case err != nil:
-		return nil, sdk.Errorf(tool.InvalidArguments, "The directory given as cwd cannot be used: %w. Give the path of a directory.", err)
+		return nil, sdk.Errorf(tool.InvalidArguments, "The directory in cwd cannot be used: %w. Set cwd to the path of a directory.", err)
 	case !info.IsDir():
-		return nil, sdk.Errorf(tool.InvalidArguments, "cwd is not a directory: %s. Give the directory that holds it.", p.dir)
+		return nil, sdk.Errorf(tool.InvalidArguments, "The path in cwd is not a directory: %s. Set cwd to the directory that contains it.", p.dir)
 	}
 	return p, nil
 }

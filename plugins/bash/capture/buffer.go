@@ -202,15 +202,15 @@ func (b *Buffer) text(limit int) Text {
 }
 
 func (b *Buffer) notice(left, lines int64) string {
-	what := fmt.Sprintf("[… %d bytes (%d lines) of %s left out here; ", left, lines, b.name)
+	what := fmt.Sprintf("[… %d bytes (%d lines) of %s omitted; ", left, lines, b.name)
 	s := b.spill
 	switch {
 	case s.path == "":
-		return what + fmt.Sprintf("they could not be kept in a file: %v …]\n", s.err)
+		return what + fmt.Sprintf("the omitted text could not be kept in a file: %v …]\n", s.err)
 	case s.err != nil:
-		return what + fmt.Sprintf("the first %d bytes are in %s, the rest could not be written: %v …]\n", s.size, s.path, s.err)
+		return what + fmt.Sprintf("the first %d bytes are in %s, and the rest could not be written: %v …]\n", s.size, s.path, s.err)
 	case s.size < b.size:
-		return what + fmt.Sprintf("the first %d bytes of %d, as much as is kept, are in %s …]\n", s.size, b.size, s.path)
+		return what + fmt.Sprintf("the first %d bytes of %d (the maximum) are in %s …]\n", s.size, b.size, s.path)
 	}
-	return what + fmt.Sprintf("all of it is in %s …]\n", s.path)
+	return what + fmt.Sprintf("the whole output is in %s …]\n", s.path)
 }

@@ -98,7 +98,7 @@ func TestSpillEnds(t *testing.T) {
 	if info, err := os.Stat(got.Path); err != nil || info.Size() != MaxSpill {
 		t.Fatal(info, err)
 	}
-	if want := fmt.Sprintf("the first %d bytes of %d, as much as is kept, are in %s", MaxSpill, 65<<20+4, got.Path); !strings.Contains(got.Shown, want) {
+	if want := fmt.Sprintf("the first %d bytes of %d (the maximum) are in %s", MaxSpill, 65<<20+4, got.Path); !strings.Contains(got.Shown, want) {
 		t.Errorf("no %q", want)
 	}
 	if !strings.HasSuffix(got.Shown, "end\n") {

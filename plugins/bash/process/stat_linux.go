@@ -48,7 +48,7 @@ func snapshot() []stat {
 	return procs
 }
 
-var errStat = errors.New("process: /proc/PID/stat is not as expected")
+var errStat = errors.New("process: unexpected format of /proc/PID/stat")
 
 // readFile reads a file of /proc. It runs for each command, so it avoids os.ReadFile and the overhead of the poller.
 func readFile(path string) ([]byte, error) {

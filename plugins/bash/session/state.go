@@ -19,12 +19,17 @@ type State struct {
 	Last int
 	// Snapshot is the state that the last shell reported. It can be nil.
 	Snapshot *Snapshot
+	// Withheld is set in a state that [Vault.Seal] has encoded.
+	Withheld Withheld
 }
 
 // Defines reports whether the session has a function with the given name.
 func (s *State) Defines(name string) bool {
 	return s.Snapshot != nil && strings.Contains("\n"+s.Snapshot.Functions, "\n"+name+" ()")
 }
+
+// withheldMark precedes the fields of Withheld. It is no value of $SHELLOPTS, the field that could be in its place.
+const withheldMark = "withheld"
 
 const magic = "toolhost-bash-session-2"
 
@@ -43,6 +48,9 @@ func (s *State) Encode() []byte {
 	if n := s.Snapshot; n != nil {
 		f = append(f, n.Options, n.Umask, n.Shopts, n.Variables, n.Functions, n.FunctionFlags, strconv.Itoa(len(n.Dirs)))
 		f = append(f, n.Dirs...)
+	}
+	if w := s.Withheld; w.ID != "" {
+		f = append(append(f, withheldMark, w.ID, strconv.Itoa(len(w.Names))), w.Names...)
 	}
 	b := strings.Join(append(f, magic), "\x00")
 	return []byte(b + "\x00" + checksum(b))
@@ -67,8 +75,13 @@ func Decode(b []byte) (State, error) {
 	default:
 		return State{}, ErrState
 	}
-	if len(f) > 1 {
+	if len(f) > 1 && f[0] != withheldMark {
 		s.Snapshot = &Snapshot{Options: f.next(), Umask: f.next(), Shopts: f.next(), Variables: f.next(), Functions: f.next(), FunctionFlags: f.next(), Dirs: f.list()}
+	}
+	if len(f) > 1 && f.next() == withheldMark {
+		if s.Withheld = (Withheld{ID: f.next(), Names: f.list()}); s.Withheld.ID == "" {
+			return State{}, ErrState
+		}
 	}
 	if len(f) != 1 || f.next() != magic {
 		return State{}, ErrState

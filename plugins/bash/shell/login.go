@@ -72,7 +72,7 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fmt.Errorf("%s -l: %w", path, err)
 	case !found || len(list) == 0 || len(out) == maxLogin:
-		return nil, fmt.Errorf("%s -l does not print its environment", path)
+		return nil, fmt.Errorf("the login shell %s -l does not print its environment", path)
 	}
 	made := strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")
 	return slices.DeleteFunc(made, func(e string) bool {

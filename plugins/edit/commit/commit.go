@@ -130,14 +130,14 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	if err != nil {
 		if back := putBack(after, ws, m.Steps, gone, done); back != nil {
 			// The change stays unfinished in the history. The next call that locks the files tries again.
-			return nil, tool.Errorf(tool.AsError(err).Kind, "%w Putting back what was written before failed too: %v", err, back)
+			return nil, tool.Errorf(tool.AsError(err).Kind, "%w The files that were already written could not be restored either: %v", err, back)
 		}
 		RemoveDirs(ws, dirs)
 		if noted != nil {
 			_ = c.History.Abandon(after, noted) // after an error, the next call that locks the files does this
 		}
 		if e := tool.AsError(err); slices.ContainsFunc(done.Effects, func(e tool.Effect) bool { return e.Operation != "" }) {
-			return nil, tool.Errorf(e.Kind, "%s The other files of the change were put back; nothing is changed.", e.Message).WithCode(e.Code).WithCause(err)
+			return nil, tool.Errorf(e.Kind, "%s The other files of the change were restored, so no file is changed.", e.Message).WithCode(e.Code).WithCause(err)
 		}
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []f
 		case len(noted.Moves) > 0:
 			return "", err
 		case errors.Is(err, history.ErrTooLarge):
-			return "it is larger than the history, which keeps " + text.FormatSize(c.History.Limit()), nil
+			return "the change is larger than the history's limit of " + text.FormatSize(c.History.Limit()), nil
 		}
 		return err.Error(), nil
 	})
@@ -332,7 +332,7 @@ func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now
 		return err
 	}
 	if !Matches(snap, now) {
-		return tool.Errorf(tool.Conflict, "%s was changed by another program meanwhile.", p)
+		return tool.Errorf(tool.Conflict, "%s was changed by another program at the same time.", p)
 	}
 	switch {
 	case !to.Exists && snap == nil:

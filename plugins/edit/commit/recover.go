@@ -23,7 +23,7 @@ func (c *Committer) recover(ctx context.Context, ws *workspace.Workspace, paths 
 	}
 	for _, change := range left {
 		if err := c.recoverOne(context.WithoutCancel(ctx), ws, change); err != nil {
-			fmt.Fprintf(os.Stderr, "change %d (%s) was cut off: %v\n", change.ID, change.Title, err)
+			fmt.Fprintf(os.Stderr, "change %d (%s) was interrupted and could not be completed: %v\n", change.ID, change.Title, err)
 		}
 	}
 	return nil

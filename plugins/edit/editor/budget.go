@@ -32,7 +32,7 @@ func newBudget(texts ...string) (*budget, error) {
 		size += len(s)
 	}
 	if size > maxTexts {
-		return nil, tool.Errorf(tool.InvalidArguments, "The edit has %s of text, where %s is the limit. Nothing was changed: make smaller edits, or give the whole file to write.",
+		return nil, tool.Errorf(tool.InvalidArguments, "The edit has %s of text, and the limit is %s. Nothing was changed. Make smaller edits, or replace the whole file with the tool write.",
 			text.FormatSize(int64(size)), text.FormatSize(maxTexts))
 	}
 	return &budget{began: time.Now()}, nil
@@ -41,7 +41,7 @@ func newBudget(texts ...string) (*budget, error) {
 // open adds the size of a file that is held in memory.
 func (b *budget) open(size int) error {
 	if b.files += size; b.files > strategy.MaxText {
-		return tool.Errorf(tool.InvalidArguments, "The files of the change have more than %s together. Change fewer in one call.", text.FormatSize(strategy.MaxText))
+		return tool.Errorf(tool.InvalidArguments, "The files of the change have more than %s together. Change fewer files in one call.", text.FormatSize(strategy.MaxText))
 	}
 	return nil
 }
@@ -57,10 +57,10 @@ func (b *budget) release() {
 func (b *budget) next(size int) error {
 	switch {
 	case size > maxRepeated:
-		return tool.Errorf(tool.InvalidArguments, "The file has %s; several edits in one call are made of files of up to %s. Make one edit in a call.",
+		return tool.Errorf(tool.InvalidArguments, "The file has %s, and the limit for several edits in one call is %s. Make one edit per call.",
 			text.FormatSize(int64(size)), text.FormatSize(maxRepeated))
 	case time.Since(b.began) > maxTime:
-		return tool.Errorf(tool.InvalidArguments, "The edits before it took %.1f s. Make fewer edits in one call.", time.Since(b.began).Seconds())
+		return tool.Errorf(tool.InvalidArguments, "The earlier edits took %.1f s, which is too long for one call. Make fewer edits in one call.", time.Since(b.began).Seconds())
 	case size > strategy.MaxFuzzy:
 		debug.FreeOSMemory() // frees the text from before the last edit
 	}

@@ -19,8 +19,8 @@ import (
 
 // config is the operator's configuration of the plugin.
 type config struct {
-	HistoryMB  int                 `json:"history_mb,omitempty" default:"64" min:"1" max:"65536" jsonschema:"How many MiB of earlier contents are kept for undo, of all sessions together. The oldest changes are dropped."`
-	Strategies map[string][]string `json:"strategies,omitempty" jsonschema:"Which strategies may find old_string, by glob: one with a slash is matched with the absolute path, one without with the file's name. A file that matches several gets what all of them allow."`
+	HistoryMB  int                 `json:"history_mb,omitempty" default:"64" min:"1" max:"65536" jsonschema:"The maximal size, in MiB, of the earlier contents kept for undo, for all sessions together. The oldest changes are deleted first."`
+	Strategies map[string][]string `json:"strategies,omitempty" jsonschema:"The strategies that may find old_string, by glob. A glob with a slash matches the absolute path, any other the file's name. For a file that matches several globs, only strategies that all of them list are allowed."`
 }
 
 // rule contains the allowed strategies for files that match a glob.
@@ -34,7 +34,7 @@ func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
 	names := strategy.Names()
 	for _, glob := range slices.Sorted(maps.Keys(c.Strategies)) {
 		if glob == "" || !doublestar.ValidatePattern(glob) {
-			return &sdk.ConfigError{Path: []string{"strategies", glob}, Summary: fmt.Sprintf("%q is not a glob.", glob), Detail: `Write one like "*.yaml" or "/srv/**/*.conf".`}
+			return &sdk.ConfigError{Path: []string{"strategies", glob}, Summary: fmt.Sprintf("%q is not a valid glob.", glob), Detail: `Write a glob such as "*.yaml" or "/srv/**/*.conf".`}
 		}
 		set := c.Strategies[glob]
 		for i, name := range set {
@@ -46,7 +46,7 @@ func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
 			}
 		}
 		if len(set) == 0 {
-			return &sdk.ConfigError{Path: []string{"strategies", glob}, Summary: fmt.Sprintf("No strategy is allowed for %q.", glob), Detail: `Allow at least one: ["exact"].`}
+			return &sdk.ConfigError{Path: []string{"strategies", glob}, Summary: fmt.Sprintf("No strategy is allowed for %q.", glob), Detail: `Allow at least one strategy: ["exact"].`}
 		}
 		e.rules = append(e.rules, rule{glob, set})
 	}

@@ -30,7 +30,7 @@ func diff(from, to string, before, after []byte) string {
 	}
 	old, now := before[head:len(before)-tail], after[head:len(after)-tail]
 	if n := bytes.Count(old, []byte{'\n'}) + bytes.Count(now, []byte{'\n'}); n > maxDiff {
-		return fmt.Sprintf("--- %s\n+++ %s\n@@ the diff is left out: %d lines differ or lie between lines that do @@\n", from, to, n)
+		return fmt.Sprintf("--- %s\n+++ %s\n@@ the diff is omitted: its changed region has %d lines @@\n", from, to, n)
 	}
 	return shift(udiff.Unified(from, to, string(old), string(now)), bytes.Count(before[:head], []byte{'\n'}))
 }

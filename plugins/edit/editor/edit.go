@@ -14,26 +14,26 @@ import (
 )
 
 type editArgs struct {
-	FilePath   string      `json:"file_path,omitempty" path:"write" jsonschema:"The file to change, relative to the working directory or absolute. Only a diff can do without."`
-	OldString  *string     `json:"old_string,omitempty" jsonschema:"The text to replace, as it stands in the file, with enough lines around it to be unique. Empty: create the file with new_string."`
-	NewString  *string     `json:"new_string,omitempty" jsonschema:"The text to put in its place. Taken literally."`
+	FilePath   string      `json:"file_path,omitempty" path:"write" jsonschema:"The file to change, relative to the working directory or absolute. Optional only with diff."`
+	OldString  *string     `json:"old_string,omitempty" jsonschema:"The text to replace, exactly as in the file, with enough lines around it to be unique. If it is empty, the file is created with new_string."`
+	NewString  *string     `json:"new_string,omitempty" jsonschema:"The new text, taken literally."`
 	ReplaceAll bool        `json:"replace_all,omitempty" default:"false" jsonschema:"Replace every occurrence instead of the only one."`
-	Edits      []editInput `json:"edits,omitempty" jsonschema:"Several edits of the file instead of old_string and new_string, each made to the result of the one before: all of them or none."`
-	Diff       string      `json:"diff,omitempty" path:"diff" jsonschema:"A unified diff instead, of one or several files: all of its hunks or none. Its line numbers may be off."`
+	Edits      []editInput `json:"edits,omitempty" jsonschema:"Several edits of the file, in place of old_string and new_string. Each edit applies to the result of the previous edit. If one fails, none is made."`
+	Diff       string      `json:"diff,omitempty" path:"diff" jsonschema:"A unified diff of one or several files, in place of old_string and new_string. If a hunk fails, nothing is changed. The line numbers need not be exact."`
 }
 
 type editInput struct {
 	OldString  string `json:"old_string" jsonschema:"The text to replace."`
-	NewString  string `json:"new_string" jsonschema:"The text to put in its place."`
+	NewString  string `json:"new_string" jsonschema:"The new text."`
 	ReplaceAll bool   `json:"replace_all,omitempty" default:"false" jsonschema:"Replace every occurrence."`
 }
 
 func (e *editor) editTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "edit",
-		Description: "Change a file by replacing one text with another, several at once (edits), or by a unified diff. Read the file first. old_string must name " +
-			"one place, unless replace_all is set; the rest of the file stays as it is, byte for byte. Copy old_string exactly: where blanks, indentation or quotes differ a little, " +
-			"the place is still found if there is only one, and the result says so. The result shows the change as a diff.",
+		Description: "Change a file by replacing one text with another, several at once (edits), or by a unified diff. Read the file first. old_string must match " +
+			"one place, unless replace_all is set. The rest of the file is unchanged. Copy old_string exactly: if only blanks, indentation or quotes differ, " +
+			"a single similar place is still found, and the result reports this. The result shows the change as a diff.",
 		Category: tool.CategoryBuiltin,
 		Examples: []string{
 			`edit main.go --old_string 'Println("helo")' --new_string 'Println("hello")'`,
@@ -50,7 +50,7 @@ func (e *editor) edit(ctx context.Context, call *sdk.Call, in editArgs) (*sdk.Re
 	pair := in.OldString != nil || in.NewString != nil
 	switch {
 	case in.Diff != "" && (pair || len(in.Edits) > 0), pair && len(in.Edits) > 0:
-		return nil, tool.Errorf(tool.InvalidArguments, "Give only one of these: old_string with new_string, edits, or diff.")
+		return nil, tool.Errorf(tool.InvalidArguments, "More than one kind of change is given. Give only one of these: old_string with new_string, edits, or diff.")
 	case in.Diff != "":
 		return e.applyDiff(ctx, call, in.FilePath, in.Diff)
 	case len(in.Edits) > 0 && in.FilePath != "":
@@ -67,14 +67,14 @@ func (e *editor) edit(ctx context.Context, call *sdk.Call, in editArgs) (*sdk.Re
 			missing = append(missing, p.name)
 		}
 	}
-	return nil, tool.Errorf(tool.InvalidArguments, "edit: missing %s. Give file_path, old_string and new_string; or file_path and edits; or diff.", strings.Join(missing, ", "))
+	return nil, tool.Errorf(tool.InvalidArguments, "edit: missing %s. Give file_path with old_string and new_string, file_path with edits, or diff.", strings.Join(missing, ", "))
 }
 
 // applyEdits applies edits to one file and saves it.
 func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, edits []editInput) (*sdk.Result, error) {
 	for i, in := range edits {
 		if in.OldString == in.NewString {
-			return nil, numbered(i, len(edits), validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: old_string and new_string are equal. Give the text as it should become in new_string."))
+			return nil, numbered(i, len(edits), validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: old_string and new_string are equal. Set new_string to the new text."))
 		}
 	}
 	var texts []string
@@ -125,7 +125,7 @@ func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 			continue
 		}
 		if in.OldString == "" {
-			return numbered(i, len(edits), validate.Refuse(validate.FileExists, tool.Conflict, "The file has text by then. Give the text to replace as old_string."))
+			return numbered(i, len(edits), validate.Refuse(validate.FileExists, tool.Conflict, "old_string is empty, but the file has text after the earlier edits. Set old_string to the text to replace."))
 		}
 		c, err := strategy.Apply(f.after, strategy.Edit{Old: in.OldString, New: in.NewString, File: f.name, All: in.ReplaceAll}, e.strategies(f.target.Path.String()))
 		if err != nil {
@@ -142,7 +142,7 @@ func numbered(i, of int, err error) error {
 		return err
 	}
 	e := tool.AsError(err)
-	return tool.Errorf(e.Kind, "Nothing was changed, because edit %d of %d cannot be made after those before it: %s", i+1, of, e.Message).WithCode(e.Code).WithCause(err)
+	return tool.Errorf(e.Kind, "Nothing was changed, because edit %d of %d failed: %s", i+1, of, e.Message).WithCode(e.Code).WithCause(err)
 }
 
 // refusal converts an error of package strategy to an error with the code of its layer.

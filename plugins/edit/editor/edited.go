@@ -105,7 +105,7 @@ func (f *edited) changesMode() bool {
 // changed returns an error if all edits together change nothing. It also computes the final line numbers of the steps.
 func (f *edited) changed() error {
 	if f.target.Before != nil && f.renamed == "" && !f.remove && !f.changesMode() && bytes.Equal(f.after, f.before()) {
-		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: after all edits %s is as it was before.", f.name)
+		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: the edits together leave %s unchanged.", f.name)
 	}
 	if len(f.steps) > 1 { // each later step shifts lines
 		last := max(1, lines(f.after))

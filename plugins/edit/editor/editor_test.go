@@ -186,7 +186,7 @@ func TestLayers(t *testing.T) {
 		{"edit", args{"file_path": "changed.txt", "old_string": "new", "new_string": "y"}, 7, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it."},
 		{"write", args{"file_path": "changed.txt", "content": "y", "mode": "append"}, 7, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it."},
 		{"edit", args{"file_path": "f.txt", "old_string": "nowhere", "new_string": "y"}, 8, tool.NotFound, "was not found in f.txt"},
-		{"edit", args{"file_path": "f.txt", "old_string": "a", "new_string": "y"}, 9, tool.InvalidArguments, "stands 2 times in f.txt, on lines 1, 3"},
+		{"edit", args{"file_path": "f.txt", "old_string": "a", "new_string": "y"}, 9, tool.InvalidArguments, "occurs 2 times in f.txt, on lines 1, 3"},
 	} {
 		res := h.Call(c.tool, c.in)
 		if res.Success() || res.Error.Code != c.code || res.Error.Kind != c.kind || !strings.Contains(res.Error.Message, c.message) {

@@ -43,7 +43,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	for i := range files {
 		if f := &files[i]; f.Old == "" && f.New == "" {
 			if name == "" {
-				return nil, tool.Errorf(tool.InvalidArguments, "The diff names no file: put the lines \"--- a/file\" and \"+++ b/file\" before line %d, or give file_path.", f.Line)
+				return nil, tool.Errorf(tool.InvalidArguments, "The diff names no file. Insert the lines \"--- a/file\" and \"+++ b/file\" before line %d, or set file_path.", f.Line)
 			}
 			f.Old, f.New = name, name
 		}
@@ -51,7 +51,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	paths := unidiff.Paths(files)
 	for _, path := range paths {
 		if slices.Contains(strings.Split(path, "/"), "..") {
-			return nil, validate.Refuse(validate.PathDenied, tool.Security, "The diff names %s, and a \"..\" in a path of a diff is refused. Name the file relative to %s.", path, call.Cwd)
+			return nil, validate.Refuse(validate.PathDenied, tool.Security, "The diff names %s, but paths in a diff must not contain \"..\". Write the path relative to %s.", path, call.Cwd)
 		}
 	}
 	ws, err := call.Workspace()
@@ -128,7 +128,7 @@ func (p *patch) open(ctx context.Context, name string) (*edited, error) {
 	}
 	if f := p.byPath[target.Path.String()]; f != nil {
 		if f.remove {
-			return nil, tool.Errorf(tool.InvalidArguments, "The diff deletes it before.")
+			return nil, tool.Errorf(tool.InvalidArguments, "The diff deletes this file and changes it afterwards. Remove one of the two parts.")
 		}
 		return f, nil
 	}
@@ -167,7 +167,7 @@ func (p *patch) create(ctx context.Context, in *unidiff.File) error {
 	text := ""
 	for _, h := range in.Hunks {
 		if h.Old != "" {
-			return tool.Errorf(tool.InvalidArguments, "Line %d: a new file has no lines before; each of its lines begins with +.", h.Line).WithCode(validate.FileMissing)
+			return tool.Errorf(tool.InvalidArguments, "Line %d: the hunk creates a file but has removed or context lines. Begin each of its lines with +.", h.Line).WithCode(validate.FileMissing)
 		}
 		text += h.New
 		if h.NewOpen {
@@ -188,7 +188,7 @@ func (p *patch) delete(ctx context.Context, in *unidiff.File) error {
 		return err
 	}
 	if len(f.after) > 0 {
-		return validate.Refuse(validate.NotFound, tool.InvalidArguments, "The diff deletes the file, but not all of its lines. Give every line of the file as a removed one.")
+		return validate.Refuse(validate.NotFound, tool.InvalidArguments, "The diff deletes the file but removes only some of its lines. List every line of the file with a leading -.")
 	}
 	f.remove = true
 	return nil
@@ -241,7 +241,7 @@ func (p *patch) hunks(f *edited, in *unidiff.File) error {
 				f.create(h.New)
 				continue
 			}
-			return hunkError(i, len(in.Hunks), &h, validate.Refuse(validate.NotUnique, tool.InvalidArguments, "It only adds lines, without lines around them that show where. Give some lines of context."))
+			return hunkError(i, len(in.Hunks), &h, validate.Refuse(validate.NotUnique, tool.InvalidArguments, "The hunk only adds lines and has no context lines. Add context lines to show the position."))
 		}
 		e := strategy.Edit{Old: h.Old, New: h.New, File: f.name, WholeLines: true}
 		if h.Start > 0 {

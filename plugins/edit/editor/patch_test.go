@@ -16,7 +16,7 @@ func TestDiffNamesAFileTwice(t *testing.T) {
 	}{
 		{"changed and changed", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n 1\n-two\n+2\n", "1\n2\n", ""},
 		{"changed and deleted", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-1\n-two\n", "", ""},
-		{"deleted and changed", "--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n", "one\ntwo\n", "deletes it before"},
+		{"deleted and changed", "--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n", "one\ntwo\n", "deletes this file and changes it afterwards"},
 		{"created twice", "--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1 @@\n+x\n--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1 @@\n+y\n", "one\ntwo\n", "File exists already"},
 		{"renamed onto one that is created", "--- /dev/null\n+++ b/n.txt\n@@ -0,0 +1 @@\n+x\ndiff --git a/a.txt b/n.txt\nrename from a.txt\nrename to n.txt\n", "one\ntwo\n", "File exists already"},
 		{"no change in the end", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-1\n+one\n", "one\ntwo\n", "nothing to change"},
@@ -63,7 +63,7 @@ func TestDiffRenameIsTwoEffects(t *testing.T) {
 func TestDiffChangesMode(t *testing.T) {
 	const head = "diff --git a/a.sh b/a.sh\nold mode 100644\nnew mode 100755\n"
 	for name, c := range map[string]struct{ diff, file, says, text string }{
-		"alone":     {head, "a.sh", "Gave a.sh the mode 0750.", "one\n"},
+		"alone":     {head, "a.sh", "Changed the mode of a.sh to 0750.", "one\n"},
 		"with text": {head + "--- a/a.sh\n+++ b/a.sh\n@@ -1 +1 @@\n-one\n+1\n", "a.sh", "lines 1-1. Its mode is 0750.", "1\n"},
 		"renamed":   {"diff --git a/a.sh b/b.sh\nold mode 100644\nnew mode 100755\nrename from a.sh\nrename to b.sh\n", "b.sh", "Renamed a.sh to b.sh.", "one\n"},
 	} {

@@ -118,7 +118,7 @@ func (f *edited) text(d *fileData) string {
 		}
 	}
 	if d.Mode != "" && d.Replacements == 0 {
-		return fmt.Sprintf("Gave %s the mode %s.", f.name, d.Mode) + f.note()
+		return fmt.Sprintf("Changed the mode of %s to %s.", f.name, d.Mode) + f.note()
 	}
 	out := fmt.Sprintf("Edited %s: %s, lines %d-%d.", f.name, plural(d.Replacements, "replacement"), d.StartLine, d.EndLine)
 	if d.Operation == "rename" {
@@ -133,7 +133,7 @@ func (f *edited) text(d *fileData) string {
 		}
 		out += fmt.Sprintf(" NOTE: old_string did not match exactly; it was found as %s (%s).", s.Name, s.Matches)
 		if d.Equality != "" {
-			out += fmt.Sprintf(" Each site is %s.", d.Equality)
+			out += fmt.Sprintf(" Each replaced text is %s.", d.Equality)
 		}
 		if d.Similarity < 1 {
 			out += fmt.Sprintf(" Similarity %.2f.", d.Similarity)
@@ -144,7 +144,7 @@ func (f *edited) text(d *fileData) string {
 	for i, r := range d.Indent {
 		switch {
 		case i == 0:
-			out += " Indentation of new_string was changed as in the file:"
+			out += " The indentation of new_string was adapted to the file:"
 		case i < most:
 			out += ","
 		case i == most:

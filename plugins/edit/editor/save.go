@@ -49,11 +49,11 @@ func (c *change) before() []byte {
 func (c *change) note() string {
 	out := ""
 	if c.written != nil && c.written.InPlace != "" {
-		out = " It was written over in place, because " + c.written.InPlace + "."
+		out = " The file was overwritten in place, because " + c.written.InPlace + "."
 	}
 	out += refused(c.written)
 	if c.lost != "" {
-		out += " It cannot be undone: " + c.lost + "."
+		out += " This change cannot be undone: " + c.lost + "."
 	}
 	return out
 }
@@ -63,7 +63,7 @@ func refused(w *workspace.Written) string {
 	if w == nil || len(w.Refused) == 0 {
 		return ""
 	}
-	return " [note: not all of it could be kept: " + strings.Join(w.Refused, "; ") + ". Have an administrator see to it.]"
+	return " [note: some attributes of the file could not be kept: " + strings.Join(w.Refused, "; ") + ". An administrator can restore them.]"
 }
 
 // open locks a file until unlock is called, and checks layers 2 to 5 of the validation. The caller must call Read on the

@@ -64,7 +64,7 @@ func TestSaveAllOrNothing(t *testing.T) {
 	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}}
 	call := sdk.NewCall(&tool.Call{Tool: "edit", SessionID: "s", Roots: []tool.Root{{Path: dir, Writable: true}}}, nil)
 	err = e.save(t.Context(), call, changes...)
-	if e := tool.AsError(err); err == nil || e.Kind != tool.Conflict || e.Code != validate.ModifiedSinceRead || !strings.Contains(e.Message, "put back") {
+	if e := tool.AsError(err); err == nil || e.Kind != tool.Conflict || e.Code != validate.ModifiedSinceRead || !strings.Contains(e.Message, "were restored, so no file is changed") {
 		t.Errorf("the error is %v", err)
 	}
 	for name, text := range files {

@@ -19,13 +19,13 @@ import (
 type undoArgs struct {
 	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Undo the last change of this file. By default, undo the last change of the session, whatever its files."`
 	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"The number of changes to undo; either all of them or none."`
-	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"undo; preview shows the diff of an undo; list shows what can be undone and redone; clear deletes this history."`
+	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"undo reverts changes; preview shows the diff of an undo; list shows the changes that can be undone and redone; clear deletes this history."`
 }
 
 type redoArgs struct {
-	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Redo the last undone change of this file. By default, redo that of the session."`
+	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Redo the last undone change of this file. By default, redo the last undone change of the session."`
 	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"The number of changes to redo; either all of them or none."`
-	Action   string `json:"action,omitempty" enum:"redo,preview" default:"redo" jsonschema:"redo; preview shows the diff of a redo."`
+	Action   string `json:"action,omitempty" enum:"redo,preview" default:"redo" jsonschema:"redo makes undone changes again; preview shows the diff of a redo."`
 }
 
 // undoData is the structured result of undo and redo.
@@ -61,7 +61,7 @@ func (e *editor) undoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "undo",
 		Description: "Undo changes that edit and write made in this session: the last one, or the last one of a file. It restores the previous bytes exactly " +
-			"and removes created files. It is refused if another program has changed a file since, so nothing is lost. redo reverts an undo.",
+			"and removes created files. An undo is refused if another program has changed a file since, so nothing is lost. redo reverts an undo.",
 		Category: tool.CategoryBuiltin,
 		Examples: []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
 	}, e.undo)
@@ -243,10 +243,10 @@ func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
 	if len(all) == 0 {
 		fmt.Fprintf(&why, "There is nothing to %s %s.", m.verb(), m.of())
 	} else {
-		fmt.Fprintf(&why, "Only %s can be %s %s, not %d; nothing was done. Ask for fewer steps.", plural(len(all), "change"), past(m.to), m.of(), m.steps)
+		fmt.Fprintf(&why, "Only %s can be %s %s, not %d. Nothing was done. Set fewer steps.", plural(len(all), "change"), past(m.to), m.of(), m.steps)
 	}
 	if m.to == history.Undone && log.Dropped > 0 {
-		fmt.Fprintf(&why, " %s made room for later ones (the history keeps %s).", plural(log.Dropped, "older change"), text.FormatSize(m.editor.History.Limit()))
+		fmt.Fprintf(&why, " The history is limited to %s and has dropped %s.", text.FormatSize(m.editor.History.Limit()), plural(log.Dropped, "older change"))
 	}
 	if len(all) == 0 && other > 0 {
 		fmt.Fprintf(&why, " %s can be %s.", plural(other, "change"), past(history.Done+history.Undone-m.to))
@@ -296,7 +296,7 @@ func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.
 			return nil, err
 		}
 		if p.String() != f.Path {
-			return nil, validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s is not where it was: its path leads to %s now, by a symbolic link. Nothing was written. Put the directory back, or make the change by hand.", f.Path, p)
+			return nil, validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "The path %s now leads to %s through a symbolic link. Nothing was written. Restore the original directory, or make the change by hand.", f.Path, p)
 		}
 		if paths[i] = p; f.Path != m.path {
 			unasked = append(unasked, f.Path)
@@ -359,11 +359,11 @@ func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f histo
 	var next string
 	switch id, title, own, err := m.editor.History.Later(ctx, m.call.SessionID, f.Path, last.ID); {
 	case err != nil || id == 0:
-		next = fmt.Sprintf("Read it, and make the change by hand (%s --action preview of the other files, or edit).", m.verb())
+		next = fmt.Sprintf("Read the file and make the change by hand with edit; %s --action preview shows the changes.", m.verb())
 	case own:
-		next = fmt.Sprintf("That was change %d (%s): undo it first (undo %s).", id, title, name)
+		next = fmt.Sprintf("The later change is %d (%s). Undo it first: undo %s.", id, title, name)
 	default:
-		next = fmt.Sprintf("That was another session (%s). Read it, and make the change by hand.", title)
+		next = fmt.Sprintf("The later change was made in another session (%s). Read the file and make the change by hand.", title)
 	}
 	return validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s %s since change %d (%s), so %s would lose its current content. Nothing was written. %s",
 		name, how, last.ID, last.Title, m.verb(), next)
@@ -374,7 +374,7 @@ func (m *undoing) gap(err error) error {
 	if !errors.As(err, &gap) {
 		return err
 	}
-	return validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s was changed by another program between the changes, so they cannot be %s together: change %d (%s) does not fit. Nothing was written. Ask for fewer steps.",
+	return validate.Refuse(validate.ModifiedSinceRead, tool.Conflict, "%s was changed by another program between the changes, so they cannot be %s together: change %d (%s) does not fit. Nothing was written. Set fewer steps.",
 		m.show(gap.Path), past(m.to), gap.Change.ID, gap.Change.Title)
 }
 

@@ -66,7 +66,7 @@ func stepDiff(name string, s commit.Step) string {
 	case s.Before == nil || s.Remove:
 		out = fmt.Sprintf("%s: an empty file, %s\n", name, operation(s.Before != nil, !s.Remove))
 	default:
-		out = fmt.Sprintf("%s: its text stays, its bytes change\n", name)
+		out = fmt.Sprintf("%s: the bytes change, the text does not\n", name)
 	}
 	return out
 }
@@ -106,7 +106,7 @@ func (m *undoing) preview(ctx context.Context, d *undoData) (*sdk.Result, error)
 	}
 	d.Action = "preview"
 	return &sdk.Result{
-		Output: fmt.Sprintf("To %s %s would do this; nothing was written.\n%s", m.verb(), titles(d.Changes), shown(d.Diff)),
+		Output: fmt.Sprintf("Preview of %s for %s; nothing was written.\n%s", m.verb(), titles(d.Changes), shown(d.Diff)),
 		Title:  "Preview of " + m.verb(), Data: sdk.Data(d),
 	}, nil
 }
@@ -117,13 +117,13 @@ func (m *undoing) done(ctx context.Context, d *undoData, done *commit.Done) (*sd
 	for i, f := range d.Files {
 		fmt.Fprintf(&out, "\n%s: %s", m.show(f.Path), map[tool.Operation]string{tool.OpCreate: "created", tool.OpModify: "restored", tool.OpDelete: "removed"}[f.Operation])
 		if w := done.Written[i]; w != nil && w.InPlace != "" {
-			fmt.Fprintf(&out, " (written over in place, because %s)", w.InPlace)
+			fmt.Fprintf(&out, " (overwritten in place, because %s)", w.InPlace)
 		}
 		out.WriteString(refused(done.Written[i]))
 	}
 	res := &sdk.Result{Title: strings.ToUpper(m.verb()[:1]) + m.verb()[1:] + " " + titles(d.Changes), Effects: done.Effects}
 	if done.Lost != "" {
-		fmt.Fprintf(&out, "\n[note: the history does not know of this: %s]", done.Lost)
+		fmt.Fprintf(&out, "\n[note: this step is not recorded in the history: %s]", done.Lost)
 	}
 	if _, err := m.count(ctx, d); err != nil {
 		fmt.Fprintf(&out, "\n[note: %v]", err)
@@ -174,7 +174,7 @@ func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
 		fmt.Fprintf(&out, "\n%d  %s  %s%s", c.ID, c.At, c.Title, undone)
 	}
 	if d.Dropped > 0 {
-		fmt.Fprintf(&out, "\n[note: %s of the session made room for later ones; the history keeps %s]", plural(d.Dropped, "older change"), text.FormatSize(d.LimitBytes))
+		fmt.Fprintf(&out, "\n[note: the history is limited to %s and has dropped %s of the session]", text.FormatSize(d.LimitBytes), plural(d.Dropped, "older change"))
 	}
 	return &sdk.Result{Output: out.String(), Title: "History", Data: sdk.Data(d)}, nil
 }
@@ -188,5 +188,5 @@ func (m *undoing) clear(ctx context.Context) (*sdk.Result, error) {
 	if _, err := m.count(ctx, d); err != nil {
 		return nil, err
 	}
-	return &sdk.Result{Output: fmt.Sprintf("Forgot %s %s; the files stay as they are.", plural(n, "change"), m.of()), Title: "Clear history", Data: sdk.Data(d)}, nil
+	return &sdk.Result{Output: fmt.Sprintf("Deleted the history of %s %s. The files are unchanged.", plural(n, "change"), m.of()), Title: "Clear history", Data: sdk.Data(d)}, nil
 }

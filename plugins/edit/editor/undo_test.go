@@ -200,10 +200,10 @@ func TestUndoList(t *testing.T) {
 	if d := data[undone](t, does(t, h, "undo", args{"action": "list", "file_path": "g.txt"})); d.UndoCount != 0 || d.RedoCount != 1 {
 		t.Errorf("%+v", d)
 	}
-	if res := does(t, h, "undo", args{"action": "clear", "file_path": "g.txt"}); !strings.Contains(res.Output, "Forgot 1 change of g.txt") {
+	if res := does(t, h, "undo", args{"action": "clear", "file_path": "g.txt"}); !strings.Contains(res.Output, "Deleted the history of 1 change of g.txt") {
 		t.Error(res.Output)
 	}
-	if res := does(t, h, "undo", args{"action": "clear"}); !strings.Contains(res.Output, "Forgot 60 changes in this session") {
+	if res := does(t, h, "undo", args{"action": "clear"}); !strings.Contains(res.Output, "Deleted the history of 60 changes in this session") {
 		t.Error(res.Output)
 	}
 	refuses(t, h, "undo", nil, tool.NotFound, 0, "nothing to undo")
@@ -232,7 +232,7 @@ func TestUndoHistoryLasts(t *testing.T) {
 	if d.UndoCount != 3 || d.Dropped != 3 { // the limit of 1 MiB has space for three changes of 300 KB
 		t.Errorf("%d can be undone, %d were dropped", d.UndoCount, d.Dropped)
 	}
-	refuses(t, h, "undo", args{"steps": 4}, tool.NotFound, 0, "Only 3 changes", "3 older changes made room", "1 MiB")
+	refuses(t, h, "undo", args{"steps": 4}, tool.NotFound, 0, "Only 3 changes", "The history is limited to 1 MiB and has dropped 3 older changes", "1 MiB")
 	does(t, h, "undo", args{"steps": 3})
 	has(t, filepath.Join(dir, "f.txt"), text(2))
 	h = start()
@@ -241,7 +241,7 @@ func TestUndoHistoryLasts(t *testing.T) {
 	// A change that is too large for the history is made, and the result reports that it cannot be undone.
 	put(t, filepath.Join(dir, "big.txt"), strings.Repeat("x", 2<<20))
 	know(t, h, filepath.Join(h.Cwd, "big.txt"))
-	if res := does(t, h, "write", args{"file_path": "big.txt", "content": "y"}); !strings.Contains(res.Output, "It cannot be undone: it is larger than the history, which keeps 1 MiB.") {
+	if res := does(t, h, "write", args{"file_path": "big.txt", "content": "y"}); !strings.Contains(res.Output, "This change cannot be undone: the change is larger than the history's limit of 1 MiB.") {
 		t.Error(res.Output[:200])
 	}
 	info, err := os.Stat(filepath.Join(state, "history.db"))
@@ -256,10 +256,10 @@ func TestUndoHistoryLasts(t *testing.T) {
 		_ = os.Remove(filepath.Join(state, "history.db"+ext))
 	}
 	h = start()
-	if res := does(t, h, "write", args{"file_path": "other.txt", "content": "y"}); !strings.Contains(res.Output, "It cannot be undone: the history of changes") || !strings.Contains(res.Output, "Remove it to begin anew") {
+	if res := does(t, h, "write", args{"file_path": "other.txt", "content": "y"}); !strings.Contains(res.Output, "This change cannot be undone: the history of changes") || !strings.Contains(res.Output, "To start with an empty history, remove this file") {
 		t.Error(res.Output)
 	}
-	if res := h.Call("undo", nil); res.Success() || !strings.Contains(res.Error.Message, "Remove it to begin anew") {
+	if res := h.Call("undo", nil); res.Success() || !strings.Contains(res.Error.Message, "To start with an empty history, remove this file") {
 		t.Errorf("%+v", res)
 	}
 }
@@ -298,7 +298,7 @@ func TestUndoKeepsToTheRoots(t *testing.T) {
 	if err := os.Symlink("moved", dir+"/sub"); err != nil {
 		t.Fatal(err)
 	}
-	refuses(t, h, "undo", nil, tool.Conflict, 7, "by a symbolic link")
+	refuses(t, h, "undo", nil, tool.Conflict, 7, "through a symbolic link")
 	has(t, dir+"/moved/g.txt", "b\n")
 }
 

@@ -15,9 +15,9 @@ import (
 
 type writeArgs struct {
 	FilePath     string `json:"file_path" path:"write" jsonschema:"The file to write, relative to the working directory or absolute. Missing directories are made."`
-	Content      string `json:"content" jsonschema:"The whole new content, or what to append."`
+	Content      string `json:"content" jsonschema:"The whole new content, or the text to append."`
 	Mode         string `json:"mode,omitempty" enum:"overwrite,append" default:"overwrite" jsonschema:"overwrite replaces the content; append adds to its end."`
-	LineEndings  string `json:"line_endings,omitempty" enum:"auto,lf,crlf,keep" default:"auto" jsonschema:"How lines end: auto takes the file's own (a new file: the system's); keep writes the content as it is given."`
+	LineEndings  string `json:"line_endings,omitempty" enum:"auto,lf,crlf,keep" default:"auto" jsonschema:"The line endings: auto uses those of the file, or of the system for a new file; keep writes the content as given."`
 	FinalNewline bool   `json:"final_newline,omitempty" default:"true" jsonschema:"End the last line with a newline if it has none."`
 }
 

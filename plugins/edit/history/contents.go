@@ -183,7 +183,7 @@ func (s *Store) sweep(ctx context.Context, db *sql.DB) error {
 		known := false
 		if hash, err := hex.DecodeString(e.Name()); err == nil {
 			if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM contents WHERE hash = ?)`, hash).Scan(&known); err != nil {
-				return fmt.Errorf("the files of contents cannot be checked: %w", err)
+				return fmt.Errorf("the content files of the history cannot be checked: %w", err)
 			}
 		}
 		if !known {

@@ -321,7 +321,7 @@ func TestLargeContents(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, os.Remove(path))
-	if err := s.Load(t.Context(), &v); err == nil || !strings.Contains(err.Error(), "is not there") {
+	if err := s.Load(t.Context(), &v); err == nil || !strings.Contains(err.Error(), "is missing") {
 		t.Error(err)
 	}
 	// Recording the same content again repairs it.

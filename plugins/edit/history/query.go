@@ -86,7 +86,7 @@ func (s *Store) Load(ctx context.Context, v *Version) error {
 	return s.update(ctx, func(tx *transaction) error {
 		data, err := s.content(ctx, tx, v.Hash[:])
 		if err != nil {
-			return fmt.Errorf("the content %x is not there: %w", v.Hash[:6], err)
+			return fmt.Errorf("the content %x is missing: %w", v.Hash[:6], err)
 		}
 		if c := Content(data, v.Mode); c.Hash == v.Hash {
 			c.Attributes = v.Attributes

@@ -10,13 +10,13 @@ import (
 )
 
 // ErrTooLarge means that the contents of a change exceed the size limit of the history.
-var ErrTooLarge = errors.New("history: the change is larger than the history")
+var ErrTooLarge = errors.New("history: the change exceeds the size limit of the history")
 
 // MovedError means that a change to undo or redo has changed its state meanwhile.
 type MovedError struct{ ID int64 }
 
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("change %d was undone, done again or dropped meanwhile", e.ID)
+	return fmt.Sprintf("change %d was undone, redone or deleted by another call", e.ID)
 }
 
 // Begin records a change that is about to be made, and sets its ID. The Before versions of its files must have Data. A

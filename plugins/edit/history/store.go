@@ -181,5 +181,5 @@ func (s *Store) failed(err error) error {
 	if s.path == "" {
 		return fmt.Errorf("the history of changes cannot be used: %w", err)
 	}
-	return fmt.Errorf("the history of changes %s cannot be used: %w. Remove it to begin anew", s.path, err)
+	return fmt.Errorf("the history of changes %s cannot be used: %w. To start with an empty history, remove this file", s.path, err)
 }

@@ -74,13 +74,13 @@ func Apply(text []byte, e Edit, set Set) (*Change, error) {
 		e.File = "the file"
 	}
 	if isBlankText(e.Old) && !e.WholeLines {
-		return nil, &Error{Kind: Ambiguous, Message: "old_string consists of blanks only, so it does not identify a place. Include the lines around it."}
+		return nil, &Error{Kind: Ambiguous, Message: "old_string consists of blanks only, which match many places. Add the lines around it to old_string."}
 	}
 	if e.Old == e.New && e.Final == KeepFinal {
-		return nil, noChange("old_string and new_string are equal. Give the text as it should become in new_string.")
+		return nil, noChange("old_string and new_string are equal. Set new_string to the new text.")
 	}
 	if line := introducedPlaceholder(e.Old, e.New); line != "" {
-		return nil, &Error{Kind: Incomplete, Message: fmt.Sprintf("new_string has %q in the place of code. What it leaves out would be deleted: write the text in full, or choose a smaller old_string.", line)}
+		return nil, &Error{Kind: Incomplete, Message: fmt.Sprintf("new_string has the placeholder %q in place of code, which would delete that code. Write the text in full, or choose a smaller old_string.", line)}
 	}
 	s := &search{file: newFile(text), edit: e}
 	if end := s.file.big; end != "" && end != "\n" {
@@ -91,7 +91,7 @@ func Apply(text []byte, e Edit, set Set) (*Change, error) {
 		return nil, err
 	}
 	if len(m.sites) > maxReplacements {
-		return nil, refused("old_string stands more than %d times. Replace so many with a program in the shell (sed).", maxReplacements)
+		return nil, refused("old_string occurs more than %d times. Use a program in the shell (sed) to replace this many.", maxReplacements)
 	}
 	c := &Change{Strategy: name, Similarity: m.similarity}
 	if len(m.sites) > 1 && name != Exact {

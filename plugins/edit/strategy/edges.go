@@ -27,7 +27,7 @@ func findWithoutEdges(s *search) (match, error) {
 			sites = append(sites, s.whole(st.first-h, n+h+t))
 		}
 		if s.edit.All && !alike {
-			return match{}, refused("the blank lines at the edges of old_string are other ones at each of its places. Give old_string and new_string without them.")
+			return match{}, refused("the blank lines at the edges of old_string differ from place to place. Give old_string and new_string without these blank lines.")
 		}
 		if len(sites) > 0 {
 			h, t := head-keepHead, tail-keepTail

@@ -16,7 +16,7 @@ func (s *search) notFound(set Set) error {
 	msg := fmt.Sprintf("old_string was not found in %s. Read the file again and copy the text exactly, blanks included.", s.edit.File)
 	switch {
 	case !s.file.fuzzy():
-		msg += fmt.Sprintf(" In a file of more than %d MB or %d lines it must be given exactly.", MaxFuzzy>>20, maxFuzzyLines)
+		msg += fmt.Sprintf(" In a file of more than %d MB or %d lines, old_string must match exactly.", MaxFuzzy>>20, maxFuzzyLines)
 	case set != nil:
 		msg += fmt.Sprintf(" For this file only these strategies are allowed: %s.", strings.Join(set, ", "))
 	}
@@ -35,12 +35,12 @@ func (s *search) nearest() string {
 	at, equal := s.mostEqual(old)
 	if equal == 0 {
 		if at = s.mostAlike(old); at < 0 {
-			return "Nothing in it resembles old_string."
+			return "No line of the file resembles old_string."
 		}
 	}
 	var out strings.Builder
 	from, to := max(at, 0), min(at+len(old), s.file.lines())
-	fmt.Fprintf(&out, "Nearest is line %d", from+1)
+	fmt.Fprintf(&out, "The most similar text is line %d", from+1)
 	if to-from > 1 {
 		fmt.Fprintf(&out, " to %d", to)
 	}
@@ -51,7 +51,7 @@ func (s *search) nearest() string {
 		if l < from || l >= to || string(trimmedKey(nil, s.file.line(l))) == strings.Trim(old[i], blanks) {
 			continue
 		}
-		difference = fmt.Sprintf("line %d differs first; old_string has there\n   %s", l+1, visible(old[i]))
+		difference = fmt.Sprintf("the first difference is line %d, where old_string has\n   %s", l+1, visible(old[i]))
 		show = max(from, min(l-maxShownLines/2, to-maxShownLines))
 		break
 	}

@@ -62,13 +62,13 @@ func (s *search) ambiguous(name string, sites []site) error {
 	}
 	how := ""
 	if name != Exact {
-		how = " (not exactly so: " + name + ")"
+		how = " (inexact matches: " + name + ")"
 	}
 	lines := "lines"
 	if len(at) == 1 {
 		lines = "line"
 	}
-	e.Message = fmt.Sprintf("old_string stands %s times in %s%s, on %s %s. Add lines around it to make it unique, or set replace_all to change them all.", count, s.edit.File, how, lines, strings.Join(at, ", "))
+	e.Message = fmt.Sprintf("old_string occurs %s times in %s%s, on %s %s. Add lines around it to make it unique, or set replace_all to change them all.", count, s.edit.File, how, lines, strings.Join(at, ", "))
 	return e
 }
 
@@ -122,7 +122,7 @@ func (s *search) elided() error {
 	for line := range strings.SplitSeq(s.edit.Old, "\n") {
 		line = strings.TrimSpace(line)
 		if elided, _ := isPlaceholder(line); elided && !s.hasLine(line) {
-			return refused("old_string has %q where the file has other lines. Give the text in full, or a part of it that has no gap.", line)
+			return refused("old_string has the placeholder %q where the file has other lines. Write the text in full, or choose a part without a gap.", line)
 		}
 	}
 	return nil

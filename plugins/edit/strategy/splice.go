@@ -20,7 +20,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	literal := literalSplice(m)
 	for i, st := range m.sites {
 		if i > 0 && st.from < m.sites[i-1].to {
-			return nil, refused("the places where old_string stands overlap, on line %d. Make it larger, so that they do not.", s.file.lineAt(st.from))
+			return nil, refused("the matches of old_string overlap on line %d. Add lines to old_string until the matches do not overlap.", s.file.lineAt(st.from))
 		}
 		var reps []replacement
 		switch st.kind {
@@ -58,7 +58,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		return nil, err
 	}
 	if bytes.Equal(c.Text, s.file.text) {
-		return nil, noChange("The file already has what the edit would make of it. (An edit leaves the newline at the file's end, and the lines that old_string and new_string have in common, as they are.)")
+		return nil, noChange("The edit would not change the file. (An edit does not change the newline at the file's end, nor lines that old_string and new_string have in common.)")
 	}
 	if len(bytes.TrimRight(s.file.lf[behind:], "\n")) == 0 { // otherwise a line follows the last place
 		c.clip(s.file.lineBreak())
@@ -144,7 +144,7 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 			return nil, err
 		}
 		if word := repeats(with, m.typos); word != "" {
-			return nil, refused("new_string has %q, which is spelled otherwise in the file. Read the file again and spell it as there.", word)
+			return nil, refused("new_string has %q, which is written with other characters in the file. Read the file again and copy the characters of the file.", word)
 		}
 		from, to := s.span(&st, h, len(old))
 		if from == len(s.file.lf) && from > 0 && !s.file.terminated() && with != "" {
@@ -265,7 +265,7 @@ func (w *writer) reindent(line string, j int) (string, error) {
 	case len(w.old) == len(w.theirs) && indent(w.old[j]) == x && w.st.line(j) >= 0:
 		to = indent(w.ours[j])
 	default:
-		return "", refused("old_string is indented in another way than the file, and how %q in new_string is to be indented there cannot be told. Read the file again and indent old_string and new_string as it does.", strings.TrimSpace(line))
+		return "", refused("old_string is not indented like the file, so the indentation of %q in new_string is ambiguous. Read the file again, and indent old_string and new_string like the file.", strings.TrimSpace(line))
 	}
 	return to + line[len(x):], nil
 }
@@ -277,7 +277,7 @@ func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 		size += len(r.with) - (r.to - r.from)
 	}
 	if size > MaxText {
-		return nil, refused("the file would have %d MB; files of up to %d MB are edited.", size>>20, MaxText>>20)
+		return nil, refused("the file would have %d MB, and the limit is %d MB. Make a smaller change.", size>>20, MaxText>>20)
 	}
 	out := workspace.Scratch(size + 64)
 	at := 0

@@ -30,14 +30,14 @@ type Strategy struct {
 // Strategies lists the strategies in the order in which they are tried.
 var Strategies = []Strategy{
 	{Exact, "literally", true, findExact},
-	{LineTrimmed, "whole lines that are equal but for blanks at their ends", true, findTrimmed},
-	{BlockAnchor, "a block with equal first and last lines and as many lines, whose middle differs by slips of the pen", false, findAnchored},
-	{Whitespace, "lines that are equal but for the length of blanks, typographic characters and Unicode normal form", true, findNormalised},
-	{Indentation, "what line-trimmed matches, where every line is indented by the same amount more or less", true, nil},
-	{Escape, "old_string once its escapes, entities or pasted line numbers are undone", true, findUnescaped},
+	{LineTrimmed, "whole lines that are equal except for blanks at their ends", true, findTrimmed},
+	{BlockAnchor, "a block with equal first and last lines and as many lines, whose middle differs by a few characters", false, findAnchored},
+	{Whitespace, "lines that are equal except for the length of blanks, typographic characters and Unicode normal form", true, findNormalised},
+	{Indentation, "lines as for line-trimmed, all indented by the same amount more or less", true, nil},
+	{Escape, "old_string without its escapes, entities or pasted line numbers", true, findUnescaped},
 	{Boundary, "old_string without the blank lines at its edges", true, findWithoutEdges},
-	{ContextAware, "lines that are equal but for blank lines between them", false, findSpaced},
-	{MultiOccurred, "with replace_all: every site of one of the strategies that ask for equality", true, nil},
+	{ContextAware, "lines that are equal except for blank lines between them", false, findSpaced},
+	{MultiOccurred, "with replace_all: every match of one of the strategies that need equality", true, nil},
 }
 
 // Names returns the names of all strategies, in order.

@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 		all              bool
 		message          string
 	}{
-		{"twice", strategy.Ambiguous, "a\nb\na\n", "a\n", "x\n", false, "stands 2 times in the file, on lines 1, 3"},
+		{"twice", strategy.Ambiguous, "a\nb\na\n", "a\n", "x\n", false, "occurs 2 times in the file, on lines 1, 3"},
 		{"overlapping", strategy.Ambiguous, "aaa\n", "aa", "x", false, "2 times"},
 		{"two depths, neither exact", strategy.Ambiguous, "  a()\n    a()\n", "\ta()\n", "\tb()\n", false, "line-trimmed"},
 		{"an exact ambiguity is not resolved by another strategy", strategy.Ambiguous, "if x {\n\tif x {\n", "if x {", "y", false, "2 times"},
@@ -173,7 +173,7 @@ func TestNearestShowsBlanks(t *testing.T) {
 	if err == nil {
 		t.Fatal("it was found")
 	}
-	want := "Nearest is line 1 to 3 (· is a space, → a tab):\n1| one()\n2| →two(first, second)·\n3| three()\nline 2 differs first; old_string has there\n   ··two(first, third)"
+	want := "The most similar text is line 1 to 3 (· is a space, → a tab):\n1| one()\n2| →two(first, second)·\n3| three()\nthe first difference is line 2, where old_string has\n   ··two(first, third)"
 	if !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got\n%s\nwant\n%s", err, want)
 	}

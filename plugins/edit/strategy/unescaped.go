@@ -56,7 +56,7 @@ func findUnescaped(s *search) (match, error) {
 		}
 		plain, ok := e.undo(m.new)
 		if !ok || e.plain(m.new) {
-			return m, refused("old_string is in the file if it is taken as %s, but new_string is only partly so. Give both as they are to stand in the file.", e.what)
+			return m, refused("old_string matches the file if it is read as text %s, but new_string is only partly such text. Write both exactly as in the file.", e.what)
 		}
 		m.new = plain
 		return m, nil

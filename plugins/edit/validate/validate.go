@@ -119,10 +119,10 @@ func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 		return nil, Refuse(FileExists, tool.Conflict, "File exists already and is not empty: %s. Give the text to replace as old_string, or use write to replace it all.", name)
 	}
 	if strings.EqualFold(filepath.Ext(name), ".ipynb") {
-		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a Jupyter notebook, whose cells are not edited as text. Change it with a program that knows notebooks, in the shell.", name)
+		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a Jupyter notebook and cannot be edited as text. Change the notebook in the shell, with a program for notebooks.", name)
 	}
 	if text.Binary(before.Data) {
-		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a binary file, which cannot be edited as text. Change it with a program made for it, in the shell.", name)
+		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a binary file and cannot be edited as text. Change the file in the shell, with a program for its format.", name)
 	}
 	decoded, err := text.Decode(before.Data)
 	if err != nil {
@@ -160,7 +160,7 @@ func Path(ws *workspace.Workspace, cwd, name string) (workspace.Path, error) {
 		return p, coded(PathDenied, err)
 	}
 	if !p.Writable() {
-		return p, Refuse(PathDenied, tool.PermissionDenied, "%s is in the read-only root %s. Write somewhere else, or have the root made writable in the configuration.", name, p.Root().Path)
+		return p, Refuse(PathDenied, tool.PermissionDenied, "%s is in the read-only root %s. Choose a path in a writable root, or make this root writable in the sandbox block of the configuration.", name, p.Root().Path)
 	}
 	return p, nil
 }

@@ -48,7 +48,7 @@ func parse(given any) ([]*definition, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, errors.New("The list is empty. Give at least one.") //nolint:staticcheck // a sentence for the operator
+		return nil, errors.New("The list of definitions is empty. Add at least one definition.") //nolint:staticcheck // a sentence for the operator
 	}
 	return out, nil
 }
@@ -86,7 +86,7 @@ func each(raw json.RawMessage, out *[]*definition) error {
 func syntax(raw []byte, err error) error {
 	var s *json.SyntaxError
 	if !errors.As(err, &s) {
-		return fmt.Errorf("The JSON is not that of a definition: %w", err) //nolint:staticcheck // a sentence for the operator
+		return fmt.Errorf("The JSON is not a function definition: %w", err) //nolint:staticcheck // a sentence for the operator
 	}
 	line := 1 + bytes.Count(raw[:min(int(s.Offset), len(raw))], []byte{'\n'})
 	return fmt.Errorf("The JSON cannot be read: line %d: %w", line, err) //nolint:staticcheck // a sentence for the operator
@@ -96,15 +96,15 @@ func (w *written) definition() (*definition, error) {
 	if w.Function != nil {
 		w = w.Function
 	} else if w.Type != "" && w.Type != "function" && w.Type != "custom" {
-		return nil, fmt.Errorf("its type is %q, and only functions can be defined: type \"function\", or none", w.Type)
+		return nil, fmt.Errorf("unsupported type %q; set type to \"function\", or leave type out", w.Type)
 	}
 	if w.Name == "" {
-		return nil, errors.New(`it has no name. A definition is {"name": …, "description": …, "parameters": {…}}, also within {"type": "function", "function": {…}}, or has its schema as input_schema`)
+		return nil, errors.New(`the definition has no name; write {"name": …, "description": …, "parameters": {…}}, with input_schema in place of parameters, or inside {"type": "function", "function": {…}}`)
 	}
 	d := &definition{original: w.Name}
 	d.Name, d.Description = tool.NameOf(w.Name), strings.TrimSpace(w.Description)
 	if d.Description == "" {
-		d.Description = fmt.Sprintf("The function %s, which its definition does not describe.", w.Name)
+		d.Description = fmt.Sprintf("The function %s, defined without a description.", w.Name)
 	}
 	for _, schema := range []json.RawMessage{w.Parameters, w.InputSchema, w.MCPSchema} {
 		if len(schema) > 0 && string(schema) != "null" {

@@ -23,11 +23,11 @@ func TestParse(t *testing.T) {
 		"no parameters":       {`{"name":"a","parameters":null}`, "a a"},
 		"empty":               {`[]`, "at least one"},
 		"nothing":             {``, "cannot be read"},
-		"a built-in tool":     {`{"type":"web_search"}`, "only functions"},
-		"no name":             {`[{"name":"a"},{"description":"x"}]`, "Definition 2: it has no name"},
+		"a built-in tool":     {`{"type":"web_search"}`, "unsupported type"},
+		"no name":             {`[{"name":"a"},{"description":"x"}]`, "Definition 2: the definition has no name"},
 		"cut off":             {"{\"name\":\n\"a", "line 2"},
-		"a text":              {`"a"`, "not that of a definition"},
-		"a wrong schema":      {`{"name":"a","parameters":{"type":"string"}}`, "its type is"},
+		"a text":              {`"a"`, "not a function definition"},
+		"a wrong schema":      {`{"name":"a","parameters":{"type":"string"}}`, "must be \"object\""},
 		"a type there is not": {`{"name":"a","parameters":{"type":"object","properties":{"x":{"type":"array","items":{"type":"STRING"}}}}}`, `unknown type "STRING"`},
 	} {
 		defs, err := parse(c.given)

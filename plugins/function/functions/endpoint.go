@@ -50,11 +50,11 @@ func newEndpoint(b *Block, fail func(what, summary, detail string) error) (backe
 	}
 	host, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(b.URL, "https://"), "http://"), "/")
 	if strings.ContainsAny(host, "{}?") {
-		return nil, fail("url", "An argument cannot choose the host", "Write the host out, and {name} only in the path or the query.")
+		return nil, fail("url", "The host of the URL contains a parameter", "Write the host in full, and use {name} only in the path or the query.")
 	}
 	for _, k := range slices.Sorted(maps.Keys(b.Headers)) {
 		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(b.Headers[k]) {
-			return nil, fail("headers", fmt.Sprintf("The header %q cannot be sent", k), "A name has letters, digits and '-', and a value is one line.")
+			return nil, fail("headers", fmt.Sprintf("The header %q cannot be sent", k), "Use letters, digits and '-' in the name, and a value of one line.")
 		}
 	}
 	e.shown, _, _ = strings.Cut(b.URL, "?")
@@ -63,10 +63,10 @@ func newEndpoint(b *Block, fail func(what, summary, detail string) error) (backe
 	}
 	e.client = &http.Client{CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if first := via[0].URL; r.URL.Host != first.Host || r.URL.Scheme != first.Scheme {
-			return fmt.Errorf("it redirects to %s://%s: correct the url", r.URL.Scheme, r.URL.Host) // the headers may contain secrets for the configured host only
+			return fmt.Errorf("the endpoint redirects to %s://%s; correct url in the field block", r.URL.Scheme, r.URL.Host) // the headers may contain secrets for the configured host only
 		}
 		if len(via) > 10 {
-			return errors.New("it redirects without an end")
+			return errors.New("the endpoint redirects more than 10 times")
 		}
 		return nil
 	}}
@@ -83,9 +83,9 @@ func (e *endpoint) fits(d *definition) error {
 		p := schema.Param(name)
 		switch {
 		case p == nil:
-			return fmt.Errorf("The URL has {%s}, which is not one of its parameters.", name) //nolint:staticcheck // a sentence for the operator
+			return fmt.Errorf("The URL has {%s}, but the function has no such parameter. Correct the URL or the definition.", name) //nolint:staticcheck // a sentence for the operator
 		case !p.Required && p.Default == nil:
-			return fmt.Errorf("The URL has {%s}, which is not required and has no default.", name) //nolint:staticcheck // a sentence for the operator
+			return fmt.Errorf("The URL has {%s}, but this parameter is optional and has no default. Make it required, or set a default.", name) //nolint:staticcheck // a sentence for the operator
 		}
 	}
 	return nil
@@ -104,7 +104,7 @@ func (e *endpoint) call(ctx context.Context, call *sdk.Call, d *definition) (*sd
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // omit the URL from the error, because it may contain a secret
 		}
-		return nil, sdk.Errorf(tool.Unavailable, "The endpoint of the function %s, %s, cannot be reached: %w. Try again later, or have the url and the field's sandbox (network) checked.", d.original, e.shown, err)
+		return nil, sdk.Errorf(tool.Unavailable, "The endpoint of the function %s, %s, cannot be reached: %w. Try again later. If the error remains, check the url and the network setting in the field's sandbox block.", d.original, e.shown, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
@@ -112,15 +112,15 @@ func (e *endpoint) call(ctx context.Context, call *sdk.Call, d *definition) (*sd
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, sdk.Errorf(tool.Unavailable, "The answer of the endpoint %s broke off: %w. Try again.", e.shown, err)
+		return nil, sdk.Errorf(tool.Unavailable, "The connection ended during the answer of the endpoint %s: %w. Try again.", e.shown, err)
 	}
 	if len(body) > maxAnswer {
-		return nil, sdk.Errorf(tool.ExecutionFailed, "The answer of the endpoint %s is larger than %d MiB, which is the most that is taken. Ask for less.", e.shown, maxAnswer>>20)
+		return nil, sdk.Errorf(tool.ExecutionFailed, "The answer of the endpoint %s is larger than the limit of %d MiB. Ask for less.", e.shown, maxAnswer>>20)
 	}
 	if res.StatusCode >= 300 {
 		text := lastOf(strings.TrimSpace(string(body)))
 		if text == "" {
-			text = "it did not say why"
+			text = "(empty answer)"
 		}
 		return nil, sdk.Errorf(kindOf(res.StatusCode), "The endpoint %s answered %s: %s", e.shown, res.Status, text).WithCode(res.StatusCode)
 	}
@@ -162,7 +162,7 @@ func kindOf(status int) tool.Kind {
 func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &args); err != nil {
-		return nil, sdk.Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct them.", err)
+		return nil, sdk.Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct the arguments.", err)
 	}
 	path, query, hasQuery := strings.Cut(e.url, "?")
 	var wrong error
@@ -171,7 +171,7 @@ func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Requ
 			name := m[1 : len(m)-1]
 			value := plain(args[name])
 			if value == "" || value == "." || value == ".." {
-				wrong = sdk.Errorf(tool.InvalidArguments, "%s is a part of the endpoint's address, and %q cannot be. Give another value.", name, value)
+				wrong = sdk.Errorf(tool.InvalidArguments, "The parameter %s is a part of the endpoint's address and cannot be %q. Give another value.", name, value)
 			}
 			return escape(value)
 		})
@@ -210,7 +210,7 @@ func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Requ
 	}
 	req, err := http.NewRequestWithContext(ctx, e.method, address, body)
 	if err != nil {
-		return nil, sdk.Errorf(tool.InvalidArguments, "The arguments make no address of %s", e.shown)
+		return nil, sdk.Errorf(tool.InvalidArguments, "The arguments do not make a valid address of %s", e.shown)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")

@@ -24,14 +24,14 @@ type Config struct {
 // Block is one function block. It contains definitions of functions and the backend that runs them.
 type Block struct {
 	Definitions any               `json:"definitions,omitempty" jsonschema:"One definition or a list of them, as JSON text or as an object: {type, function: {name, description, parameters}}, {name, description, parameters} or {name, description, input_schema}."`
-	Command     []string          `json:"command,omitempty" jsonschema:"The program to run, with its arguments. It gets those of the call as JSON on standard input."`
-	Env         map[string]string `json:"env,omitempty" jsonschema:"Added to the program's environment."`
+	Command     []string          `json:"command,omitempty" jsonschema:"The program to run, with its arguments. The program reads the arguments of the call as JSON from standard input."`
+	Env         map[string]string `json:"env,omitempty" jsonschema:"Variables to add to the program's environment."`
 	Cwd         string            `json:"cwd,omitempty" jsonschema:"The program's working directory. The default is that of the session."`
-	URL         string            `json:"url,omitempty" jsonschema:"The HTTP endpoint; {name} in its path or query is the argument of that name."`
-	Method      string            `json:"method,omitempty" enum:"GET,POST,PUT,PATCH,DELETE" jsonschema:"Of the request; the default is POST."`
-	Headers     map[string]string `json:"headers,omitempty" jsonschema:"Sent with the request."`
+	URL         string            `json:"url,omitempty" jsonschema:"The HTTP endpoint. {name} in its path or query is replaced by the argument of that name."`
+	Method      string            `json:"method,omitempty" enum:"GET,POST,PUT,PATCH,DELETE" jsonschema:"The method of the request. The default is POST."`
+	Headers     map[string]string `json:"headers,omitempty" jsonschema:"Headers to send with the request."`
 	ReadOnly    bool              `json:"read_only,omitempty" jsonschema:"The functions change nothing, so that a call may be repeated."`
-	Concurrent  bool              `json:"concurrent,omitempty" jsonschema:"Calls may run beside each other."`
+	Concurrent  bool              `json:"concurrent,omitempty" jsonschema:"Calls may run at the same time."`
 	Dangerous   bool              `json:"dangerous,omitempty" jsonschema:"Each call needs the user's consent."`
 }
 
@@ -81,7 +81,7 @@ func (p *plugin) configure(_ context.Context, c Config, _ sdk.Setup) error {
 		}
 		for _, d := range defs {
 			if first, ok := taken[d.Name]; ok {
-				return fail("definitions", fmt.Sprintf("The name of the function %q is taken by %q", d.original, first), "Names are compared in lower case. Rename one of them, or put them into two fields.")
+				return fail("definitions", fmt.Sprintf("The functions %q and %q have the same name", d.original, first), "Names are compared in lower case. Rename one of the functions, or put them into two fields.")
 			}
 			taken[d.Name] = d.original
 			if err := behind.fits(d); err != nil {
@@ -101,14 +101,14 @@ func (p *plugin) configure(_ context.Context, c Config, _ sdk.Setup) error {
 func (b *Block) backend(fail func(what, summary, detail string) error) (backend, error) {
 	switch {
 	case b.URL != "" && len(b.Command) > 0:
-		return nil, fail("url", "A function is a command or an endpoint, not both", "Give either command or url.")
+		return nil, fail("url", "Both command and url are set", "Give either command or url.")
 	case b.URL != "":
 		if len(b.Env) > 0 || b.Cwd != "" {
-			return nil, fail("url", "An endpoint has no environment and no directory here", "Remove env and cwd; headers are sent with each request.")
+			return nil, fail("url", "A function with a url cannot have env or cwd", "Remove env and cwd. To send values with each request, set headers.")
 		}
 		return newEndpoint(b, fail)
 	case b.Method != "" || len(b.Headers) > 0:
-		return nil, fail("command", "A command has no method and no headers", "Remove them; env is its environment.")
+		return nil, fail("command", "A function with a command cannot have method or headers", "Remove method and headers. To pass values to the program, set env.")
 	case len(b.Command) == 0 || b.Command[0] == "":
 		return nil, fail("", "Neither command nor url is set", "Write command = [\"program\", \"argument\"] or url = \"https://…\".")
 	}

@@ -48,11 +48,11 @@ func newProgram(b *Block, fail func(what, summary, detail string) error) (backen
 	path, err := exec.LookPath(b.Command[0])
 	if err != nil {
 		return nil, fail("command", fmt.Sprintf("Cannot find the program %q", b.Command[0]),
-			"Install it, correct the name or path, or make it executable (chmod +x); one outside of the PATH and the roots is seen only when the sandbox block of the field names it: sandbox { read = [\"…\"] }.")
+			"Install the program, correct the name or path, or make the program executable (chmod +x). If it is outside of the PATH and the roots, name its directory in the sandbox block of the field: sandbox { read = [\"…\"] }.")
 	}
 	p.command[0] = path
 	if st, err := os.Stat(p.cwd); p.cwd != "" && (err != nil || !st.IsDir()) {
-		return nil, fail("cwd", fmt.Sprintf("The directory %s of the program does not exist", p.cwd), "Create it or correct the path; one outside of the roots is seen only when the sandbox block of the field names it.")
+		return nil, fail("cwd", fmt.Sprintf("The directory %s of the program does not exist", p.cwd), "Create the directory or correct the path. If the directory is outside of the roots, name it in the sandbox block of the field.")
 	}
 	return p, nil
 }
@@ -105,7 +105,7 @@ func failed(err error, out, said *bounded) (*sdk.Result, error) {
 		text = strings.TrimSpace(string(out.kept))
 	}
 	if text == "" {
-		text = "it said nothing on standard error"
+		text = "(nothing on standard error)"
 	}
 	return nil, sdk.Errorf(tool.ExecutionFailed, "The function's program failed (%v): %s", err, lastOf(text)).WithCode(status)
 }
@@ -114,7 +114,7 @@ func failed(err error, out, said *bounded) (*sdk.Result, error) {
 func result(answer []byte, over int) *sdk.Result {
 	res := &sdk.Result{Output: strings.ToValidUTF8(strings.TrimRight(string(answer), "\n"), "\uFFFD")}
 	if over > 0 {
-		res.Output += fmt.Sprintf("\n\n[note: the answer has %d bytes more, which were left out]", over)
+		res.Output += fmt.Sprintf("\n\n[note: the answer was cut; %d more bytes were dropped]", over)
 	} else if json.Valid(answer) {
 		res.Data = bytes.TrimSpace(answer)
 	}

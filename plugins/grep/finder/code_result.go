@@ -110,7 +110,7 @@ func (w *codePrinter) cut(line string) string {
 func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int) []string {
 	var notes []string
 	if a.NotParsed > 0 {
-		notes = append(notes, fmt.Sprintf("stopped after %s: %s that contain the name were not parsed yet, so the result is incomplete; repeat the call to continue, or give a smaller directory as path",
+		notes = append(notes, fmt.Sprintf("the result is incomplete: the search stopped after %s, before %s that contain the name were parsed; repeat the call to continue, or set path to a smaller directory",
 			f.timeLimit, count(a.NotParsed, "file")))
 	}
 	left := in.Offset + given
@@ -118,7 +118,7 @@ func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int
 	case given == 0 && in.Offset > 0:
 		notes = append(notes, fmt.Sprintf("offset %d is past the end of %s", in.Offset, count(a.Total, "match")))
 	case left < a.Total:
-		notes = append(notes, fmt.Sprintf("%d-%d of %s in %s shown; go on with offset=%d, or narrow it down with type, path, language or match",
+		notes = append(notes, fmt.Sprintf("%d-%d of %s in %s shown; continue with offset=%d, or narrow the search with type, path, language or match",
 			in.Offset+1, left, count(a.Total, "match"), count(a.Files, "file"), left))
 	case in.Offset > 0:
 		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the last ones", in.Offset+1, left, count(a.Total, "match")))
@@ -169,7 +169,7 @@ func noDeclaration(in codeArgs, p *place, a *definition.Answer) []string {
 		}
 	}
 	if len(skipped) > 0 {
-		notes = append(notes, "not looked at: "+strings.Join(skipped, ", ")+". Give the path of a directory to look in it")
+		notes = append(notes, "not searched: "+strings.Join(skipped, ", ")+". To search such a directory, set path to it")
 	}
 	return notes
 }

@@ -52,17 +52,17 @@ lib/a.cpp:1:23 class net.Server: namespace net { class Server { void close(); };
 lib/a.java:1:7 class Server: class Server { void close() {} }
 lib/thing.rb:1:7 class Server [pattern]: class Server
 server/server.go:4:6 struct Server: type Server struct {
-# begins with it (1)
+# begins with the name (1)
 web/app.ts:1:14 class ServerPool: export class ServerPool {`},
 			{args{"query": "server", "match": "exact", "language": "go"}, `# exact (2)
 server/server.go:14:5 variable server: var server = NewServer()
 server/server.go file
-# exact but for case (2)
+# exact except for case (2)
 server/server.go:4:6 struct Server: type Server struct {
 server/other.go:3:21 field Client.Server: type Client struct{ Server *Server }`},
 			{args{"query": "Server.Close", "type": "method"}, `# exact (1)
 server/server.go:8:18 method Server.Close: func (s *Server) Close() error {
-# exact but for case (4)
+# exact except for case (4)
 lib/a.cpp:1:37 method net.Server.close: namespace net { class Server { void close(); }; }
 lib/a.cpp:2:19 method net.Server.close: void net::Server::close() {}
 lib/a.java:1:21 method Server.close: class Server { void close() {} }

@@ -22,7 +22,7 @@ type globArgs struct {
 	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, relative to the working directory or absolute."`
 	HeadLimit int    `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximal number of files, the newest first; 0 returns all. The total is always reported."`
 	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of files to skip, to continue after earlier ones."`
-	Hidden    bool   `json:"hidden,omitempty" default:"false" jsonschema:"Also find files and directories whose names begin with a dot. Those that the pattern names with the dot are always found."`
+	Hidden    bool   `json:"hidden,omitempty" default:"false" jsonschema:"Also find files and directories whose names begin with a dot. Names that the pattern spells with the dot are always found."`
 	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"Also find files that .gitignore, .ignore and .rgignore files exclude."`
 }
 
@@ -72,7 +72,7 @@ func (f *finder) glob(ctx context.Context, call *sdk.Call, in globArgs) (*sdk.Re
 	}
 	dir, rest := locate.Split(in.Pattern)
 	if rest == "" || rest == "." || rest == ".." {
-		return nil, sdk.Errorf(tool.InvalidArguments, "The pattern %q names a directory and no files in it. Add what to find there, such as %s/**.", in.Pattern, strings.TrimSuffix(in.Pattern, "/"))
+		return nil, sdk.Errorf(tool.InvalidArguments, "The pattern %q matches only the directory itself. Add a pattern for the files in it, such as %s/**.", in.Pattern, strings.TrimSuffix(in.Pattern, "/"))
 	}
 	pattern, err := locate.Parse(rest)
 	if err != nil {
@@ -154,24 +154,24 @@ func globNotes(in globArgs, p *place, f *locate.Found, data globData, left int) 
 	var notes []string
 	switch {
 	case f.Total == 0:
-		note := fmt.Sprintf("No files match %s in %s; %s looked at", in.Pattern, p.shown, count(f.Seen, "file"))
+		note := fmt.Sprintf("No files match %s in %s; %s searched", in.Pattern, p.shown, count(f.Seen, "file"))
 		if !strings.ContainsRune(in.Pattern, '/') {
 			note += fmt.Sprintf(". To look in subdirectories too, use **/%s", in.Pattern)
 		}
 		notes = append(notes, note)
 		byRule := query.Skipped{Ignored: data.Skipped.Ignored, Hidden: data.Skipped.Hidden}
 		if s := skippedByRule(byRule); s != "" {
-			notes = append(notes, "not looked at: "+s+"."+strings.ReplaceAll(remedies(byRule), "search these", "find these"))
+			notes = append(notes, "not searched: "+s+"."+strings.ReplaceAll(remedies(byRule), "search these", "find these"))
 		}
 	case len(data.Files) == 0 && in.Offset > 0:
 		notes = append(notes, fmt.Sprintf("offset %d is past the end of %s", in.Offset, count(f.Total, "file")))
 	case left < f.Total:
-		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the newest first; go on with offset=%d, or narrow the pattern down", in.Offset+1, left, count(f.Total, "file"), left))
+		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the newest first; continue with offset=%d, or use a narrower pattern", in.Offset+1, left, count(f.Total, "file"), left))
 	case in.Offset > 0:
 		notes = append(notes, fmt.Sprintf("%d-%d of %s shown, the last ones", in.Offset+1, left, count(f.Total, "file")))
 	}
 	if s := list([]reason{{data.Skipped.Permission, "not permitted to be read"}, {data.Skipped.Failed, "not readable"}}); s != "" {
-		notes = append(notes, "directories not looked in: "+s)
+		notes = append(notes, "directories not searched: "+s)
 	}
 	return notes
 }

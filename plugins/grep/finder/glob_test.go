@@ -44,7 +44,7 @@ func TestGlob(t *testing.T) {
 		}
 	}
 	_, notes, d := h.glob(args{"pattern": "**/*.go", "head_limit": 2})
-	if d.Total != 4 || !d.Truncated || !strings.Contains(notes, "1-2 of 4 files shown, the newest first; go on with offset=2") {
+	if d.Total != 4 || !d.Truncated || !strings.Contains(notes, "1-2 of 4 files shown, the newest first; continue with offset=2") {
 		t.Errorf("%s %+v", notes, d)
 	}
 	if f := d.Files[0]; f.Type != "symlink" || f.Name != "link.go" || f.Path != h.path("link.go") {
@@ -58,7 +58,7 @@ func TestGlob(t *testing.T) {
 func TestGlobWithoutResult(t *testing.T) {
 	h := newHost(t, ".git/HEAD=x", ".gitignore=x.rs\n", "src/x.rs=", "src/a.go=")
 	_, notes, d := h.glob(args{"pattern": "*.rs"})
-	for _, want := range []string{"No files match *.rs in .; 1 file looked at", "use **/*.rs", "1 ignored, 2 hidden", "no_ignore=true or hidden=true to find these too"} {
+	for _, want := range []string{"No files match *.rs in .; 1 file searched", "use **/*.rs", "1 ignored, 2 hidden", "no_ignore=true or hidden=true to find these too"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q lacks %q", notes, want)
 		}
@@ -78,8 +78,8 @@ func TestGlobErrors(t *testing.T) {
 		kind tool.Kind
 		word string
 	}{
-		{args{"pattern": "[a"}, tool.InvalidArguments, "without a matching ]"}, {args{"pattern": "{a"}, tool.InvalidArguments, "without a matching }"}, {args{"pattern": ""}, tool.InvalidArguments, "**/*.go"},
-		{args{"pattern": "a\x00*"}, tool.InvalidArguments, "NUL"}, {args{"pattern": ".."}, tool.InvalidArguments, "names a directory"}, {args{"pattern": "*", "path": "nosuch"}, tool.NotFound, "does not exist: nosuch"},
+		{args{"pattern": "[a"}, tool.InvalidArguments, "has no matching ]"}, {args{"pattern": "{a"}, tool.InvalidArguments, "has no matching }"}, {args{"pattern": ""}, tool.InvalidArguments, "**/*.go"},
+		{args{"pattern": "a\x00*"}, tool.InvalidArguments, "NUL"}, {args{"pattern": ".."}, tool.InvalidArguments, "matches only the directory itself"}, {args{"pattern": "*", "path": "nosuch"}, tool.NotFound, "does not exist: nosuch"},
 		{args{"pattern": "*", "path": "a"}, tool.InvalidArguments, "not a directory"}, {args{"pattern": "/etc/*"}, tool.Security, "outside"}, {args{"pattern": "../*"}, tool.Security, "outside"}, {args{"pattern": "nosuch/*", "path": "gone"}, tool.NotFound, "does not exist: gone"},
 	} {
 		h.refuses("glob", tc.a, tc.kind, tc.word)

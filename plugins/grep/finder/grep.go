@@ -178,7 +178,7 @@ func (p *place) file(ctx context.Context, q *query.Query) (*query.Answer, error)
 func invalidPattern(in grepArgs, err error) error {
 	hint := ""
 	if in.Dialect != string(pattern.Fixed) {
-		hint = "\nTo search for the text as it is, use dialect=fixed."
+		hint = "\nTo search for the text literally, use dialect=fixed."
 	}
 	return sdk.Errorf(tool.InvalidArguments, "%s%s", capitalized(err.Error()), hint).WithCause(err)
 }

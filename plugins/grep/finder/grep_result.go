@@ -35,12 +35,12 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
 	data.Truncated = in.Offset > 0 || left < totalResults(in, a) || a.Stopped
 	notes := out.notes
 	if a.Stopped {
-		notes = append(notes, fmt.Sprintf("stopped after %s, at %s, with %s searched: the result is incomplete; search a smaller directory, or name files with glob or type",
+		notes = append(notes, fmt.Sprintf("the result is incomplete: the search stopped after %s at %s, with %s searched; search a smaller directory, or select files with glob or type",
 			f.timeLimit, printable(a.StoppedAt), count(a.Searched, "file")))
 	}
 	notes = append(notes, limitNotes(in, a, left)...)
 	if out.cut > 0 {
-		notes = append(notes, fmt.Sprintf("%s longer than %d characters; what is around the match is shown", count(out.cut, "line"), f.maxLine))
+		notes = append(notes, fmt.Sprintf("%s longer than %d characters; the part around the match is shown", count(out.cut, "line"), f.maxLine))
 	}
 	if len(a.Files) == 0 && in.Offset == 0 {
 		notes = append(notes, nothing(in, p, a)...)
@@ -170,9 +170,9 @@ func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 		return []string{fmt.Sprintf("offset %d is past the end of %s", in.Offset, count(total, thing))}
 	case left < total:
 		which := fmt.Sprintf("%d-%d", in.Offset+1, left)
-		note := fmt.Sprintf("%s of %s shown; go on with offset=%d, or narrow the search down", which, count(total, thing), left)
+		note := fmt.Sprintf("%s of %s shown; continue with offset=%d, or narrow the search with path, glob or type", which, count(total, thing), left)
 		if in.OutputMode == "content" {
-			note = fmt.Sprintf("%s of %s in %s shown; go on with offset=%d, or narrow the search down", which, count(total, thing), count(a.Matched, "file"), left)
+			note = fmt.Sprintf("%s of %s in %s shown; continue with offset=%d, or narrow the search with path, glob or type", which, count(total, thing), count(a.Matched, "file"), left)
 		}
 		return []string{note}
 	case in.Offset > 0:

@@ -117,7 +117,7 @@ func TestModes(t *testing.T) {
 		t.Errorf("count: %q %+v", text, d)
 	}
 	text, notes, d := h.grep(args{"pattern": "x", "output_mode": "count", "head_limit": 1})
-	if text != "a:2" || d.Total != 3 || !d.Truncated || !strings.Contains(notes, "1-1 of 2 files shown; go on with offset=1") {
+	if text != "a:2" || d.Total != 3 || !d.Truncated || !strings.Contains(notes, "1-1 of 2 files shown; continue with offset=1") {
 		t.Errorf("count with a limit: %q %s %+v", text, notes, d)
 	}
 }
@@ -125,7 +125,7 @@ func TestModes(t *testing.T) {
 func TestLimits(t *testing.T) {
 	h := newHost(t, "a="+strings.Repeat("x\n", 150), "b="+strings.Repeat("x\n", 100))
 	text, notes, d := h.grep(args{"pattern": "x"})
-	if strings.Count(text, "\n") != 99 || len(d.Matches) != 100 || d.Total != 250 || !d.Truncated || !strings.Contains(notes, "1-100 of 250 matches in 2 files shown; go on with offset=100") {
+	if strings.Count(text, "\n") != 99 || len(d.Matches) != 100 || d.Total != 250 || !d.Truncated || !strings.Contains(notes, "1-100 of 250 matches in 2 files shown; continue with offset=100") {
 		t.Errorf("%d matches of %d, %s", len(d.Matches), d.Total, notes)
 	}
 	_, notes, d = h.grep(args{"pattern": "x", "offset": 100})
@@ -263,7 +263,7 @@ func TestInvalidPatterns(t *testing.T) {
 		{args{"pattern": "(?!x)"}, []string{"look-around is not supported"}},
 		{args{"pattern": `\(a`, "dialect": "bre"}, []string{"at character 1", "not closed"}},
 		{args{"pattern": "a{99999}", "dialect": "ere"}, []string{"at character 2", "too large"}},
-		{args{"pattern": "x", "glob": []string{"*.go", "{a"}}, []string{`"{a"`, "without a matching }"}},
+		{args{"pattern": "x", "glob": []string{"*.go", "{a"}}, []string{`"{a"`, "has no matching }"}},
 		{args{"pattern": "x", "type": "pyhton"}, []string{`file type "pyhton"`, "python"}},
 		{args{"pattern": "x", "type": "zzz"}, []string{`file type "zzz"`, "glob=*.zzz"}},
 		{args{"pattern": strings.Repeat("(", 300)}, []string{"nested too deeply"}},

@@ -210,7 +210,7 @@ func TestTimeLimit(t *testing.T) {
 	for way, o := range h.inWays() {
 		o.finder.timeLimit = 30 * time.Millisecond
 		text, notes, d := o.grep(args{"pattern": "needle|(a{0,40}){20}b", "head_limit": 0})
-		if !strings.Contains(notes, "stopped after 30ms, at f") || !d.Truncated || d.Searched >= 200 || strings.Count(text, "needle") != d.Total {
+		if !strings.Contains(notes, "stopped after 30ms at f") || !d.Truncated || d.Searched >= 200 || strings.Count(text, "needle") != d.Total {
 			t.Errorf("%s: %d found in %d files: %s", way, d.Total, d.Searched, notes)
 		}
 	}

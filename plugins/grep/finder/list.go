@@ -18,10 +18,10 @@ import (
 
 type listArgs struct {
 	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to list, relative to the working directory or absolute."`
-	Recursive bool   `json:"recursive,omitempty" default:"false" jsonschema:"List subdirectories, too, without what .gitignore, .ignore and .rgignore files exclude. Symbolic links are not followed."`
+	Recursive bool   `json:"recursive,omitempty" default:"false" jsonschema:"Also list subdirectories, except entries that .gitignore, .ignore and .rgignore files exclude. Symbolic links are not followed."`
 	Pattern   string `json:"pattern,omitempty" jsonschema:"Only entries that match this glob, such as *.go or *.{ts,tsx}. A glob with a slash matches the path below the directory (src/**/*.go), including subdirectories."`
 	Hidden    bool   `json:"hidden,omitempty" default:"true" jsonschema:"List names that begin with a dot."`
-	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"With subdirectories, list what ignore files exclude, too. The listing of one directory always includes it."`
+	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"With recursive, also list entries that ignore files exclude. Without recursive, such entries are always listed."`
 	Sort      string `json:"sort,omitempty" default:"path" enum:"path,modified" jsonschema:"path: directories before the rest, by name, each followed by its entries. modified: last changed first."`
 	Limit     int    `json:"limit,omitempty" default:"1000" min:"1" max:"10000" jsonschema:"The maximal number of entries to return; the others are only counted."`
 }
@@ -44,7 +44,7 @@ type listFile struct {
 func (f *finder) listTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "list",
-		Description: "List a directory with types, sizes and times. Use it to see what is there; to find files by name in a whole tree use glob, to find text use grep. " +
+		Description: "List a directory with types, sizes and times. Use it to see the content of a directory. To find files by name in a whole tree use glob; to find text use grep. " +
 			"Times are in UTC.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
@@ -143,24 +143,24 @@ func listNotes(in listArgs, found *listing.Listing, skipped *walk.Skipped, shown
 		if found.GivenUp {
 			total = "more than " + total
 		}
-		note("%d of %s entries; narrow it down with pattern or a subdirectory", shown, total)
+		note("%d of %s entries are shown; narrow the listing with pattern or a subdirectory", shown, total)
 	}
 	if left.Hidden > 0 {
-		note("%s left out; hidden=true lists them", count(left.Hidden, "hidden entry"))
+		note("%s not listed; set hidden=true to list them", count(left.Hidden, "hidden entry"))
 	}
 	if left.Ignored > 0 {
-		note("%s left out that ignore files name; no_ignore=true lists them", count(left.Ignored, "entry"))
+		note("%s not listed because of ignore files; set no_ignore=true to list them", count(left.Ignored, "entry"))
 	}
 	const most = 10
 	for i, rel := range found.Closed {
 		if i == most {
-			note("%s not gone into, too", count(len(found.Closed)-most, "other directory"))
+			note("%s not listed either", count(len(found.Closed)-most, "other directory"))
 			break
 		}
-		note("not gone into: %s (version control)", rel)
+		note("contents not listed: %s (version control)", rel)
 	}
 	if s := list([]reason{{int(skipped.Permission.Load()), "not permitted to be read"}, {int(skipped.Failed.Load()), "not readable"}}); s != "" {
-		note("directories not looked in: %s", s)
+		note("directories not listed: %s", s)
 	}
 	return notes
 }

@@ -120,7 +120,7 @@ func TestListNotes(t *testing.T) {
 	}
 	for way, h := range h.inWays("disk", "events") {
 		output, data, _ := h.list(args{"path": "many", "limit": 3})
-		if data.Total != 31 || len(data.Files) != 3 || !data.Truncated || !strings.HasSuffix(output, "\n\n[note: 3 of 31 entries; narrow it down with pattern or a subdirectory]") {
+		if data.Total != 31 || len(data.Files) != 3 || !data.Truncated || !strings.HasSuffix(output, "\n\n[note: 3 of 31 entries are shown; narrow the listing with pattern or a subdirectory]") {
 			t.Errorf("%q %+v", output, data)
 		}
 		for _, c := range []struct {
@@ -129,8 +129,8 @@ func TestListNotes(t *testing.T) {
 		}{
 			{args{"path": "d"}, "[note: the directory is empty]"},
 			{args{"pattern": "*.zig"}, "[note: nothing matches *.zig]"},
-			{args{"hidden": false, "pattern": "d"}, "d/\n\n[note: 3 hidden entries left out; hidden=true lists them]"},
-			{args{"recursive": true, "pattern": "d"}, "d/\n\n[note: 1 entry left out that ignore files name; no_ignore=true lists them]\n[note: not gone into: .git (version control)]"},
+			{args{"hidden": false, "pattern": "d"}, "d/\n\n[note: 3 hidden entries not listed; set hidden=true to list them]"},
+			{args{"recursive": true, "pattern": "d"}, "d/\n\n[note: 1 entry not listed because of ignore files; set no_ignore=true to list them]\n[note: contents not listed: .git (version control)]"},
 		} {
 			if output, _, _ := h.list(c.args); output != c.want {
 				t.Errorf("%s: %v: %q, want %q", way, c.args, output, c.want)

@@ -59,7 +59,7 @@ func (p *place) missing() error {
 		hint = suggest.DidYouMean(p.path.Base(), names)
 	}
 	if hint == "" {
-		hint = " List " + parent.RelTo(p.call.Cwd) + " to see what is there."
+		hint = " List " + parent.RelTo(p.call.Cwd) + " to see its content."
 	}
 	return sdk.Errorf(tool.NotFound, "Path does not exist: %s.%s", p.given, hint).WithCause(fs.ErrNotExist)
 }

@@ -98,7 +98,7 @@ func (s *symbols) parseRest(p *place, t *tree) error {
 	return nil
 }
 
-var errNotDone = errors.New("not all was parsed")
+var errNotDone = errors.New("some files were not parsed")
 
 // rootOf opens the root that contains a place, as the start of a walk through the whole root. The caller must close the
 // directory of the result.

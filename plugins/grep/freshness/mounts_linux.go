@@ -24,7 +24,7 @@ const mountInfo = "/proc/self/mountinfo"
 func NewMounts(root string) (*Mounts, error) {
 	fd, err := unix.Open(mountInfo, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("freshness: the mounts cannot be watched: %w", err)
+		return nil, fmt.Errorf("freshness: changes of the mounts cannot be monitored: %w", err)
 	}
 	m := &Mounts{fd: fd, root: root}
 	if m.here, err = m.concerning(); err != nil {

@@ -77,7 +77,7 @@ func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
 		for b := w.buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
 			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
 			if size > len(b) {
-				return true, fmt.Errorf("freshness: an event is cut off")
+				return true, fmt.Errorf("freshness: incomplete inotify event")
 			}
 			name, _, _ := bytes.Cut(b[unix.SizeofInotifyEvent:size], []byte{0})
 			mask := binary.NativeEndian.Uint32(b[4:])

@@ -50,7 +50,7 @@ type Options struct {
 func Parse(text string, o Options) (*Glob, error) {
 	p := parser{src: []rune(text[:min(len(text), maxText)]), opts: o, branches: []tokens{nil}}
 	if len(text) > maxText {
-		return nil, p.fail("it is too long")
+		return nil, p.fail("the glob is too long")
 	}
 	toks, err := p.parse()
 	if err != nil {
@@ -61,7 +61,7 @@ func Parse(text string, o Options) (*Glob, error) {
 	}
 	prog := compile(toks, o.Shell)
 	if len(prog.states) > maxStates {
-		return nil, p.fail("it is too long")
+		return nil, p.fail("the glob is too long")
 	}
 	prog.close()
 	return &Glob{prog: prog, prefix: toks.prefix(), suffix: toks.suffix(), base: toks.base()}, nil

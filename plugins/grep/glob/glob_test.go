@@ -96,7 +96,7 @@ func TestShell(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for glob, want := range map[string]string{
-		"a{b": "without a matching }", "a}b": "without a matching {", "[a": "without a matching ]", "a\\": "backslash",
+		"a{b": "has no matching }", "a}b": "has no matching {", "[a": "has no matching ]", "a\\": "backslash",
 		"[z-a]": "reversed", "[a--]": "reversed", strings.Repeat("?", 5000): "too long",
 	} {
 		_, err := Parse(glob, Options{})

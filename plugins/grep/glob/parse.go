@@ -74,7 +74,7 @@ func (p *parser) parse() (tokens, error) {
 			p.branches = append(p.branches, nil)
 		case c == '}':
 			if len(p.open) == 0 {
-				return nil, p.fail("it has a } without a matching {; write \\} for the character")
+				return nil, p.fail("a } has no matching {; for the character write \\}")
 			}
 			start := p.open[len(p.open)-1]
 			p.open = p.open[:len(p.open)-1]
@@ -85,7 +85,7 @@ func (p *parser) parse() (tokens, error) {
 			p.branches = append(p.branches, nil)
 		case c == '\\':
 			if p.pos == len(p.src) {
-				return nil, p.fail("it ends in a single backslash")
+				return nil, p.fail("the glob ends in a single backslash")
 			}
 			p.push(token{op: char, char: p.src[p.pos]})
 			p.pos++
@@ -94,7 +94,7 @@ func (p *parser) parse() (tokens, error) {
 		}
 	}
 	if len(p.open) > 0 {
-		return nil, p.fail("it has a { without a matching }; write \\{ for the character")
+		return nil, p.fail("a { has no matching }; for the character write \\{")
 	}
 	return p.branches[0], nil
 }
@@ -165,7 +165,7 @@ func (p *parser) class() error {
 		c, ok := p.peek()
 		if !ok {
 			if !p.opts.LiteralBracket {
-				return p.fail("it has a [ without a matching ]; write \\[ for the character")
+				return p.fail("a [ has no matching ]; for the character write \\[")
 			}
 			p.pos, p.unclosed = start, true
 			p.push(token{op: char, char: '['})
@@ -185,7 +185,7 @@ func (p *parser) class() error {
 			r := &t.ranges[len(t.ranges)-1]
 			r[1] = c
 			if r[1] < r[0] {
-				return p.fail(fmt.Sprintf("its range %c-%c is reversed", r[0], r[1]))
+				return p.fail(fmt.Sprintf("the range %c-%c is reversed", r[0], r[1]))
 			}
 			inRange = false
 		default:

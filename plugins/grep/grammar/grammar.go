@@ -37,7 +37,7 @@ const (
 
 var (
 	// ErrEffort is the error if the parser exceeds its limit of steps or time.
-	ErrEffort = errors.New("grammar: the text takes too much effort to be parsed")
+	ErrEffort = errors.New("grammar: parsing the text exceeds the time limit")
 	// ErrTooLarge is the error if the text is longer than MaxText, or if parsing needs too much memory.
 	ErrTooLarge = errors.New("grammar: the text is too large to be parsed")
 )

@@ -158,7 +158,7 @@ func (l *loader) equal(t *content.Text, now []byte) bool {
 	return ok && bytes.Equal(old, now)
 }
 
-var errLarge = errors.New("the file is too large to be kept")
+var errLarge = errors.New("the file is too large for the index")
 
 // all reads a file into the loader's buffer.
 func (l *loader) all(src *walk.File) ([]byte, error) {

@@ -17,7 +17,7 @@ const maxEntries = 1_000_000
 
 var errManyWatches = errors.New("half of this user's limit on watched directories is in use")
 
-var errTooLarge = errors.New("the tree has too many files to be indexed")
+var errTooLarge = errors.New("the tree has too many files for an index")
 
 // list reads a directory and its new subdirectories. If deep is true, it also relists the known subdirectories, because
 // their rules may have changed. If the directory cannot be read, list returns false, and the caller must drop the

@@ -225,7 +225,7 @@ func (t *Tree) faulty(err error) bool {
 	_, ok := errors.AsType[*workers.PanicError](err)
 	if ok {
 		t.state, t.why = Refused, err.Error()
-		fmt.Fprintf(os.Stderr, "the index of %s failed and is not made again: %v\n", t.path, err)
+		fmt.Fprintf(os.Stderr, "the index of %s failed; searches read the files instead: %v\n", t.path, err)
 	}
 	return ok
 }

@@ -18,7 +18,7 @@ const maxDepth = 2000
 // bodies.
 func goTable(text []byte) (t *symbol.Table, err error) {
 	if deep(text) {
-		return nil, fmt.Errorf("its expressions are nested more than %d deep", maxDepth)
+		return nil, fmt.Errorf("expressions are nested more than %d levels deep", maxDepth)
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -38,7 +38,7 @@ func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol
 		return byLines(text), nil
 	}
 	if len(text) > MaxText || d.language == Go && len(text) > maxGo {
-		return unparsed(text, fmt.Sprintf("it is larger than %d MB", min(len(text), maxGo)>>20)), nil
+		return unparsed(text, fmt.Sprintf("the file is larger than %d MB", min(len(text), maxGo)>>20)), nil
 	}
 	var t *symbol.Table
 	var err error
@@ -56,7 +56,7 @@ func (o *Outliner) Table(ctx context.Context, name string, text []byte) (*symbol
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, grammar.ErrTooLarge):
-		return unparsed(text, "it is too large to be parsed"), nil
+		return unparsed(text, "the file is too large for the parser"), nil
 	case errors.Is(err, grammar.ErrEffort):
 		return unparsed(text, "the parser took too long"), nil
 	}

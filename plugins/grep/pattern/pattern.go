@@ -56,7 +56,7 @@ const MaxLength = 256 << 10
 // Compile compiles an expression. If the error concerns a part of the expression, it is a [*syntax.Error].
 func Compile(expr string, o Options) (*Pattern, error) {
 	if len(expr) > MaxLength {
-		return nil, fmt.Errorf("the pattern has %d bytes, and the limit is %d; search for a rare part of it, or for its alternatives in several calls", len(expr), MaxLength)
+		return nil, fmt.Errorf("the pattern has %d bytes, and the limit is %d; search for a rare part of the pattern, or for its alternatives in several calls", len(expr), MaxLength)
 	}
 	tree, err := parse(expr, o)
 	if err != nil {
@@ -112,15 +112,15 @@ func parse(expr string, o Options) (*syntax.Node, error) {
 		}
 		return syntax.Fixed(expr, o.IgnoreCase), nil
 	}
-	return nil, fmt.Errorf("the dialect %q is not known; use rust, bre, ere or fixed", o.Dialect)
+	return nil, fmt.Errorf("unknown dialect %q; use rust, bre, ere or fixed", o.Dialect)
 }
 
 // Crossing reports whether a text must be searched as a whole, because a match may span several lines.
 func (p *Pattern) Crossing() bool { return p.crossing }
 
 var (
-	errLineBreak = errors.New("it has a line break in it, but a match lies in one line; set multiline to search across lines")
-	errNUL       = errors.New("it has a NUL byte in it, which files with text do not have; leave it out")
+	errLineBreak = errors.New("the pattern has a line break, but each match lies in one line; set multiline to search across lines")
+	errNUL       = errors.New("the pattern has a NUL byte, which text files do not contain; remove the NUL byte")
 )
 
 // at returns err with the position of an invalid element. The position is set if expr contains the escaped or the plain

@@ -67,7 +67,7 @@ func TestCompileErrors(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{`a\nb`, Options{}, "at character 2: it has a line break in it"}, {"[\n]", Options{}, "at character 2: it has a line break"}, {`a\x00`, Options{}, "at character 2: it has a NUL byte"},
+		{`a\nb`, Options{}, "at character 2: the pattern has a line break"}, {"[\n]", Options{}, "at character 2: the pattern has a line break"}, {`a\x00`, Options{}, "at character 2: the pattern has a NUL byte"},
 		{"a(", Options{}, "not closed"}, {"(?:a{1000}){2000}", Options{}, "too large"}, {"a", Options{Dialect: "pcre"}, "rust, bre, ere or fixed"},
 	} {
 		_, err := Compile(tc.expr, tc.o)
@@ -94,18 +94,18 @@ func TestHugePatterns(t *testing.T) {
 		want       string // part of the error; empty if the pattern is accepted
 	}{
 		{"16 MiB", strings.Repeat("abcdefgh", 2<<20), Options{}, "has 16777216 bytes, and the limit is 262144"},
-		{"16 MiB, fixed", strings.Repeat("abcdefgh", 2<<20), Options{Dialect: Fixed}, "search for a rare part of it"},
+		{"16 MiB, fixed", strings.Repeat("abcdefgh", 2<<20), Options{Dialect: Fixed}, "search for a rare part of the pattern"},
 		{"16 MiB of brackets", strings.Repeat("(", 16<<20), Options{Dialect: Extended}, "the limit is"},
 		{"one text", strings.Repeat("abcdefgh", half/8), Options{IgnoreCase: true}, ""},
 		{"one text and a class", `\d` + strings.Repeat("abcdefgh", half/8), Options{}, ""},
 		{"alternatives", strings.Join(words, "|"), Options{}, ""},
 		{"alternatives, fixed", strings.Join(words, "\n"), Options{Dialect: Fixed, IgnoreCase: true}, ""},
-		{"properties", strings.Repeat(`\pL`, half/3), Options{}, "too many large classes"},
-		{"properties, folded", strings.Repeat(`\pL`, half/3), Options{IgnoreCase: true}, "too many large classes"},
-		{"letters", strings.Repeat(`\w`, half/2), Options{}, "too many large classes"},
+		{"properties", strings.Repeat(`\pL`, half/3), Options{}, "too many large character classes"},
+		{"properties, folded", strings.Repeat(`\pL`, half/3), Options{IgnoreCase: true}, "too many large character classes"},
+		{"letters", strings.Repeat(`\w`, half/2), Options{}, "too many large character classes"},
 		{"sets", strings.Repeat(`[^a]`, half/4), Options{IgnoreCase: true}, ""},
-		{"folded sets", strings.Repeat("[\u0100-\uffff]", half/8), Options{IgnoreCase: true}, "too many large classes"},
-		{"folded sets of POSIX", strings.Repeat("[\u0100-\uffff]", half/8), Options{Dialect: Extended, IgnoreCase: true}, "too many large classes"},
+		{"folded sets", strings.Repeat("[\u0100-\uffff]", half/8), Options{IgnoreCase: true}, "too many large character classes"},
+		{"folded sets of POSIX", strings.Repeat("[\u0100-\uffff]", half/8), Options{Dialect: Extended, IgnoreCase: true}, "too many large character classes"},
 		{"a property repeated", `\pL{500000}`, Options{}, ""},
 		{"repetitions", strings.Repeat("(", 9) + "a" + strings.Repeat("{9}){9}", 9), Options{}, "too large"},
 	} {

@@ -23,7 +23,7 @@ const (
 	none
 )
 
-var rankNames = [...]string{"exact", "exact but for case", "begins with it", "has it inside", "matches"}
+var rankNames = [...]string{"exact", "exact except for case", "begins with the name", "contains the name", "matches"}
 
 func (r Rank) String() string { return rankNames[r] }
 
@@ -65,7 +65,7 @@ const maxText = 64 << 10
 // last slash ignores case.
 func Parse(text string, m Match) (*Query, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("the query has %d bytes, and the limit is %d; give only the name, or a part of it", len(text), maxText)
+		return nil, fmt.Errorf("the query has %d bytes, and the limit is %d; give only a name or a part of a name", len(text), maxText)
 	}
 	text = strings.TrimSpace(text)
 	if expr, ok := strings.CutPrefix(text, "/"); ok && len(text) > 2 {
@@ -83,10 +83,10 @@ func Parse(text string, m Match) (*Query, error) {
 	case text == "":
 		return nil, errors.New("the query is empty; give a name, a glob such as get*, or a /regular expression/")
 	case strings.ContainsAny(text, "\n\r\x00"):
-		return nil, errors.New("the query has a line break or a NUL byte in it, which no name has")
+		return nil, errors.New("the query contains a line break or a NUL byte; give a single name")
 	case strings.ContainsAny(text, " \t") && !strings.HasPrefix(text, "operator"):
 		words := strings.Fields(text)
-		return nil, fmt.Errorf("the query %q has a space in it, which no name has; give the name alone, such as %q, or use grep to search for text", text, words[len(words)-1])
+		return nil, fmt.Errorf("the query %q contains a space, and names do not; give the name alone, such as %q, or use grep to search for text", text, words[len(words)-1])
 	}
 	if text == "*" {
 		return &Query{most: Matched}, nil

@@ -7,7 +7,7 @@ type effort struct{ spent int }
 // maxEffort takes about half a second to use up.
 const maxEffort = 1 << 23
 
-const tooManyClasses = "it has too many large classes of characters up to here; leave some out, or write smaller ones"
+const tooManyClasses = "the pattern has too many large character classes up to here; remove some classes, or use smaller ones"
 
 // affords adds the cost of a class. It reports whether the total is within the limit.
 func (e *effort) affords(c Class, fold bool) bool {

@@ -111,7 +111,7 @@ func (p *posix) alternation(open int) *Node {
 			p.skipOperator()
 			return oneOf(append(branches, concat(items)))
 		case p.operator(")") && !p.extended:
-			p.fail(p.pos, p.pos+2, `there is no group to close`)
+			p.fail(p.pos, p.pos+2, `the closing parenthesis has no group`)
 		case p.operator("("):
 			at := p.pos
 			p.skipOperator()
@@ -205,11 +205,11 @@ func (p *posix) counts() (lo, hi, end int, ok bool) {
 		if p.extended && !strings.HasPrefix(p.src[at:], "{}") {
 			return 0, 0, 0, false
 		}
-		p.fail(at, i, `what is in the braces is not a number, or two with a comma between; write [{] for the character`)
+		p.fail(at, i, `the braces do not contain a number, or two numbers with a comma; for the character write [{]`)
 	case hi >= 0 && lo > hi:
-		p.fail(at, i, "the least number of repetitions is larger than the most")
+		p.fail(at, i, "the minimum of repetitions is larger than the maximum")
 	case lo > maxCount || hi > maxCount:
-		p.fail(at, i, "the number of repetitions is too large; the most is 32767")
+		p.fail(at, i, "the number of repetitions is too large; the limit is 32767")
 	}
 	return max(lo, 0), hi, i + len(closing), true
 }
@@ -250,7 +250,7 @@ func (p *posix) escape(at int) *Node {
 	p.pos += n
 	switch {
 	case '1' <= r && r <= '9':
-		p.fail(at, p.pos, "back-references are not supported; write the repeated text out, or search for the first part alone")
+		p.fail(at, p.pos, "back-references are not supported; write the repeated text again, or search for the first part alone")
 	case r == '`':
 		return look(StartText)
 	case r == '\'':

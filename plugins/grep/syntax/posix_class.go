@@ -47,7 +47,7 @@ func posixWord() Class { return posixAlnum().union(runes('_', '_')) }
 func (p *posix) bracket(at int) Class {
 	rest := p.src[p.pos:]
 	if end := strings.IndexByte(rest, ']'); end > 1 && rest[0] == ':' && rest[end-1] == ':' {
-		p.fail(at, p.pos+end+1, "a class with a name needs two brackets: [[:space:]]")
+		p.fail(at, p.pos+end+1, "a named class needs two brackets: [[:space:]]")
 	}
 	negate := strings.HasPrefix(rest, "^")
 	if negate {
@@ -87,7 +87,7 @@ func (p *posix) bracketItem(open int) Class {
 	}
 	hi, named2 := p.bracketChar(open)
 	if named != nil || named2 != nil {
-		p.fail(start, p.pos, "a range goes from a character to a character; put the - at the end for the character")
+		p.fail(start, p.pos, "a range needs a character on both sides; for the character - put it at the end")
 	}
 	if lo > hi {
 		p.fail(start, p.pos, "the range is reversed")
@@ -122,7 +122,7 @@ func (p *posix) bracketChar(open int) (rune, Class) {
 	}
 	r, n := utf8.DecodeRuneInString(name)
 	if n == 0 || n != len(name) {
-		p.fail(at, p.pos, "only a single character can be here")
+		p.fail(at, p.pos, "only a single character is allowed here")
 	}
 	if kind == '=' {
 		return 0, Class{{r, r}}

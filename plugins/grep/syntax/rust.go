@@ -116,7 +116,7 @@ func (p *rust) alternation(open int) *Node {
 			return oneOf(append(branches, concat(items)))
 		case ')':
 			if open < 0 {
-				p.fail(at, at+1, `there is no group to close; write \) for the character`)
+				p.fail(at, at+1, `the closing parenthesis has no group; for the character write \)`)
 			}
 			p.next()
 			return oneOf(append(branches, concat(items)))
@@ -126,7 +126,7 @@ func (p *rust) alternation(open int) *Node {
 			continue
 		case '?', '*', '+', '{':
 			if !repeatable {
-				p.fail(at, at+1, "there is nothing to repeat; write \\"+string(p.peek())+" for the character")
+				p.fail(at, at+1, "the repetition has nothing to repeat; write \\"+string(p.peek())+" for the character")
 			}
 			items[len(items)-1] = p.repetition(items[len(items)-1])
 			continue
@@ -163,7 +163,7 @@ func (p *rust) repetition(n *Node) *Node {
 		lazy = !lazy
 	}
 	if hi >= 0 && lo > hi {
-		p.fail(at, p.pos, "the least number of repetitions is larger than the most")
+		p.fail(at, p.pos, "the minimum of repetitions is larger than the maximum")
 	}
 	return repeat(n, lo, hi, lazy)
 }
@@ -187,7 +187,7 @@ func (p *rust) counts(at int) (lo, hi int) {
 		}
 	}
 	if !okLo {
-		p.fail(at, p.pos+1, `a number is missing in the repetition; write {2,5}, or \{ for the character`)
+		p.fail(at, p.pos+1, `the repetition has no number; write {2,5}, or for the character \{`)
 	}
 	if p.peek() != '}' {
 		p.fail(at, p.pos, `the repetition is not closed; add "}", or write \{ for the character`)

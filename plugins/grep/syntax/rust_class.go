@@ -108,7 +108,7 @@ func (p *rust) setItem(open int) Class {
 	}
 	hi := p.setChar()
 	if lo.set || hi.set {
-		p.fail(start, p.pos, `a range goes from a character to a character; write \- for the character`)
+		p.fail(start, p.pos, `a range needs a character on both sides; for the character write \-`)
 	}
 	a, b := p.setRune(lo, start), p.setRune(hi, start)
 	if a > b {
@@ -135,7 +135,7 @@ func (p *rust) setChar() escape {
 	start := p.pos
 	e := p.escape()
 	if e.look != nil {
-		p.fail(start, p.pos, "this cannot be in a class")
+		p.fail(start, p.pos, "this escape is not allowed in a class")
 	}
 	return e
 }

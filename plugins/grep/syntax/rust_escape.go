@@ -30,7 +30,7 @@ func (p *rust) escape() escape {
 	r := p.peek()
 	switch {
 	case '0' <= r && r <= '9':
-		p.fail(at, p.pos+1, "back-references are not supported; write the repeated text out, or search for the first part alone")
+		p.fail(at, p.pos+1, "back-references are not supported; write the repeated text again, or search for the first part alone")
 	case r == 'x' || r == 'u' || r == 'U':
 		return p.hex(at)
 	case r == 'p' || r == 'P':
@@ -61,7 +61,7 @@ func (p *rust) escape() escape {
 	case controls[r] != 0:
 		return escape{char: controls[r]}
 	case r >= utf8.RuneSelf || unicode.IsLetter(r):
-		p.fail(at, p.pos, `there is no escape \`+string(r)+`; write `+string(r)+` or \\`+string(r))
+		p.fail(at, p.pos, `unknown escape \`+string(r)+`; write `+string(r)+` or \\`+string(r))
 	}
 	return escape{char: r}
 }
@@ -90,7 +90,7 @@ func (p *rust) wordBoundary(at int) Look {
 	p.next()
 	l, ok := map[string]Look{"start": WordStart, "end": WordEnd, "start-half": WordStartHalf, "end-half": WordEndHalf}[name.String()]
 	if !ok {
-		p.fail(start, end, `there is no such word boundary; there are \b{start}, \b{end}, \b{start-half} and \b{end-half}`)
+		p.fail(start, end, `unknown word boundary; use \b{start}, \b{end}, \b{start-half} or \b{end-half}`)
 	}
 	return l
 }
@@ -108,10 +108,10 @@ func (p *rust) hex(at int) escape {
 	for braces && p.peek() != '}' || !braces && text.Len() < digits {
 		r := p.peek()
 		if r < 0 {
-			p.fail(at, p.pos, "the hexadecimal number ends too soon")
+			p.fail(at, p.pos, "the hexadecimal number is too short")
 		}
 		if !strings.ContainsRune("0123456789abcdefABCDEF", r) {
-			p.fail(p.pos, p.pos+utf8.RuneLen(r), "this is not a hexadecimal digit")
+			p.fail(p.pos, p.pos+utf8.RuneLen(r), "invalid hexadecimal digit")
 		}
 		text.WriteRune(p.nextSpace())
 	}
@@ -120,7 +120,7 @@ func (p *rust) hex(at int) escape {
 	}
 	n, err := strconv.ParseUint(text.String(), 16, 32)
 	if err != nil || n > unicode.MaxRune || !utf8.ValidRune(rune(n)) {
-		p.fail(at, p.pos, "the hexadecimal number is not that of a character")
+		p.fail(at, p.pos, "the hexadecimal number is not a valid character")
 	}
 	return escape{char: rune(n), byte: short && !braces}
 }
@@ -156,7 +156,7 @@ func (p *rust) property(at int) Class {
 	}
 	c, ok := property(key, value)
 	if !ok {
-		p.fail(at, p.pos, `the property is not known; there are general categories (\p{Lu}), scripts (\p{Greek}) and properties such as \p{Alphabetic}`)
+		p.fail(at, p.pos, `unknown property; use a general category (\p{Lu}), a script (\p{Greek}) or a property such as \p{Alphabetic}`)
 	}
 	c = p.fold(c)
 	if negate {

@@ -27,7 +27,7 @@ func (p *rust) group() *Node {
 	outer := p.flags
 	for _, la := range []string{"?=", "?!", "?<=", "?<!"} {
 		if strings.HasPrefix(p.rest(), la) {
-			p.fail(at, p.pos+len(la), "look-around is not supported; match the text around it too, or search twice")
+			p.fail(at, p.pos+len(la), "look-around is not supported; include the surrounding text in the match, or search twice")
 		}
 	}
 	switch {
@@ -43,7 +43,7 @@ func (p *rust) group() *Node {
 		f := p.readFlags()
 		if p.next() == ')' {
 			if p.pos-start == 1 {
-				p.fail(start-1, start, `there is nothing to repeat; write \? for the character`)
+				p.fail(start-1, start, `the repetition has nothing to repeat; for the character write \?`)
 			}
 			p.flags = f
 			return nil
@@ -64,13 +64,13 @@ func (p *rust) name() {
 		case r < 0:
 			p.fail(start, p.pos, `the name of the group is not closed; add ">"`)
 		case r != '_' && !unicode.IsLetter(r) && (p.pos == start || r != '.' && r != '[' && r != ']' && !unicode.IsDigit(r)):
-			p.fail(p.pos, p.pos+1, "the character cannot be in the name of a group")
+			p.fail(p.pos, p.pos+1, "this character is not allowed in the name of a group")
 		}
 		p.next()
 	}
 	name := p.src[start:p.pos]
 	if name == "" || p.names[name] {
-		p.fail(start, p.pos, "the name of the group is empty or used before")
+		p.fail(start, p.pos, "the name of the group is empty or already used")
 	}
 	p.names[name] = true
 	p.next()

@@ -14,11 +14,11 @@ func TestRustErrors(t *testing.T) {
 		column  int
 		reason  string
 	}{
-		{"foo(", 4, "not closed"}, {"(a(b)", 1, "not closed"}, {"a)", 2, "no group to close"}, {"*a", 1, "nothing to repeat"}, {"a|*", 3, "nothing to repeat"}, {"(?i)*", 5, "nothing to repeat"},
-		{"interface{}", 10, "number is missing"}, {"a{,2}", 2, "number is missing"}, {"a{2", 2, "not closed"}, {"a{2,1}", 2, "larger than the most"}, {"{2}", 1, "nothing to repeat"}, {"a{9999999999}", 2, "too large"},
-		{"[a", 1, "not closed"}, {"é[", 2, "not closed"}, {"[z-a]", 2, "reversed"}, {`[a-\d]`, 2, "character to a character"}, {`[\b]`, 2, "cannot be in a class"},
-		{`(a)\1`, 4, "back-references"}, {"(?=a)", 1, "look-around"}, {"a(?<!b)", 2, "look-around"}, {`\q`, 1, "no escape"}, {`a\`, 2, "single backslash"}, {`\p{Foo}`, 1, "not known"}, {`\p{L`, 1, "not closed"}, {`\xZZ`, 3, "hexadecimal digit"}, {`\x{D800}`, 1, "not that of a character"},
-		{"(?z)", 3, "unknown flag"}, {"(?ii)", 4, "twice"}, {"(?i-)", 4, "no flag follows"}, {"(?P<a>x)(?P<a>y)", 13, "used before"}, {"(?P<1>x)", 5, "cannot be in the name"}, {`\b{foo}`, 4, "no such word boundary"},
+		{"foo(", 4, "not closed"}, {"(a(b)", 1, "not closed"}, {"a)", 2, "has no group"}, {"*a", 1, "nothing to repeat"}, {"a|*", 3, "nothing to repeat"}, {"(?i)*", 5, "nothing to repeat"},
+		{"interface{}", 10, "has no number"}, {"a{,2}", 2, "has no number"}, {"a{2", 2, "not closed"}, {"a{2,1}", 2, "larger than the maximum"}, {"{2}", 1, "nothing to repeat"}, {"a{9999999999}", 2, "too large"},
+		{"[a", 1, "not closed"}, {"é[", 2, "not closed"}, {"[z-a]", 2, "reversed"}, {`[a-\d]`, 2, "a character on both sides"}, {`[\b]`, 2, "not allowed in a class"},
+		{`(a)\1`, 4, "back-references"}, {"(?=a)", 1, "look-around"}, {"a(?<!b)", 2, "look-around"}, {`\q`, 1, "unknown escape"}, {`a\`, 2, "single backslash"}, {`\p{Foo}`, 1, "unknown property"}, {`\p{L`, 1, "not closed"}, {`\xZZ`, 3, "hexadecimal digit"}, {`\x{D800}`, 1, "not a valid character"},
+		{"(?z)", 3, "unknown flag"}, {"(?ii)", 4, "twice"}, {"(?i-)", 4, "no flag follows"}, {"(?P<a>x)(?P<a>y)", 13, "already used"}, {"(?P<1>x)", 5, "not allowed in the name"}, {`\b{foo}`, 4, "unknown word boundary"},
 		{`(?-u)\pL`, 6, "not available"}, {`(?-u)[é]`, 7, "only ASCII"}, {"a\nb(", 4, "not closed"}, {strings.Repeat("(", 300) + strings.Repeat(")", 300), 251, "nested too deeply"}, {"\xff", 1, "not UTF-8"},
 	} {
 		_, err := Rust(tc.pattern, false)
@@ -40,8 +40,8 @@ func TestPosixErrors(t *testing.T) {
 		column   int
 		reason   string
 	}{
-		{`\(a`, false, 1, "not closed"}, {"(a", true, 1, "not closed"}, {`a\)`, false, 2, "no group to close"}, {`a\{x\}`, false, 2, "not a number"}, {"a{2,1}", true, 2, "larger than the most"}, {"a{}", true, 2, "not a number"}, {`a\{40000\}`, false, 2, "too large"},
-		{"[a", true, 1, "not closed"}, {"[[:foo:]]", true, 2, "unknown class"}, {"[:alpha:]", true, 1, "two brackets"}, {"[z-a]", false, 2, "reversed"}, {"[a-[:digit:]]", true, 2, "character to a character"}, {"[[.ab.]]", true, 2, "single character"}, {`(a)\1`, true, 4, "back-references"}, {`a\`, false, 2, "single backslash"},
+		{`\(a`, false, 1, "not closed"}, {"(a", true, 1, "not closed"}, {`a\)`, false, 2, "has no group"}, {`a\{x\}`, false, 2, "do not contain a number"}, {"a{2,1}", true, 2, "larger than the maximum"}, {"a{}", true, 2, "do not contain a number"}, {`a\{40000\}`, false, 2, "too large"},
+		{"[a", true, 1, "not closed"}, {"[[:foo:]]", true, 2, "unknown class"}, {"[:alpha:]", true, 1, "two brackets"}, {"[z-a]", false, 2, "reversed"}, {"[a-[:digit:]]", true, 2, "a character on both sides"}, {"[[.ab.]]", true, 2, "single character"}, {`(a)\1`, true, 4, "back-references"}, {`a\`, false, 2, "single backslash"},
 	} {
 		_, err := parsePosix(tc.pattern, false, tc.extended)
 		e, ok := errors.AsType[*Error](err)
@@ -57,7 +57,7 @@ func TestPosixErrors(t *testing.T) {
 
 func TestErrorShowsTheFault(t *testing.T) {
 	_, err := Rust("one\ntwo [a-é\\q] x", false)
-	want := "the pattern is not valid at character 13: there is no escape \\q; write q or \\\\q\n    two [a-é\\q] x\n            ^^"
+	want := "the pattern is not valid at character 13: unknown escape \\q; write q or \\\\q\n    two [a-é\\q] x\n            ^^"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -17,7 +17,7 @@ type PanicError struct{ Value any }
 
 // Error implements error.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("this is a defect of the plugin: %v", e.Value)
+	return fmt.Sprintf("the search failed because of a bug in the plugin: %v", e.Value)
 }
 
 // caught returns the error for the value of a panic and logs the stack trace.

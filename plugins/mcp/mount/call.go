@@ -143,7 +143,7 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errSilent):
-		return nil, sdk.Errorf(tool.Timeout, "The MCP server gave neither an answer nor a sign of progress for %s, and the call was canceled. Ask for less, or raise timeout in the field block.", m.limits.Call)
+		return nil, sdk.Errorf(tool.Timeout, "The call was canceled because the MCP server sent neither an answer nor progress for %s. Ask for less, or raise timeout in the field block.", m.limits.Call)
 	case cause != nil:
 		return nil, cause
 	}
@@ -167,7 +167,7 @@ func (m *mount) failure(err error) error {
 	}
 	text := clean(e.Message, maxMessage)
 	if text == "" {
-		text = fmt.Sprintf("The MCP server refused the call with the error %d and did not say why.", e.Code)
+		text = fmt.Sprintf("The MCP server refused the call with the error code %d and without a message.", e.Code)
 	}
 	return sdk.Errorf(kind, "%s", text).WithCode(int(e.Code))
 }
@@ -235,7 +235,7 @@ func result(r *mcp.CallToolResult) (*sdk.Result, error) {
 	}
 	why := out.Output
 	if strings.TrimSpace(why) == "" {
-		why = "The MCP server's tool failed and did not say why."
+		why = "The MCP server's tool failed without a message."
 	}
 	return out, sdk.Errorf(tool.ExecutionFailed, "%s", why)
 }

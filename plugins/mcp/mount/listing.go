@@ -42,12 +42,12 @@ func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
 			return all, nil
 		}
 		if seen[cursor] {
-			logf("warn", "the server's list of tools goes in a circle")
+			logf("warn", "the server's list of tools repeats a page")
 			return all, nil
 		}
 		seen[cursor] = true
 	}
-	logf("warn", "the server's list of tools has more than %d pages; the rest is not used", maxPages)
+	logf("warn", "the server's list of tools has more than %d pages; the further pages are not used", maxPages)
 	return all, nil
 }
 
@@ -57,19 +57,19 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 	taken := make(map[string]bool)
 	for _, t := range listed {
 		if t == nil || t.Name == "" {
-			logf("warn", "the server lists a tool without a name, which is left out")
+			logf("warn", "the server lists a tool without a name; the tool is not used")
 			continue
 		}
 		def, err := m.definition(t)
 		if err != nil {
-			logf("warn", "the server's tool %q is left out: %v", clean(t.Name, maxNameShown), err)
+			logf("warn", "the server's tool %q is not used: %v", clean(t.Name, maxNameShown), err)
 			continue
 		}
 		if taken[def.Name] {
 			def.Name = tool.DistinctName(def.Name, t.Name)
 		}
 		if taken[def.Name] {
-			logf("warn", "the server's tool %q is left out: it is listed twice", clean(t.Name, maxNameShown))
+			logf("warn", "the server's tool %q is listed twice; only the first is used", clean(t.Name, maxNameShown))
 			continue
 		}
 		taken[def.Name] = true
@@ -85,7 +85,7 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 // refuses invalid schemas and reports them to the operator.
 func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 	def := sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1}
-	for _, text := range []string{t.Description, t.Title, "The tool " + t.Name + " of an MCP server, which does not describe it."} {
+	for _, text := range []string{t.Description, t.Title, "The tool " + t.Name + " of an MCP server that sends no description."} {
 		if def.Description = strings.TrimSpace(clean(text, maxDescription)); def.Description != "" {
 			break
 		}
@@ -152,7 +152,7 @@ func cleanSchema(schema any) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(raw) > maxSchema {
-		return nil, fmt.Errorf("its schema has %d bytes, but the limit is %d", len(raw), maxSchema)
+		return nil, fmt.Errorf("the schema has %d bytes, and the limit is %d", len(raw), maxSchema)
 	}
 	var out bytes.Buffer
 	err = cleanInto(&out, raw, false)

@@ -38,10 +38,10 @@ type Limits struct {
 // Config is the mcp block of the operator's configuration.
 type Config struct {
 	Command []string          `json:"command,omitempty" jsonschema:"The program to start, with its arguments."`
-	Env     map[string]string `json:"env,omitempty" jsonschema:"Added to the program's environment."`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"Variables to add to the program's environment."`
 	Cwd     string            `json:"cwd,omitempty" jsonschema:"The program's working directory. The default is the workspace."`
-	URL     string            `json:"url,omitempty" jsonschema:"Where a server is reached by streamable HTTP."`
-	Headers map[string]string `json:"headers,omitempty" jsonschema:"Sent with every request to the URL."`
+	URL     string            `json:"url,omitempty" jsonschema:"The URL of a server for streamable HTTP."`
+	Headers map[string]string `json:"headers,omitempty" jsonschema:"Headers to send with every request to the URL."`
 }
 
 // mount is the connection to one server.
@@ -88,18 +88,18 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 	m.cfg = c
 	switch {
 	case c.URL != "" && len(c.Command) > 0:
-		return &sdk.ConfigError{Path: []string{"url"}, Summary: "A server is started or reached, not both", Detail: "Give either command or url."}
+		return &sdk.ConfigError{Path: []string{"url"}, Summary: "Both command and url are set", Detail: "Give either command or url."}
 	case c.URL != "":
 		u, err := url.Parse(c.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return &sdk.ConfigError{Path: []string{"url"}, Summary: fmt.Sprintf("%q is not a URL of a server", c.URL), Detail: "Write it as https://host/path."}
 		}
 		if len(c.Env) > 0 {
-			return &sdk.ConfigError{Path: []string{"env"}, Summary: "A server that is reached by url has no environment here", Detail: "Remove env; headers are sent with each request."}
+			return &sdk.ConfigError{Path: []string{"env"}, Summary: "A server with a url cannot have env", Detail: "Remove env. To send values with each request, set headers."}
 		}
 		return checkHeaders(c.Headers)
 	case len(c.Headers) > 0:
-		return &sdk.ConfigError{Path: []string{"headers"}, Summary: "A server that is started takes no headers", Detail: "Remove them; env is its environment."}
+		return &sdk.ConfigError{Path: []string{"headers"}, Summary: "A server with a command cannot have headers", Detail: "Remove headers. To pass values to the program, set env."}
 	case len(c.Command) == 0 || c.Command[0] == "":
 		return &sdk.ConfigError{Summary: "Neither command nor url is set", Detail: "Write command = [\"program\", \"argument\"] or url = \"https://…\"."}
 	}
@@ -112,7 +112,7 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 	}
 	m.cfg.Command = append([]string{path}, c.Command[1:]...)
 	if st, err := os.Stat(m.cfg.Cwd); m.cfg.Cwd != "" && (err != nil || !st.IsDir()) {
-		return &sdk.ConfigError{Path: []string{"cwd"}, Summary: fmt.Sprintf("The directory %s of the server does not exist", m.cfg.Cwd), Detail: "Create it or correct the path; one outside of the roots is seen only when the sandbox block of the field names it."}
+		return &sdk.ConfigError{Path: []string{"cwd"}, Summary: fmt.Sprintf("The directory %s of the server does not exist", m.cfg.Cwd), Detail: "Create the directory or correct the path. If the directory is outside of the roots, name it in the sandbox block of the field."}
 	}
 	return nil
 }
@@ -120,12 +120,12 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 func commandAdvice(name string, err error) string {
 	var e *exec.Error
 	if errors.As(err, &e) && errors.Is(e.Err, os.ErrPermission) {
-		return "Make it executable (chmod +x); one outside of the PATH and the roots is seen only when the sandbox block of the field names it: sandbox { read = [\"…\"] }."
+		return "Make the program executable (chmod +x). If it is outside of the PATH and the roots, name its directory in the sandbox block of the field: sandbox { read = [\"…\"] }."
 	}
 	if filepath.IsAbs(name) {
-		return "Install it or correct the path."
+		return "Install the program or correct the path."
 	}
-	return "Install it, correct the name, or give its path; it is looked for in the PATH, which has: " + strings.Join(filepath.SplitList(os.Getenv("PATH")), ", ") + "."
+	return "Install the program, correct the name, or give its path. The PATH is: " + strings.Join(filepath.SplitList(os.Getenv("PATH")), ", ") + "."
 }
 
 // discover returns the server's current tools.
@@ -146,7 +146,7 @@ func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 	listed, err := m.list(ctx)
 	if err != nil {
 		m.stale.Store(true)
-		return nil, m.startError(ctx, fmt.Errorf("it does not list its tools: %w", err))
+		return nil, m.startError(ctx, fmt.Errorf("the server does not list its tools: %w", err))
 	}
 	m.tools = m.convert(listed)
 	return m.tools, nil
@@ -157,7 +157,7 @@ func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 func (m *mount) startError(ctx context.Context, err error) error {
 	text := clean(err.Error(), maxMessage)
 	if ctx.Err() != nil {
-		text = fmt.Sprintf("it was not ready within %s (start_timeout)", m.limits.Start)
+		text = fmt.Sprintf("the server was not ready within %s (start_timeout)", m.limits.Start)
 	}
 	var what string
 	if u, err := url.Parse(m.cfg.URL); err == nil && m.cfg.URL != "" {
@@ -169,15 +169,15 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	}
 	if m.server != nil {
 		if m.server.died() && ctx.Err() == nil {
-			text = "it ended: " + m.server.exitText()
+			text = "the server ended: " + m.server.exitText()
 		}
 		if said := m.server.said.text(); said != "" {
-			text += "; on standard error it said:\n" + said
+			text += "; its standard error ends with:\n" + said
 		}
 	}
 	hint := ""
 	if m.cfg.URL == "" {
-		hint = "\nA server that is confined sees the roots of the session and system directories, and has no network. What else it needs goes into a block beside mcp: sandbox { read = [\"/DIRECTORY\"], network = true }."
+		hint = "\nA confined server can read only the roots of the session and system directories, and has no network. To allow more, add a block beside mcp: sandbox { read = [\"/DIRECTORY\"], network = true }."
 	}
 	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
 }

@@ -44,7 +44,7 @@ func startServer(c *Config, schemas *schemas) (*server, error) {
 	_ = inR.Close()
 	_ = outW.Close()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("it cannot be run: %w", err), inW.Close(), outR.Close())
+		return nil, errors.Join(fmt.Errorf("the server's program cannot be run: %w", err), inW.Close(), outR.Close())
 	}
 	s.wire = newWire(outR, inW, schemas, func() { s.stop(time.Second) })
 	go func() {

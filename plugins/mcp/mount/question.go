@@ -53,7 +53,7 @@ func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitRe
 		err = json.Unmarshal(raw, &form)
 	}
 	if err != nil || len(form.Properties) > maxQuestions {
-		logf("warn", "the server asks what cannot be asked of a user (%d parts): %v", len(form.Properties), err)
+		logf("warn", "the server's question cannot be shown to a user (%d parts): %v", len(form.Properties), err)
 		return &mcp.ElicitResult{Action: cancel}, nil
 	}
 	message := clean(r.Params.Message, maxMessage)

@@ -22,7 +22,7 @@ func (m *mount) remote() mcp.Transport {
 			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport},
 			// The headers may contain secrets for this server only. Therefore all redirects are refused.
 			CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-				return fmt.Errorf("the server redirects to %s: correct the url", r.URL.Redacted())
+				return fmt.Errorf("the server redirects to %s; correct url in the mcp block", r.URL.Redacted())
 			},
 		},
 	}
@@ -53,7 +53,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-var errTooLarge = errors.New("the server's answer is larger than 16 MiB, which is the most that is taken")
+var errTooLarge = errors.New("the server's answer is larger than the limit of 16 MiB")
 
 // bounded is a response body that returns an error after limit bytes.
 type bounded struct {
@@ -72,7 +72,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 func checkHeaders(set map[string]string) error {
 	for _, k := range slices.Sorted(maps.Keys(set)) {
 		if !httpguts.ValidHeaderFieldName(k) || !httpguts.ValidHeaderFieldValue(set[k]) {
-			return &sdk.ConfigError{Path: []string{"headers"}, Summary: fmt.Sprintf("The header %q cannot be sent", k), Detail: "A name has letters, digits and '-', and a value is one line."}
+			return &sdk.ConfigError{Path: []string{"headers"}, Summary: fmt.Sprintf("The header %q cannot be sent", k), Detail: "Use letters, digits and '-' in the name, and a value of one line."}
 		}
 	}
 	return nil

@@ -265,9 +265,9 @@ func (w *wire) drop(raw []byte) {
 	w.mu.Unlock()
 	switch {
 	case n <= maxNoise:
-		logf("info", "the server printed something that is not a message of the protocol: %s", clean(string(raw[:min(len(raw), 300)]), 300))
+		logf("info", "the server printed a line that is not a protocol message: %s", clean(string(raw[:min(len(raw), 300)]), 300))
 	case n == maxNoise+1:
-		logf("info", "the server keeps printing what is not a message of the protocol; it is no longer logged")
+		logf("info", "the server keeps printing lines that are not protocol messages; further lines are not logged")
 	}
 }
 
@@ -293,6 +293,6 @@ func (w *wire) tooLarge(edges []byte) {
 	}
 	w.mu.Unlock()
 	for _, id := range ids {
-		w.refuse(id, jsonrpc.CodeInternalError, fmt.Sprintf("The server's answer is larger than %d MiB, which is the most that is taken. Ask for less at a time.", maxFrame>>20))
+		w.refuse(id, jsonrpc.CodeInternalError, fmt.Sprintf("The server's answer is larger than the limit of %d MiB. Ask for less in one call.", maxFrame>>20))
 	}
 }

@@ -40,9 +40,9 @@ func (r *request) attach(snap *workspace.Snapshot, kind media.Kind) (*sdk.Result
 }
 
 func (r *request) tooLargeToAttach(kind media.Kind, size int64) error {
-	next := "Make a smaller copy with a shell command (convert IN -resize 1600x1600 OUT) and read that."
+	next := "Make a smaller copy with a shell command (convert IN -resize 1600x1600 OUT) and read the copy."
 	if !kind.Image {
-		next = "Take out the pages or the text that you need with a shell command (pdftotext -f FIRST -l LAST FILE -)."
+		next = "Extract the text of the pages that you need with a shell command (pdftotext -f FIRST -l LAST FILE -)."
 	}
 	return sdk.Errorf(tool.InvalidArguments, "%s is a %s of %s; at most %s are attached. %s", r.name, kind.Name, text.FormatSize(size), text.FormatSize(limitOf(kind)), next)
 }

@@ -33,7 +33,7 @@ func (r *request) decode(data []byte) (decoded, error) {
 	}
 	t, err := text.Decode(data)
 	if err != nil {
-		return decoded{}, sdk.Errorf(tool.InvalidArguments, "%s cannot be shown. %w Its bytes can be read with encoding=base64.", r.name, err)
+		return decoded{}, sdk.Errorf(tool.InvalidArguments, "%s cannot be shown. %w To read the bytes, use encoding=base64.", r.name, err)
 	}
 	return shown(t.Content, string(t.Encoding), t.Guessed()), nil
 }
@@ -48,7 +48,7 @@ func shown(content []byte, encoding string, guessed bool) decoded {
 
 // binary returns the error for a file that is not text.
 func (r *request) binary(size int64) error {
-	return sdk.Errorf(tool.InvalidArguments, "%s is binary (%s), so it has no lines to show. Use encoding=base64 for its bytes (up to %s), or a shell command such as file, strings or xxd.",
+	return sdk.Errorf(tool.InvalidArguments, "%s is binary (%s) and has no lines to show. Use encoding=base64 to read its bytes (up to %s), or a shell command such as file, strings or xxd.",
 		r.name, text.FormatSize(size), text.FormatSize(maxBase64))
 }
 
@@ -61,7 +61,7 @@ func (r *request) notUTF8(data []byte) error {
 		}
 		at += size
 	}
-	return sdk.Errorf(tool.InvalidArguments, "%s is not valid UTF-8: the byte 0x%02x in line %d is not a character. Use encoding=auto to see it in the likeliest encoding, or encoding=ascii to see such bytes as \\xHH.",
+	return sdk.Errorf(tool.InvalidArguments, "%s is not valid UTF-8: the byte 0x%02x in line %d is not a character. Use encoding=auto to read the file in its likely encoding, or encoding=ascii to see such bytes as \\xHH.",
 		r.name, data[at], bytes.Count(data[:at], []byte{'\n'})+1)
 }
 

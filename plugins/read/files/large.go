@@ -51,7 +51,7 @@ func (r *request) large() (*sdk.Result, error) {
 	case text.Binary(head):
 		return nil, r.binary(info.Size())
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return r.whole(text.MaxDecoded, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert it first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
+		return r.whole(text.MaxDecoded, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert the file first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
 			r.name, text.FormatSize(info.Size()), text.FormatSize(text.MaxDecoded)))
 	}
 	return r.scan(f, info, head)

@@ -29,10 +29,10 @@ const (
 type readArgs struct {
 	FilePath        string `json:"file_path" path:"read" jsonschema:"The file to read, relative to the working directory or absolute. A directory is listed."`
 	Offset          int    `json:"offset,omitempty" default:"1" min:"0" jsonschema:"The line to begin at, counted from 1."`
-	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"How many lines to read. Without it: to the end, but at most 2000 lines or 50 KB."`
+	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"The number of lines to read. The default is all lines to the end, but at most 2000 lines or 50 KB."`
 	ShowLineNumbers bool   `json:"show_line_numbers,omitempty" default:"false" jsonschema:"Put the line number and \"| \" before each line. They are not part of the file."`
 	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"How to read the bytes: auto detects the encoding; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 returns the bytes of any file up to 1 MiB."`
-	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Return the text only if it differs from what this session last saw or wrote in full; else only report that it is the same."`
+	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Return the text only if the file changed since this session last read or wrote all of it; otherwise only report that it is unchanged."`
 }
 
 // readData is the structured result of read.
@@ -54,7 +54,7 @@ type readData struct {
 func readTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "read",
-		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters a line and 50 KB are given at once; " +
+		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters of a line and 50 KB are returned at once; " +
 			"a note in square brackets at the end then explains how to continue. Images and PDF documents are attached, a directory is listed. To find something in many files use grep.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
@@ -100,7 +100,7 @@ func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, r.missing()
 	case errors.Is(err, workspace.ErrTooLarge) && in.Encoding == "base64":
-		return nil, sdk.Errorf(tool.InvalidArguments, "%s is too large to be given as base64 (the limit is %s). Take a part of it with a shell command, such as: head -c 65536 FILE | base64", r.name, text.FormatSize(maxBase64))
+		return nil, sdk.Errorf(tool.InvalidArguments, "%s is too large for encoding=base64 (the limit is %s). Read a part of the file with a shell command, such as: head -c 65536 FILE | base64", r.name, text.FormatSize(maxBase64))
 	case errors.Is(err, workspace.ErrTooLarge):
 		return r.large()
 	case err != nil:
@@ -113,7 +113,7 @@ func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error)
 		}
 		if known && !state.Partial && state.Hash == snap.Hash() {
 			return &sdk.Result{
-				Output: fmt.Sprintf("[note: %s holds the same %s as when this session last saw or wrote it]", r.name, text.FormatSize(state.Size)), Title: "Read " + r.name,
+				Output: fmt.Sprintf("[note: %s is unchanged since this session last read or wrote it (%s)]", r.name, text.FormatSize(state.Size)), Title: "Read " + r.name,
 				Data: sdk.Data(readData{Path: r.path.String(), Unchanged: true}), Effects: []tool.Effect{snap.Effect()},
 			}, nil
 		}
@@ -199,10 +199,10 @@ func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.E
 		}
 	}
 	if e.CutLines > 0 {
-		note("%s longer than %d characters, of which only the beginning is shown; for the rest use grep or a shell command (cut -c)", isAre(e.CutLines), excerpt.MaxLineChars)
+		note("%s longer than %d characters and cut; to see the rest use grep or a shell command (cut -c)", isAre(e.CutLines), excerpt.MaxLineChars)
 	}
 	if d.guessed {
-		note("the file is not UTF-8; it is shown as %s, which is a guess, so characters beyond ASCII may be others", d.encoding)
+		note("the file is not UTF-8 and is shown as %s, which is a guess; characters beyond ASCII may be wrong", d.encoding)
 	}
 	switch d.ending {
 	case text.CRLF, text.CR:
@@ -212,7 +212,7 @@ func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.E
 	case text.LF, text.NoLines:
 	}
 	if effect == nil {
-		note("the file is too large to be remembered as read; edit will refuse it")
+		note("the file is too large to be recorded as read; the tool edit will refuse it")
 	}
 	return notes
 }

@@ -58,7 +58,7 @@ func TestReadText(t *testing.T) {
 		{args{"file_path": "bom.json"}, "{}\n", readData{TotalLines: 1, StartLine: 1, EndLine: 1, Language: "JSON", Encoding: "utf8-bom"}},
 		{args{"file_path": "bom"}, "[note: the file has no text, only a byte order mark]", readData{Encoding: "utf8-bom"}},
 		{args{"file_path": "utf16.txt"}, "a\n€", readData{TotalLines: 2, StartLine: 1, EndLine: 2, Language: "Text", Encoding: "utf16le"}},
-		{args{"file_path": "latin.h"}, "café\n\n[note: the file is not UTF-8; it is shown as windows-1252, which is a guess, so characters beyond ASCII may be others]", readData{TotalLines: 1, StartLine: 1, EndLine: 1, Language: "C", Encoding: "windows-1252"}},
+		{args{"file_path": "latin.h"}, "café\n\n[note: the file is not UTF-8 and is shown as windows-1252, which is a guess; characters beyond ASCII may be wrong]", readData{TotalLines: 1, StartLine: 1, EndLine: 1, Language: "C", Encoding: "windows-1252"}},
 		{args{"file_path": "latin.h", "encoding": "ascii"}, "caf\\xe9\n", readData{TotalLines: 1, StartLine: 1, EndLine: 1, Language: "C", Encoding: "ascii"}},
 		{args{"file_path": "ten.go", "encoding": "utf8", "limit": 1}, "line 1", readData{TotalLines: 10, StartLine: 1, EndLine: 1, Language: "Go", Encoding: "utf8"}},
 		{args{"file_path": "latin.h", "encoding": "base64"}, base64.StdEncoding.EncodeToString([]byte("caf\xe9\n")), readData{Encoding: "base64"}},
@@ -230,8 +230,8 @@ func TestReadIfChanged(t *testing.T) {
 	}{
 		{args{"if_changed": true, "limit": 1}, "a"}, // the session does not know the text yet
 		{args{"if_changed": true}, "a\nb\n"},        // the session knows only a part of the text
-		{args{"if_changed": true}, "[note: f holds the same 4 bytes as when this session last saw or wrote it]"},
-		{args{"if_changed": true, "offset": 2}, "[note: f holds the same 4 bytes as when this session last saw or wrote it]"},
+		{args{"if_changed": true}, "[note: f is unchanged since this session last read or wrote it (4 bytes)]"},
+		{args{"if_changed": true, "offset": 2}, "[note: f is unchanged since this session last read or wrote it (4 bytes)]"},
 		{args{}, "a\nb\n"},
 	} {
 		if output, data := read(c.args); output != c.output || data.Unchanged != strings.Contains(c.output, "note") {

@@ -105,10 +105,10 @@ type NoVersionError struct {
 }
 
 func (e *NoVersionError) Error() string {
-	return fmt.Sprintf("version %d of %q is not kept", e.Version, e.Name)
+	return fmt.Sprintf("version %d of %q is no longer stored", e.Version, e.Name)
 }
 
 // FullError is the error if a limit prevents saving a snippet.
 type FullError struct{ What string }
 
-func (e *FullError) Error() string { return "the library is full: it holds " + e.What }
+func (e *FullError) Error() string { return "the library is full: it contains " + e.What }

@@ -128,7 +128,7 @@ func TestDamaged(t *testing.T) {
 			}
 			for range 2 {
 				_, _, err := l.Load(t.Context(), library.Ref{Name: "a"}, 0)
-				if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "damaged: move the file") {
+				if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "damaged: restore a backup, or start with an empty library by moving the file") {
 					t.Errorf("%v", err)
 				}
 			}
@@ -177,7 +177,7 @@ func TestLaterLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = db.Close()
-	if _, _, err := l.List(t.Context(), library.Filter{Limit: 1}); err == nil || !strings.Contains(err.Error(), "made by a later version (layout 99") {
+	if _, _, err := l.List(t.Context(), library.Filter{Limit: 1}); err == nil || !strings.Contains(err.Error(), "made by a later version: it has layout 99") {
 		t.Errorf("%v", err)
 	}
 }

@@ -103,10 +103,10 @@ func (l *Library) write(ctx context.Context, tx *sql.Tx, s *Snippet) error {
 		return err
 	}
 	if s.Version == 1 && names > l.limits.Snippets {
-		return &FullError{fmt.Sprintf("%d snippets, the most there may be", names-1)}
+		return &FullError{fmt.Sprintf("%d snippets, the maximum", names-1)}
 	}
 	if bytes > l.limits.Bytes {
-		return &FullError{fmt.Sprintf("%d bytes of the %d that all versions may take together", bytes-int64(s.Bytes), l.limits.Bytes)}
+		return &FullError{fmt.Sprintf("%d bytes, and the limit for all versions together is %d", bytes-int64(s.Bytes), l.limits.Bytes)}
 	}
 	return nil
 }

@@ -135,15 +135,15 @@ func (l *Library) failed(err error) error {
 	if l.path == "" {
 		return fmt.Errorf("the snippets in memory cannot be used: %w", err)
 	}
-	do := "Mend that, or move the file and those beside it away to begin anew"
+	do := "Fix this, or start with an empty library: move the file and its companions (-wal, -shm) to another directory"
 	if errors.As(err, &db) {
 		switch db.Code() & 0xff {
 		case sqlite3.SQLITE_BUSY:
-			do = "Another process has it; try again"
+			do = "Another process is using the file; try again"
 		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
-			do = "See that there is room on the disk, then try again"
+			do = "Free some space on the disk, then try again"
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-			do = "It is damaged: move the file and those beside it away to begin anew, or put a copy in its place"
+			do = "The file is damaged: restore a backup, or start with an empty library by moving the file and its companions (-wal, -shm) to another directory"
 		}
 	}
 	return fmt.Errorf("the snippets in %s cannot be used: %w. %s", l.path, err, do)

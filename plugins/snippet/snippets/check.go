@@ -24,13 +24,13 @@ func checkName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	switch n := len([]rune(name)); {
 	case n == 0:
-		return "", sdk.Errorf(tool.InvalidArguments, "The name is empty. Give one that describes what the code does.")
+		return "", sdk.Errorf(tool.InvalidArguments, "The name is empty. Give a name that describes what the code does.")
 	case n > maxName:
-		return "", sdk.Errorf(tool.InvalidArguments, "The name has %d characters, more than %d. Shorten it and put the rest in the description.", n, maxName)
+		return "", sdk.Errorf(tool.InvalidArguments, "The name has %d characters, and the limit is %d. Shorten the name and put the rest in the description.", n, maxName)
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return "", sdk.Errorf(tool.InvalidArguments, "The name %q has control characters. Leave them out.", name)
+		return "", sdk.Errorf(tool.InvalidArguments, "The name %q has control characters. Remove the control characters.", name)
 	case number(name):
-		return "", sdk.Errorf(tool.InvalidArguments, "The name %q is a number, which would be taken for an id. Give one with a letter in it.", name)
+		return "", sdk.Errorf(tool.InvalidArguments, "The name %q is a number and could be confused with an id. Give a name with a letter in it.", name)
 	}
 	return name, nil
 }
@@ -44,15 +44,15 @@ func checkRef(name string, id int64) (library.Ref, error) {
 	name = strings.TrimSpace(name)
 	switch {
 	case name == "" && id == 0:
-		return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "No snippet is named. Give its name or its id; snippet_list shows both.")
+		return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "The name of the snippet is missing. Give its name or its id; snippet_list shows both.")
 	case name != "" && id != 0:
-		return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "Give the name or the id, not both.")
+		return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "Both name and id are set. Give only one of the two.")
 	case name == "":
 		return library.Ref{ID: id}, nil
 	case number(name):
 		id, err := strconv.ParseInt(name, 10, 64)
 		if err != nil || id == 0 {
-			return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "%s is not an id. snippet_list shows names and ids.", name)
+			return library.Ref{}, sdk.Errorf(tool.InvalidArguments, "The id %s is not valid. Run snippet_list for names and ids.", name)
 		}
 		return library.Ref{ID: id}, nil
 	}
@@ -63,10 +63,10 @@ func checkRef(name string, id int64) (library.Ref, error) {
 func checkWord(what, word string) (string, error) {
 	word = strings.ToLower(strings.TrimSpace(word))
 	if n := len([]rune(word)); n > maxWord {
-		return "", sdk.Errorf(tool.InvalidArguments, "The %s has %d characters, more than %d. Give a shorter one.", what, n, maxWord)
+		return "", sdk.Errorf(tool.InvalidArguments, "The %s has %d characters, and the limit is %d. Shorten the %[1]s.", what, n, maxWord)
 	}
 	if strings.ContainsFunc(word, unicode.IsControl) {
-		return "", sdk.Errorf(tool.InvalidArguments, "The %s %q has control characters. Leave them out.", what, word)
+		return "", sdk.Errorf(tool.InvalidArguments, "The %s %q has control characters. Remove the control characters.", what, word)
 	}
 	return word, nil
 }
@@ -88,7 +88,7 @@ func checkTags(given []string) ([]string, error) {
 				continue
 			}
 			if tags = append(tags, tag); len(tags) > maxTags {
-				return nil, sdk.Errorf(tool.InvalidArguments, "There are more than %d tags. Keep those that somebody would filter by.", maxTags)
+				return nil, sdk.Errorf(tool.InvalidArguments, "The snippet has more than %d tags. Keep only tags that are useful as filters.", maxTags)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ const (
 
 type listArgs struct {
 	Query    string   `json:"query,omitempty" jsonschema:"Words. Each must be the beginning of a word in the name, description, tags, language or code."`
-	Tags     []string `json:"tags,omitempty" jsonschema:"Tags that a snippet must all have."`
+	Tags     []string `json:"tags,omitempty" jsonschema:"Only snippets that have all these tags."`
 	Language string   `json:"language,omitempty" jsonschema:"Only snippets in that language."`
 	Limit    int      `json:"limit,omitempty" default:"50" min:"1" max:"500" jsonschema:"The maximal number of snippets."`
 	Offset   int      `json:"offset,omitempty" default:"0" min:"0" jsonschema:"The number of snippets to skip."`
@@ -67,9 +67,9 @@ func (t *tools) list(ctx context.Context, _ *sdk.Call, in listArgs) (*sdk.Result
 		}
 		lines = append(lines, text)
 	case len(found) == 0:
-		lines = append(lines, fmt.Sprintf("(There are %d only. Give a smaller offset.)", total))
+		lines = append(lines, fmt.Sprintf("(The offset is past the end of %d snippets. Give a smaller offset.)", total))
 	case data.Truncated:
-		lines = append(lines, fmt.Sprintf("(%d to %d of %d. The next: --offset %d.)", f.Offset+1, f.Offset+len(found), total, f.Offset+len(found)))
+		lines = append(lines, fmt.Sprintf("(%d to %d of %d. Continue with --offset %d.)", f.Offset+1, f.Offset+len(found), total, f.Offset+len(found)))
 	}
 	if !data.Persistent {
 		lines = append(lines, inMemory)
@@ -80,10 +80,10 @@ func (t *tools) list(ctx context.Context, _ *sdk.Call, in listArgs) (*sdk.Result
 func (in *listArgs) filter() (library.Filter, error) {
 	f := library.Filter{Limit: in.Limit, Offset: in.Offset, Words: library.Words(in.Query)}
 	if len(in.Query) > maxQuery {
-		return f, sdk.Errorf(tool.InvalidArguments, "The query has %d bytes, more than %d. Give the few words that matter.", len(in.Query), maxQuery)
+		return f, sdk.Errorf(tool.InvalidArguments, "The query has %d bytes, and the limit is %d. Give only a few words.", len(in.Query), maxQuery)
 	}
 	if strings.TrimSpace(in.Query) != "" && len(f.Words) == 0 {
-		return f, sdk.Errorf(tool.InvalidArguments, "The query %q has no word in it. Words are searched, not signs: give a name, a function or a part of the description.", in.Query)
+		return f, sdk.Errorf(tool.InvalidArguments, "The query %q contains only punctuation, but the search matches only words. Give a word of the name, the description or the code of a snippet.", in.Query)
 	}
 	var err error
 	if f.Language, err = checkWord("language", in.Language); err != nil {
@@ -125,7 +125,7 @@ func (t *tools) nothing(ctx context.Context, f library.Filter) (string, error) {
 		return "", err
 	}
 	if all == 0 {
-		return "Nothing is saved yet; snippet_save saves.", nil
+		return "The library is empty. Use snippet_save to add a snippet.", nil
 	}
 	tags, languages, err := t.lib.Facets(ctx)
 	if err != nil {
@@ -138,10 +138,10 @@ func (t *tools) nothing(ctx context.Context, f library.Filter) (string, error) {
 		}
 	}
 	if f.Language != "" && !slices.Contains(languages, f.Language) {
-		text += fmt.Sprintf(" None is in the language %q.%s", f.Language, suggest.DidYouMean(f.Language, languages))
+		text += fmt.Sprintf(" No snippet is in the language %q.%s", f.Language, suggest.DidYouMean(f.Language, languages))
 	}
 	if len(f.Words) > 1 {
-		text += " All words must be there: give fewer."
+		text += " A snippet must contain all words of the query. Give fewer words."
 	}
 	return text, nil
 }

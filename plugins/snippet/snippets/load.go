@@ -81,20 +81,20 @@ func (t *tools) load(ctx context.Context, _ *sdk.Call, in loadArgs) (*sdk.Result
 func (t *tools) missing(err error) error {
 	var version *library.NoVersionError
 	if errors.As(err, &version) {
-		return sdk.Errorf(tool.NotFound, "Version %d of %q is not kept; versions %d to %d are.", version.Version, version.Name, version.First, version.Last)
+		return sdk.Errorf(tool.NotFound, "Version %d of %q is no longer stored. Stored are the versions %d to %d.", version.Version, version.Name, version.First, version.Last)
 	}
 	var none *library.NotFoundError
 	if !errors.As(err, &none) {
 		return err
 	}
-	next := " snippet_list QUERY searches."
+	next := " To search, run snippet_list QUERY."
 	if none.Ref.Name != "" {
 		if near := suggest.DidYouMean(none.Ref.Name, none.Names); near != "" {
 			next = near
 		}
 	}
 	if len(none.Names) == 0 {
-		next = " Nothing is saved yet; snippet_save saves."
+		next = " The library is empty. Use snippet_save to add a snippet."
 		if !t.lib.Persistent() {
 			next += " " + inMemory
 		}

@@ -14,8 +14,8 @@ const Version = "0.1.0"
 
 // config is the configuration of the plugin by the operator.
 type config struct {
-	Versions int `json:"versions,omitempty" default:"20" min:"1" max:"1000" jsonschema:"How many versions are kept of each snippet. The oldest are dropped."`
-	MaxMB    int `json:"max_mb,omitempty" default:"256" min:"1" max:"65536" jsonschema:"How many MiB all versions of all snippets may take. Beyond it nothing more is saved."`
+	Versions int `json:"versions,omitempty" default:"20" min:"1" max:"1000" jsonschema:"The number of versions kept of each snippet. Older versions are deleted."`
+	MaxMB    int `json:"max_mb,omitempty" default:"256" min:"1" max:"65536" jsonschema:"The maximal size, in MiB, of all versions of all snippets together. Further snippets are refused."`
 }
 
 // tools is the state that all calls share. It must be complete before the first call.

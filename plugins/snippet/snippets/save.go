@@ -13,9 +13,9 @@ import (
 type saveArgs struct {
 	Name        string   `json:"name" jsonschema:"The name of the snippet, at most 200 characters. An existing snippet of that name gets a new version."`
 	Code        string   `json:"code" jsonschema:"The code, at most 1 MiB; stored byte for byte."`
-	Description *string  `json:"description,omitempty" jsonschema:"What it does and when to use it. If omitted, it is unchanged."`
-	Language    *string  `json:"language,omitempty" jsonschema:"Its language, such as go. If omitted, it is unchanged."`
-	Tags        []string `json:"tags,omitempty" jsonschema:"Words to filter by, at most 50. If omitted, they are unchanged."`
+	Description *string  `json:"description,omitempty" jsonschema:"What the code does and when to use it. If omitted, the description is unchanged."`
+	Language    *string  `json:"language,omitempty" jsonschema:"The language of the code, such as go. If omitted, the language is unchanged."`
+	Tags        []string `json:"tags,omitempty" jsonschema:"Words to filter by, at most 50. If omitted, the tags are unchanged."`
 }
 
 type saveData struct {
@@ -47,7 +47,7 @@ func (t *tools) save(ctx context.Context, _ *sdk.Call, in saveArgs) (*sdk.Result
 	s, outcome, err := t.lib.Save(ctx, c)
 	var full *library.FullError
 	if errors.As(err, &full) {
-		return nil, sdk.Errorf(tool.ExecutionFailed, "Nothing was saved: the library holds %s. Delete snippets that are not needed (snippet_list, snippet_delete).", full.What)
+		return nil, sdk.Errorf(tool.ExecutionFailed, "The snippet was not saved because the library is full: it contains %s. Delete snippets that are not needed (snippet_list, snippet_delete).", full.What)
 	}
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (t *tools) save(ctx context.Context, _ *sdk.Call, in saveArgs) (*sdk.Result
 	case library.Updated:
 		text = fmt.Sprintf("Saved version %d of %q (id %d).", s.Version, s.Name, s.ID)
 	case library.Unchanged:
-		text = fmt.Sprintf("%q (id %d) is the same already, in version %d.", s.Name, s.ID, s.Version)
+		text = fmt.Sprintf("%q (id %d) was not changed: version %d is identical.", s.Name, s.ID, s.Version)
 	}
 	if !t.lib.Persistent() {
 		text += "\n" + inMemory
@@ -67,7 +67,7 @@ func (t *tools) save(ctx context.Context, _ *sdk.Call, in saveArgs) (*sdk.Result
 	return &sdk.Result{Title: "Save the snippet " + s.Name, Output: text, Data: sdk.Data(saveData{describe(s), outcome, t.lib.Persistent()})}, nil
 }
 
-const inMemory = "There is no state directory: snippets are kept in memory and lost when the plugin exits."
+const inMemory = "The plugin has no state directory, so snippets are kept in memory and lost when the plugin exits."
 
 func (in *saveArgs) change() (library.Change, error) {
 	name, err := checkName(in.Name)
@@ -77,13 +77,13 @@ func (in *saveArgs) change() (library.Change, error) {
 	c := library.Change{Name: name, Code: in.Code}
 	switch {
 	case in.Code == "":
-		return c, sdk.Errorf(tool.InvalidArguments, "The code is empty. Give it as a heredoc or in code.")
+		return c, sdk.Errorf(tool.InvalidArguments, "The code is empty. Pass the code as a heredoc or in the parameter code.")
 	case len(in.Code) > maxCode:
-		return c, sdk.Errorf(tool.InvalidArguments, "The code has %d bytes, more than the %d of a snippet. Save the part that is worth using again, or write a file.", len(in.Code), maxCode)
+		return c, sdk.Errorf(tool.InvalidArguments, "The code has %d bytes, and the limit is %d. Save only the reusable part, or write a file.", len(in.Code), maxCode)
 	}
 	if in.Description != nil {
 		if n := len([]rune(*in.Description)); n > maxDescription {
-			return c, sdk.Errorf(tool.InvalidArguments, "The description has %d characters, more than %d. Say it in fewer words.", n, maxDescription)
+			return c, sdk.Errorf(tool.InvalidArguments, "The description has %d characters, and the limit is %d. Shorten the description.", n, maxDescription)
 		}
 		c.Description = in.Description
 	}

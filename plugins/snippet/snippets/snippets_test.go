@@ -78,7 +78,7 @@ func TestSaveAndLoad(t *testing.T) {
 	if text != `Saved version 2 of "First" (id 1).` || data["language"] != "go" || data["outcome"] != "updated" {
 		t.Errorf("%q %v", text, data)
 	}
-	if text, data = does(t, h, "snippet_save", args{"name": "First", "code": "2"}); data["outcome"] != "unchanged" || data["version"] != 2.0 || !strings.Contains(text, "the same already") {
+	if text, data = does(t, h, "snippet_save", args{"name": "First", "code": "2"}); data["outcome"] != "unchanged" || data["version"] != 2.0 || !strings.Contains(text, "was not changed: version 2 is identical") {
 		t.Errorf("%q %v", text, data)
 	}
 	if _, data = does(t, h, "snippet_save", args{"name": "First", "code": "2", "description": "", "tags": []string{}}); data["version"] != 3.0 || data["description"] != "" || len(data["tags"].([]any)) != 0 {
@@ -106,7 +106,7 @@ func TestSaveAndLoad(t *testing.T) {
 	if text, data = does(t, h, "snippet_delete", args{"name": "First"}); text != `Deleted "First" (id 1) with 3 versions.` || data["versions_deleted"] != 3.0 {
 		t.Errorf("%q %v", text, data)
 	}
-	refuses(t, h, "snippet_load", args{"id": 1}, tool.NotFound, "Nothing is saved yet")
+	refuses(t, h, "snippet_load", args{"id": 1}, tool.NotFound, "The library is empty")
 	if _, data = does(t, h, "snippet_list", args{"query": "two"}); data["total"] != 0.0 {
 		t.Errorf("%v", data)
 	}
@@ -123,8 +123,8 @@ func TestVersionsAreBounded(t *testing.T) {
 	if text, _ := does(t, h, "snippet_load", args{"name": "n", "version": 5}); text != "4" {
 		t.Errorf("%q", text)
 	}
-	refuses(t, h, "snippet_load", args{"name": "n", "version": 4}, tool.NotFound, "versions 5 to 7 are")
-	refuses(t, h, "snippet_load", args{"name": "n", "version": 8}, tool.NotFound, "versions 5 to 7 are")
+	refuses(t, h, "snippet_load", args{"name": "n", "version": 4}, tool.NotFound, "Stored are the versions 5 to 7")
+	refuses(t, h, "snippet_load", args{"name": "n", "version": 8}, tool.NotFound, "Stored are the versions 5 to 7")
 }
 
 func TestFull(t *testing.T) {
@@ -132,18 +132,18 @@ func TestFull(t *testing.T) {
 	half := strings.Repeat("x\n", 1<<18)
 	does(t, h, "snippet_save", args{"name": "a", "code": half})
 	does(t, h, "snippet_save", args{"name": "b", "code": half})
-	refuses(t, h, "snippet_save", args{"name": "c", "code": "c"}, tool.ExecutionFailed, "holds 1048576 bytes of the 1048576")
+	refuses(t, h, "snippet_save", args{"name": "c", "code": "c"}, tool.ExecutionFailed, "contains 1048576 bytes, and the limit for all versions together is 1048576")
 	refuses(t, h, "snippet_load", args{"name": "c"}, tool.NotFound, "Unknown snippet")
 	does(t, h, "snippet_delete", args{"name": "a"})
 	does(t, h, "snippet_save", args{"name": "c", "code": "c"})
 	// Dropping an old version frees memory for the new version.
 	does(t, h, "snippet_save", args{"name": "c", "code": half[1:]})
-	refuses(t, h, "snippet_save", args{"name": "c", "code": half[2:]}, tool.ExecutionFailed, "Nothing was saved")
+	refuses(t, h, "snippet_save", args{"name": "c", "code": half[2:]}, tool.ExecutionFailed, "The snippet was not saved")
 }
 
 func TestList(t *testing.T) {
 	h := host(t, t.TempDir(), `{}`)
-	if text, _ := does(t, h, "snippet_list", args{"query": "x"}); !strings.Contains(text, "Nothing is saved yet") {
+	if text, _ := does(t, h, "snippet_list", args{"query": "x"}); !strings.Contains(text, "The library is empty") {
 		t.Errorf("%q", text)
 	}
 	for _, s := range []args{
@@ -193,14 +193,14 @@ func TestList(t *testing.T) {
 	text, data := does(t, h, "snippet_list", args{"limit": 2})
 	lines := strings.Split(text, "\n")
 	if len(lines) != 3 || lines[0] != "3  backoff  (sh #net v2)" || !strings.HasPrefix(lines[1], "2  read_json  (python #files)  Café files, long long") || len(lines[1]) > 250 ||
-		lines[2] != "(1 to 2 of 3. The next: --offset 2.)" || data["truncated"] != true || data["total"] != 3.0 {
+		lines[2] != "(1 to 2 of 3. Continue with --offset 2.)" || data["truncated"] != true || data["total"] != 3.0 {
 		t.Errorf("%q %v", text, data)
 	}
 	for want, a := range map[string]args{
-		`has the tag "htp". Did you mean "http"?`:             {"tags": []string{"htp"}},
-		`in the language "pyton". Did you mean "python"?`:     {"language": "pyton"},
-		"None of 3 snippets matches. All words must be there": {"query": "retry nothing"},
-		"(There are 3 only. Give a smaller offset.)":          {"offset": 3},
+		`has the tag "htp". Did you mean "http"?`:                            {"tags": []string{"htp"}},
+		`in the language "pyton". Did you mean "python"?`:                    {"language": "pyton"},
+		"None of 3 snippets matches. A snippet must contain all words":       {"query": "retry nothing"},
+		"(The offset is past the end of 3 snippets. Give a smaller offset.)": {"offset": 3},
 	} {
 		if text, _ := does(t, h, "snippet_list", a); !strings.Contains(text, want) {
 			t.Errorf("%v: %q, wanted %q", a, text, want)
@@ -232,14 +232,14 @@ func TestBadInput(t *testing.T) {
 		{"snippet_save", args{"name": "a", "code": "x", "tags": many}, tool.InvalidArguments, "more than 50 tags"},
 		{"snippet_save", args{"name": "a", "code": "x", "tags": []string{"a\tb"}}, tool.InvalidArguments, "control characters"},
 		{"snippet_load", args{}, tool.InvalidArguments, "name or its id"},
-		{"snippet_load", args{"name": "a", "id": 1}, tool.InvalidArguments, "not both"},
+		{"snippet_load", args{"name": "a", "id": 1}, tool.InvalidArguments, "Both name and id are set"},
 		{"snippet_load", args{"id": -1}, tool.InvalidArguments, "id"},
-		{"snippet_load", args{"name": "99999999999999999999"}, tool.InvalidArguments, "is not an id"},
+		{"snippet_load", args{"name": "99999999999999999999"}, tool.InvalidArguments, "99999999999999999999 is not valid"},
 		{"snippet_load", args{"name": "retry_htp"}, tool.NotFound, `Did you mean "retry-http"?`},
-		{"snippet_load", args{"name": "' OR 1=1 --"}, tool.NotFound, "snippet_list QUERY searches"},
+		{"snippet_load", args{"name": "' OR 1=1 --"}, tool.NotFound, "To search, run snippet_list QUERY"},
 		{"snippet_load", args{"id": 7}, tool.NotFound, "Unknown snippet with the id 7"},
 		{"snippet_delete", args{"name": "retry"}, tool.NotFound, "Did you mean"},
-		{"snippet_list", args{"query": "((("}, tool.InvalidArguments, "no word in it"},
+		{"snippet_list", args{"query": "((("}, tool.InvalidArguments, "contains only punctuation"},
 		{"snippet_list", args{"query": strings.Repeat("a ", 501)}, tool.InvalidArguments, "1002 bytes"},
 		{"snippet_list", args{"limit": 501}, tool.InvalidArguments, "limit"},
 	} {

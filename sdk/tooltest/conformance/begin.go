@@ -55,10 +55,10 @@ func checkHandshake(ctx context.Context, s *suite, v *verdict) {
 func checkStdout(ctx context.Context, s *suite, v *verdict) {
 	sh := s.firstStart(ctx)
 	for _, line := range sh.before {
-		v.failf("it printed %.200q before the handshake line", line)
+		v.failf("the plugin printed %.200q before the handshake line", line)
 	}
 	if sh.more > 0 {
-		v.failf("it printed %d lines more", sh.more)
+		v.failf("the plugin printed %d more lines", sh.more)
 	}
 }
 
@@ -83,11 +83,11 @@ func checkByHand(ctx context.Context, s *suite, v *verdict) {
 	defer p.kill()
 	switch {
 	case p.shaken.line != "":
-		v.warnf("without the variable %s it printed a handshake line", toolrpc.Handshake.MagicCookieKey)
+		v.warnf("the plugin printed a handshake line although the variable %s is not set", toolrpc.Handshake.MagicCookieKey)
 	case !p.dying():
-		v.warnf("without the variable %s it does not end", toolrpc.Handshake.MagicCookieKey)
+		v.warnf("the plugin does not exit although the variable %s is not set", toolrpc.Handshake.MagicCookieKey)
 	case len(p.shaken.before) == 0 && p.said() == "":
-		v.warnf("without the variable %s it ends without a word", toolrpc.Handshake.MagicCookieKey)
+		v.warnf("the plugin exits without a message if the variable %s is not set", toolrpc.Handshake.MagicCookieKey)
 	}
 }
 
@@ -100,7 +100,7 @@ func (s *suite) open(ctx context.Context) (*process, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Patience, startTimeout))
 	defer cancel()
 	if p.shaken.line == "" {
-		err = fmt.Errorf("it does not start: %s", p.shaken.why)
+		err = fmt.Errorf("the plugin does not start: %s", p.shaken.why)
 	} else {
 		err = p.connect(ctx)
 	}
@@ -188,7 +188,7 @@ func (s *suite) beginIn(ctx context.Context, stateDir string) (*process, error) 
 		return fail(err)
 	}
 	if bad := refusals(r); len(bad) > 0 {
-		return fail(fmt.Errorf("it refuses its configuration: %s", strings.Join(bad, "; ")))
+		return fail(fmt.Errorf("the plugin rejects its configuration: %s", strings.Join(bad, "; ")))
 	}
 	if s.desc != nil && slices.Contains(s.desc.Capabilities, tool.CapabilityDiscovery) {
 		if _, err := s.describe(ctx, p); err != nil {
@@ -229,7 +229,7 @@ func checkDescribe(ctx context.Context, s *suite, v *verdict) {
 	}
 	for i, where := range []string{"", "in the same process", "in another process", "in another process"} {
 		if !proto.Equal(answers[0], answers[i]) {
-			v.failf("asked again %s, it answers something else", where)
+			v.failf("a second Describe %s returns another description", where)
 			return
 		}
 	}
@@ -237,21 +237,21 @@ func checkDescribe(ctx context.Context, s *suite, v *verdict) {
 
 func checkConfigure(ctx context.Context, s *suite, v *verdict) {
 	if s.desc == nil {
-		v.skip("the plugin does not describe itself")
+		v.skip("Describe fails")
 		return
 	}
 	p, err := s.begin(ctx)
 	if err != nil {
 		v.failf("%v", err)
 		if s.opts.Cases.Config == nil {
-			v.failf("it was configured with {}; a plugin that cannot do with that needs a case: {\"config\": …}")
+			v.failf("the plugin was configured with {}; if it needs a configuration, add a case: {\"config\": …}")
 		}
 		return
 	}
 	defer p.kill()
 	if slices.Contains(s.desc.Capabilities, tool.CapabilityDiscovery) {
 		if s.desc, err = toolrpc.NewClient(p.conn).Describe(ctx); err != nil {
-			v.failf("it does not say which tools it has once it is configured: %v", err)
+			v.failf("Describe fails after Configure: %v", err)
 			return
 		}
 	}
@@ -264,12 +264,12 @@ func checkConfigure(ctx context.Context, s *suite, v *verdict) {
 
 func checkDefinitions(_ context.Context, s *suite, v *verdict) {
 	if s.desc == nil {
-		v.skip("the plugin does not describe itself")
+		v.skip("Describe fails")
 		return
 	}
 	d := s.desc
 	if !tool.ValidName(d.Name) {
-		v.failf("the plugin's name %q is not valid: use lower-case letters, digits, '_', '-' and '.', beginning with a letter", d.Name)
+		v.failf("invalid plugin name %q: use lower-case letters, digits, '_', '-' and '.', beginning with a letter", d.Name)
 	}
 	if !semver.IsValid("v"+d.Version) || strings.Count(d.Version, ".") < 2 {
 		v.failf("the plugin's version %q is not major.minor.patch", d.Version)
@@ -279,11 +279,11 @@ func checkDefinitions(_ context.Context, s *suite, v *verdict) {
 	}
 	if len(d.ConfigSchema) > 0 {
 		if _, err := tool.ParseSchema(d.ConfigSchema); err != nil {
-			v.failf("the configuration's schema is not valid: %v", err)
+			v.failf("the schema of the configuration is not valid: %v", err)
 		}
 	}
 	if len(d.Tools) == 0 && (s.ready || !slices.Contains(d.Capabilities, tool.CapabilityDiscovery)) {
-		v.failf("it has no tools")
+		v.failf("the plugin has no tools")
 	}
 	seen := make(map[string]bool)
 	for _, t := range d.Tools {
@@ -293,7 +293,7 @@ func checkDefinitions(_ context.Context, s *suite, v *verdict) {
 			}
 		}
 		if seen[t.Name] {
-			v.failf("there are two tools %q", t.Name)
+			v.failf("two tools have the name %q", t.Name)
 		}
 		seen[t.Name] = true
 		if len(t.Output) > 0 {
@@ -345,15 +345,15 @@ func (s *suite) badConfig(ctx context.Context, v *verdict, config json.RawMessag
 	}
 	r, err := s.configure(ctx, p, config, dir)
 	if err != nil {
-		v.failf("configured with %.100s: %v", config, err)
+		v.failf("Configure with %.100s: %v", config, err)
 		return
 	}
 	if refused && len(refusals(r)) == 0 {
-		v.failf("configured with %.200s, it has no diagnostic of severity error", config)
+		v.failf("Configure with %.200s returns no diagnostic of severity error", config)
 	}
 	for _, d := range r.GetDiagnostics() {
 		if strings.TrimSpace(d.GetSummary()) == "" {
-			v.failf("configured with %.100s, it returns a diagnostic without a summary", config)
+			v.failf("Configure with %.100s returns a diagnostic without a summary", config)
 		}
 	}
 }
@@ -378,13 +378,13 @@ func checkHealth(ctx context.Context, s *suite, v *verdict) {
 		r, err := p.rpc.Health(callCtx, &toolpb.HealthRequest{Tool: name})
 		cancel()
 		if err := s.rpcError("Health", err, p); err != nil {
-			v.failf("asked for %s: %v", what, err)
+			v.failf("Health of %s: %v", what, err)
 			return
 		}
 		st := r.GetStatus()
 		switch {
 		case name == unknownTool && st != toolpb.HealthResponse_STATUS_NOT_FOUND:
-			v.failf("an unknown tool is %s, not STATUS_NOT_FOUND", st)
+			v.failf("Health of an unknown tool is %s, not STATUS_NOT_FOUND", st)
 		case name == unknownTool:
 		case st == toolpb.HealthResponse_STATUS_UNHEALTHY:
 			v.warnf("%s is unhealthy: %s", what, r.GetMessage())
@@ -392,7 +392,7 @@ func checkHealth(ctx context.Context, s *suite, v *verdict) {
 			v.failf("%s is %s", what, st)
 		}
 		if b := r.GetDetails(); len(b) > 0 && json.Unmarshal(b, new(map[string]any)) != nil {
-			v.failf("the details of %s are not a JSON object: %.100q", what, b)
+			v.failf("the health details of %s are not a JSON object: %.100q", what, b)
 		}
 	}
 }

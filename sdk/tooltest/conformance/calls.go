@@ -74,20 +74,20 @@ func checkCalls(ctx context.Context, s *suite, v *verdict) {
 			failed, got := x.result.GetError() != nil, kindOf(x.kind())
 			switch {
 			case c.made && failed && got == tool.Internal:
-				v.failf("%s: the arguments are valid, but it returns %s", &c, outcome(x.result))
+				v.failf("%s: the arguments are valid, but the tool returns %s", &c, outcome(x.result))
 			case c.made && failed && got == tool.InvalidArguments:
 				refused[c.Tool] = outcome(x.result)
 			case c.made:
 			case c.Error != "" && (!failed || got != c.Error):
-				v.failf("%s: it must fail with %s, but returns %s", &c, c.Error, outcome(x.result))
+				v.failf("%s: the call must fail with %s, but returns %s", &c, c.Error, outcome(x.result))
 			case c.Error == "" && failed:
-				v.failf("%s: it must succeed, but returns %s", &c, outcome(x.result))
+				v.failf("%s: the call must succeed, but returns %s", &c, outcome(x.result))
 			}
 		}
 	})
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		if !slices.ContainsFunc(s.made, func(m made) bool { return m.Tool == name && m.result.GetError() == nil && m.result != nil }) {
-			s.leaveOut("the tool %s was not seen to work: made-up arguments give %s: give a call of it (--calls)", name, refused[name])
+			s.leaveOut("the tool %s never succeeded: generated arguments lead to %s; add a call of it to the file of --calls", name, refused[name])
 		}
 	}
 	if len(v.failed) == 0 && len(s.made) == 0 {
@@ -150,10 +150,10 @@ func resultProblems(d *tool.Definition, r *toolpb.Result) (problems []string) {
 			}
 		}
 	} else if len(d.Output) > 0 && r.GetError() == nil {
-		say("there is an output schema, and no data")
+		say("the tool has an output schema, but the result has no data")
 	}
 	if n := len(r.GetSessionState()); n > toolrpc.MaxSessionState {
-		say("the session state is %d bytes, and may be %d", n, toolrpc.MaxSessionState)
+		say("the session state has %d bytes, and the limit is %d", n, toolrpc.MaxSessionState)
 	}
 	if c := r.GetCwd(); c != "" && !filepath.IsAbs(c) {
 		say("the working directory %q is not absolute", c)
@@ -164,7 +164,7 @@ func resultProblems(d *tool.Definition, r *toolpb.Result) (problems []string) {
 			say("an effect names the path %q, which is not absolute", f.GetPath())
 		}
 		if e.GetOperation() == toolpb.Effect_OPERATION_UNSPECIFIED {
-			say("an effect does not say what was done")
+			say("an effect has no operation")
 		}
 		if n := len(f.GetHash()); n != 32 && e.GetOperation() != toolpb.Effect_OPERATION_DELETE {
 			say("an effect's hash is %d bytes; a SHA-256 has 32", n)
@@ -188,7 +188,7 @@ func resolveSchema(raw json.RawMessage) (*jsonschema.Resolved, error) {
 
 func checkExamples(ctx context.Context, s *suite, v *verdict) {
 	if s.opts.Bind == nil {
-		v.skip("nobody reads command lines here; toolhost plugin test does")
+		v.skip("examples are checked only by toolhost plugin test")
 		return
 	}
 	seen := false
@@ -202,7 +202,7 @@ func checkExamples(ctx context.Context, s *suite, v *verdict) {
 				}
 				seen = true
 				if err != nil {
-					v.failf("tool %s: the example %q is not a call of it: %v", d.Name, e, err)
+					v.failf("tool %s: the example %q is not a valid call of the tool: %v", d.Name, e, err)
 					continue
 				}
 				raw, err := json.Marshal(args)
@@ -245,7 +245,7 @@ func checkBadArguments(ctx context.Context, s *suite, v *verdict) {
 				if err := x.failure(p); err != nil {
 					v.failf("tool %s, given %s: %v", c.Tool, what, err)
 				} else if x.kind() == toolpb.Kind_KIND_INTERNAL {
-					v.failf("tool %s, given %s: it fails with internal instead of invalid_arguments: %s", c.Tool, what, x.result.GetError().GetMessage())
+					v.failf("tool %s, given %s: the call fails with internal instead of invalid_arguments: %s", c.Tool, what, x.result.GetError().GetMessage())
 				}
 				if p.dead() {
 					return
@@ -269,7 +269,7 @@ func checkUnknownTool(ctx context.Context, s *suite, v *verdict) {
 		if err := x.failure(p); err != nil {
 			v.failf("%v", err)
 		} else if x.kind() != toolpb.Kind_KIND_NOT_FOUND {
-			v.failf("it returns %s instead of an error of kind not_found", outcome(x.result))
+			v.failf("the call returns %s instead of an error of kind not_found", outcome(x.result))
 		}
 	})
 }
@@ -342,7 +342,7 @@ func checkConcurrent(ctx context.Context, s *suite, v *verdict) {
 			if err := x.failure(p); err != nil {
 				v.failf("%s: %v", &c, err)
 			} else if alone.result != nil && x.kind() != alone.kind() {
-				v.failf("%s: it returns %s concurrently with others, and %s alone", &c, outcome(x.result), outcome(alone.result))
+				v.failf("%s: the call returns %s concurrently with others, and %s alone", &c, outcome(x.result), outcome(alone.result))
 			}
 		}
 		// A long call must not delay other calls.

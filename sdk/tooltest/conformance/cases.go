@@ -72,7 +72,7 @@ func (c *Cases) add(text []byte) error {
 		return err
 	}
 	if dec.More() {
-		return errors.New("there is more than one object in it")
+		return errors.New("the line contains more than one JSON object; write one object per line")
 	}
 	given := 0
 	for _, is := range []bool{line.Tool != "", line.Config != nil, line.BadConfig != nil} {
@@ -81,12 +81,12 @@ func (c *Cases) add(text []byte) error {
 		}
 	}
 	if given != 1 {
-		return errors.New(`it needs one of "tool", "config" and "bad_config"`)
+		return errors.New(`the case needs exactly one of the keys "tool", "config" and "bad_config"`)
 	}
 	switch {
 	case line.Config != nil:
 		if c.Config != nil {
-			return errors.New("there is a configuration already")
+			return errors.New("the file has a second configuration; remove one of the two")
 		}
 		c.Config = line.Config
 	case line.BadConfig != nil:
@@ -122,7 +122,7 @@ func (s *suite) plan() error {
 			if given.Error == tool.InvalidArguments {
 				continue // the host itself would refuse the arguments
 			}
-			return fmt.Errorf("the cases have a call of the tool %s that no host would make: %w", given.Tool, err)
+			return fmt.Errorf("the cases have an invalid call of the tool %s: %w", given.Tool, err)
 		}
 		given.Arguments = args
 		given.Repeat = given.Repeat || d.Traits.ReadOnly
@@ -133,14 +133,14 @@ func (s *suite) plan() error {
 		given := slices.ContainsFunc(s.calls, func(c call) bool { return c.Tool == d.Name })
 		if !d.Traits.ReadOnly && !s.opts.AllTools {
 			if !given {
-				s.leaveOut("the tool %s is not called, because it is not read-only: give a call of it (--calls), or allow made-up ones (--all-tools)", d.Name)
+				s.leaveOut("the tool %s is not called, because it is not read-only: add a call of it to the file of --calls, or allow generated calls with --all-tools", d.Name)
 			}
 			continue
 		}
 		all, err := s.makeUp(d)
 		if err != nil {
 			if !given {
-				s.leaveOut("the tool %s is not called, because no arguments can be made up for it (%v): give a call of it (--calls)", d.Name, err)
+				s.leaveOut("the tool %s is not called, because no arguments can be generated for it (%v): add a call of it to the file of --calls", d.Name, err)
 			}
 			continue
 		}
@@ -159,7 +159,7 @@ func (s *suite) leaveOut(format string, a ...any) {
 func complete(d *tool.Definition, raw json.RawMessage) (json.RawMessage, error) {
 	schema, err := tool.ParseSchema(d.Input)
 	if err != nil {
-		return nil, fmt.Errorf("its schema is not valid: %w", err)
+		return nil, fmt.Errorf("the schema of the tool is not valid: %w", err)
 	}
 	args := make(map[string]json.RawMessage)
 	if len(raw) > 0 {

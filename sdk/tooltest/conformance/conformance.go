@@ -97,9 +97,9 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	case err != nil:
 		return nil, fmt.Errorf("no plugin to test: %w", err)
 	case st.IsDir():
-		return nil, fmt.Errorf("%s is a directory: name the plugin's program", opts.Binary)
+		return nil, fmt.Errorf("%s is a directory; name the plugin's program", opts.Binary)
 	case st.Mode()&0o111 == 0:
-		return nil, fmt.Errorf("%s may not be executed: make it executable (chmod +x)", opts.Binary)
+		return nil, fmt.Errorf("%s is not executable; run chmod +x", opts.Binary)
 	}
 	if opts.Patience <= 0 {
 		opts.Patience = 30 * time.Second
@@ -119,7 +119,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	r := &Report{Binary: opts.Binary, Passed: true, Tools: []string{}}
 	for _, c := range checks {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("the checks were given up: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("the checks were stopped: %w", context.Cause(ctx))
 		}
 		result := s.check(ctx, c)
 		r.Passed = r.Passed && result.Status != Failed

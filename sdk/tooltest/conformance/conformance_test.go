@@ -144,9 +144,9 @@ func TestReadCases(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"tool":"x","argument":{}}`:          "line 1",
-		"\n{}":                                "line 2: it needs one of",
-		`{"tool":"x","config":{}}`:            "needs one of",
-		"{\"config\":{}}\n{\"config\":{}}":    "already",
+		"\n{}":                                "line 2: the case needs exactly one of",
+		`{"tool":"x","config":{}}`:            "the case needs exactly one of",
+		"{\"config\":{}}\n{\"config\":{}}":    "second configuration",
 		`{"tool":"x"} {"tool":"y"}`:           "more than one",
 		`not JSON`:                            "line 1",
 		`{"tool":"x","arguments":{"a":[1]}} `: "",

@@ -124,7 +124,7 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 			}
 			if x.result != nil && x.err != nil {
 				if ctx.Err() != nil {
-					x.rule("it did not end the stream after its Result")
+					x.rule("the plugin did not end the stream after its Result")
 				} else {
 					x.rule("the stream ended with the status %s after a Result; a failure is a Result with an error, and the status is OK", status.Code(err))
 				}
@@ -152,7 +152,7 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 			}
 		case *toolpb.CallResponse_Output:
 			if m.Output.GetStream() == toolpb.Output_STREAM_UNSPECIFIED {
-				x.rule("an Output does not say of which stream it is")
+				x.rule("an Output does not name its stream")
 			}
 		case *toolpb.CallResponse_Ask:
 			id := m.Ask.GetId()
@@ -160,11 +160,11 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 				x.rule("an Ask has the id %d; ids are unique within a call, and not 0", id)
 			}
 			asked[id] = true
-			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: id, Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE, Message: "nobody is there to be asked"}}})
+			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: id, Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE, Message: "no user can be asked"}}})
 		case *toolpb.CallResponse_FileStateQuery:
 			send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: &toolpb.FileStates{QueryId: m.FileStateQuery.GetId()}}})
 		default:
-			x.rule("a message without a known event came")
+			x.rule("the plugin sent a message without a known event")
 		}
 	}
 }

@@ -135,7 +135,7 @@ func (g *generator) array(s *jsonschema.Schema, depth int) (any, error) {
 		n = min(n, *s.MaxItems)
 	}
 	if n > 1000 {
-		return nil, fmt.Errorf("it wants %d items", n)
+		return nil, fmt.Errorf("the schema needs %d items", n)
 	}
 	item := s.Items
 	if item == nil {
@@ -192,7 +192,7 @@ func text(s *jsonschema.Schema) (any, error) {
 	v := "sample"
 	if s.MinLength != nil && len(v) < *s.MinLength {
 		if *s.MinLength > 1<<20 {
-			return nil, fmt.Errorf("it wants %d characters", *s.MinLength)
+			return nil, fmt.Errorf("the schema needs %d characters", *s.MinLength)
 		}
 		v += strings.Repeat("x", *s.MinLength-len(v))
 	}
@@ -205,11 +205,11 @@ func text(s *jsonschema.Schema) (any, error) {
 // worse returns invalid arguments that a host would never send. Each key describes the mistake.
 func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage {
 	bad := map[string]json.RawMessage{
-		"arguments that are not JSON":      json.RawMessage(`{"a":`),
-		"arguments that are not an object": json.RawMessage(`[1,2]`),
-		"no arguments, not even an object": nil,
-		"arguments with an unknown one":    nil,
-		"arguments that are nested deeply": json.RawMessage(`{"a":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + `}`),
+		"arguments that are not JSON":         json.RawMessage(`{"a":`),
+		"arguments that are not an object":    json.RawMessage(`[1,2]`),
+		"no arguments, not even an object":    nil,
+		"arguments with an unknown parameter": nil,
+		"arguments that are nested deeply":    json.RawMessage(`{"a":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + `}`),
 	}
 	var args map[string]json.RawMessage
 	if json.Unmarshal(good, &args) != nil {
@@ -228,7 +228,7 @@ func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage 
 		raw, _ := json.Marshal(changed)
 		return raw
 	}
-	bad["arguments with an unknown one"] = with("conformance_unknown", json.RawMessage(`true`))
+	bad["arguments with an unknown parameter"] = with("conformance_unknown", json.RawMessage(`true`))
 	schema, err := tool.ParseSchema(d.Input)
 	if err != nil {
 		return bad

@@ -43,13 +43,13 @@ func (s *suite) canceled(ctx context.Context, v *verdict, reason toolpb.Cancel_R
 			return
 		}
 		if long && x.took < -after/2 {
-			v.failf("%s is said to take long, and ended before it was canceled: %s", &c, outcome(x.result))
+			v.failf("%s is marked as long but ended before it was canceled: %s", &c, outcome(x.result))
 		}
 		for _, rule := range x.rules {
 			v.failf("%s: %s", &c, rule)
 		}
 		if !long && len(v.failed) == 0 {
-			v.skip("looked at only with a call that is over at once: give one that takes long ({\"tool\": …, \"arguments\": …, \"long\": true})")
+			v.skip("checked only with a short call: add a call that takes long ({\"tool\": …, \"arguments\": …, \"long\": true})")
 		}
 	})
 }
@@ -72,7 +72,7 @@ func checkReset(ctx context.Context, s *suite, v *verdict) {
 			}
 		}
 		if err := s.say(ctx, p, s.startOf(probe), talk{}).failure(p); err != nil {
-			v.failf("after calls that the host gave up, %s: %v", &probe, err)
+			v.failf("after calls that the host abandoned, %s: %v", &probe, err)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 			switch m := m.GetMessage().GetMessage().(type) {
 			case *toolpb.CallResponse_Result:
 				if id < 1 || id > n && len(ended) < n || id > n+1 || ended[id] {
-					v.failf("a result came for call %d, which does not run", id)
+					v.failf("the plugin sent a result for call %d, which is not running", id)
 					return
 				}
 				if ended[id] = true; len(ended) == n { // the stream stays open for the next call
@@ -179,7 +179,7 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 		}
 		running.Wait()
 		if err := x.failure(p); err != nil {
-			v.failf("%s, which ran when Drain came: %v", &long, err)
+			v.failf("%s, which was running at Drain: %v", &long, err)
 		} else if canceled < 1 {
 			v.failf("Drain reports %d canceled calls instead of one", canceled)
 		}
@@ -207,9 +207,9 @@ func checkLifeline(ctx context.Context, s *suite, v *verdict) {
 		took, ok := p.end(endLimit + slack)
 		switch {
 		case !ok:
-			v.failf("%s: it runs on when the host is gone", what)
+			v.failf("%s: the plugin does not exit when the host ends", what)
 		case took > endLimit:
-			v.warnf("%s: it took %s to end; a host kills it after %s", what, took.Round(10*time.Millisecond), endLimit)
+			v.warnf("%s: the plugin took %s to exit; a host kills it after %s", what, took.Round(10*time.Millisecond), endLimit)
 		}
 	}
 	p, err := s.launch(ctx, true)
@@ -243,7 +243,7 @@ func checkRestart(ctx context.Context, s *suite, v *verdict) {
 	for range 3 {
 		p, err := s.beginIn(ctx, dir)
 		if err != nil {
-			v.failf("after it was killed in a call: %v", err)
+			v.failf("after the plugin was killed during a call: %v", err)
 			return
 		}
 		var wg sync.WaitGroup
@@ -254,13 +254,13 @@ func checkRestart(ctx context.Context, s *suite, v *verdict) {
 	}
 	p, err := s.beginIn(ctx, dir)
 	if err != nil {
-		v.failf("after it was killed in a call: %v", err)
+		v.failf("after the plugin was killed during a call: %v", err)
 		return
 	}
 	defer p.kill()
 	probe := s.probe()
 	if err := s.say(ctx, p, s.startOf(probe), talk{}).failure(p); err != nil {
-		v.failf("after it was killed in a call, %s: %v", &probe, err)
+		v.failf("after the plugin was killed during a call, %s: %v", &probe, err)
 	}
 }
 

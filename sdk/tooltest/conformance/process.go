@@ -83,7 +83,7 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 	if err != nil {
 		_, _ = outR.Close(), lifeW.Close()
 		_ = os.RemoveAll(sockets)
-		return nil, fmt.Errorf("it cannot be run: %w", err)
+		return nil, fmt.Errorf("the program cannot be run: %w", err)
 	}
 	go func() {
 		_ = cmd.Wait()
@@ -145,10 +145,10 @@ func (p *process) awaitHandshake(ctx context.Context, lines <-chan string, timeo
 		select {
 		case line, ok := <-lines:
 			if !ok {
-				sh.why = "it closed its standard output without a handshake line"
+				sh.why = "the plugin closed its standard output without a handshake line"
 				select {
 				case <-p.exited:
-					sh.why = "it ended without a handshake line: " + p.ended()
+					sh.why = "the plugin exited without a handshake line: " + p.ended()
 				case <-time.After(time.Second):
 				}
 				return sh
@@ -163,7 +163,7 @@ func (p *process) awaitHandshake(ctx context.Context, lines <-chan string, timeo
 				sh.more++
 			}
 		case <-timer.C:
-			sh.why = fmt.Sprintf("no handshake line came within %s%s", timeout, p.said())
+			sh.why = fmt.Sprintf("the plugin printed no handshake line within %s%s", timeout, p.said())
 			return sh
 		case <-ctx.Done():
 			sh.why = context.Cause(ctx).Error()
@@ -189,10 +189,10 @@ func (p *process) address() (string, error) {
 	}
 	network, addr := parts[2], parts[3]
 	if network != "unix" || filepath.Dir(filepath.Clean(addr)) != p.sockets {
-		return "", fmt.Errorf("it announces %s %q, which is not in the directory that PLUGIN_UNIX_SOCKET_DIR names", network, addr)
+		return "", fmt.Errorf("the plugin announces %s %q, which is not in the directory that PLUGIN_UNIX_SOCKET_DIR names", network, addr)
 	}
 	if st, err := os.Lstat(addr); err != nil || st.Mode().Type() != os.ModeSocket {
-		return "", fmt.Errorf("it announces %q, which is not a socket: listen first, then announce", addr)
+		return "", fmt.Errorf("the plugin announces %q, which is not a socket; listen first, then announce", addr)
 	}
 	return addr, nil
 }
@@ -211,10 +211,10 @@ func (p *process) connect(ctx context.Context) error {
 	conn.Connect()
 	for state := conn.GetState(); state.String() != "READY"; state = conn.GetState() {
 		if state.String() == "TRANSIENT_FAILURE" {
-			return fmt.Errorf("nobody answers gRPC at the socket that it announces%s", p.said())
+			return fmt.Errorf("no gRPC server answers at the announced socket%s", p.said())
 		}
 		if !conn.WaitForStateChange(ctx, state) {
-			return fmt.Errorf("no gRPC connection came about at the socket that it announces%s", p.said())
+			return fmt.Errorf("no gRPC connection is possible at the announced socket%s", p.said())
 		}
 	}
 	return nil
@@ -272,7 +272,7 @@ func (p *process) ended() string { return p.cmd.ProcessState.String() + p.said()
 
 func (p *process) said() string {
 	if words := p.stderr.String(); words != "" {
-		return "; on standard error it said:\n" + words
+		return "; its standard error ends with:\n" + words
 	}
 	return ""
 }

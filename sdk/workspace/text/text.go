@@ -58,7 +58,7 @@ func Decode(data []byte) (*Text, error) {
 		return decodeUTF16(data[2:], binary.BigEndian, UTF16BE)
 	case bytes.HasPrefix(data, []byte(bomUTF8)):
 		if !utf8.Valid(data) {
-			return nil, undecodable("it begins as UTF-8 but is not")
+			return nil, undecodable("it begins as UTF-8 but has invalid bytes")
 		}
 		return &Text{Content: data[len(bomUTF8):], Encoding: UTF8BOM}, nil
 	case utf8.Valid(data):
@@ -90,7 +90,7 @@ func (t *Text) Guessed() bool { return t.high != nil }
 // encoding cannot represent.
 func (t *Text) Encode(content []byte) ([]byte, error) {
 	if !utf8.Valid(content) {
-		return nil, tool.Errorf(tool.InvalidArguments, "The new content is not valid UTF-8. Give text.")
+		return nil, tool.Errorf(tool.InvalidArguments, "The new content is not valid UTF-8. Give text in UTF-8.")
 	}
 	switch t.Encoding {
 	case UTF16LE:
@@ -159,10 +159,10 @@ func encodeUTF16(content []byte, order binary.AppendByteOrder, bom string) []byt
 }
 
 func tooLargeToDecode(why, encoding string, size int) error {
-	return tool.Errorf(tool.InvalidArguments, "The file cannot be taken as text: %s and has %s, where %s is the limit. Convert it to UTF-8 first: iconv -f %s -t UTF-8 FILE > COPY",
+	return tool.Errorf(tool.InvalidArguments, "The file cannot be read as text: %s and has %s, and the limit is %s. Convert the file to UTF-8 first: iconv -f %s -t UTF-8 FILE > COPY",
 		why, FormatSize(int64(size)), FormatSize(MaxDecoded), encoding)
 }
 
 func undecodable(why string) error {
-	return tool.Errorf(tool.InvalidArguments, "The file cannot be taken as text: %s. Convert it to UTF-8 first, or use a shell command.", why)
+	return tool.Errorf(tool.InvalidArguments, "The file cannot be read as text: %s. Convert the file to UTF-8 first, or use a shell command.", why)
 }

@@ -40,7 +40,7 @@ func (t *Text) encodeWindows1252(content []byte) ([]byte, error) {
 		b, ok := toWindows1252(r)
 		if !ok || b >= 0x80 && t.high != nil && !t.high[b-0x80] {
 			return nil, tool.Errorf(tool.InvalidArguments,
-				"The file is not UTF-8 and its encoding is not known for certain, so the character %q cannot be added to it. Use ASCII characters, or convert the file to UTF-8 first (iconv).", r)
+				"The file is not UTF-8 and its encoding is only guessed, so the character %q cannot be added. Use ASCII characters, or convert the file to UTF-8 first (iconv).", r)
 		}
 		out = append(out, b)
 	}

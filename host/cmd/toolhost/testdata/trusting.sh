@@ -12,6 +12,8 @@ for arg in "$@"; do
 done
 if [ -e toolhost.hcl ] || [ -e toolhost.hcl.json ] || [ -n "$flags$TOOLHOST_CONFIG" ]; then
 	digest=$(eval "$host $flags trust --json" </dev/null 2>/dev/null | sed -n 's/.*"digest":"\([^"]*\)","status":"\(untrusted\|operator\)".*/\1/p')
-	[ -z "$digest" ] || eval "$host $flags trust --accept $digest" >/dev/null 2>&1 </dev/null
+	if [ -n "$digest" ] && ! eval "$host $flags trust --accept $digest" >/dev/null 2>&1 </dev/null; then
+		set -- --trust "$digest" "$@" # nothing can be kept here
+	fi
 fi
 exec "$host" "$@"

@@ -113,7 +113,7 @@ func allow(ruleset int, path string, access uint64) error {
 	defer func() { _ = unix.Close(fd) }()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("%s cannot be looked at: %w", path, err)
+		return fmt.Errorf("%s cannot be inspected: %w", path, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		access &= fileRights

@@ -27,7 +27,7 @@ func init() {
 // Main runs the launcher: toolhost-sandbox POLICY [ARGUMENT…]. It does not return.
 func Main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "toolhost-sandbox is started by toolhost: it confines a plugin and then executes it")
+		fmt.Fprintln(os.Stderr, "toolhost-sandbox confines a plugin and then executes it; only toolhost starts it")
 		os.Exit(2)
 	}
 	var p Policy

@@ -14,7 +14,7 @@ const backlog = 128
 // on the socket, so that no proxy process has to run inside the sandbox.
 func passListener(p *Policy) error {
 	if !p.OwnNetwork() {
-		return errors.New("there is no network of its own")
+		return errors.New("the sandbox has no separate network")
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -36,7 +36,7 @@ type place struct {
 func enterRoot(p *Policy) error {
 	if p.OwnNetwork() {
 		if err := loopbackUp(); err != nil {
-			return fmt.Errorf("the loopback device: %w", err)
+			return fmt.Errorf("the loopback device cannot be started: %w", err)
 		}
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -47,7 +47,7 @@ func enterRoot(p *Policy) error {
 		return err
 	}
 	if err := unix.Mount("tmpfs", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m"); err != nil {
-		return fmt.Errorf("a new root: %w", err)
+		return fmt.Errorf("the new root cannot be made: %w", err)
 	}
 	for i := range places {
 		if err := places[i].put(p.TmpBytes); err != nil {
@@ -74,7 +74,7 @@ func enterRoot(p *Policy) error {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("the old root stays: %w", err)
+		return fmt.Errorf("the old root cannot be unmounted: %w", err)
 	}
 	if err := os.Chdir("/"); err != nil {
 		return err
@@ -120,7 +120,7 @@ func gather(p *Policy) ([]place, error) {
 		if !pl.scratch && pl.link == "" {
 			fd, err := unix.OpenTree(unix.AT_FDCWD, pl.path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 			if err != nil {
-				return nil, fmt.Errorf("%s cannot be taken along: %w", pl.path, err)
+				return nil, fmt.Errorf("%s cannot be mounted in the new root: %w", pl.path, err)
 			}
 			pl.fd = fd
 		}
@@ -222,7 +222,7 @@ func (pl *place) put(size uint64) error {
 		}
 	}
 	if err := unix.MoveMount(pl.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return fmt.Errorf("it cannot be mounted: %w", err)
+		return fmt.Errorf("the mount failed: %w", err)
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
 	if !pl.device {
@@ -232,7 +232,7 @@ func (pl *place) put(size uint64) error {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
 	if err := unix.MountSetattr(pl.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		return fmt.Errorf("its mount cannot be restricted: %w", err)
+		return fmt.Errorf("the mount cannot be restricted: %w", err)
 	}
 	return unix.Close(pl.fd)
 }

@@ -94,7 +94,7 @@ func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, er
 		return nil, err
 	}
 	for _, p := range h.Problems() {
-		fmt.Fprintln(os.Stderr, "toolhost:", p)
+		fmt.Fprintln(os.Stderr, "toolhost:", Clean(p))
 	}
 	if len(h.Tools()) == 0 {
 		err := errors.New("no tool is available")

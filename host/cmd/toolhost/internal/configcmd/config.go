@@ -25,6 +25,8 @@ type validation struct {
 	Valid   bool   `json:"valid"`
 	Config  string `json:"config"`
 	Plugins int    `json:"plugins"`
+	// Untrusted says why the file does not apply yet.
+	Untrusted string `json:"untrusted,omitempty"`
 	// Error holds all problems as one text. Problems holds them separately.
 	Error    *string         `json:"error"`
 	Problems []admin.Problem `json:"problems"`
@@ -49,6 +51,8 @@ Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it doe
 			if err != nil {
 				text := err.Error()
 				v.Error = &text
+			} else if v.Untrusted = summary.Untrusted; launch && v.Untrusted != "" {
+				return fmt.Errorf("no plugin was started, because %s", v.Untrusted)
 			} else if launch {
 				problems, err := admin.Launch(c.Context(), s.Inspection())
 				if err != nil {
@@ -91,6 +95,9 @@ func (v *validation) text() error {
 	}
 	if len(v.Launched) > 0 {
 		return nil
+	}
+	if v.Untrusted != "" {
+		fmt.Fprintln(os.Stderr, "warning:", cli.Clean(v.Untrusted))
 	}
 	_, err := fmt.Printf("%s is valid: %d plugins.\n", cli.Printable(v.Config), v.Plugins)
 	return err

@@ -47,7 +47,7 @@ Exit status 0: no changes. 2: changes. 1: something would be refused, or there i
 				err = cli.PrintJSON(os.Stdout, all)
 			} else {
 				for _, p := range all {
-					err = errors.Join(err, planText(os.Stdout, p))
+					err = errors.Join(err, planText(cli.Screen(os.Stdout), p))
 				}
 			}
 			return errors.Join(err, planStatus(all))

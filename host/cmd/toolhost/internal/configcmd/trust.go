@@ -73,7 +73,7 @@ func reviewContent(s *cli.Settings) error {
 	if s.JSON {
 		return cli.PrintJSON(os.Stdout, r)
 	}
-	if err := reviewText(os.Stdout, r); err != nil {
+	if err := reviewText(cli.Screen(os.Stdout), r); err != nil {
 		return err
 	}
 	if r.Status != "untrusted" {
@@ -174,7 +174,7 @@ func newTrustShow(s *cli.Settings) *cobra.Command {
 			}
 			all = slices.DeleteFunc(all, func(d admin.ContentDecision) bool { return d.Config != path && filepath.Dir(d.Config) != path })
 			if len(all) == 0 {
-				return fmt.Errorf("nothing is trusted in %s: toolhost trust list shows the paths", path)
+				return fmt.Errorf("no project file in %s is trusted; for the trusted ones, run: toolhost trust list", path)
 			}
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, all)
@@ -221,7 +221,7 @@ func newTrustRevoke(s *cli.Settings) *cobra.Command {
 				return cli.PrintJSON(os.Stdout, append([]string{}, revoked...))
 			}
 			if len(revoked) == 0 {
-				return fmt.Errorf("nothing is trusted in %s: toolhost trust list shows the paths", path)
+				return fmt.Errorf("no project file in %s is trusted; for the trusted ones, run: toolhost trust list", path)
 			}
 			for _, r := range revoked {
 				fmt.Printf("Revoked %s.\n", cli.Printable(r))
@@ -237,9 +237,9 @@ func located(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		if st, err := os.Stat(real); err == nil && st.IsDir() {
-			return real, nil
+	if target, err := filepath.EvalSymlinks(abs); err == nil {
+		if st, err := os.Stat(target); err == nil && st.IsDir() {
+			return target, nil
 		}
 	}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {

@@ -61,7 +61,9 @@ type dev struct {
 	debug    bool
 	cmd      *cobra.Command
 
-	host *host.Host // nil before the first successful build
+	// temporary reports whether the configuration lasts only as long as the loop.
+	temporary bool
+	host      *host.Host // nil before the first successful build
 }
 
 func (d *dev) run(ctx context.Context) (err error) {
@@ -121,8 +123,11 @@ func (d *dev) configure() (remove func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	d.settings.Config = filepath.Join(dir, "toolhost.hcl")
-	remove = func() { _ = os.RemoveAll(dir) }
+	d.settings.Config, d.temporary = filepath.Join(dir, "toolhost.hcl"), true
+	remove = func() {
+		_, _ = admin.RevokeContent(d.settings.Options(), dir)
+		_ = os.RemoveAll(dir)
+	}
 	if err := os.WriteFile(d.settings.Config, []byte(d.src.Config(bundled, d.debug)), 0o600); err != nil {
 		remove()
 		return nil, err
@@ -140,6 +145,10 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 		}
 		return
 	}
+	if err := d.trust(); err != nil {
+		say("the new version is not used: %v", err)
+		return
+	}
 	first := d.host == nil
 	if first {
 		h, err := d.settings.OpenLive(d.cmd, host.Options{RetryFailed: true})
@@ -154,7 +163,7 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	case err != nil:
 		say("%v", err)
 	case r.Refused():
-		reloadText(os.Stderr, []reloaded{{PID: os.Getpid(), Reload: r}})
+		reloadText(cli.Screen(os.Stderr), []reloaded{{PID: os.Getpid(), Reload: r}})
 		say("the new version is not used; what ran before goes on")
 	default:
 		say("%s is ready", d.src.Binary())
@@ -163,6 +172,20 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	if first {
 		go d.prompt(ctx, ended)
 	}
+}
+
+// trust trusts the binary that was just built, because the author asked for it to be run. A configuration that the author
+// named keeps the decisions about everything else in it.
+func (d *dev) trust() error {
+	opts := d.settings.Options()
+	if !d.temporary {
+		return admin.RenewContent(opts, d.src.Binary())
+	}
+	r, err := admin.ReviewContent(opts)
+	if err == nil && r.Status == "untrusted" {
+		_, err = admin.TrustContent(opts, r.Digest)
+	}
+	return err
 }
 
 // attach prints the command that attaches a debugger to the running plugin.

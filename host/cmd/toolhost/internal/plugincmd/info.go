@@ -30,7 +30,7 @@ func newPluginList(s *cli.Settings) *cobra.Command {
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, t.Plugins)
 			}
-			return trustText(os.Stdout, t)
+			return trustText(cli.Screen(os.Stdout), t)
 		},
 	}
 }
@@ -88,7 +88,7 @@ func newPluginInfo(s *cli.Settings) *cobra.Command {
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, p)
 			}
-			return pluginText(os.Stdout, t, p)
+			return pluginText(cli.Screen(os.Stdout), t, p)
 		},
 	}
 }

@@ -32,7 +32,7 @@ A plugin whose tools are not as they were pinned is not pinned anew without
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, t)
 			}
-			if err := trustText(os.Stdout, t); err != nil {
+			if err := trustText(cli.Screen(os.Stdout), t); err != nil {
 				return err
 			}
 			fmt.Printf("\nWritten to %s.\n", t.Lock)
@@ -58,7 +58,7 @@ Exit status 1 when one is not as it is pinned.`,
 			if s.JSON {
 				err = cli.PrintJSON(os.Stdout, t)
 			} else {
-				err = verifyText(os.Stdout, t)
+				err = verifyText(cli.Screen(os.Stdout), t)
 			}
 			if slices.ContainsFunc(t.Plugins, func(p admin.PluginTrust) bool { return !p.OK() }) {
 				err = errors.Join(err, cli.ExitError(cli.ExitFailure))

@@ -86,7 +86,7 @@ anything is refused; then the old version or configuration stays in use.`,
 			if s.JSON {
 				err = cli.PrintJSON(os.Stdout, all)
 			} else {
-				reloadText(os.Stdout, all)
+				reloadText(cli.Screen(os.Stdout), all)
 			}
 			for _, r := range all {
 				if r.Error != "" || r.Refused() {

@@ -89,7 +89,7 @@ func (t *pluginTest) run(ctx context.Context) error {
 	if t.settings.JSON {
 		err = cli.PrintJSON(os.Stdout, r)
 	} else {
-		conformanceText(os.Stdout, r)
+		conformanceText(cli.Screen(os.Stdout), r)
 	}
 	if err == nil && !r.Passed {
 		err = cli.ExitError(cli.ExitFailure)

@@ -27,7 +27,7 @@ confined (enforce = "require") and cannot, or needs what it is not granted.`,
 				return err
 			}
 			if !s.JSON {
-				doctorText(os.Stdout, d)
+				doctorText(cli.Screen(os.Stdout), d)
 			} else if err := cli.PrintJSON(os.Stdout, d); err != nil {
 				return err
 			}

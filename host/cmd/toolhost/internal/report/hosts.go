@@ -41,9 +41,9 @@ func watchStatus(ctx context.Context, s *cli.Settings) error {
 		if text := out.String(); text != last {
 			last = text
 			if !s.JSON && term.IsTerminal(int(os.Stdout.Fd())) {
-				text = "\x1b[H\x1b[2J" + text
+				_, _ = os.Stdout.WriteString("\x1b[H\x1b[2J")
 			}
-			if _, err := os.Stdout.WriteString(text); err != nil {
+			if _, err := cli.Screen(os.Stdout).Write([]byte(text)); err != nil {
 				return err
 			}
 		}

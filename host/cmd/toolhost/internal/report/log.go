@@ -92,7 +92,7 @@ func showLog(ctx context.Context, r *admin.Records, q host.LogQuery, asJSON, fol
 			if asJSON {
 				err = cli.PrintJSON(os.Stdout, e)
 			} else {
-				err = logText(os.Stdout, e)
+				err = logText(cli.Screen(os.Stdout), e)
 			}
 			if err != nil {
 				return err

@@ -42,7 +42,7 @@ begin on. With --json an array.`,
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, stats)
 			}
-			return statsText(os.Stdout, stats)
+			return statsText(cli.Screen(os.Stdout), stats)
 		},
 	}
 }

@@ -51,7 +51,7 @@ func NewStatus(s *cli.Settings) *cobra.Command {
 			if s.JSON {
 				err = cli.PrintJSON(os.Stdout, st)
 			} else {
-				err = statusText(os.Stdout, *st)
+				err = statusText(cli.Screen(os.Stdout), *st)
 			}
 			if err == nil && st.Error != "" {
 				err = cli.ExitError(cli.ExitUsage)
@@ -71,7 +71,12 @@ func currentStatus(c *cobra.Command, s *cli.Settings) (*status, error) {
 		return nil, err
 	}
 	st := &status{Hosts: hosts}
-	h, refused := s.OpenWith(c, host.Options{RetryFailed: true})
+	// A project file that is invalid does not prevent a start, but whoever asks for the status needs to know.
+	refused := admin.CheckSyntax(s.Options())
+	var h *host.Host
+	if refused == nil {
+		h, refused = s.OpenWith(c, host.Options{RetryFailed: true})
+	}
 	switch {
 	case refused == nil:
 		st.Status = h.Status()

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
 // complete completes the word before the cursor.
@@ -65,8 +67,8 @@ func (r *Prompt) paths(word string) []string {
 	var out []string
 	for _, e := range entries {
 		name := dir + e.Name()
-		if strings.ContainsAny(name, " '\"\\$`") {
-			continue // the name would need quotes
+		if strings.ContainsAny(name, " '\"\\$`") || cli.Printable(name) != name {
+			continue // the name would need quotes, or control the terminal
 		}
 		if e.IsDir() {
 			name += "/"

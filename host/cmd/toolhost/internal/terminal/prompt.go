@@ -90,7 +90,7 @@ func (r *Prompt) interactive(ctx context.Context) error {
 		return err
 	}
 	for _, e := range entries {
-		if !strings.Contains(e.Command, "\n") {
+		if cli.Printable(e.Command) == e.Command { // others would control the terminal, or have several lines
 			t.History.Add(e.Command)
 		}
 	}
@@ -115,7 +115,7 @@ func (r *Prompt) loop(ctx context.Context, next func() (string, error), prompt f
 		if err != nil {
 			return err
 		}
-		prompt(filepath.Base(cwd) + "> ")
+		prompt(cli.Printable(filepath.Base(cwd)) + "> ")
 		command, err := next()
 		for err == nil && incomplete(command) {
 			prompt("… ")
@@ -128,7 +128,7 @@ func (r *Prompt) loop(ctx context.Context, next func() (string, error), prompt f
 			case "exit", "quit":
 				return nil
 			case "status": // the status of this host, including its running plugins
-				if err := r.Status(os.Stdout, r.Host.Status()); err != nil {
+				if err := r.Status(cli.Screen(os.Stdout), r.Host.Status()); err != nil {
 					return err
 				}
 			default:

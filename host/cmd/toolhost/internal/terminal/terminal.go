@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -30,6 +29,7 @@ type Terminal struct {
 	mu       sync.Mutex
 	streamed bool
 	progress bool // the screen shows a progress line
+	screens  map[*os.File]*cli.Writer
 	in       *bufio.Reader
 }
 
@@ -69,7 +69,25 @@ func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	defer t.mu.Unlock()
 	t.wipe()
 	t.streamed = t.native
-	_, _ = out.Write(chunk) // a closed pipe ends the program by signal
+	_, _ = t.screen(out).Write(chunk) // a closed pipe ends the program by signal
+}
+
+// screen returns the writer for the output that arrives in chunks.
+func (t *Terminal) screen(f *os.File) *cli.Writer {
+	if t.screens == nil {
+		t.screens = make(map[*os.File]*cli.Writer)
+	}
+	if t.screens[f] == nil {
+		t.screens[f] = cli.Screen(f)
+	}
+	return t.screens[f]
+}
+
+// flush completes the output that arrived in chunks.
+func (t *Terminal) flush() {
+	for _, s := range t.screens {
+		_ = s.Flush()
+	}
 }
 
 func (t *Terminal) wipe() {
@@ -86,6 +104,7 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.flush()
 	t.wipe()
 	if p := ask.Permission; p != nil {
 		fmt.Fprintf(os.Stderr, "%s\n", cli.Printable(p.Title))
@@ -177,6 +196,7 @@ func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 func (t *Terminal) Finish(res *host.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.flush()
 	t.wipe()
 	switch {
 	case t.native && len(res.Data) > 0:
@@ -212,8 +232,8 @@ func (t *Terminal) finishNative(res *host.Result) {
 		cli.PrintText(os.Stderr, err.Error())
 	}
 	if !t.streamed {
-		_, _ = io.WriteString(os.Stdout, data.Stdout) // a closed pipe ends the program by signal
-		_, _ = io.WriteString(os.Stderr, data.Stderr)
+		cli.WriteText(os.Stdout, data.Stdout)
+		cli.WriteText(os.Stderr, data.Stderr)
 	}
 	if res.Error != nil && res.Error.Kind != tool.ExecutionFailed {
 		cli.PrintText(os.Stderr, cli.FirstLine(res.Error.Message))

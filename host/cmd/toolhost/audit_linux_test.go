@@ -1,0 +1,119 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// onSmallDisk runs a bash script in a directory with the file system state/ of 2 MB. TOOLHOST is the command with that
+// state directory, and ws is the workspace.
+func onSmallDisk(t *testing.T, script string) string {
+	t.Helper()
+	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
+		t.Skipf("no user and mount namespaces here: %v %s", err, out)
+	}
+	dir := t.TempDir()
+	runtime, err := os.MkdirTemp("", "th")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(runtime) })
+	for _, name := range []string{"ws", "state"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.CommandContext(t.Context(), "timeout", "60", "unshare", "-rm", "bash", "-eu", "-c", `
+		mount -t tmpfs -o size=2m,mode=700 none state
+		fill() { dd if=/dev/zero of=../state/filler bs=4k count=1024 2>/dev/null || true; }
+		toolhost() { command toolhost --state ../state "$@"; }
+		cd ws
+		`+script)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "XDG_RUNTIME_DIR="+runtime, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// TestFullDiskStopsCalls checks that no tool runs while the disk of the audit log is full, and that calls run again when
+// it is not.
+func TestFullDiskStopsCalls(t *testing.T) {
+	t.Parallel()
+	out := onSmallDisk(t, `
+		echo hello >file
+		toolhost run 'echo one'
+		fill
+		if toolhost run 'touch RAN'; then echo BAD; fi
+		if toolhost run 'read file'; then echo BAD; fi
+		[[ ! -e RAN ]]
+		toolhost status --json >../status
+		grep -q 'The audit log cannot be written.*bytes are free on the disk' ../status
+		cat >../continue.hcl <<<'plugin "bash" {}
+			audit { on_failure = "continue" }'
+		toolhost --config ../continue.hcl run 'touch CONTINUED'
+		[[ -e CONTINUED ]]
+		rm ../state/filler
+		toolhost run 'echo two'
+		toolhost log
+	`)
+	if strings.Contains(out, "BAD") || strings.Contains(out, "hello") || strings.Count(out, "was not run, because the audit log cannot be written: ") != 2 || !strings.Contains(out, `"command":"echo two"`) {
+		t.Error(out)
+	}
+}
+
+// TestDiskFillsWhileHostRuns is like TestFullDiskStopsCalls, but in a host that has begun before.
+func TestDiskFillsWhileHostRuns(t *testing.T) {
+	t.Parallel()
+	out := onSmallDisk(t, `
+		echo hello >file
+		mkfifo ../in
+		command toolhost --state ../state batch --ordered <../in >../out 2>../err &
+		exec 5>../in
+		n=0
+		call() { n=$((n+1)); echo "{\"id\":$n,\"command\":\"$1\"}" >&5; until (($(wc -l <../out) >= n)); do sleep 0.02; done; tail -n 1 ../out; }
+		call 'touch BEFORE'
+		fill
+		call 'touch RAN'
+		call 'read file'
+		rm ../state/filler
+		call 'touch AFTER'
+		exec 5>&-
+		wait
+		ls
+		toolhost log
+	`)
+	if strings.Contains(out, "hello\"") || strings.Count(out, "was not run, because the audit log cannot be written: ") != 2 || !strings.Contains(out, "\nAFTER\nBEFORE\nfile\n") ||
+		strings.Count(out, "unavailable  ") != 2 || !strings.Contains(out, `"command":"touch AFTER"`) {
+		t.Error(out)
+	}
+}
+
+// TestLastEntryOfAFullDisk checks that a call that was running when the disk became full is recorded later.
+func TestLastEntryOfAFullDisk(t *testing.T) {
+	t.Parallel()
+	out := onSmallDisk(t, `
+		mkfifo ../in go
+		command toolhost --state ../state batch --ordered <../in >../out 2>../err &
+		exec 5>../in
+		echo '{"id":1,"command":"cat go"}' >&5
+		echo '{"id":2,"command":"touch RAN"}' >&5
+		exec 6>go
+		fill
+		exec 6>&-
+		until (($(wc -l <../out) >= 2)); do sleep 0.02; done
+		[[ ! -e RAN ]]
+		rm ../state/filler
+		exec 5>&-
+		wait
+		toolhost log
+	`)
+	if !strings.Contains(out, "unavailable") || !strings.Contains(out, "touch RAN") || !strings.Contains(out, "cat ") {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// Screen returns a writer for text that tools, files or models can contain. If f is a terminal, the writer passes only
+// text, line feeds, tabs and colors, and replaces other control characters as [Visible] does. Otherwise it passes all
+// bytes unchanged. A text can be split anywhere between writes. The caller must call Flush at the end.
+func Screen(f *os.File) *Writer {
+	return &Writer{w: f, raw: !term.IsTerminal(int(f.Fd()))}
+}
+
+// Writer is the result of [Screen]. It is not safe for concurrent use.
+type Writer struct {
+	w       io.Writer
+	raw     bool
+	held    []byte // the beginning of a character or a color, without its end
+	colored bool   // colors are not reset
+}
+
+// maxColor is the maximum length of a sequence that selects colors.
+const maxColor = 64
+
+// Write implements [io.Writer].
+func (s *Writer) Write(p []byte) (int, error) {
+	if s.raw {
+		return s.w.Write(p)
+	}
+	s.held = append(s.held, p...)
+	out, rest := s.shown(s.held, false)
+	s.held = append(s.held[:0], rest...)
+	if _, err := io.WriteString(s.w, out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Flush writes what waits for its end, and resets the colors.
+func (s *Writer) Flush() error {
+	if s.raw {
+		return nil
+	}
+	out, _ := s.shown(s.held, true)
+	s.held = nil
+	if s.colored {
+		out += "\x1b[0m"
+		s.colored = false
+	}
+	_, err := io.WriteString(s.w, out)
+	return err
+}
+
+// shown returns the form of a text for the terminal. If end is false, it returns the rest whose meaning depends on later
+// bytes.
+func (s *Writer) shown(text []byte, end bool) (out string, rest []byte) {
+	var b strings.Builder
+	for len(text) > 0 {
+		n, complete := color(text)
+		switch {
+		case !complete && !end, text[0] == '\r' && len(text) == 1 && !end, !utf8.FullRune(text) && !end:
+			return b.String(), text
+		case n > 0:
+			b.Write(text[:n])
+			s.colored = !isReset(string(text[2 : n-1]))
+			text = text[n:]
+			continue
+		case text[0] == '\r' && len(text) > 1 && text[1] == '\n':
+			text = text[1:]
+			continue
+		}
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == '\n':
+			b.WriteByte('\n')
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case r == '\u200c' || r == '\u200d': // they join characters, for example of emoji
+			b.WriteRune(r)
+		default:
+			writeVisible(&b, r)
+		}
+		text = text[size:]
+	}
+	return b.String(), nil
+}
+
+// color returns the length of the sequence at the start of the text that selects colors (SGR), or 0 if there is none.
+// complete is false if that depends on later bytes.
+func color(text []byte) (n int, complete bool) {
+	if text[0] != 0x1b {
+		return 0, true
+	}
+	if len(text) > 1 && text[1] != '[' {
+		return 0, true
+	}
+	for i := 2; i < len(text) && i < maxColor; i++ {
+		switch c := text[i]; {
+		case c == 'm':
+			return i + 1, true
+		case c != ';' && c != ':' && (c < '0' || c > '9'):
+			return 0, true
+		}
+	}
+	return 0, len(text) >= maxColor
+}
+
+// isReset reports whether the parameters of a color sequence only reset the colors.
+func isReset(params string) bool { return strings.Trim(params, "0;") == "" }
+
+// writeVisible writes a character. It replaces a control character, and a character that changes the direction or is
+// invisible, by a visible form.
+func writeVisible(b *strings.Builder, r rune) {
+	switch {
+	case r == '\t':
+		b.WriteByte('\t')
+	case r < 0x20:
+		b.WriteRune('\u2400' + r) // such as ␛
+	case r == 0x7f:
+		b.WriteRune('\u2421')
+	case r < 0xa0 && r >= 0x80, unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp):
+		if r > 0xffff {
+			fmt.Fprintf(b, `\U%08x`, r)
+		} else {
+			fmt.Fprintf(b, `\u%04x`, r)
+		}
+	default:
+		b.WriteRune(r)
+	}
+}

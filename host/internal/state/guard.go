@@ -1,0 +1,274 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// proofLife is the time for which a successful write proves that the audit log can be written.
+const proofLife = time.Second
+
+// probeSize is the size in bytes of a test write. It is larger than most entries.
+const probeSize = 32 << 10
+
+// guard remembers whether the audit log can be written.
+type guard struct {
+	mu    sync.Mutex // held during a check
+	proof atomic.Pointer[proof]
+	file  fs.FileInfo // the database file when it was opened
+	// lost replaces the database of a host that could not open it. It is nil if the database was opened.
+	lost *lost
+}
+
+// leastFree is the free space in bytes below which no earlier write proves anything.
+const leastFree = 1 << 20
+
+// proof is the last successful write of an audit entry or a test entry.
+type proof struct {
+	at      time.Time
+	version fileVersion
+}
+
+// lost holds the audit log of a host whose database could not be opened, until it can be opened.
+type lost struct {
+	reopen func() (*DB, error)
+
+	mu      sync.Mutex
+	db      *DB // nil until the database can be opened
+	waiting []AuditEntry
+}
+
+// OpenFallback opens a database in memory, because the database in the state directory could not be opened. The audit log
+// stays in that database: each check calls reopen again, and the entries are written once it succeeds.
+func OpenFallback(reopen func() (*DB, error), log *slog.Logger) (*DB, error) {
+	d, err := OpenInMemory(log)
+	if err == nil {
+		d.guard.lost = &lost{reopen: reopen}
+	}
+	return d, err
+}
+
+// CheckAudit returns an error if calls must not run, because the audit log cannot be written. It returns nil if the log is
+// off, or if [Auditing.Continue] is set. A check within a second after a successful write costs almost nothing. Others
+// write a test entry.
+func (d *DB) CheckAudit() error {
+	a := d.auditing.Load()
+	if a == nil || d.auditOff.Load() || a.Continue {
+		return nil
+	}
+	return d.auditProblem()
+}
+
+// AuditProblem returns the reason why the audit log cannot be written. It returns nil if the log is off.
+func (d *DB) AuditProblem() error {
+	if d.auditing.Load() == nil || d.auditOff.Load() {
+		return nil
+	}
+	return d.auditProblem()
+}
+
+func (d *DB) auditProblem() error {
+	if l := d.guard.lost; l != nil {
+		db, err := l.open(d.auditing.Load())
+		if err != nil {
+			return err
+		}
+		return db.auditProblem()
+	}
+	if d.path == "" || d.proved() {
+		return nil
+	}
+	d.guard.mu.Lock()
+	defer d.guard.mu.Unlock()
+	if d.proved() { // a concurrent check has succeeded
+		return nil
+	}
+	if err := d.probe(); err != nil {
+		return fmt.Errorf("%s: %w", d.path, withSpace(err, d.path))
+	}
+	return nil
+}
+
+// readOnly marks a file system as mounted read-only: ST_RDONLY of Linux, MNT_RDONLY of macOS.
+const readOnly = 1
+
+// freeSpace returns the free space in bytes of the disk with the given file or directory. ok is false if the disk is
+// mounted read-only or the space is unknown.
+func freeSpace(path string) (free uint64, ok bool) {
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) != nil || st.Flags&readOnly != 0 {
+		return 0, false
+	}
+	return st.Bavail * uint64(st.Bsize), true
+}
+
+// withSpace adds to an error that the disk is full. SQLite reports that as an unspecific error in some cases.
+func withSpace(err error, path string) error {
+	if free, ok := freeSpace(path); ok && free < leastFree {
+		return fmt.Errorf("%w: %d bytes are free on the disk", err, free)
+	}
+	return err
+}
+
+// proved reports whether a recent write still proves that the log can be written. If another process has changed the
+// database since, proved also checks that the log is intact.
+func (d *DB) proved() bool {
+	p := d.guard.proof.Load()
+	if p == nil || time.Since(p.at) > proofLife {
+		return false
+	}
+	if free, ok := freeSpace(d.path); !ok || free < leastFree {
+		return false
+	}
+	now := d.version()
+	if now == p.version && now != (fileVersion{}) {
+		return true
+	}
+	if intact(d.sql) != nil {
+		return false
+	}
+	d.guard.proof.CompareAndSwap(p, &proof{at: p.at, version: now})
+	return true
+}
+
+// prove records the result of a write with audit entries.
+func (d *DB) prove(err error, version fileVersion) {
+	if err != nil {
+		d.guard.proof.Store(nil)
+		return
+	}
+	d.guard.proof.Store(&proof{at: time.Now(), version: version})
+}
+
+// probe checks that the database file is still in place, that the log is intact, and that entries can be written. It then
+// writes the entries that wait because of an earlier failure.
+func (d *DB) probe() error {
+	d.guard.proof.Store(nil)
+	if now, err := os.Stat(d.path); err != nil {
+		return fmt.Errorf("the file is gone: %w; restart the host", errors.Unwrap(err))
+	} else if !os.SameFile(now, d.guard.file) {
+		return errors.New("the file was replaced; restart the host")
+	}
+	tx, err := d.sql.BeginTx(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	if err := intact(tx); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`INSERT OR REPLACE INTO audit_probe (only, at_ns, filler) VALUES (1, ?, zeroblob(?))`, time.Now().UnixNano(), probeSize); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	// A write that is under way, or fails, has its own result.
+	if err := d.Flush(); err != nil && !errors.Is(err, errWriting) {
+		return err
+	}
+	d.prove(nil, d.version())
+	return nil
+}
+
+// triggers lists the statements that created the triggers of the audit log.
+var triggers = sync.OnceValue(func() []string {
+	var out []string
+	for _, step := range schema {
+		for _, part := range strings.Split(step, "CREATE TRIGGER ")[1:] {
+			body, _, _ := strings.Cut(part, "END;")
+			out = append(out, "CREATE TRIGGER "+body+"END")
+		}
+	}
+	slices.Sort(out)
+	return out
+})
+
+// ErrAltered means that the audit log is not protected as it was created.
+var ErrAltered = errors.New("the audit log was tampered with: its triggers were removed or changed, so entries may be missing; keep the file as evidence, move it away, and restart the host")
+
+// intact returns an error if the triggers of the audit log are not those of the schema.
+func intact(db interface {
+	Query(query string, args ...any) (*sql.Rows, error)
+},
+) error {
+	rows, err := db.Query(`SELECT sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY sql`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err tells
+	want := triggers()
+	n := 0
+	for ; rows.Next(); n++ {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		if n >= len(want) || text != want[n] {
+			return ErrAltered
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if n != len(want) {
+		return ErrAltered
+	}
+	return nil
+}
+
+// open returns the database, if it can be opened by now. It then writes the entries that waited for it.
+func (l *lost) open(a *Auditing) (*DB, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.db != nil {
+		return l.db, nil
+	}
+	db, err := l.reopen()
+	if err != nil {
+		return nil, err
+	}
+	db.Audit(a)
+	for _, e := range l.waiting {
+		db.AddAudit(e)
+	}
+	l.db, l.waiting = db, nil
+	return db, nil
+}
+
+// opened returns the database, or nil if it was never opened.
+func (l *lost) opened() *DB {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.db
+}
+
+// add keeps an entry for the database. It reports whether it did.
+func (l *lost) add(e AuditEntry) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.db != nil {
+		l.db.AddAudit(e)
+	} else {
+		l.waiting = appendWaiting(l.waiting, e)
+	}
+	return true
+}
