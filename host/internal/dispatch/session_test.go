@@ -148,7 +148,7 @@ func TestWeaker(t *testing.T) {
 func TestExceeded(t *testing.T) {
 	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: "words\n"} })
 	d.Exceeded = func(_ string, _ []tool.Root, printed string, failed bool) []string {
-		return []string{fmt.Sprint(strings.TrimSpace(printed), failed)}
+		return []string{fmt.Sprintf("%s %t", strings.TrimSpace(printed), failed)}
 	}
 	if res := run(t, d, "look"); res.Output != "words\n[words false.]" {
 		t.Errorf("%+v", res)
