@@ -238,15 +238,17 @@ plugin "bash" {
     read  = ["~/.m2"]
     write = []
 
-    # For each process. Processes are counted together, which limits root only in namespaces.
+    # For each process. Processes and threads are counted together. "unlimited" removes a default.
     limits {
       memory    = "8GiB"
       processes = 4096
       files     = 4096
       file_size = "16GiB"
+      temporary = "4GiB" # each of /tmp, /var/tmp and /dev/shm, which are in memory
       cpu       = "1h"
 
-      # For all processes together, if toolhost has a cgroup of its own to divide.
+      # For all processes together, if toolhost has a cgroup of its own to divide. Without one,
+      # the host measures the memory and kills the largest process.
       total {
         memory    = "16GiB"
         processes = 2000

@@ -87,10 +87,13 @@ func open(t *testing.T, opts host.Options) *host.Host {
 	return h
 }
 
+// unconfined is the part of a configuration for hosts without a launcher of confined plugins.
+const unconfined = "\nsandbox {\n  enforce = \"off\"\n}\n"
+
 func testplugin(t *testing.T) host.Options {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "toolhost.hcl")
-	if err := os.WriteFile(path, []byte(`plugin "testplugin" {}`), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(`plugin "testplugin" {}`+unconfined), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return host.Options{Config: path}

@@ -36,7 +36,7 @@ func swap(t *testing.T, more string) *swappable {
 		t.Fatal(err)
 	}
 	s.put("version=1.0.0")
-	s.configure(fmt.Sprintf("plugin %q {\n  path = %q\n}\n%s", "p", s.path, more))
+	s.configure(fmt.Sprintf("plugin %q {\n  path = %q\n}\n%s", "p", s.path, more+unconfined))
 	s.opts = host.Options{Config: filepath.Join(dir, "toolhost.hcl")}
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/privilege"
+	"toolhost.dev/host/internal/sandbox"
 )
 
 // TestFakeBackend checks all functions that use the list of backends. It omits the escape tests and the sandbox
@@ -45,6 +46,13 @@ func TestFakeBackend(t *testing.T) {
 	}
 	if d.Plugins[0].Backend == "fake" {
 		t.Error("a backend that cannot be used is chosen")
+	}
+	kernel := &sandbox.Kernel{Launcher: "/l", ABI: 7, Seccomp: true, Namespaces: true}
+	if wanted, why := kernel.Fallback(sandbox.Auto); wanted.Name() != "fake" || why == nil || !strings.Contains(why.Error(), "not real") {
+		t.Errorf("the fallback from the strongest backend: %v, %v", wanted, why)
+	}
+	if _, why := kernel.Fallback("ns"); why != nil {
+		t.Errorf("what was wanted is a fallback: %v", why)
 	}
 	_, weaker := read("ns")
 	if got := privilege.Increases(fake, weaker, nil); !slices.Contains(got, "sandbox.backend was fake and is ns") {

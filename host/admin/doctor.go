@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/host/internal/engine"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/grants"
+	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
@@ -25,6 +26,8 @@ type Diagnosis struct {
 	Config string `json:"config"`
 	// Machine describes the confinement features that this machine supports for this user.
 	Machine sandbox.Kernel `json:"machine"`
+	// BundledBy describes how the host recognizes the programs of bundled plugins: "content" or "directory".
+	BundledBy string `json:"bundled_by"`
 	// Backends lists the sandbox backends, strongest first.
 	Backends []sandbox.BackendStatus `json:"backends"`
 	Plugins  []PluginDiagnosis       `json:"plugins"`
@@ -65,6 +68,9 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled})
 	known := described(cfg, opts)
 	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}}
+	if out.BundledBy = "directory"; manifest.ByContent() {
+		out.BundledBy = "content"
+	}
 	for i := range cfg.Plugins {
 		p := &cfg.Plugins[i]
 		out.Plugins = append(out.Plugins, diagnose(cfg, p, launcher, all, known[p.Name]))

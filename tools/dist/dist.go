@@ -152,14 +152,20 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		linked = "-E " + project.Entry
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
-		{"toolhost", "./host/cmd/toolhost", linked}, {"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", linked},
+		{"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", linked},
 	}
 	for _, p := range r.Plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})
 	}
+	// The host is the last, because it contains the hashes of the plugins.
+	binaries = append(binaries, struct{ name, pkg, ldflags string }{"toolhost", "./host/cmd/toolhost", linked})
 	var entries []entry
 	var bill bill
+	plugins := make(map[string][]byte)
 	for _, b := range binaries {
+		if b.name == "toolhost" {
+			b.ldflags += " -X " + project.BundledTable + "=" + project.Table(plugins)
+		}
 		path := filepath.Join(stage, b.name)
 		if err := r.build(goos, goarch, b.pkg, path, b.ldflags); err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
@@ -170,6 +176,9 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 		}
 		if err := bill.add(b.name, path, content); err != nil {
 			return err
+		}
+		if name, ok := strings.CutPrefix(b.name, "plugins/"); ok {
+			plugins[name] = content
 		}
 		entries = append(entries, entry{b.name, content, 0o755})
 	}

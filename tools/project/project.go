@@ -2,10 +2,12 @@
 package project
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,6 +32,19 @@ type Project struct {
 // Entry is the entry point of bin/toolhost and bin/toolhost-shim on Linux. The host's entry point reduces wake-ups of
 // Go's runtime. The shim's entry point runs without the runtime.
 const Entry = "main.entry"
+
+// BundledTable is the variable of the host that lists the programs of the bundled plugins. The linker sets it in releases
+// to the result of [Table].
+const BundledTable = "toolhost.dev/host/internal/manifest.table"
+
+// Table returns the value of [BundledTable] for the programs of the bundled plugins, by plugin name.
+func Table(programs map[string][]byte) string {
+	var entries []string
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		entries = append(entries, fmt.Sprintf("%s:%d:%x", name, len(programs[name]), sha256.Sum256(programs[name])))
+	}
+	return strings.Join(entries, ",")
+}
 
 // Open returns the repository that contains the directory dir.
 func Open(dir string) (*Project, error) {

@@ -125,3 +125,27 @@ func TestCheckPlugins(t *testing.T) {
 		})
 	}
 }
+
+// TestTable checks the form of the table, and that the host has the variable that the linker sets.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	if got, want := Table(map[string][]byte{"b": nil, "a": {}}), "a:0:"+empty+",b:0:"+empty; got != want {
+		t.Errorf("%s", got)
+	}
+	p, err := Open(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg, name, _ := strings.Cut(strings.TrimPrefix(BundledTable, "toolhost.dev/"), ".")
+	files, err := filepath.Glob(p.Path(pkg + "/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), "\nvar "+name+" string\n") {
+			return
+		}
+	}
+	t.Errorf("no file of %s has var %s string", pkg, name)
+}

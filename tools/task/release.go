@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"toolhost.dev/tools/dist"
 )
@@ -57,9 +59,32 @@ func (t *task) tryArchive(dir string) error {
 		}
 	}
 	state := filepath.Join(dir, "state")
-	return errors.Join(
+	err = errors.Join(
 		in(unpacked, "./toolhost", "version"),
 		in(unpacked, "./toolhost", "--state", state, "run", "read README.md --limit 1"),
 		in(unpacked, "./toolhost", "--state", state, "run", "echo from the shell"),
 	)
+	if err != nil {
+		return err
+	}
+	return tryForeign(unpacked, state)
+}
+
+// tryForeign replaces a bundled plugin by another one. The program must refuse it, because it recognizes the plugins of
+// its release by their content.
+func tryForeign(unpacked, state string) error {
+	other, err := os.ReadFile(filepath.Join(unpacked, "plugins", "ask"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(unpacked, "plugins", "bash"), other, 0o755) //nolint:gosec // it is a program
+	}
+	if err != nil {
+		return err
+	}
+	c := exec.Command("./toolhost", "--state", state, "run", "echo from the shell")
+	c.Dir = unpacked
+	out, err := c.CombinedOutput()
+	if want := "is not the program of the bundled plugin bash"; err == nil || !strings.Contains(string(out), want) {
+		return fmt.Errorf("a foreign program in place of a bundled plugin: want %q, have %v\n%s", want, err, out)
+	}
+	return nil
 }

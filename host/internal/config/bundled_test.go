@@ -61,15 +61,16 @@ func TestBundledDefault(t *testing.T) {
 	}
 }
 
-// TestProfileOfLabel checks that a plugin block gets the profile of the bundled plugin named by its label. It also
-// checks that manifests outside the bundled directory are ignored.
-func TestProfileOfLabel(t *testing.T) {
+// TestProfileOfProgram checks that a plugin block gets the profile of the bundled plugin whose program it runs, whatever
+// its label is. It also checks that manifests outside the bundled directory are ignored.
+func TestProfileOfProgram(t *testing.T) {
 	dir, workspace := bundledDir(t, map[string]string{"reader": reader, "bare": "", "broken": "{"}), bundledDir(t, map[string]string{
 		"evil": `{"name": "evil", "version": "1.0.0", "binary": "evil", "bundled": {"default": 2, "profile": {"exec": true}}}`,
 	})
 	t.Chdir(workspace)
 	file := filepath.Join(workspace, "toolhost.hcl")
 	text := `plugin "reader" { path = "evil" }
+plugin "other" { path = "` + filepath.Join(dir, "reader") + `" }
 plugin "evil" { path = "evil" }
 plugin "bare" {}
 plugin "broken" { optional = true }
@@ -88,12 +89,19 @@ plugin "broken" { optional = true }
 			t.Fatal(err)
 		}
 		for _, p := range c.Plugins {
-			if want := map[string]string{"reader": "read-only"}[p.Name]; p.Profile != (manifest.Profile{Roots: want}) {
+			if want := map[string]string{"other": "read-only"}[p.Name]; p.Profile != (manifest.Profile{Roots: want}) {
 				t.Errorf("%s: %+v", p.Name, p.Profile)
 			}
 			if broken := strings.Contains(p.Missing, "broken.json:1: unexpected EOF"); broken != (p.Name == "broken") {
 				t.Errorf("%s: %q", p.Name, p.Missing)
 			}
+		}
+		w := c.Warnings()
+		switch {
+		case bundled == "" && len(w) == 0:
+		case bundled == dir && len(w) == 1 && w[0].Line == 1 && strings.Contains(w[0].Detail, "files in the roots and nothing else"):
+		default:
+			t.Errorf("%q: %+v", bundled, w)
 		}
 	}
 	if c, err := config.Load("", config.Environment{}); err != nil || len(c.Plugins) > 0 {
@@ -126,13 +134,13 @@ func TestSameProfile(t *testing.T) {
 
 func TestNewPluginProfile(t *testing.T) {
 	dir := bundledDir(t, map[string]string{"reader": reader, "broken": "{"})
-	if p, err := config.NewPlugin("reader", "/x", dir); err != nil || p.Profile.Roots != "read-only" {
+	if p, err := config.NewPlugin("x", filepath.Join(dir, "reader"), dir); err != nil || p.Profile.Roots != "read-only" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := config.NewPlugin("other", "/x", dir); err != nil || p.Profile != (manifest.Profile{}) {
+	if p, err := config.NewPlugin("reader", "/x", dir); err != nil || p.Profile != (manifest.Profile{}) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := config.NewPlugin("broken", "/x", dir); err == nil || !strings.Contains(err.Error(), "broken.json:1:") {
+	if _, err := config.NewPlugin("broken", filepath.Join(dir, "broken"), dir); err == nil || !strings.Contains(err.Error(), "broken.json:1:") {
 		t.Error(err)
 	}
 }

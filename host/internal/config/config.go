@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -178,9 +179,11 @@ type Plugin struct {
 	Restart Restart
 	// Confinement changes the restrictions of the plugin's sandbox profile.
 	Confinement Confinement
-	// Profile is the sandbox profile before Confinement changes it. It comes from the manifest of the bundled plugin
-	// with the same name.
+	// Profile is the sandbox profile before Confinement changes it. It comes from the manifest of the bundled plugin that
+	// the binary is.
 	Profile manifest.Profile
+	// Bundled is the name of the bundled plugin that the binary is. Empty means that it is another program.
+	Bundled string
 	// Mounted reports whether the plugin belongs to a field block and serves the tools of another program.
 	Mounted bool
 	// Missing is the reason why the binary is unusable. Empty means that the binary is usable.
@@ -213,21 +216,28 @@ type Confinement struct {
 	Limits           Limits
 }
 
-// Limits restricts each process of a plugin. Zero fields mean no limit.
+// Unlimited is the value of a limit that the operator removed.
+const Unlimited = math.MaxUint64
+
+// Limits restricts each process of a plugin. A zero field means the default, and [Unlimited] means no limit. CPU has no
+// default.
 type Limits struct {
 	// Memory and FileSize are in bytes.
 	Memory, FileSize uint64
-	// Processes limits the number of processes of the whole plugin. Files limits the number of open files per process.
+	// Processes limits the number of processes and threads of the whole plugin. Files limits the number of open files
+	// per process.
 	Processes, Files uint64
+	// Temporary limits the content of each directory in memory, such as /tmp, in bytes.
+	Temporary uint64
 	// CPU limits the processor time, in whole seconds.
 	CPU time.Duration
 	// Total restricts all processes of the plugin together.
 	Total Totals
 }
 
-// Totals restricts all processes of a plugin together. Zero fields mean no limit.
+// Totals restricts all processes of a plugin together. Zero fields mean no limit, except that Memory has a default.
 type Totals struct {
-	// Memory is in bytes.
+	// Memory is in bytes. [Unlimited] means no limit.
 	Memory uint64
 	// Processes is the number of processes and threads.
 	Processes uint64

@@ -394,3 +394,27 @@ func TestFind(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestUnlimited checks that limits with a default can be removed, and others can only be left out.
+func TestUnlimited(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "toolhost.hcl")
+	load := func(limits string) (*config.Config, error) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("plugin \"p\" {\n  path = \"p\"\n  sandbox {\n    limits {\n"+limits+"\n    }\n  }\n}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config.Load(file, config.Environment{})
+	}
+	all := "memory = \"unlimited\"\nprocesses = \"unlimited\"\nfiles = \"unlimited\"\nfile_size = \"unlimited\"\ntemporary = \"unlimited\"\ntotal {\nmemory = \"unlimited\"\n}"
+	c, err := load(all)
+	const u = config.Unlimited
+	want := config.Limits{Memory: u, Processes: u, Files: u, FileSize: u, Temporary: u, Total: config.Totals{Memory: u}}
+	if err != nil || c.Plugins[0].Confinement.Limits != want {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, bad := range []string{"cpu = \"unlimited\"", "processes = 0", "memory = \"none\"", "total {\nprocesses = \"unlimited\"\n}"} {
+		if _, err := load(bad); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}

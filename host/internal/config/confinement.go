@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/zclconf/go-cty/cty"
 
 	"toolhost.dev/host/internal/hostlist"
 )
@@ -28,6 +29,7 @@ type limitsHCL struct {
 	Processes hcl.Expression `hcl:"processes,optional"`
 	Files     hcl.Expression `hcl:"files,optional"`
 	FileSize  hcl.Expression `hcl:"file_size,optional"`
+	Temporary hcl.Expression `hcl:"temporary,optional"`
 	CPU       hcl.Expression `hcl:"cpu,optional"`
 	Total     *totalHCL      `hcl:"total,block"`
 }
@@ -55,11 +57,11 @@ func (d *decoder) confinement(c *confinementHCL) Confinement {
 	}
 	if l := c.Limits; l != nil {
 		out.Limits = Limits{
-			Memory: d.size(l.Memory), FileSize: d.size(l.FileSize),
-			Processes: d.count(l.Processes, 1), Files: d.count(l.Files, leastFiles), CPU: d.duration(l.CPU),
+			Memory: orUnlimited(d, l.Memory, d.size), FileSize: orUnlimited(d, l.FileSize, d.size), Temporary: orUnlimited(d, l.Temporary, d.size),
+			Processes: orUnlimited(d, l.Processes, d.count(1)), Files: orUnlimited(d, l.Files, d.count(leastFiles)), CPU: d.duration(l.CPU),
 		}
 		if t := l.Total; t != nil {
-			out.Limits.Total = Totals{Memory: d.size(t.Memory), Processes: d.count(t.Processes, leastTotal), CPUs: d.cpus(t.CPUs)}
+			out.Limits.Total = Totals{Memory: orUnlimited(d, t.Memory, d.size), Processes: d.count(leastTotal)(t.Processes), CPUs: d.cpus(t.CPUs)}
 		}
 	}
 	return out
@@ -120,20 +122,37 @@ func (d *decoder) cpus(e hcl.Expression) (n float64) {
 	return n
 }
 
-// count evaluates a whole number and checks its minimum. It returns 0 if the attribute is not set.
-func (d *decoder) count(e hcl.Expression, least uint64) uint64 {
-	if !given(e) {
-		return 0
+// unlimited is the value of a limit that removes the default.
+const unlimited = "unlimited"
+
+// orUnlimited evaluates a limit that has a default. It returns [Unlimited] if the operator removes the limit. Otherwise
+// it returns the result of number.
+func orUnlimited(d *decoder, e hcl.Expression, number func(hcl.Expression) uint64) uint64 {
+	if given(e) {
+		if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() == unlimited {
+			return Unlimited
+		}
 	}
-	var n uint64
-	if diags := gohcl.DecodeExpression(e, d.ctx, &n); diags.HasErrors() {
-		d.add(diags)
-		return 0
+	return number(e)
+}
+
+// count returns a function that evaluates a whole number and checks its minimum. The function returns 0 if the attribute
+// is not set.
+func (d *decoder) count(least uint64) func(hcl.Expression) uint64 {
+	return func(e hcl.Expression) uint64 {
+		if !given(e) {
+			return 0
+		}
+		var n uint64
+		if diags := gohcl.DecodeExpression(e, d.ctx, &n); diags.HasErrors() {
+			d.add(diags)
+			return 0
+		}
+		if n < least {
+			d.fail(e.Range(), fmt.Sprintf("The limit %d is too small", n), "Give a number from %d on, or %q for no limit.", least, unlimited)
+		}
+		return n
 	}
-	if n < least {
-		d.fail(e.Range(), fmt.Sprintf("The limit %d is too small", n), "Give a number from %d on, or leave it out for no limit.", least)
-	}
-	return n
 }
 
 var units = []struct {

@@ -269,6 +269,7 @@ func (d *decoder) plugin(p *pluginHCL) {
 	if err := out.describe(d.env.BundledDir); err != nil {
 		out.Missing, leftOut = err.Error(), false
 	}
+	d.checkLabel(&out)
 	if leftOut {
 		d.cfg.LeftOut = append(d.cfg.LeftOut, p.Name)
 	}

@@ -16,7 +16,6 @@ import (
 	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/sandbox"
-	"toolhost.dev/host/internal/sandbox/confine"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -30,6 +29,8 @@ type Parts struct {
 	Home    state.Home
 	// Commands locates the programs that commands use to call tools. Nil means that commands cannot call tools.
 	Commands Commands
+	// Sum returns the SHA-256 of a file. It is fast for a file that it has read before.
+	Sum func(path string) ([32]byte, error)
 	// Denials records what sandboxes denied.
 	Denials Denials
 	// Audit adds an entry to the audit log.
@@ -55,6 +56,7 @@ type Launcher struct {
 	probe  sync.Once
 	kernel sandbox.Kernel
 	groups *cgroup.Tree // nil if cgroups are unavailable; kernel.NoCgroup is the reason
+	pids   *cgroup.Pids // nil if it is unavailable or not needed
 }
 
 // New returns the launcher of a configuration. The launcher probes the machine at its first use.
@@ -74,6 +76,7 @@ func (l *Launcher) Kernel() *sandbox.Kernel {
 		if l.groups, err = cgroup.Find("/sys/fs/cgroup", "/proc/self"); err != nil {
 			l.kernel.NoCgroup = err.Error()
 		}
+		l.findPids()
 	})
 	return &l.kernel
 }
@@ -96,12 +99,8 @@ func Profile(p *config.Plugin) sandbox.Profile {
 		}
 	}
 	out.Hosts, out.WriteGit = set.Hosts, set.WriteGit
-	out.Total = cgroup.Limits(set.Limits.Total)
 	out.Read, out.Write, out.Run = set.Read, set.Write, set.Run
-	out.Limits = confine.Limits{
-		Memory: set.Limits.Memory, Processes: set.Limits.Processes, Files: set.Limits.Files,
-		FileSize: set.Limits.FileSize, CPU: uint64(set.Limits.CPU.Seconds()),
-	}
+	limit(&out, &set.Limits)
 	return out
 }
 

@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/supervisor"
 )
@@ -25,6 +25,9 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 		}
 		return nil, nil
 	}
+	if err := l.verify(p, start.Cmd.Path); err != nil {
+		return nil, err
+	}
 	prof := Profile(p)
 	at, err := l.place(p, prof, start)
 	if err != nil {
@@ -42,15 +45,18 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 		env = proxyEnvironment(env)
 	}
 	start.Cmd.Env = env
-	group, err := l.limit(p, prof)
+	groups, err := l.limit(p, &prof)
 	if err != nil {
 		return nil, err
 	}
-	running, err := backend.Wrap(start.Cmd, l.Kernel().Launcher, policy)
-	if group != nil && err == nil {
-		group.Start(start.Cmd)
+	if groups.pids != nil {
+		policy.Join = []string{groups.pids.Procs()}
 	}
-	c := &confined{launcher: l, plugin: p, backend: backend, hosts: prof.Hosts, group: group, wait: running}
+	running, err := backend.Wrap(start.Cmd, l.Kernel().Launcher, policy)
+	if groups.total != nil && err == nil {
+		groups.total.Start(start.Cmd)
+	}
+	c := &confined{launcher: l, plugin: p, backend: backend, cmd: start.Cmd, hosts: prof.Hosts, resident: prof.Resident, groups: groups, wait: running}
 	if err != nil {
 		c.ended()
 		return nil, err
@@ -85,20 +91,18 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 	return at, nil
 }
 
-// limit returns the cgroup for a plugin's processes. It returns nil if the plugin has no total limits. It also returns
-// nil if cgroups are unavailable but not required.
-func (l *Launcher) limit(p *config.Plugin, prof sandbox.Profile) (*cgroup.Group, error) {
-	l.Kernel()
-	if l.groups == nil || prof.Total.None() {
-		return nil, nil
+// verify returns an error if the program that is about to run is not the bundled plugin whose rights it would have. The
+// program can differ from the one that the configuration was read with.
+func (l *Launcher) verify(p *config.Plugin, program string) error {
+	if p.Bundled == "" || !manifest.ByContent() {
+		return nil
 	}
-	group, err := l.groups.Make(p.Name, prof.Total)
-	if err == nil {
-		return group, nil
+	sum, err := l.parts.Sum(program)
+	if err != nil {
+		return fmt.Errorf("the program of plugin %s cannot be checked: %w", p.Name, err)
 	}
-	if Enforce(l.cfg, p) == "require" {
-		return nil, err
+	if !manifest.Verify(p.Bundled, sum) {
+		return fmt.Errorf("%s is not the program of the bundled plugin %s that belongs to this version of toolhost. Restart toolhost after an upgrade, install the release again, or run the program as a plugin of its own, outside of %s", p.Path, p.Bundled, l.parts.Bundled)
 	}
-	l.parts.Log.Warn("a plugin runs without limits for all its processes together", "plugin", p.Name, "why", err)
-	return nil, nil
+	return nil
 }

@@ -4,14 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os/exec"
 	"slices"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/egress"
+	"toolhost.dev/host/internal/footprint"
 	"toolhost.dev/host/internal/hostlist"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
@@ -22,10 +23,13 @@ type confined struct {
 	launcher *Launcher
 	plugin   *config.Plugin
 	backend  sandbox.Backend
+	cmd      *exec.Cmd
 	hosts    []string
-	group    *cgroup.Group
+	resident uint64 // limit of the memory of all processes; zero means no limit
+	groups   groups
 	wait     sandbox.Running
 	stop     func() // stops the proxy
+	watch    func() // stops the watch of the memory; nil if there is none
 }
 
 // running waits until the plugin's program starts. Then it starts the plugin's proxy.
@@ -37,6 +41,9 @@ func (c *confined) running(started error) error {
 	if listener != nil {
 		c.stop, err = c.launcher.serveProxy(listener, c.plugin, c.hosts)
 	}
+	if err == nil && c.resident > 0 && c.cmd.Process != nil {
+		c.watch = footprint.Watch(c.cmd.Process.Pid, c.resident, c.launcher.overMemory(c.plugin, c.resident))
+	}
 	return err
 }
 
@@ -45,10 +52,10 @@ func (c *confined) ended() {
 	if c.stop != nil {
 		c.stop()
 	}
-	if c.group == nil {
-		return
+	if c.watch != nil {
+		c.watch()
 	}
-	if err := c.group.Remove(); err != nil {
+	if err := c.groups.remove(); err != nil {
 		c.launcher.parts.Log.Warn("the cgroup of a plugin could not be removed", "plugin", c.plugin.Name, "why", err)
 	}
 }
@@ -90,14 +97,7 @@ func (l *Launcher) serveProxy(listener net.Listener, p *config.Plugin, hosts []s
 
 // hostAdvice returns a text that explains how to allow a denied host.
 func hostAdvice(cfg *config.Config, p *config.Plugin, d *egress.DenialError) string {
-	where := fmt.Sprintf("plugin %q", p.Name)
-	if p.Mounted {
-		where = fmt.Sprintf("field %q", p.Name)
-	}
-	if at := cfg.PluginPosition(p.Name); at != "" {
-		where += " (" + at + ")"
-	}
-	return fmt.Sprintf("To allow this connection, the operator adds %q to the list network in the sandbox block of %s", d.Entry, where)
+	return fmt.Sprintf("To allow this connection, the operator adds %q to the list network in the sandbox block of %s", d.Entry, block(cfg, p))
 }
 
 // audit writes an audit entry for a denied connection.

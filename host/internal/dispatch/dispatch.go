@@ -75,6 +75,11 @@ type Dispatcher struct {
 	// Denied returns the accesses that a plugin's sandbox denied since the given time. It also searches the printed text
 	// for them. Denied can be nil.
 	Denied func(plugin string, roots []tool.Root, since time.Time, printed string) []string
+	// Weaker describes what is not enforced on a plugin although it could be. It returns "" if there is nothing. Weaker
+	// can be nil.
+	Weaker func(plugin string, roots []tool.Root) string
+	// Exceeded returns the limits of a plugin that a call reached, judging by the printed text. Exceeded can be nil.
+	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
 
 	once   sync.Once
 	run    Handler // all stages

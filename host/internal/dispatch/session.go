@@ -19,6 +19,10 @@ func (d *Dispatcher) session() Stage {
 	if denied == nil {
 		denied = func(string, []tool.Root, time.Time, string) []string { return nil }
 	}
+	exceeded := d.Exceeded
+	if exceeded == nil {
+		exceeded = func(string, []tool.Root, string, bool) []string { return nil }
+	}
 	return Stage{Name: "session", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			if err := d.loadState(c); err != nil {
@@ -30,7 +34,10 @@ func (d *Dispatcher) session() Stage {
 			if res.Error != nil {
 				printed = res.Error.Message
 			}
-			notes.Denials(res, denied(c.Identity.Tool.Plugin, c.Request.Session.Roots, c.Identity.Started.Add(res.Run.QueueTime), printed))
+			plugin, roots := c.Identity.Tool.Plugin, c.Request.Session.Roots
+			all := denied(plugin, roots, c.Identity.Started.Add(res.Run.QueueTime), printed)
+			d.warn(c, res)
+			notes.Denials(res, append(all, exceeded(plugin, roots, printed, res.Error != nil)...))
 			return res
 		}
 	}}
@@ -68,4 +75,24 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 		s.Cwd = filepath.Clean(res.Cwd)
 		d.State.SaveSession(s.Session)
 	}
+}
+
+// warned is the name under which a session remembers the warning that it got. No plugin can have this name.
+const warned = "(sandbox)"
+
+// warn adds a warning to the first result of a session whose tool is confined less than it could be.
+func (d *Dispatcher) warn(c *Call, res *tool.Result) {
+	if d.Weaker == nil || c.Identity.Depth > 0 {
+		return
+	}
+	text := d.Weaker(c.Identity.Tool.Plugin, c.Request.Session.Roots)
+	if text == "" {
+		return
+	}
+	// A session whose state cannot be read gets the warning again.
+	if known, err := d.State.PluginState(c.Request.Session.ID, warned); err == nil && string(known) == text {
+		return
+	}
+	d.State.SavePluginState(c.Request.Session.ID, warned, []byte(text))
+	notes.Warning(res, text)
 }

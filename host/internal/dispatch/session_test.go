@@ -127,3 +127,30 @@ func TestDenialsOfACallThatTimedOut(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+// TestWeaker checks that only the first result of a session has the warning about a weaker sandbox.
+func TestWeaker(t *testing.T) {
+	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: "words\n"} })
+	d.Weaker = func(plugin string, _ []tool.Root) string { return plugin + " is weaker" }
+	if res := run(t, d, "look"); res.Output != "words\n[p is weaker.]" || res.Metadata["warning"] != "p is weaker" {
+		t.Errorf("%+v", res)
+	}
+	if res := run(t, d, "look"); res.Output != "words\n" {
+		t.Errorf("%+v", res)
+	}
+	d.Weaker = func(string, []tool.Root) string { return "weaker still" }
+	if res := run(t, d, "look"); res.Output != "words\n[weaker still.]" {
+		t.Errorf("%+v", res)
+	}
+}
+
+// TestExceeded checks that the result reports the limits that a call reached.
+func TestExceeded(t *testing.T) {
+	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: "words\n"} })
+	d.Exceeded = func(_ string, _ []tool.Root, printed string, failed bool) []string {
+		return []string{fmt.Sprintf("%s %t", strings.TrimSpace(printed), failed)}
+	}
+	if res := run(t, d, "look"); res.Output != "words\n[words false.]" {
+		t.Errorf("%+v", res)
+	}
+}

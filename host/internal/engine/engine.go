@@ -178,7 +178,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel)},
 		State:   e.state, Home: e.home, Supervisor: e.super,
-		Confine:   &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Log: e.opts.Log},
+		Confine:   &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log},
 		Commands:  commands,
 		Overrides: new(generation.Overrides),
 		Log:       e.opts.Log,

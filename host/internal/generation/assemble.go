@@ -12,6 +12,7 @@ import (
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
@@ -23,6 +24,9 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	g = &Generation{
 		Config: cfg, Launcher: launcher, Plugins: plugins,
 		Registry: registry.New(), Roots: b.Roots(cfg), Unloaded: make(map[string]string),
+	}
+	if weaker := launcher.Problem(roots.Configured(cfg, b.Options.Workspace)); weaker != "" {
+		g.Problemf("%s", weaker)
 	}
 	set := make(supervisor.Set, len(plugins))
 	refused = make(map[string]error)
@@ -104,6 +108,18 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 			}
 			return nil
 		},
+	}
+	d.Weaker = func(plugin string, roots []tool.Root) string {
+		if p := g.Plugin(plugin); p != nil {
+			return g.Launcher.Weaker(&p.Plugin, roots)
+		}
+		return ""
+	}
+	d.Exceeded = func(plugin string, roots []tool.Root, printed string, failed bool) []string {
+		if p := g.Plugin(plugin); p != nil {
+			return g.Launcher.Exceeded(&p.Plugin, roots, printed, failed)
+		}
+		return nil
 	}
 	if g.Config.Host.Adaptive {
 		d.Adaptive = &b.Calls.Adaptive

@@ -34,14 +34,27 @@ func Denials(res *tool.Result, denials []string) {
 		shown = append(shown, fmt.Sprintf("The sandbox refused %d more operations", more))
 	}
 	for _, text := range shown {
-		note := "[" + text + ".]"
-		if res.Success() {
-			res.Output = strings.TrimPrefix(strings.TrimSuffix(res.Output, "\n")+"\n"+note, "\n")
-		} else {
-			res.Error.Message = strings.TrimSuffix(res.Error.Message, "\n") + "\n" + note
-		}
+		add(res, text)
 	}
 	Annotate(res, "denied", denials)
+}
+
+// Warning adds a note about the confinement of the tool, which the operator may not know.
+func Warning(res *tool.Result, text string) {
+	add(res, text)
+	Annotate(res, "warning", text)
+}
+
+// add adds a text to the end of the result.
+func add(res *tool.Result, text string) {
+	note := "[" + text + ".]"
+	if res.Success() {
+		res.Output = strings.TrimPrefix(strings.TrimSuffix(res.Output, "\n")+"\n"+note, "\n")
+	} else {
+		e := *res.Error
+		e.Message = strings.TrimSuffix(e.Message, "\n") + "\n" + note
+		res.Error = &e
+	}
 }
 
 // Directory adds a note that the session stays in the directory cwd, because the command changed to a directory outside

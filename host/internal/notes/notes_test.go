@@ -64,3 +64,14 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+// TestWarning checks that a warning follows other notes, and that an error that others share stays as it is.
+func TestWarning(t *testing.T) {
+	res := &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "words")}
+	before := res.Error
+	Denials(res, []string{"denied"})
+	Warning(res, "weaker")
+	if res.Error.Message != "words\n[denied.]\n[weaker.]" || before.Message != "words" || res.Metadata["warning"] != "weaker" {
+		t.Errorf("%q, %q, %v", res.Error.Message, before.Message, res.Metadata)
+	}
+}

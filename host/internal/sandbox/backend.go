@@ -90,6 +90,14 @@ func (k *Kernel) Choose(want string) (Backend, error) {
 	return None{}, why
 }
 
+// Fallback returns the backend that a configuration wants, which is the strongest one for [Auto], and the reason why
+// another one is used instead. The reason is nil if the wanted backend can be used.
+func (k *Kernel) Fallback(want string) (wanted Backend, why error) {
+	from := slices.IndexFunc(backends, func(b Backend) bool { return b.Name() == want })
+	wanted = backends[max(from, 0)]
+	return wanted, wanted.Unusable(k)
+}
+
 // usable returns why no backend that needs the launcher and system call filters can be used. It returns nil if they can
 // be used.
 func (k *Kernel) usable() error {

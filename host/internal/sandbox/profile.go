@@ -32,7 +32,11 @@ type Profile struct {
 	// WriteGit permits writing the hooks and settings of git, through which git executes programs.
 	WriteGit bool           `json:"write_git,omitempty"`
 	Limits   confine.Limits `json:"limits"`
-	// Total limits the resources of all processes of the plugin together.
+	// Temporary limits each directory in memory, in bytes. Zero means no limit.
+	Temporary uint64 `json:"temporary,omitempty"`
+	// Resident limits the memory of all processes together, as the host measures it, in bytes. Zero means no limit.
+	Resident uint64 `json:"resident,omitempty"`
+	// Total limits the resources of all processes of the plugin together, by a cgroup.
 	Total cgroup.Limits `json:"total,omitzero"`
 }
 
@@ -91,7 +95,7 @@ var caches = map[string]string{"XDG_CACHE_HOME": "cache", "GOCACHE": "cache/go-b
 func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	out := confine.Policy{
 		Run: append([]string{at.Binary}, p.Run...), Devices: devices, StartProcesses: p.StartProcesses, Network: p.Network, Limits: p.Limits, ABI: abi,
-		Scratch: []string{"/tmp", "/dev/shm", "/var/tmp"},
+		Scratch: []string{"/tmp", "/dev/shm", "/var/tmp"}, TmpBytes: p.Temporary,
 		// A plugin that writes only in its private directories never has to change metadata.
 		FixedMetadata: !p.WriteRoots && !p.StartProcesses && len(p.Write) == 0,
 	}
@@ -123,8 +127,8 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	switch kind := binaryKind(at.Binary); {
 	case p.StartProcesses:
 		out.Run = slices.Concat(out.Run, system, at.Run, searched(lookup(at.Env, "PATH"), home))
-		out.Read = append(out.Read, runtimeFiles...)
-		out.Read = append(out.Read, systemFiles...)
+		java, _ := filepath.Glob("/etc/java-*") // Debian keeps the settings of each version there
+		out.Read = slices.Concat(out.Read, runtimeFiles, systemFiles, java)
 		if filepath.IsAbs(home) {
 			for _, f := range homeFiles {
 				out.Run = append(out.Run, filepath.Join(home, f))

@@ -32,7 +32,7 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 	for _, l := range []struct {
 		name  string
 		value uint64
-	}{{"memory", p.Limits.Memory}, {"processes", p.Limits.Processes}, {"files", p.Limits.Files}, {"file_size", p.Limits.FileSize}, {"cpu", p.Limits.CPU}} {
+	}{{"memory", p.Limits.Memory}, {"processes", p.Limits.Processes}, {"files", p.Limits.Files}, {"file_size", p.Limits.FileSize}, {"temporary", p.Temporary}, {"cpu", p.Limits.CPU}} {
 		if l.value > 0 {
 			limits = append(limits, fmt.Sprintf("%s %d", l.name, l.value))
 		}
@@ -139,13 +139,9 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	}
 	gap(p.Network, "every service on this machine's localhost can be reached", "allow only named hosts in the plugin's sandbox block: network = [\"example.org\"]")
 	gap(p.StartProcesses && p.Limits.Processes == 0, "the number of processes is not limited", "set limits { processes } in the plugin's sandbox block")
+	gap(p.StartProcesses && p.Limits.Processes > 0 && k.NoPids != "", "root can start more processes than limits { processes }: up to 4096 with a process namespace and Linux 6.14, else any number", "start toolhost as another user, or in a cgroup that it may divide ("+k.NoPids+")")
 	gap(p.StartProcesses && p.Limits.Memory == 0, "the memory of a process is not limited", "set limits { memory } in the plugin's sandbox block")
-	switch {
-	case k.NoCgroup != "":
-		gap(p.StartProcesses || !p.Total.None(), "memory, number and processor time of all processes together are not limited", k.NoCgroup)
-	default:
-		gap(p.StartProcesses && p.Total.Memory == 0, "memory of all processes together is not limited", "set limits { total { memory } } in the plugin's sandbox block")
-	}
+	p.totalGaps(k, gap)
 	gap(p.StartProcesses, "the disk space written by all processes together is not limited", "run toolhost on a file system with a quota")
 	switch {
 	case !p.WriteRoots:
@@ -157,4 +153,34 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		gap(p.StartProcesses, "commands can write hooks and settings into repositories that they create, until the plugin starts again", "check .git/hooks and .git/config before you run git there unconfined")
 	}
 	return gaps
+}
+
+// Lost lists the restrictions that the wanted backend would enforce on a plugin with this profile and the backend b does
+// not.
+func (p Profile) Lost(k *Kernel, wanted, b Backend) []string {
+	kept := make(map[string]bool)
+	for _, g := range p.Gaps(k, wanted, nil) {
+		kept[g.What] = true
+	}
+	var out []string
+	for _, g := range p.Gaps(k, b, nil) {
+		if !kept[g.What] {
+			out = append(out, g.What)
+		}
+	}
+	return out
+}
+
+// totalGaps reports the limits that do not hold for all processes of the plugin together.
+func (p Profile) totalGaps(k *Kernel, gap func(missing bool, what, how string)) {
+	measured := fmt.Sprintf("memory of all processes together is measured by the host four times a second, and the largest process is killed above %d bytes: for a moment they can use more", p.Resident)
+	switch {
+	case k.NoCgroup != "":
+		gap(p.StartProcesses && p.Resident > 0, measured, k.NoCgroup)
+		gap(p.StartProcesses && p.Resident == 0, "memory of all processes together is not limited", "set limits { total { memory } } in the plugin's sandbox block")
+		gap(p.StartProcesses || !p.Total.None(), "processor time of all processes together is not limited", k.NoCgroup)
+	default:
+		gap(p.StartProcesses && p.Total.Memory == 0 && p.Resident > 0, measured, "set limits { total { memory } } in the plugin's sandbox block: a cgroup then limits it")
+		gap(p.StartProcesses && p.Total.Memory == 0 && p.Resident == 0, "memory of all processes together is not limited", "set limits { total { memory } } in the plugin's sandbox block")
+	}
 }

@@ -35,6 +35,9 @@ type Kernel struct {
 	// NoCgroup is the reason why no cgroup can limit the processes of a plugin together. Empty means that a cgroup is
 	// available.
 	NoCgroup string `json:"no_cgroup,omitempty"`
+	// NoPids is the reason why no cgroup limits the number of processes of root, to whom other limits do not apply. Empty
+	// means that a cgroup is available, or that it is not needed.
+	NoPids string `json:"no_pids,omitempty"`
 }
 
 // launchTimeout bounds the launcher's work, which takes a few milliseconds.

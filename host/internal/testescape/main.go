@@ -135,6 +135,53 @@ var attempts = map[string]func(n int) error{
 		}
 		return err
 	},
+	// hold uses memory for a while.
+	"hold": func(mb int) error {
+		_, err := use(mb)
+		time.Sleep(5 * time.Second)
+		return err
+	},
+	// share uses memory that four more processes share.
+	"share": func(mb int) error {
+		b, err := use(mb)
+		for range 4 {
+			pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+			if errno != 0 {
+				return errno
+			}
+			if pid == 0 { // only system calls are safe in a copy of a process with threads
+				pause := unix.Timespec{Sec: 2}
+				_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
+				_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+			}
+		}
+		for range 4 {
+			if _, waitErr := unix.Wait4(-1, nil, 0, nil); err == nil {
+				err = waitErr
+			}
+		}
+		b[0] = 1
+		return err
+	},
+	"processes": func(n int) error {
+		for range n {
+			c := exec.Command("sleep", "60")
+			if err := c.Start(); err != nil {
+				return err
+			}
+			defer func() { _ = c.Process.Kill() }()
+		}
+		return nil
+	},
+}
+
+// use returns memory after writing to all of its pages.
+func use(mb int) ([]byte, error) {
+	b, err := unix.Mmap(-1, 0, mb<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	return b, err
 }
 
 func call(number uintptr, args ...uintptr) error {

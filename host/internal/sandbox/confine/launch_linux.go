@@ -60,6 +60,11 @@ func enter(p *Policy, args []string) (step string, err error) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
 		return "parent-death signal", err
 	}
+	for _, procs := range p.Join {
+		if err := os.WriteFile(procs, []byte("0"), 0); err != nil {
+			return "cgroup", err
+		}
+	}
 	if p.Namespaces {
 		if err := enterRoot(p); err != nil {
 			return "namespaces", err
@@ -83,7 +88,7 @@ func enter(p *Policy, args []string) (step string, err error) {
 	// The code below must not allocate much memory or open files, because it sets the limits.
 	argv := append([]string{p.Exec}, args...)
 	env := os.Environ()
-	if err := setLimits(p.Limits); err != nil {
+	if err := setLimits(p); err != nil {
 		return "limits", err
 	}
 	if err := seccomp(p); err != nil {

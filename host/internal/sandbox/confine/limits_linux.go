@@ -2,26 +2,36 @@ package confine
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
 
 // setLimits sets the resource limits. It also disables core dumps, which would write a plugin's memory to the working
 // directory.
-func setLimits(l Limits) error {
+func setLimits(p *Policy) error {
+	l := p.Limits
+	hard := func(value uint64, raise bool) uint64 {
+		if raise {
+			return unix.RLIM_INFINITY
+		}
+		return value
+	}
+	processes := l.processes(p.Namespaces)
 	for _, r := range []struct {
 		name     string
 		resource int
 		value    uint64
+		hard     uint64
 		set      bool
 	}{
-		{"core", unix.RLIMIT_CORE, 0, true},
-		{"processes", unix.RLIMIT_NPROC, l.Processes, l.Processes > 0},
-		{"files", unix.RLIMIT_NOFILE, l.Files, l.Files > 0},
-		{"file_size", unix.RLIMIT_FSIZE, l.FileSize, l.FileSize > 0},
-		{"cpu", unix.RLIMIT_CPU, l.CPU, l.CPU > 0},
+		{"core", unix.RLIMIT_CORE, 0, 0, true},
+		{"processes", unix.RLIMIT_NPROC, processes, processes, l.Processes > 0},
+		{"files", unix.RLIMIT_NOFILE, l.Files, max(l.Files, l.Raise.Files), l.Files > 0},
+		{"file_size", unix.RLIMIT_FSIZE, l.FileSize, hard(l.FileSize, l.Raise.FileSize), l.FileSize > 0},
+		{"cpu", unix.RLIMIT_CPU, l.CPU, l.CPU, l.CPU > 0},
 		// RLIMIT_AS would also count reserved address space, and Node and Java reserve much of it.
-		{"memory", unix.RLIMIT_DATA, l.Memory, l.Memory > 0},
+		{"memory", unix.RLIMIT_DATA, l.Memory, hard(l.Memory, l.Raise.Memory), l.Memory > 0},
 	} {
 		if !r.set {
 			continue
@@ -30,12 +40,28 @@ func setLimits(l Limits) error {
 		if err := unix.Getrlimit(r.resource, &now); err != nil {
 			return fmt.Errorf("the limit %s cannot be read: %w", r.name, err)
 		}
-		value := min(r.value, now.Max) // a plugin cannot have a higher limit than the host
-		if err := unix.Setrlimit(r.resource, &unix.Rlimit{Cur: value, Max: value}); err != nil {
+		// A plugin cannot have a higher limit than the host.
+		if err := unix.Setrlimit(r.resource, &unix.Rlimit{Cur: min(r.value, now.Max), Max: min(r.hard, now.Max)}); err != nil {
 			return fmt.Errorf("the limit %s cannot be set: %w", r.name, err)
 		}
 	}
 	return nil
+}
+
+// processes returns the limit of processes for the kernel, which counts them in each user namespace. Outside of a
+// namespace of its own, the plugin's processes count together with the user's others. All tasks of the machine are the
+// upper bound of those, also in a container, which cannot see them.
+func (l *Limits) processes(namespace bool) uint64 {
+	if namespace || l.Processes == 0 {
+		return l.Processes
+	}
+	text, err := os.ReadFile("/proc/loadavg")
+	var load [3]float64
+	var running, all uint64
+	if n, _ := fmt.Sscanf(string(text), "%f %f %f %d/%d", &load[0], &load[1], &load[2], &running, &all); err != nil || n != 5 {
+		return l.Processes
+	}
+	return l.Processes + all
 }
 
 // kept lists the capabilities that root keeps. They permit access to other users' files, which the other layers

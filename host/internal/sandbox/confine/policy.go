@@ -45,9 +45,11 @@ type Policy struct {
 	// in which the plugin is the first process.
 	Namespaces       bool `json:"namespaces,omitempty"`
 	PrivateProcesses bool `json:"private_processes,omitempty"`
-	// TmpBytes limits the size of each Scratch directory. Zero means 512 MiB.
+	// TmpBytes limits the size of each Scratch directory. Zero means no limit.
 	TmpBytes uint64 `json:"tmp_bytes,omitempty"`
 	Limits   Limits `json:"limits"`
+	// Join lists files of cgroups. The launcher writes itself into them. They must limit the number of processes.
+	Join []string `json:"join,omitempty"`
 	// ABI is the version of Landlock to enforce, from [LandlockABI]. Zero disables Landlock.
 	ABI int `json:"abi"`
 	// StatusFD is the descriptor to which the launcher writes the reason of a failure. It is closed when the plugin
@@ -61,12 +63,13 @@ func (p *Policy) OwnNetwork() bool {
 	return p.Namespaces && (p.StartProcesses || p.ProxyPort > 0) && !p.Network
 }
 
-// Limits are resource limits of each process. Only Processes applies to all processes of the user, or of the user
-// namespace. A zero value keeps the host's limit.
+// Limits are resource limits of each process. Only Processes applies to all processes of the plugin. A zero value keeps
+// the host's limit.
 type Limits struct {
 	// Memory limits the data of a process, in bytes.
 	Memory uint64 `json:"memory,omitempty"`
-	// Processes limits the number of processes and threads. It does not apply to root.
+	// Processes limits the number of processes and threads. The kernel does not apply it to root of the machine, for whom
+	// Policy.Join or the process namespace limits the number.
 	Processes uint64 `json:"processes,omitempty"`
 	// Files limits the number of files that a process can have open.
 	Files uint64 `json:"files,omitempty"`
@@ -74,6 +77,17 @@ type Limits struct {
 	FileSize uint64 `json:"file_size,omitempty"`
 	// CPU limits the CPU time of a process, in seconds.
 	CPU uint64 `json:"cpu,omitempty"`
+	// Raise permits a process to raise some of its limits.
+	Raise Raise `json:"raise,omitzero"`
+}
+
+// Raise lists the limits that a process can raise, with ulimit for example.
+type Raise struct {
+	// Memory and FileSize can be raised without limit.
+	Memory   bool `json:"memory,omitempty"`
+	FileSize bool `json:"file_size,omitempty"`
+	// Files is the number up to which a process can raise its number of open files. Zero means Limits.Files.
+	Files uint64 `json:"files,omitempty"`
 }
 
 // Failure is the error report that the launcher writes to Policy.StatusFD, as JSON.

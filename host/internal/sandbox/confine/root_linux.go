@@ -49,12 +49,8 @@ func enterRoot(p *Policy) error {
 	if err := unix.Mount("tmpfs", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m"); err != nil {
 		return fmt.Errorf("the new root cannot be made: %w", err)
 	}
-	size := p.TmpBytes
-	if size == 0 {
-		size = 512 << 20
-	}
 	for i := range places {
-		if err := places[i].put(size); err != nil {
+		if err := places[i].put(p.TmpBytes); err != nil {
 			return fmt.Errorf("%s: %w", places[i].path, err)
 		}
 	}
@@ -194,7 +190,8 @@ func within(there []place, path string) bool {
 	return false
 }
 
-// put creates the entry in the new root. The argument size limits a scratch directory, in bytes.
+// put creates the entry in the new root. The argument size limits a scratch directory, in bytes. Zero
+// means no limit.
 func (pl *place) put(size uint64) error {
 	at := base + pl.path
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil { //nolint:gosec // a directory in a root of its own
@@ -258,7 +255,7 @@ func mountProc(p *Policy) error {
 		if err := unix.Mount("proc", at, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 			return err
 		}
-		if err := limitProcesses(p.Limits.Processes); err != nil {
+		if err := limitProcesses(p); err != nil {
 			return err
 		}
 	} else if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
@@ -268,16 +265,25 @@ func mountProc(p *Policy) error {
 	return unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
 }
 
-// limitProcesses limits the process ids of the namespace. The limit applies to root, too. Before Linux 6.14 the setting
-// would change the whole machine, so limitProcesses does nothing.
-func limitProcesses(n uint64) error {
-	const least = 301 // the smallest value that the kernel accepts
-	if n == 0 || !kernelAtLeast(6, 14) {
+// leastProcessIDs is the smallest range of process ids. Once the ids of a namespace wrap, the kernel does not reuse those
+// below 300. With a small range, shells then mistake new processes for their own earlier ones, and forks fail although
+// few processes run.
+const leastProcessIDs = 4096
+
+// mostProcessIDs is the largest range of process ids that the kernel accepts.
+const mostProcessIDs = 4 << 20
+
+// limitProcesses limits the process ids of root's namespace, because other limits do not apply to root. It does nothing
+// if a cgroup limits the processes. Before Linux 6.14 the setting would change the whole machine, so it does nothing
+// then either.
+func limitProcesses(p *Policy) error {
+	if p.Limits.Processes == 0 || len(p.Join) > 0 || os.Getuid() != 0 || !kernelAtLeast(6, 14) {
 		return nil
 	}
-	return os.WriteFile(base+"/proc/sys/kernel/pid_max", strconv.AppendUint(nil, max(n, least), 10), 0)
+	return os.WriteFile(base+"/proc/sys/kernel/pid_max", strconv.AppendUint(nil, min(max(p.Limits.Processes, leastProcessIDs), mostProcessIDs), 10), 0)
 }
 
+// kernelAtLeast reports whether the kernel has at least a version.
 func kernelAtLeast(major, minor int) bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -67,6 +67,8 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 		}
 	}
 	fmt.Fprintf(w, "sandbox backends      %s\n", strings.Join(backends, ", "))
+	known := map[string]string{"content": "known by their content", "directory": "known by their directory: who can write there decides what they are"}
+	fmt.Fprintf(w, "bundled plugins       %s\n", known[d.BundledBy])
 	if m.Launcher == "" {
 		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
 	}

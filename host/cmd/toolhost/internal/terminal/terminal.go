@@ -208,6 +208,23 @@ func (t *Terminal) Finish(res *host.Result) {
 	}
 }
 
+// notes returns the host's notes on a result. The text of the result has them too, but the output of a native command
+// does not.
+func notes(res *host.Result) []string {
+	var out []string
+	denied, _ := res.Metadata["denied"].([]string)
+	for _, text := range denied {
+		out = append(out, "["+text+".]")
+	}
+	if note, ok := res.Metadata["note"].(string); ok {
+		out = append(out, note)
+	}
+	if warning, ok := res.Metadata["warning"].(string); ok {
+		out = append(out, "["+warning+".]")
+	}
+	return out
+}
+
 // finishNative prints the standard output and standard error of a native command to the same streams, as a shell does.
 func (t *Terminal) finishNative(res *host.Result) {
 	var data struct{ Stdout, Stderr string }
@@ -221,7 +238,7 @@ func (t *Terminal) finishNative(res *host.Result) {
 	if res.Error != nil && res.Error.Kind != tool.ExecutionFailed {
 		cli.PrintText(os.Stderr, cli.FirstLine(res.Error.Message))
 	}
-	if note, ok := res.Metadata["note"].(string); ok {
+	for _, note := range notes(res) {
 		cli.PrintText(os.Stderr, note)
 	}
 }

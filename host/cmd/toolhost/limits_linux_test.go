@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// limited runs a command with the tool bash and the given limits, and returns what toolhost prints. Empty limits mean the
+// defaults. The user "isolated" is root without a cgroup that limits the number of processes.
+func (w *world) limited(t *testing.T, user, backend, limits, command string) string {
+	t.Helper()
+	if limits != "" {
+		limits = "sandbox {\n limits {\n" + limits + "\n }\n}\n"
+	}
+	enforce := map[bool]string{true: "off", false: "auto"}[backend == "none"]
+	config := filepath.Join(w.dir, "toolhost.hcl")
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "sandbox {\n backend = %q\n enforce = %q\n}\nplugin \"bash\" {\n%s}\n", backend, enforce, limits), 0o644))
+	args := []string{filepath.Join(bin, "toolhost"), "--config", config, "--workspace", w.work, "run", "--", command}
+	if user == "isolated" {
+		args = append([]string{"unshare", "-m", "sh", "-c", `umount -l /sys/fs/cgroup && exec "$@"`, "sh"}, args...)
+	}
+	c := w.command(user, args[0], args[1:]...)
+	c.Env = []string{
+		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.home, "XDG_RUNTIME_DIR=" + filepath.Join(w.dir, "run"), "XDG_STATE_HOME=" + filepath.Join(w.dir, "state"),
+	}
+	c.Dir = w.work
+	out, _ := c.CombinedOutput()
+	return string(out)
+}
+
+// TestLimits checks that commands cannot exceed the limits that apply without a configuration, and that the result names
+// the limit and its setting. The backend none is the control: there, each command exceeds the limit.
+func TestLimits(t *testing.T) {
+	eachBackend(t, []string{"root", "isolated", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
+		if user == "isolated" && (os.Getuid() != 0 || !b.Abilities.OwnRoot) {
+			t.Skip("this needs root and a process namespace")
+		}
+		w := newWorld(t, user)
+		processes := 1500
+		if user == "isolated" { // the limit is that of process ids
+			processes = 5000
+		}
+		for _, tc := range []struct{ name, limits, command, want string }{
+			{"processes", "processes = 100", "testescape processes " + strconv.Itoa(processes), "limited to 100 together"},
+			{"files", "", `for i in {210..1100}; do eval "exec $i</dev/null" || break; done; [ $i = 1100 ] && echo ESCAPED; echo too many open files; exit 1`, "The open files of a process are limited to 1024"},
+			{"files by itself", "", `ulimit -n 20000 && echo ESCAPED`, ""},
+			{"memory", `memory = "256MiB"`, `testescape memory 400`, ""},
+			{"memory message", `memory = "64MiB"`, `head -c 200000000 /dev/zero | tail -c 190000000 | wc -c | grep -q 190000000 && echo ESCAPED`, "The memory of a process is limited to 64MiB"},
+			{"file size", "", `truncate -s 9G sparse && echo ESCAPED`, "The size of a file is limited to 8GiB"},
+			{"core", "", `[ "$(ulimit -c)" = 0 ] || echo ESCAPED`, ""},
+			{"temporary", `temporary = "4MiB"`, `head -c 8000000 /dev/zero > /tmp/toolhost-limit && echo ESCAPED; rm -f /tmp/toolhost-limit; exit 1`, "holds at most 4MiB"},
+		} {
+			if tc.name == "temporary" && b.Abilities.Confines && !b.Abilities.OwnRoot {
+				continue
+			}
+			out := w.limited(t, user, b.Name, tc.limits, tc.command)
+			escaped := strings.Contains(out, "ESCAPED")
+			switch {
+			case !b.Abilities.Confines && tc.name != "core" && !escaped && !strings.HasPrefix(tc.name, "files by"):
+				t.Errorf("%s: the limit holds without a sandbox, so the test says nothing: %s", tc.name, out)
+			case !b.Abilities.Confines:
+			case escaped:
+				t.Errorf("%s: the limit does not hold: %s", tc.name, out)
+			case !strings.Contains(out, tc.want):
+				t.Errorf("%s: the result does not name the limit: %s", tc.name, out)
+			}
+		}
+	})
+}
+
+// TestManyForks checks that a limit of processes does not make scripts fail, however many processes a script starts in
+// its life. The ids of processes must not wrap early.
+func TestManyForks(t *testing.T) {
+	eachBackend(t, []string{"root", "isolated", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
+		if !b.Abilities.OwnRoot || user == "isolated" && os.Getuid() != 0 {
+			t.Skip("only a process namespace has ids of its own")
+		}
+		w := newWorld(t, user)
+		const script = `for i in {1..10000}; do (exit 7); [ $? = 7 ] || { echo "wrong status after $i"; break; }; done
+for i in {1..100}; do [ "$(for j in 1 2 3; do (echo $j); done | sort -r | tr -d '\n')" = 321 ] || echo wrong output; done
+for i in {1..100}; do sleep 0 & a=$!; (exit 4) & wait $!; [ $? = 4 ] || echo wrong wait; wait $a || echo lost child; done; echo all right`
+		if out := w.limited(t, user, b.Name, "processes = 200", script); out != "all right\n" {
+			t.Errorf("%s", out)
+		}
+	})
+}
+
+// TestMemoryOfAll checks that the host kills the largest process of a plugin whose processes use too much memory
+// together, and that memory which processes share counts once.
+func TestMemoryOfAll(t *testing.T) {
+	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
+		w := newWorld(t, user)
+		const limit = `total { memory = "200MiB" }`
+		out := w.limited(t, user, b.Name, limit, `for i in 1 2 3; do testescape hold 80 & done; wait; wait; exit 1`)
+		switch held := strings.Count(out, "ESCAPED"); {
+		case !b.Abilities.Confines && held != 3:
+			t.Errorf("not all processes run without a sandbox, so the test says nothing: %s", out)
+		case b.Abilities.Confines && (held == 3 || !strings.Contains(out, "of memory together and the limit is 200MiB")):
+			t.Errorf("no process was killed: %s", out)
+		}
+		if out := w.limited(t, user, b.Name, limit, `testescape share 80`); !strings.Contains(out, "ESCAPED") {
+			t.Errorf("memory that processes share counts for each of them: %s", out)
+		}
+	})
+}

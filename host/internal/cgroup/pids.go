@@ -1,0 +1,102 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Pids is the cgroup of version 1 in which groups can be created that limit the number of processes. It is safe for
+// concurrent use.
+type Pids struct{ dir string }
+
+// FindPids returns the cgroup of this process in the hierarchy of version 1 for the number of processes, or an error if
+// groups cannot be created in it. It changes nothing. The arguments are those of [Find].
+func FindPids(mounts, proc string) (*Pids, error) {
+	text, err := os.ReadFile(filepath.Join(proc, "cgroup"))
+	if err != nil {
+		return nil, fmt.Errorf("there are no cgroups: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 || !slices.Contains(strings.Split(parts[1], ","), "pids") {
+			continue
+		}
+		top := filepath.Join(mounts, "pids")
+		dir := filepath.Join(top, filepath.Clean("/"+parts[2]))
+		if !exists(filepath.Join(dir, "cgroup.procs")) { // in a container, the path can be that of the machine
+			dir = top
+		}
+		if !exists(filepath.Join(dir, "cgroup.procs")) || !writable(dir) {
+			return nil, fmt.Errorf("the cgroup %s is not this user's", dir)
+		}
+		return &Pids{dir: dir}, nil
+	}
+	return nil, errors.New("there is no cgroup of version 1 for the number of processes")
+}
+
+// PidsGroup is a cgroup of version 1 that limits the number of processes.
+type PidsGroup struct{ dir string }
+
+// prefix begins the names of groups that limit the number of processes. The id of the host follows.
+const prefix = "toolhost-pids-"
+
+// Make creates a group for at most n processes and threads. It removes empty groups of hosts that have ended.
+func (p *Pids) Make(n uint64) (*PidsGroup, error) {
+	p.sweep()
+	dir := filepath.Join(p.dir, fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), made.Add(1)))
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // a cgroup
+		return nil, fmt.Errorf("a cgroup cannot be made: %w", err)
+	}
+	if err := write(dir, "pids.max", strconv.FormatUint(n, 10)); err != nil {
+		_ = os.Remove(dir)
+		return nil, fmt.Errorf("a cgroup cannot be limited: %w", err)
+	}
+	return &PidsGroup{dir: dir}, nil
+}
+
+func (p *Pids) sweep() {
+	old, _ := filepath.Glob(filepath.Join(p.dir, prefix+"*"))
+	for _, dir := range old {
+		// A host in another container can have an id that is unknown here, and a plugin that is about to join its group.
+		if st, err := os.Stat(dir); err != nil || time.Since(st.ModTime()) < time.Minute {
+			continue
+		}
+		host, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
+		if pid, err := strconv.Atoi(host); err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.Remove(dir) // fails if it has processes
+		}
+	}
+}
+
+// Procs returns the file to which a process writes 0 to join the group.
+func (g *PidsGroup) Procs() string { return filepath.Join(g.dir, "cgroup.procs") }
+
+// Remove kills the remaining processes of the group and removes the group.
+func (g *PidsGroup) Remove() error {
+	var err error
+	for range 100 {
+		if err = os.Remove(g.dir); err == nil || errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		procs, _ := os.ReadFile(g.Procs())
+		for pid := range strings.FieldsSeq(string(procs)) {
+			if n, err := strconv.Atoi(pid); err == nil && n > 1 {
+				_ = syscall.Kill(n, syscall.SIGKILL)
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

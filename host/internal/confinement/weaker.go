@@ -1,0 +1,59 @@
+package confinement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+)
+
+// Weaker describes what is not enforced on a plugin because this machine lacks the wanted backend. It returns "" if the
+// plugin is confined as the configuration says.
+func (l *Launcher) Weaker(p *config.Plugin, roots []tool.Root) string {
+	why, lost := l.lost(p, roots)
+	return l.describeLost(why, lost)
+}
+
+// lost returns the restrictions that a plugin lacks, and the reason.
+func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (why error, lost []string) {
+	if Enforce(l.cfg, p) != "auto" || p.Missing != "" {
+		return nil, nil
+	}
+	wanted, why := l.Kernel().Fallback(l.cfg.Sandbox.Backend)
+	if why == nil {
+		return nil, nil
+	}
+	backend, _, err := l.Choose(p, roots)
+	if err != nil {
+		return nil, nil
+	}
+	return why, Profile(p).Lost(l.Kernel(), wanted, backend)
+}
+
+func (l *Launcher) describeLost(why error, lost []string) string {
+	if len(lost) == 0 {
+		return ""
+	}
+	backend, _ := l.Kernel().Choose(l.cfg.Sandbox.Backend)
+	return fmt.Sprintf(`The sandbox is weaker than it can be: the backend is %s, because %v. Not enforced: %s. Run toolhost doctor for the remedy, or set enforce = "require" to refuse`,
+		backend.Name(), why, strings.Join(lost, "; "))
+}
+
+// Problem describes what is not enforced on the plugins of the configuration together. It returns "" if all plugins are
+// confined as the configuration says.
+func (l *Launcher) Problem(roots []tool.Root) string {
+	var why error
+	var lost []string
+	for i := range l.cfg.Plugins {
+		w, some := l.lost(&l.cfg.Plugins[i], roots)
+		for _, s := range some {
+			if why = w; !slices.Contains(lost, s) {
+				lost = append(lost, s)
+			}
+		}
+	}
+	return l.describeLost(why, lost)
+}

@@ -1,0 +1,123 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// table lists the programs of the bundled plugins that belong to this host, as NAME:SIZE:SHA256 with commas between
+// them. The linker sets it in releases. Other hosts recognize bundled plugins by their directory.
+var table string
+
+// program identifies the bytes of a bundled plugin's program.
+type program struct {
+	size int64
+	sum  [sha256.Size]byte
+}
+
+// programs returns the table by the name of the plugin. An entry that cannot be read belongs to no program.
+func programs() map[string]program {
+	out := make(map[string]program)
+	for entry := range strings.SplitSeq(table, ",") {
+		parts := strings.Split(entry, ":")
+		if len(parts) != 3 {
+			continue
+		}
+		size, err := strconv.ParseInt(parts[1], 10, 64)
+		sum, hexErr := hex.DecodeString(parts[2])
+		if err == nil && hexErr == nil && len(sum) == sha256.Size {
+			out[parts[0]] = program{size, [sha256.Size]byte(sum)}
+		}
+	}
+	return out
+}
+
+// ByContent reports whether this host recognizes bundled plugins by the content of their programs. Otherwise it
+// recognizes them by their directory.
+func ByContent() bool { return table != "" }
+
+// Recognize returns the bundled plugin whose program is at path. dir is the directory of the bundled plugins. It returns
+// an empty name for any other program. For a program in dir, the content is not read: [Verify] does that.
+func Recognize(dir, path string) (name string, b Bundled, err error) {
+	if dir == "" {
+		return "", Bundled{}, nil
+	}
+	if name = inDirectory(dir, path); name == "" && ByContent() {
+		name = byContent(path)
+	}
+	if name == "" {
+		return "", Bundled{}, nil
+	}
+	if _, err := os.Stat(BundledFile(dir, name)); err != nil {
+		return "", Bundled{}, nil //nolint:nilerr // a program without a manifest is not a bundled plugin
+	}
+	b, err = ReadBundled(dir, name)
+	return name, b, err
+}
+
+// Verify reports whether a program with this hash is the named bundled plugin, as far as this host can know.
+func Verify(name string, sum [sha256.Size]byte) bool {
+	if !ByContent() {
+		return true
+	}
+	p, ok := programs()[name]
+	return ok && p.sum == sum
+}
+
+// inDirectory returns the name of a program that is in a directory. It follows symbolic links to the directory and to
+// the program. The program need not exist, because a build may be about to replace it.
+func inDirectory(dir, path string) string {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return ""
+	}
+	candidates := []string{path}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		candidates = append(candidates, target)
+	}
+	for _, c := range candidates {
+		parent, err := filepath.EvalSymlinks(filepath.Dir(c))
+		if name := filepath.Base(c); err == nil && parent == dir && tool.ValidName(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// byContent returns the name of the bundled plugin whose program has the same content. It reads only a file that has the
+// size of one.
+func byContent(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // only read
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	var sum []byte
+	for name, p := range programs() {
+		if p.size != st.Size() {
+			continue
+		}
+		if sum == nil {
+			h := sha256.New()
+			if _, err := io.Copy(h, f); err != nil {
+				return ""
+			}
+			sum = h.Sum(nil)
+		}
+		if [sha256.Size]byte(sum) == p.sum {
+			return name
+		}
+	}
+	return ""
+}
