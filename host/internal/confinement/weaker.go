@@ -13,12 +13,12 @@ import (
 // Weaker describes what is not enforced on a plugin because this machine lacks the wanted backend. It returns "" if the
 // plugin is confined as the configuration says.
 func (l *Launcher) Weaker(p *config.Plugin, roots []tool.Root) string {
-	why, lost := l.lost(p, roots)
+	lost, why := l.lost(p, roots)
 	return l.describeLost(why, lost)
 }
 
 // lost returns the restrictions that a plugin lacks, and the reason.
-func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (why error, lost []string) {
+func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (lost []string, why error) {
 	if Enforce(l.cfg, p) != "auto" || p.Missing != "" {
 		return nil, nil
 	}
@@ -26,11 +26,11 @@ func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (why error, lost []
 	if why == nil {
 		return nil, nil
 	}
-	backend, _, err := l.Choose(p, roots)
-	if err != nil {
-		return nil, nil
+	backend, _, refused := l.Choose(p, roots)
+	if refused != nil {
+		return nil, nil //nolint:nilerr // the plugin does not run
 	}
-	return why, Profile(p).Lost(l.Kernel(), wanted, backend)
+	return Profile(p).Lost(l.Kernel(), wanted, backend), why
 }
 
 func (l *Launcher) describeLost(why error, lost []string) string {
@@ -48,7 +48,7 @@ func (l *Launcher) Problem(roots []tool.Root) string {
 	var why error
 	var lost []string
 	for i := range l.cfg.Plugins {
-		w, some := l.lost(&l.cfg.Plugins[i], roots)
+		some, w := l.lost(&l.cfg.Plugins[i], roots)
 		for _, s := range some {
 			if why = w; !slices.Contains(lost, s) {
 				lost = append(lost, s)
