@@ -80,11 +80,11 @@ func tryForeign(unpacked, state string) error {
 	if err != nil {
 		return err
 	}
-	c := exec.Command("./toolhost", "--state", state, "run", "echo from the shell")
+	c := exec.Command("./toolhost", "--state", state, "run", "echo from the shell") //nolint:gosec // the state is a directory of this check
 	c.Dir = unpacked
 	out, err := c.CombinedOutput()
 	if want := "is not the program of the bundled plugin bash"; err == nil || !strings.Contains(string(out), want) {
-		return fmt.Errorf("a foreign program in place of a bundled plugin: want %q, have %v\n%s", want, err, out)
+		return fmt.Errorf("a foreign program in place of a bundled plugin: want %q, got\n%s", want, out)
 	}
 	return nil
 }
