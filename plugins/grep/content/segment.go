@@ -16,10 +16,10 @@ type segment struct {
 	size  int
 	used  int
 	dead  int
-	taken int64 // ends holds the end offset of each block. first holds, for each block, the index of its first text.
+	taken int64 // number of bytes taken from the budget
 	// texts is sorted by the offset of the texts. A removed text leaves a nil element.
 	texts []*Text
-	// ends holds the end offset of each block. first holds the index of the first text in each block.
+	// ends contains the end offset of each block. first contains the index of the first text in each block.
 	ends, first []int
 	rows        []row // filter rows of all groups in order
 	raw         []byte

@@ -48,8 +48,8 @@ type scanner struct {
 	region  region
 	until   int  // number of the first line after the window
 	line    int  // number of the current line
-	inLine  int  // true if the current line is not empty; an empty last line does not count
-	started bool // minimal size in bytes of the kept lines in the excerpt
+	inLine  int  // number of bytes kept of the current line
+	started bool // true if the current line is not empty; an empty last line does not count
 	least   int  // minimal size in bytes of the kept lines in the excerpt
 }
 
