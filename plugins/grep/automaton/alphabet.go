@@ -16,8 +16,7 @@ type alphabet struct {
 	// sides holds, for each kind, the flags that conditions test. The last kind means the end of the text. The
 	// second to last kind means a byte that is not UTF-8.
 	sides []side
-	// member tells which classes contain which kinds: member[class][kind] is true if the class contains the symbols
-	// of the kind.
+	// member[class][kind] is true if the class contains the symbols of the kind.
 	member [][]bool
 }
 
