@@ -53,7 +53,7 @@ func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, bufferSize), limit: limit}
 }
 
-// Read returns the next line without its line ending, "\n" or "\r\n". The caller may keep and
+// Read returns the next line without its line ending, "\n" or "\r\n". The caller can keep and
 // change the line.
 //
 //   - If the line is too long, Read returns its first bytes and a [*TooLongError]. The number of

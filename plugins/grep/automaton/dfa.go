@@ -58,7 +58,7 @@ func (d *dfa) reset() {
 const (
 	unknown = -1 // the transition is not computed yet
 	matched = -2 // a match ends before the symbol
-	idle    = -3 // the automaton returns to the initial state, in which the machine may skip text
+	idle    = -3 // the automaton returns to the initial state, in which the machine can skip text
 )
 
 func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {

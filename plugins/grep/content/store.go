@@ -1,5 +1,5 @@
 // Package content stores the text of files in memory outside of the garbage-collected heap. Its index finds the files
-// that may contain a literal.
+// that can contain a literal.
 //
 // The store divides text into segments, and segments into blocks of whole lines of about 2 KB. Small files share a
 // block. Each block has a Bloom filter of its trigrams. A line is in one block unless it is very long. Therefore all

@@ -1,4 +1,4 @@
-// Package definition searches a tree for declarations of a name. It parses the files that may declare the name and
+// Package definition searches a tree for declarations of a name. It parses the files that can declare the name and
 // caches their declarations for later queries.
 package definition
 

@@ -99,7 +99,7 @@ func TestRootReplaced(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileSearched removes and creates a tree while calls search it. No call may hang or panic, and the answers
+// TestDeletedWhileSearched removes and creates a tree while calls search it. No call must hang or panic, and the answers
 // must be correct afterwards.
 func TestDeletedWhileSearched(t *testing.T) {
 	h := newHost(t)

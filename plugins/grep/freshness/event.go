@@ -20,6 +20,6 @@ type Kind uint8
 // Values of [Kind].
 const (
 	Watched  Kind = iota // changes are detected by notifications
-	ByStat               // changes are detected by comparing stamps, because other machines may write to the file system
+	ByStat               // changes are detected by comparing stamps, because other machines can write to the file system
 	NotKnown             // changes cannot be detected, so files must be read for each search
 )

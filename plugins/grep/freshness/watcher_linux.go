@@ -29,7 +29,7 @@ func NewWatcher() (*Watcher, error) {
 	return &Watcher{fd: fd, buf: make([]byte, 64<<10)}, nil
 }
 
-// MaxWatches returns how many directories this user may watch at the same time.
+// MaxWatches returns how many directories this user can watch at the same time.
 func MaxWatches() int {
 	const least = 8192 // the lowest default of any kernel
 	b, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")

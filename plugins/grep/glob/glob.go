@@ -141,7 +141,7 @@ func (t tokens) prefix() string {
 }
 
 // base returns the literal text with which the last element begins. It returns "" unless the glob is "**/" followed by a
-// name, which may contain "*" and "?".
+// name, which can contain "*" and "?".
 func (t tokens) base() string {
 	if len(t) == 0 || t[0].op != recursivePrefix {
 		return ""

@@ -3,7 +3,7 @@
 //
 // The index contains the directories that a call without options visits, and the files in them. It does
 // not contain ignored and hidden directories, the text of very large files, or unreadable files. Calls
-// that need those read the disk. Therefore the index may be incomplete, but its content must be valid.
+// that need those read the disk. Therefore the index can be incomplete, but its content must be valid.
 // [Index.sync] makes the content valid in these steps:
 //
 //   - It applies the events of the watched directories. The kernel queues an event before the system call

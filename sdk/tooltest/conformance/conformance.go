@@ -1,4 +1,4 @@
-// Package conformance checks whether the binary of a plugin follows docs/protocol.md. The plugin may be written in
+// Package conformance checks whether the binary of a plugin follows docs/protocol.md. The plugin can be written in
 // any language. The checks act as a host: they start the binary and call it over the connection. They also simulate
 // failures of hosts. A call of [Test] is the complete test of a plugin:
 //
