@@ -92,7 +92,7 @@ func wholeCall(ctx context.Context, bin string) error {
 		fmt.Fprintf(out, "read 10 KB, %d callers\thost %.0f/s\tserver-filesystem %.0f/s\tratio %.2f\tat least 2.00\t%s\n", callers, r[0], r[1], r[0]/r[1], verdict(r[0]/r[1] >= 2))
 	}
 	for _, command := range []string{"edit sample.txt --old_string nothing-like-it --new_string x", "glob '*.txt'", "true"} {
-		h.Run(ctx, host.Request{Command: command}, nil) // starts the plugin, so that all four plugins run
+		h.Run(ctx, host.Request{Command: command}, nil) // start the plugin now, because all four plugins must be running
 	}
 	running := 0
 	for _, p := range h.Status().Plugins {
@@ -103,7 +103,7 @@ func wholeCall(ctx context.Context, bin string) error {
 	return hostRSS(ctx, out, bin, dir, running)
 }
 
-// sampleHost returns a host with a sample workspace. The caller must call done.
+// sampleHost returns a host with a sample workspace. The caller must call the function done at the end.
 func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done func(), err error) {
 	if dir, err = sample(); err != nil {
 		return nil, "", nil, err
@@ -114,7 +114,7 @@ func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done
 		return nil, "", nil, err
 	}
 	return h, dir, func() {
-		_ = h.Close() // an error does not affect the measurement
+		_ = h.Close() // ignore the error, because it does not affect the measurement
 		_ = os.RemoveAll(dir)
 	}, nil
 }

@@ -35,7 +35,7 @@ func cold(ctx context.Context, bin string) error {
 			if err := c(); err != nil {
 				return err
 			}
-			if i < 3 { // warm-up runs, which also save the descriptions of plugins
+			if i < 3 { // the first runs are a warm-up; they also save the descriptions of plugins
 				continue
 			}
 			if j == 0 {

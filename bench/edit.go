@@ -15,7 +15,8 @@ import (
 	"toolhost.dev/plugins/edit/corpus"
 )
 
-// editCases is the environment variable for the file of edit cases. See package corpus.
+// editCases is the name of an environment variable. Its value is the path of the file with the edit cases. See
+// package corpus.
 const editCases = "TOOLHOST_EDIT_CORPUS"
 
 // edit runs each case on a file that the session has read. It also measures the time of an easy and of a difficult edit.
@@ -87,7 +88,7 @@ func editCase(ctx context.Context, h *host.Host, dir string, c *corpus.Case) (st
 func invoke(ctx context.Context, h *host.Host, name string, args map[string]any) *host.Result {
 	raw, err := json.Marshal(args)
 	if err != nil {
-		panic(err) // cannot happen for a map of strings and booleans
+		panic(err) // cannot happen: the values are strings and booleans
 	}
 	return h.Run(ctx, host.Request{Name: name, Arguments: raw}, nil)
 }
@@ -121,7 +122,7 @@ func editSpeed(ctx context.Context, h *host.Host, dir string) error {
 		}
 		var inside, disk []time.Duration
 		for i := range rounds {
-			if !m.fails { // measure the disk's part of a durable write
+			if !m.fails { // also measure how long the disk takes for a durable write
 				d, err := lastingWrite(filepath.Join(dir, "beside"), text.String())
 				if err != nil {
 					return err

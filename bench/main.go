@@ -22,7 +22,7 @@ import (
 	"slices"
 )
 
-// suite is a group of measurements. bin is the directory of the binaries.
+// suite is a group of measurements. Its function gets bin, the directory of the binaries.
 type suite struct {
 	name string
 	run  func(ctx context.Context, bin string) error

@@ -58,7 +58,7 @@ func overMCP(ctx context.Context, bin string) error {
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer out.Flush()                                    //nolint:errcheck // the terminal
-	if _, err := contest(1, 300, reads...); err != nil { // warm-up
+	if _, err := contest(1, 300, reads...); err != nil { // this run is a warm-up
 		return err
 	}
 	d, err := contest(20, 50, reads...)

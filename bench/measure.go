@@ -10,12 +10,12 @@ import (
 // call is an operation to measure.
 type call func() error
 
-// contest measures several calls alternately, so that changes of the machine's speed affect all calls equally. It
-// returns the latencies of each call.
+// contest measures several calls alternately. If the speed of the machine changes, the change affects all calls
+// equally. It returns the latencies of each call.
 func contest(rounds, perRound int, calls ...call) ([][]time.Duration, error) {
 	out := make([][]time.Duration, len(calls))
 	for _, c := range calls {
-		for range 200 { // warm-up
+		for range 200 { // these calls are a warm-up
 			if err := c(); err != nil {
 				return nil, err
 			}
@@ -93,7 +93,7 @@ func micros(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d.N
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Nanoseconds())/1e6) }
 
-// verdict returns the word for whether a ratio is within its limit.
+// verdict returns the word that reports whether a ratio is within its limit.
 func verdict(ok bool) string {
 	if ok {
 		return "ok"

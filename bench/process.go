@@ -57,10 +57,10 @@ func (p *hostProcess) ask(command string) (string, error) {
 // stop ends the process.
 func (p *hostProcess) stop() {
 	_ = p.in.Close()
-	_ = p.cmd.Wait() // an error does not affect the measurement
+	_ = p.cmd.Wait() // ignore the error, because it does not affect the measurement
 }
 
-// memory returns a value in kB from the status file of a process.
+// memory returns a value in kB from the status file of a process in /proc.
 func memory(pid int, name string) (int, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

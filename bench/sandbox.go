@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// confined compares the start of a plugin and its first call under each sandbox backend. Each measurement is a complete
-// run.
+// confined compares plugins under each sandbox backend. It measures the start of a plugin and the first call. Each
+// measurement is a complete run.
 func confined(ctx context.Context, bin string) error {
 	dir, err := sample()
 	if err != nil {
@@ -26,7 +26,8 @@ func confined(ctx context.Context, bin string) error {
 	configs := make([]string, len(backends))
 	for i, b := range backends {
 		configs[i] = filepath.Join(dir, b+".hcl")
-		// "require" makes the run fail if the backend is not available, so that no other backend is measured instead.
+		// With "require", the run fails if the backend is not available. Otherwise another backend would be measured
+		// instead.
 		enforce := map[bool]string{true: "off", false: "require"}[b == "none"]
 		text := fmt.Sprintf("sandbox {\n  backend = %q\n  enforce = %q\n}\nplugin \"read\" {}\nplugin \"bash\" {}\n", b, enforce)
 		if err := os.WriteFile(configs[i], []byte(text), 0o600); err != nil {
@@ -42,7 +43,7 @@ func confined(ctx context.Context, bin string) error {
 				if out, err := c.CombinedOutput(); err != nil {
 					return fmt.Errorf("%s with %s: %w\n%s", command, backends[i], err, out)
 				}
-				if round >= 3 { // the first rounds are for warm-up and save the descriptions of plugins
+				if round >= 3 { // the first rounds are a warm-up; they also save the descriptions of plugins
 					times[i] = append(times[i], time.Since(began))
 				}
 			}
@@ -58,8 +59,8 @@ func confined(ctx context.Context, bin string) error {
 	return nil
 }
 
-// sandboxBackends returns the sandbox backends that this machine supports, weakest first. It takes the list from
-// toolhost doctor.
+// sandboxBackends returns the sandbox backends that this machine supports, the weakest first. The list comes from
+// the command "toolhost doctor".
 func sandboxBackends(ctx context.Context, bin string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "doctor", "--json").Output() //nolint:gosec // built here
 	if err != nil {

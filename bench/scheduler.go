@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// benchmarkLine matches the name and the time in the output of Go benchmarks. The time is ns/call, or else ns/op.
+// benchmarkLine matches the name and the time in the output of Go benchmarks. The unit of the time is ns/call if it
+// is reported, and ns/op otherwise.
 var benchmarkLine = regexp.MustCompile(`(?m)^BenchmarkCall/(\w+)\S*\s+\d+\s+([0-9.]+) ns/op(?:\s+([0-9.]+) ns/call)?`)
 
 // scheduling measures the scheduler's overhead per call. It runs a Go benchmark of the host, because the scheduler is

@@ -31,7 +31,7 @@ type question struct {
 	fd   func(dir string) []string
 }
 
-// option is an argument of grep with the corresponding argument of ripgrep.
+// option is an argument of grep together with the equivalent argument of ripgrep.
 type option struct {
 	name  string
 	value any
@@ -68,7 +68,7 @@ func q(pattern string, options ...option) question {
 // files returns a search for files by name.
 func files(pattern string) question {
 	return question{tool: "glob", args: map[string]any{"pattern": pattern}, rg: []string{"--files", "-g", pattern}, fd: func(dir string) []string {
-		// fd needs --full-path, because its patterns otherwise match file names only.
+		// The option --full-path is necessary because patterns of fd otherwise match only file names.
 		return []string{"--glob", "--full-path", "--case-sensitive", "--type=f", "--type=l", dir + "/" + pattern}
 	}}
 }
@@ -159,10 +159,10 @@ func searching(ctx context.Context, bin string) error {
 type searched struct {
 	bin, dir string
 	rg       *ripgrep.Program
-	fd       string // path of fd, or "" if fd is not installed
+	fd       string // path of fd; empty if fd is not installed
 }
 
-// rival is a program to compare toolhost with.
+// rival is a program that is compared with toolhost.
 type rival struct {
 	name string
 	run  func(context.Context, question) ([]byte, error)
@@ -215,7 +215,7 @@ func (s *searched) all(ctx context.Context, name string, questions []question) e
 
 const budgetMB = 512
 
-// host starts a host on the tree. Its plugin runs, but the index is empty.
+// host starts a host on the tree. The plugin is running, but its index is empty.
 func (s *searched) host(ctx context.Context, freshness string) (*host.Host, func(), error) {
 	state, err := os.MkdirTemp("", "toolhost-bench")
 	if err != nil {
@@ -287,7 +287,7 @@ func (s *searched) warm(ctx context.Context, h *host.Host) error {
 	return errors.New("the index is not ready after two minutes")
 }
 
-// first measures the first query, before the index exists.
+// first measures the first query, which runs before the index exists.
 func (s *searched) first(ctx context.Context, name string, question question) error {
 	var ours, theirs []time.Duration
 	for i := range 7 {
@@ -318,7 +318,7 @@ func (s *searched) first(ctx context.Context, name string, question question) er
 	return nil
 }
 
-// contest checks that both programs return the same results. Then it measures them alternately.
+// contest checks that toolhost and the other program return the same results. Then it measures them alternately.
 func (s *searched) contest(ctx context.Context, h *host.Host, other rival, title string, questions []question, least float64) error {
 	for _, q := range questions {
 		if err := s.equal(ctx, h, other, q); err != nil {
@@ -360,8 +360,8 @@ func (s *searched) contest(ctx context.Context, h *host.Host, other rival, title
 	return nil
 }
 
-// equal compares the results of both programs. It compares the number of matches per file, and the matching lines unless
-// there are too many.
+// equal compares the results of toolhost and the other program. It compares the number of matches per file. It also
+// compares the matching lines unless there are too many.
 func (s *searched) equal(ctx context.Context, h *host.Host, other rival, question question) error {
 	if question.tool == "glob" {
 		return s.equalFiles(ctx, h, other, question)
@@ -386,7 +386,7 @@ func (s *searched) equal(ctx context.Context, h *host.Host, other rival, questio
 	if strings.HasPrefix(got, "[note: ") {
 		got = ""
 	}
-	if slices.Contains(question.rg, "-l") { // the later of the two flags takes precedence
+	if slices.Contains(question.rg, "-l") { // the flag that comes last takes precedence
 		got = pathsOf(got)
 	}
 	if err := sameLines(got, string(want)); err != nil {
@@ -432,7 +432,7 @@ func (s *searched) equalFiles(ctx context.Context, h *host.Host, other rival, qu
 	if err != nil {
 		return err
 	}
-	// Remove hidden files, which ripgrep includes if a glob is set.
+	// Remove hidden files from the results. ripgrep includes them if a glob is set.
 	shown := hidden.ReplaceAllString(string(want), "")
 	got, _, _ := strings.Cut(r.text, "\n\n[note: ")
 	if strings.HasPrefix(got, "[note: ") {

@@ -18,11 +18,11 @@ import (
 	"toolhost.dev/bench/internal/bare"
 )
 
-// shellPause is the pause between two calls, as if a model were thinking.
+// shellPause is the pause between two calls. It simulates the time in which a model thinks.
 const shellPause = 100 * time.Millisecond
 
-// shell compares a native command through a host in the same process with bash -c started by Go. It also compares 1 GiB
-// of output with direct reading from a pipe.
+// shell compares a native command through a host in the same process with a bash -c that Go starts. It also compares
+// 1 GiB of output through the host with reading directly from a pipe.
 func shell(ctx context.Context, bin string) error {
 	h, dir, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -57,8 +57,8 @@ func shell(ctx context.Context, bin string) error {
 	return gigabyte(ctx, bin, dir, out, row)
 }
 
-// parts measures the two parts of a call that toolhost cannot influence. They are an empty gRPC call of a plugin, and a
-// prestarted bash that continues and exits.
+// parts measures the two parts of a call that toolhost cannot influence. The first is an empty gRPC call of a
+// plugin. The second is a prestarted bash that continues and exits.
 func parts(ctx context.Context, bin string, out io.Writer) error {
 	echo, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))
 	if err != nil {
@@ -97,7 +97,7 @@ func timed(c call) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// waitingShell is a bash process that continues at the end of its input.
+// waitingShell is a bash process that waits until its input ends and then continues.
 type waitingShell struct {
 	cmd   *exec.Cmd
 	input io.Closer
@@ -137,7 +137,7 @@ func paused(rounds int, a, b call) (time.Duration, time.Duration, error) {
 const gib = 1 << 30
 
 // gigabyte runs a command that prints 1 GiB, once through a host process and once with a reader that discards the
-// output. It measures the peak memory of the host and its plugin.
+// output. It also measures the peak memory of the host and its plugin.
 func gigabyte(ctx context.Context, bin, dir string, out io.Writer, row func(string, time.Duration, time.Duration, float64)) error {
 	command := fmt.Sprintf("yes 'a line of output, as a build prints them' | head -c %d", gib)
 	h, err := startHost(ctx, bin, dir)

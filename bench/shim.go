@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host"
 )
 
-// shimScript is a shell script that alternately measures /bin/true and tools used as programs. It prints the median of
-// each in microseconds.
+// shimScript is a shell script that alternately measures /bin/true and tools used as programs. It prints the median
+// time of each program in microseconds.
 const shimScript = `
 median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
 for ((i = 0; i < 500; i++)); do

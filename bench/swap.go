@@ -34,7 +34,7 @@ func swaps(ctx context.Context, bin string) error {
 		return err
 	}
 	l.one(ctx, new(measured), 1, 0)
-	l.close() // afterwards the process holds all resources that it creates only once
+	l.close() // the process now holds all resources that it creates only once
 	before := countProcess()
 	if l, err = newSwapLoad(ctx, bin); err != nil {
 		return err
@@ -103,7 +103,7 @@ type swapLoad struct {
 	host    *host.Host
 	dir     string
 	content string
-	plugin  []byte // content of the binary of the plugin read
+	plugin  []byte // content of the binary of the plugin "read"
 	files   int
 	once    sync.Once
 }
@@ -149,7 +149,7 @@ func newSwapLoad(ctx context.Context, bin string) (*swapLoad, error) {
 func (l *swapLoad) close() {
 	l.once.Do(func() {
 		if l.host != nil {
-			_ = l.host.Close() // an error does not affect the measurement
+			_ = l.host.Close() // ignore the error, because it does not affect the measurement
 		}
 		_ = os.RemoveAll(l.dir)
 	})
@@ -171,15 +171,16 @@ func (l *swapLoad) swap(ctx context.Context, n int) error {
 	return err
 }
 
-// measured holds the results of a measurement.
+// measured contains the results of a measurement.
 type measured struct {
 	took []time.Duration
-	// failed counts failed calls, unavailable counts failed writes of kind unavailable, and lost counts calls with a
+	// failed counts failed calls. unavailable counts failed writes of kind Unavailable. lost counts calls with a
 	// wrong result.
 	failed, unavailable, lost int
 }
 
-// during makes calls without pauses while f runs. Seven of eight calls read, and the others write files.
+// during makes calls without pauses while the function f runs. Seven of eight calls read a file, and the eighth
+// writes a file.
 func (l *swapLoad) during(ctx context.Context, f func() error) (all measured, err error) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -234,13 +235,13 @@ func (l *swapLoad) one(ctx context.Context, m *measured, caller, n int) {
 	}
 }
 
-// countProcess returns the numbers of resources that this process holds, as text.
+// countProcess returns a text with the numbers of resources that this process holds.
 func countProcess() string {
 	fds, _ := os.ReadDir("/proc/self/fd")
 	children := 0
 	tasks, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, f := range tasks {
-		b, _ := os.ReadFile(f) // a thread can end before the read
+		b, _ := os.ReadFile(f) // ignore the error: the thread has ended in the meantime
 		children += len(strings.Fields(string(b)))
 	}
 	return fmt.Sprintf("%d processes, %d descriptors, %d goroutines", children, len(fds), runtime.NumGoroutine())

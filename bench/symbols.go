@@ -110,7 +110,7 @@ func (s *searched) complete(ctx context.Context, h *host.Host) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries { // a query per directory is faster than one query with many pages
+	for _, e := range entries { // several queries, one per directory, are faster than one query with many pages
 		for offset := 0; e.IsDir() || strings.HasSuffix(e.Name(), ".go"); {
 			d, _, err := lookUp(ctx, h, map[string]any{"query": "*", "path": e.Name(), "language": "go", "head_limit": 10_000, "offset": offset})
 			if err != nil {
@@ -138,7 +138,7 @@ func (s *searched) complete(ctx context.Context, h *host.Host) error {
 			return nil
 		}
 		set := token.NewFileSet()
-		file, _ := parser.ParseFile(set, path, nil, parser.SkipObjectResolution|parser.AllErrors) // a partial syntax tree is sufficient
+		file, _ := parser.ParseFile(set, path, nil, parser.SkipObjectResolution|parser.AllErrors) // ignore the error, because a partial syntax tree is enough
 		if file == nil {
 			return nil
 		}

@@ -23,21 +23,21 @@ func NewCall(c *tool.Call, peer tool.Peer) *Call {
 	return &Call{Call: c, peer: peer, files: workspace.Open}
 }
 
-// Workspace returns the files that the call may access. Calls with the same roots share one workspace, so the handler
-// must not close it.
+// Workspace returns the files that the call is allowed to access. Calls with the same roots share one workspace, so
+// the handler must not close the workspace.
 func (c *Call) Workspace() (*workspace.Workspace, error) { return c.files(c.Roots) }
 
-// Progress reports the current activity of the call: a short title, and metadata for a user interface. The metadata may
-// be nil.
+// Progress reports the current activity of the call: a short title, and metadata for a user interface. The metadata
+// can be nil.
 func (c *Call) Progress(title string, metadata map[string]any) { c.peer.Progress(title, metadata) }
 
-// Output sends a chunk of the tool's output. The result must be complete without the chunk. The caller may reuse the
-// chunk when Output returns. Output blocks while the host is slow.
+// Output sends a chunk of the tool's output. The chunk is only a preview; the result must contain the whole output.
+// When Output returns, the caller can reuse the chunk. Output blocks while the host is slow.
 func (c *Call) Output(s tool.Stream, chunk []byte) { c.peer.Output(s, chunk) }
 
-// Permit asks for a permission and returns nil if it is granted. If it is denied, Permit returns a [*tool.Error] of kind
-// PermissionDenied with the reason. If ctx ends, Permit returns the error of ctx. If there is nobody to ask, the host's
-// configured default decides.
+// Permit asks for a permission and returns nil if it is granted. If it is denied, Permit returns a [*tool.Error] of
+// kind PermissionDenied with the reason. If ctx ends, Permit returns the error of ctx. If no user can be asked, the
+// host's configured default decides.
 func (c *Call) Permit(ctx context.Context, p tool.Permission) error {
 	a, err := c.peer.Ask(ctx, tool.Ask{Permission: &p})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestDiscover checks a plugin that discovers its tools. Before its configuration, its description has a capability but
-// no tools. Later, the description has the tools of the last discovery.
+// TestDiscover checks a plugin that discovers its tools. Before the plugin is configured, its description has a
+// capability but no tools. Afterwards, the description has the tools of the last discovery.
 func TestDiscover(t *testing.T) {
 	names, failure := []string{"one", "two"}, error(nil)
 	asked := 0

@@ -27,7 +27,7 @@
 //   - An error that a handler returns becomes the error of the call. Use [Errorf] to choose the kind
 //     of error. If a handler panics, only its call fails.
 //   - Standard output is reserved for the connection to the host. Serve first redirects file
-//     descriptor 1 to standard error. After that, the plugin may print.
+//     descriptor 1 to standard error. After that, the plugin can print.
 //
 // Test handlers in process with package tooltest, and the binary with package
 // tooltest/conformance.

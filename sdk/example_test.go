@@ -32,8 +32,8 @@ func ExampleServe() {
 	})
 }
 
-// The input schema of the tool is inferred from the struct greetArgs. Before the host calls the handler, it checks the
-// arguments against the schema and fills in the defaults.
+// The input schema of the tool is inferred from the struct greetArgs. The host checks the arguments against the
+// schema and fills in the defaults. Then it calls the handler.
 func ExampleNewTool() {
 	// type greetArgs struct {
 	//	Name  string `json:"name" jsonschema:"Whom to greet."`
@@ -69,7 +69,7 @@ func ExampleNewTool() {
 	// invalid_arguments: Nobody cannot be greeted. Name a person.
 }
 
-// serveExample is an environment variable. If it is set, the test program is the plugin of [ExampleServe].
+// serveExample is an environment variable. If it is set, the test program runs as the plugin of [ExampleServe].
 const serveExample = "TOOLHOST_SERVE_EXAMPLE"
 
 func TestMain(m *testing.M) {

@@ -63,7 +63,8 @@ func applyTags(s *jsonschema.Schema, t reflect.Type) error {
 	return nil
 }
 
-// optionalPointer turns the type "T or null" into T. A caller omits an optional parameter and does not send null.
+// optionalPointer replaces the type "T or null" by T, because a caller omits an optional parameter instead of
+// sending null.
 func optionalPointer(p *jsonschema.Schema) {
 	if len(p.Types) == 2 && p.Types[0] == "null" {
 		p.Type, p.Types = p.Types[1], nil
@@ -116,7 +117,7 @@ func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag
 	return nil
 }
 
-// enumValue parses an allowed value according to the type of the field.
+// enumValue parses an allowed value of a parameter. The type of the field determines the format.
 func enumValue(p *jsonschema.Schema, text string) (any, error) {
 	if p.Type == "string" {
 		return text, nil

@@ -9,9 +9,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Types of package tool, repeated here so that a plugin needs only one import.
+// These types are aliases of types in package tool. A plugin therefore needs only one import.
 type (
-	// Definition is the definition of a tool. If Input is nil, [NewTool] infers it.
+	// Definition is the definition of a tool. If its field Input is nil, [NewTool] infers the input schema.
 	Definition = tool.Definition
 	// Traits are promises about a tool. They determine how the host treats the tool.
 	Traits = tool.Traits
@@ -27,7 +27,7 @@ type (
 	Secret = tool.Secret
 )
 
-// Values for the fields of [Needs].
+// The values for the fields of [Needs].
 const (
 	Optional = tool.Optional
 	Required = tool.Required
@@ -42,13 +42,14 @@ func Errorf(kind tool.Kind, format string, a ...any) *tool.Error {
 // Text returns a result with a text for the model.
 func Text(output string) *Result { return &Result{Output: output} }
 
-// Plugin describes a plugin. The fields Name and Version are required, and either Tools or Discover.
+// Plugin describes a plugin. Required are the fields Name and Version, and one of Tools and Discover.
 type Plugin struct {
 	// Name is the name of the plugin; see [tool.ValidName] for its form.
 	Name string
 	// Version has the form major.minor.patch.
 	Version string
-	// MinHostVersion is the lowest host version with which the plugin works. Empty means any version.
+	// MinHostVersion is the lowest version of the host with which the plugin works. An empty MinHostVersion means
+	// any version.
 	MinHostVersion string
 	// Tools lists the tools of the plugin. It must be empty if Discover is set.
 	Tools []Tool
@@ -64,21 +65,21 @@ type Plugin struct {
 	// Config handles the config block that the operator writes; see [NewConfig]. The zero Config means that the plugin
 	// has no configuration.
 	Config Config
-	// Health checks one tool. If name is empty, it checks the whole plugin. A nil Health means that the plugin is always
-	// healthy.
+	// Health checks the tool with the given name. If name is empty, it checks the whole plugin. A nil Health means
+	// that the plugin is always healthy.
 	Health func(ctx context.Context, name string) Health
-	// Commands must be true if the tools start commands. These commands may then call the host's tools; see
+	// Commands must be true if the tools start commands. Such commands can call the host's tools; see
 	// [tool.Call.Commands].
 	Commands bool
 	// Hook handles events about tools and calls of all plugins; see [tool.Hook]. The operator's configuration selects
 	// the hooks that the plugin serves. A nil Hook means that the plugin cannot serve hooks.
 	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
-	// Close is called once before the process ends. At that time no call is running, or the host has exited. Close may
-	// be nil.
+	// Close is called once before the process ends. At that time no call is running, or the host has exited. Close
+	// can be nil.
 	Close func()
-	// OneProcessor limits the plugin's Go code to one processor at a time. It suits plugins with short calls that mostly
-	// wait for the system. Then the Go scheduler need not wake another thread at each step of a call. That saves a sixth
-	// of the time of a short call. Calls that wait in the system still wait concurrently.
+	// OneProcessor limits the plugin's Go code to one processor at a time. It suits plugins whose calls are short
+	// and mostly wait for the system. The Go scheduler then does not need to wake another thread at each step of a
+	// call, which saves a sixth of the time of a short call. Calls can still wait concurrently.
 	OneProcessor bool
 }
 
@@ -89,13 +90,13 @@ type Tool struct {
 	run func(ctx context.Context, call *Call) (*Result, error)
 }
 
-// NewTool returns a tool with a typed handler. In is a struct whose fields are the parameters.
-// If def.Input is nil, NewTool infers the input schema from In; see [SchemaFor].
+// NewTool returns a tool with a typed handler. In is a struct whose fields are the parameters. If def.Input is nil,
+// NewTool infers the input schema from In; see [SchemaFor].
 //
-// Each call of the handler runs in its own goroutine. Several calls may run at the same time. The
-// context of a call ends when the call is canceled or exceeds its time limit. The handler should
-// return soon after that. An error returned by the handler becomes the error of the call; see
-// [tool.AsError]. If the handler panics, only its call fails.
+// Each call of the handler runs in its own goroutine. Several calls can run at the same time. The context of a call
+// ends when the call is canceled or exceeds its time limit. The handler should return soon after the end of the
+// context. An error returned by the handler becomes the error of the call; see [tool.AsError]. If the handler
+// panics, only its call fails.
 func NewTool[In any](def Definition, handler func(ctx context.Context, call *Call, in In) (*Result, error)) Tool {
 	var err error
 	if def.Input == nil {
@@ -114,10 +115,10 @@ func NewTool[In any](def Definition, handler func(ctx context.Context, call *Cal
 
 // Setup holds the data that the host passes to the plugin at its start, in addition to the configuration.
 type Setup struct {
-	// Roots lists all directory trees that the plugin may access.
+	// Roots lists all directory trees that the plugin is allowed to access.
 	Roots []tool.Root
-	// StateDir is the plugin's own directory. Its files survive restarts. An empty StateDir means that the plugin has no
-	// such directory.
+	// StateDir is the plugin's own directory. Files in it survive restarts. An empty StateDir means that the plugin
+	// has no directory.
 	StateDir    string
 	HostVersion string
 }
@@ -149,7 +150,7 @@ func NewConfig[C any](apply func(ctx context.Context, c C, s Setup) error) Confi
 type ConfigError struct {
 	// Path is the path of the invalid value. It consists of attribute names and decimal indices.
 	Path []string
-	// Summary is one line. Detail is a longer text and may be empty.
+	// Summary is one line of text. Detail is a longer text and can be empty.
 	Summary string
 	Detail  string
 }
@@ -157,10 +158,10 @@ type ConfigError struct {
 // Error returns the summary.
 func (e *ConfigError) Error() string { return e.Summary }
 
-// description returns the description of the plugin. An invalid tool remains in the description, because the host
-// refuses that tool and can still use the others. toolErr contains only those errors in tools that the host cannot
-// detect. The host and [New] validate the rest, because at the start of a process validation takes longer than most
-// calls.
+// description returns the description of the plugin. It includes tools with an invalid definition: the host refuses
+// these tools and can still use the others. The result toolErr contains only the errors in tools that the host
+// cannot detect. The host and [New] validate everything else, because validation at the start of a process takes
+// longer than most calls.
 func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	var errs []error
 	if !tool.ValidName(p.Name) {
@@ -187,7 +188,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	return d, toolErr, errors.Join(errs...)
 }
 
-// definitions returns the definitions of tools. The error contains those problems that the host cannot detect.
+// definitions returns the definitions of tools. The error contains only the problems that the host cannot detect.
 func definitions(tools []Tool) (defs []tool.Definition, err error) {
 	var errs []error
 	seen := make(map[string]bool)

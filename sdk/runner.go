@@ -18,8 +18,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// runner implements [tool.Plugin] for a Plugin. It calls the handlers and counts the running calls. If a handler panics,
-// only its call fails.
+// runner implements [tool.Plugin] for a [Plugin]. It calls the handlers and counts the running calls. If a handler
+// panics, only the call of that handler fails.
 type runner struct {
 	plugin Plugin
 	served atomic.Pointer[served]
@@ -76,8 +76,8 @@ func newRunner(p Plugin) (r *runner, toolErr, err error) {
 	return r, toolErr, nil
 }
 
-// Describe returns the current description. If the plugin still has to discover its tools, the description does not
-// contain them.
+// Describe returns the current description. If the plugin has not yet discovered its tools, the description contains
+// no tools.
 func (r *runner) Describe(ctx context.Context) (*tool.Description, error) {
 	r.mu.Lock()
 	discover := r.plugin.Discover != nil && r.configured
@@ -157,7 +157,7 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 			err = cause
 		}
 		failed := tool.Failed(err)
-		if res != nil { // a failed call can still have data and effects
+		if res != nil { // a failed call can also return data and effects
 			failed.Title, failed.Metadata, failed.Data, failed.Attachments = res.Title, res.Metadata, res.Data, res.Attachments
 			failed.Effects, failed.SessionState, failed.Cwd = res.Effects, res.SessionState, res.Cwd
 		}
@@ -187,7 +187,7 @@ func (r *runner) leave(call *tool.Call) {
 	}
 }
 
-// maxWorkspaces is the maximal number of open workspaces.
+// maxWorkspaces is the maximum number of open workspaces.
 const maxWorkspaces = 64
 
 // space is the workspace for one set of roots.
@@ -211,11 +211,12 @@ func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 	}
 	if r.journal != nil {
 		if err := w.UseJournal(r.journal); err != nil {
-			fmt.Fprintln(os.Stderr, err) // only write the error to the log, because the call can continue
+			fmt.Fprintln(os.Stderr, err) // the error is only logged, because the call can continue without the journal
 		}
 	}
 	if len(r.spaces) >= maxWorkspaces {
-		// Calls may still use the dropped workspaces. The garbage collector closes their descriptors later.
+		// Running calls can still use the dropped workspaces, so they are not closed. The garbage collector closes
+		// their descriptors later.
 		r.spaces = nil
 	}
 	r.spaces = append(r.spaces, space{roots, w})
@@ -232,7 +233,7 @@ func (r *runner) Health(ctx context.Context, name string) (tool.Health, error) {
 	return tool.Health{Status: tool.Healthy}, nil
 }
 
-// Hook implements [tool.Hook]. If the hook panics, only this event fails.
+// Hook implements [tool.Hook]. If the hook panics, only the current event fails.
 func (r *runner) Hook(ctx context.Context, in *tool.HookInput) (a *tool.HookAnswer, err error) {
 	if r.plugin.Hook == nil {
 		return nil, Errorf(tool.Unavailable, "Plugin %s serves no hooks. Remove the hook block that names it.", r.plugin.Name)
@@ -271,7 +272,7 @@ func (r *runner) Drain(ctx context.Context, grace time.Duration) (int, error) {
 	return r.cancelAll(errDrained), nil
 }
 
-// cancelAll cancels the running calls. It waits a short time for their handlers to clean up.
+// cancelAll cancels the running calls. It then waits a short time while their handlers clean up.
 func (r *runner) cancelAll(why error) int {
 	r.mu.Lock()
 	n := len(r.calls)

@@ -95,7 +95,7 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// blocking returns a tool that signals its start and then waits until its context ends.
+// blocking returns a tool whose handler signals its start and then waits until its context ends.
 func blocking(started chan<- struct{}) sdk.Tool {
 	return define("block", func(ctx context.Context, _ *sdk.Call, _ args) (*sdk.Result, error) {
 		started <- struct{}{}
@@ -132,7 +132,7 @@ func TestDrainWaits(t *testing.T) {
 		<-started
 	}
 	drained := make(chan int, 2)
-	for range 2 { // drain twice concurrently, which must be harmless
+	for range 2 { // two concurrent drains must work like one
 		go func() {
 			n, err := p.Drain(t.Context(), 0)
 			if err != nil {

@@ -16,15 +16,15 @@ import (
 
 var errHostGone = errors.New("sdk: the host has ended")
 
-// Serve serves the plugin until the host ends it. Call Serve first in main. It does not return. If the plugin's own
-// name, version or configuration is invalid, the process exits with status 1, and otherwise with status 0. If the
-// definition of a tool is invalid, the host refuses only that tool.
+// Serve serves the plugin until the host ends it. Call Serve first in main. It does not return. The exit status of
+// the process is 1 if the plugin's own name, version or configuration is invalid, and 0 otherwise. If the definition
+// of a tool is invalid, the host refuses only that tool.
 func Serve(p Plugin) {
 	stdout := claimStdout()
 	hardenProcess()
 	if os.Getenv("GOGC") == "" {
-		// The heap of most plugins is small. Go would collect garbage each time the heap doubles, which costs more time
-		// than the saved memory is worth.
+		// The heap of most plugins is small. By default, Go collects garbage each time the heap doubles. For a small
+		// heap, the saved memory is not worth this time.
 		debug.SetGCPercent(400)
 	}
 	if p.OneProcessor && os.Getenv("GOMAXPROCS") == "" {
@@ -39,15 +39,15 @@ func Serve(p Plugin) {
 		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse some tools: %v\n", p.Name, toolErr)
 	}
 	watchHost(r)
-	os.Stdout = stdout // go-plugin writes its handshake line to it, and then replaces it
+	os.Stdout = stdout // go-plugin writes its handshake line to os.Stdout and then replaces os.Stdout
 	toolrpc.Serve(r)
-	runtime.KeepAlive(stdout) // otherwise, the finalizer could close the file
+	runtime.KeepAlive(stdout) // prevents the finalizer from closing the file
 	r.shutdown(errHostGone)
 	os.Exit(0)
 }
 
-// watchHost ends the plugin when the host has exited. It detects that by the end of file on the lifeline, and by the
-// signal SIGTERM, which the kernel sends when the host dies.
+// watchHost ends the plugin when the host has exited. It detects the exit of the host by the end of file on the
+// lifeline. The kernel also sends the signal SIGTERM when the host dies.
 func watchHost(r *runner) {
 	end := func() {
 		time.AfterFunc(3*time.Second, func() { os.Exit(1) })
@@ -68,13 +68,13 @@ func watchHost(r *runner) {
 	_ = os.Unsetenv(toolrpc.LifelineEnv)
 	lifeline := os.NewFile(uintptr(fd), "lifeline")
 	go func() {
-		_, _ = lifeline.Read(make([]byte, 1)) // Read returns only at the end of file
+		_, _ = lifeline.Read(make([]byte, 1)) // ignore the result: Read returns only at the end of file
 		end()
 	}()
 }
 
-// removeSocketDir removes the directory of the socket. The host cannot remove it if the host is killed during the
-// handshake.
+// removeSocketDir removes the directory of the socket. It is necessary if the host is killed during the handshake
+// and cannot remove the directory itself.
 func removeSocketDir() {
 	if dir := os.Getenv(toolrpc.SocketDirEnv); dir != "" {
 		_ = os.RemoveAll(dir)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claimStdout redirects file descriptor 1 to standard error, so that output of the plugin or a library cannot mix with
-// the handshake. It returns the original standard output.
+// claimStdout redirects file descriptor 1 to standard error. Otherwise the output of the plugin or of a library
+// could mix with the handshake. It returns the original standard output.
 func claimStdout() *os.File {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err == nil {

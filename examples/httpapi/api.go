@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxBody is the maximum number of bytes to read from an answer.
+// maxBody is the maximum number of bytes that are read from an answer.
 const maxBody = 1 << 20
 
 type config struct {
@@ -25,9 +25,10 @@ type config struct {
 	Headers map[string]string `json:"headers,omitempty" jsonschema:"Sent with every request."`
 }
 
-// api is a client for an HTTP API. It does not change after its configuration, so calls can run concurrently.
+// api is a client for an HTTP API. Calls can run concurrently, because the client does not change after its
+// configuration.
 type api struct {
-	base    *url.URL // nil before the configuration
+	base    *url.URL // nil until the plugin is configured
 	headers map[string]string
 	client  *http.Client
 }
@@ -35,7 +36,7 @@ type api struct {
 func newAPI() *api {
 	return &api{client: &http.Client{
 		Timeout: time.Minute,
-		// The headers can contain a secret, which must only be sent to the configured server.
+		// The headers can contain a secret. The secret must be sent only to the configured server.
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if r.URL.Host != via[0].URL.Host || r.URL.Scheme != via[0].URL.Scheme {
 				return fmt.Errorf("it leads to another server, %s", r.URL.Host)
@@ -50,7 +51,7 @@ func newAPI() *api {
 
 func (a *api) configure(_ context.Context, c config, _ sdk.Setup) error {
 	if c.BaseURL == "" {
-		return nil // tools can be listed without settings; calls report the missing setting
+		return nil // without settings, tools can still be listed, and calls report the missing setting
 	}
 	base, err := url.Parse(strings.TrimSuffix(c.BaseURL, "/") + "/")
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
@@ -70,10 +71,10 @@ type callArgs struct {
 	Data     string `json:"data,omitempty" jsonschema:"JSON to send as the body."`
 }
 
-// answer is the structured data of a result.
+// answer is the structured data in the result of a call.
 type answer struct {
 	Status    int             `json:"status"`
-	Body      json.RawMessage `json:"body,omitempty"` // set if the answer is JSON
+	Body      json.RawMessage `json:"body,omitempty"` // set only if the answer is JSON
 	Truncated bool            `json:"truncated,omitempty"`
 }
 
@@ -119,7 +120,7 @@ func (a *api) do(ctx context.Context, call *sdk.Call, method, endpoint, data str
 	return result(method+" "+endpoint, resp, body)
 }
 
-// resolve returns the URL of an endpoint. It rejects endpoints outside the API.
+// resolve returns the URL of an endpoint. It rejects an endpoint outside of the API.
 func (a *api) resolve(endpoint string) (*url.URL, error) {
 	if a.base == nil {
 		return nil, sdk.Errorf(tool.Unavailable, `No API is configured: add config { base_url = "https://…" } to the plugin's block.`)

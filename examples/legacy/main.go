@@ -1,4 +1,4 @@
-// Command legacy is a plugin that uses go-plugin and the protocol's schema directly, without toolhost's SDK. It uses the
+// Command legacy is a plugin without toolhost's SDK. It uses go-plugin and the protocol's schema directly, in the
 // style of version 1 of the protocol. For new plugins, see docs/plugin-authors.md.
 package main
 
@@ -25,7 +25,7 @@ func main() {
 	})
 }
 
-// served adapts this plugin to go-plugin.
+// served adapts this plugin to the interface of go-plugin.
 type served struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (served) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error { //nolint:unparam // as go-plugin wants it
@@ -37,7 +37,7 @@ func (served) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) 
 	return nil, fmt.Errorf("this is the plugin, not the host")
 }
 
-// tool is a tool definition with its handler. The handler returns data or an error.
+// tool is the definition of a tool together with its handler. The handler returns data or an error.
 type tool struct {
 	*legacypb.Tool
 	run func(ctx context.Context, r *legacypb.RunRequest) (any, error)
@@ -123,7 +123,7 @@ func wait(ctx context.Context, r *legacypb.RunRequest) (any, error) {
 	select {
 	case <-time.After(time.Duration(in.Seconds * float64(time.Second))):
 		return "done", nil
-	case <-ctx.Done(): // the call was canceled or timed out
+	case <-ctx.Done(): // the call was canceled or exceeded its timeout
 		fmt.Fprintln(os.Stderr, "the waiting was ended")
 		return nil, ctx.Err()
 	}

@@ -1,5 +1,5 @@
-// Command function is the plugin that serves functions as tools. The functions have definitions for function calling.
-// The host starts the plugin for a field block that contains function blocks.
+// Command function is the plugin that serves functions as tools. The functions are defined in the form for function
+// calling. The host starts the plugin for a field block that contains function blocks.
 package main
 
 import (

@@ -18,8 +18,8 @@ func main() {
 	remote := flag.Bool("remote", false, "the server has a URL; otherwise the plugin starts a program")
 	flag.Parse()
 	sdk.Serve(mount.Plugin(limits, *remote, func() {
-		// The host restarts the plugin for the next call, and repeats calls that are safe to repeat. Therefore no state
-		// of the old server remains.
+		// The host starts the plugin again for the next call. It also repeats calls that are safe to repeat. Exiting
+		// makes sure that no state of the old server remains.
 		os.Exit(1)
 	}))
 }

@@ -1,5 +1,5 @@
-// Package child starts child processes by [Start]. A child process ends together with all processes that it starts. It
-// also ends with the plugin.
+// Package child starts child processes with [Start]. When a child process ends, all processes that it has started
+// are killed. A child process is also killed when the plugin ends.
 package child
 
 import (
@@ -12,19 +12,19 @@ import (
 type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
-	err    error // set before the channel exited is closed
+	err    error // set before the channel "exited" is closed
 }
 
-// Start starts a command in a new process group. It replaces the command's SysProcAttr. When the command ends, all other
-// processes in its group are killed. Set cmd.WaitDelay if such processes may keep the output open. On Linux, the kernel
-// kills the command when this process ends.
+// Start starts a command in a new process group. It replaces the command's SysProcAttr. When the command ends, all
+// other processes in its group are killed. Set cmd.WaitDelay if these processes can keep the output open. On Linux,
+// the kernel kills the command when this process ends.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	cmd.SysProcAttr = attributes()
 	started := make(chan error)
 	go func() {
-		// The kernel sends the signal for the death of the parent when this thread ends. Therefore the thread must not
-		// end before the process.
+		// The kernel sends the parent-death signal when this thread ends. Therefore the thread must not end before
+		// the process.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err

@@ -2,8 +2,8 @@ package child
 
 import "syscall"
 
-// attributes returns attributes that start the command in a new process group, so that the whole group can be killed.
-// The kernel kills the command when the thread that started it ends.
+// attributes returns the process attributes of a command. They start the command in a new process group, which can
+// be killed as a whole. The kernel kills the command when the thread that started it ends.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

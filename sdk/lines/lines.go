@@ -1,9 +1,9 @@
-// Package lines implements [Reader], which reads lines and limits their length. It is for
-// untrusted peers, which may send a line that never ends.
+// Package lines implements [Reader], which reads lines and limits their length. It is for untrusted peers, which can
+// send a line that never ends.
 //
-// A line is too long if it has more bytes than the limit, not counting its line ending. An
-// overlong line does not end the stream. The reader returns the beginning of the line with a
-// [TooLongError], skips the rest of the line, and continues with the next line.
+// A line is too long if it has more bytes than the limit, not counting its line ending. An overlong line does not
+// end the stream. The reader returns the beginning of the line with a [TooLongError], skips the rest of the line,
+// and continues with the next line.
 package lines
 
 import (
@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxHead and maxTail limit how many bytes of an overlong line are kept from its beginning and its end.
+	// maxHead limits how many bytes of an overlong line are kept from its beginning. maxTail limits how many bytes
+	// are kept from its end.
 	maxHead = 64 << 10
 	maxTail = 512
 
@@ -28,7 +29,7 @@ type TooLongError struct {
 	Limit int
 	// Tail contains the last bytes of the line, at most 512, without the line ending.
 	Tail []byte
-	// Err is the error that ended the line, such as [io.EOF]. Err is nil if a line ending did.
+	// Err is the error that ended the line, such as [io.EOF]. Err is nil if a line ending ended the line.
 	Err error
 }
 
@@ -46,13 +47,13 @@ type Reader struct {
 	limit int
 }
 
-// NewReader returns a reader of the lines of r. The limit is the maximal length of a line in bytes, without the line
-// ending. The reader uses a buffer, so it may read more from r than it returns.
+// NewReader returns a reader of the lines of r. The limit is the maximum length of a line in bytes, without the line
+// ending. The reader buffers its input, so it can read more bytes from r than it returns.
 func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, bufferSize), limit: limit}
 }
 
-// Read returns the next line without its line ending, "\n" or "\r\n". The caller may keep and
+// Read returns the next line without its line ending, "\n" or "\r\n". The caller can keep and
 // change the line.
 //
 //   - If the line is too long, Read returns its first bytes and a [*TooLongError]. The number of

@@ -80,7 +80,7 @@ func TestReaderLong(t *testing.T) {
 	}
 }
 
-// TestReaderKeeps checks that later reads do not change a line.
+// TestReaderKeeps checks that a returned line stays unchanged during later reads.
 func TestReaderKeeps(t *testing.T) {
 	r := lines.NewReader(strings.NewReader("first\n"+strings.Repeat("z", 300<<10)+"\nlast\n"), 8)
 	first, err := r.Read()

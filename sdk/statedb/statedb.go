@@ -1,5 +1,5 @@
-// Package statedb opens SQLite databases by [Open]. Several processes can share a database. The database stays valid if
-// any of these processes is killed. Plugins and the host store databases in their state directories.
+// Package statedb opens SQLite databases with [Open]. Several processes can share a database. The database stays
+// valid if any of these processes is killed. Plugins and the host store databases in their state directories.
 package statedb
 
 import (
@@ -17,18 +17,19 @@ import (
 const pragmas = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)" +
 	"&_pragma=journal_size_limit(4194304)&_pragma=temp_store(MEMORY)&_txlock=immediate"
 
-// Open opens the database at path. If path is empty, Open creates a database in memory, which ends with the process. A
-// missing file is created with the mode 0600, and a missing directory with the mode 0700.
+// Open opens the database at path. If path is empty, Open creates a database in memory, which ends with the process.
+// A missing file is created with the mode 0600, and a missing directory with the mode 0700.
 //
-// The layout contains the steps that create the tables. Each step consists of one or more statements. Open applies all
-// new steps in one transaction. The user_version of the file is the number of applied steps. Therefore a published step
-// must never change; append another step instead. If the file has more steps than layout, a later version has changed
-// it, and Open returns an error.
+// The layout contains the steps that create the tables. Each step consists of one or more statements. Open applies
+// all new steps in one transaction. The user_version of the file is the number of applied steps. Therefore a
+// published step must never change; append another step instead. If the file has more steps than layout, a later
+// version has changed the file, and Open returns an error.
 //
 // Transactions that are not read-only take the write lock when they begin. They wait up to 5 seconds for the lock. A
 // committed transaction survives the end of the process, but a power failure can undo the last transactions. The
-// database has one connection. A caller that reads and writes concurrently can raise this number, but not for a database
-// in memory, where each connection would have its own database. The database is safe for concurrent use.
+// database has one connection. A caller that reads and writes concurrently can raise the number of connections. This
+// is impossible for a database in memory, because each connection would have its own database. The database is safe
+// for concurrent use.
 func Open(ctx context.Context, path string, layout []string) (*sql.DB, error) {
 	dsn := "file::memory:" + pragmas
 	if path != "" {
@@ -48,7 +49,7 @@ func Open(ctx context.Context, path string, layout []string) (*sql.DB, error) {
 	return db, nil
 }
 
-// makeFile creates the file with mode 0600, because SQLite would use the mode of the umask.
+// makeFile creates the file with mode 0600. SQLite would create it with the mode that the umask allows.
 func makeFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -70,7 +71,7 @@ func migrate(ctx context.Context, db *sql.DB, layout []string) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	// Read the version again, because another process may have applied steps in the meantime.
+	// Read the version again, because another process can have applied steps in the meantime.
 	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
 		return err
 	}

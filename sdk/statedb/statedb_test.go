@@ -34,7 +34,7 @@ func count(t *testing.T, db *sql.DB, table string) (n int) {
 	return n
 }
 
-// TestSteps checks that each step is applied only once, even if several processes open the file several times.
+// TestSteps checks that each step is applied only once, even if several processes open the same file several times.
 func TestSteps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "a ?#%41 name.db")
 	if n := count(t, open(t, path, layout[:1]), "a"); n != 1 {

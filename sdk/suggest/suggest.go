@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxName is the number of bytes of a name that are compared. It limits the running time.
+// maxName is the maximum number of bytes of a name that are compared. It limits the running time.
 const maxName = 128
 
-// Closest returns at most n candidates that are similar to name, the most similar first. A candidate is similar if one
-// of three conditions holds. It equals name except for case, dashes and underscores. The number of edits between the two
-// is at most a third of the name's length. One of the two is a prefix of the other.
+// Closest returns at most n candidates that are similar to name, the most similar first. A candidate is similar if
+// it meets one of three conditions. It equals name except for case, dashes and underscores. It differs from name by
+// edits whose number is at most a third of the name's length. It is a prefix of name, or name is a prefix of it.
 func Closest(name string, candidates []string, n int) []string {
 	type near struct {
 		name     string
@@ -52,7 +52,7 @@ func DidYouMean(name string, candidates []string) string {
 	return ` Did you mean "` + strings.Join(c, `" or "`) + `"?`
 }
 
-// Fold returns the form of a name that is used in comparisons: lower case without dashes and underscores.
+// Fold returns the form of a name that is used for comparisons: lower case without dashes and underscores.
 func Fold(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
 }

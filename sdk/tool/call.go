@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Call is one call of a tool, as the host sends it to the plugin. A handler must not change it.
+// Call is one call of a tool. The host sends it to the plugin. A handler must not change it.
 type Call struct {
-	// ID identifies the call. It is unique within the host.
+	// ID identifies the call. No other call of the same host has the same ID.
 	ID string
 	// Tool is the name of the tool within its plugin.
 	Tool string
@@ -16,17 +16,19 @@ type Call struct {
 	Arguments json.RawMessage
 	// SessionID identifies the session. Each session has its own file states, working directory and remembered answers.
 	SessionID string
-	// MessageID is the caller's ID of the message that contains the call. It may be empty.
+	// MessageID is the caller's ID of the message that contains the call. It can be empty.
 	MessageID string
-	// Cwd is the absolute path to which relative paths in arguments are relative.
+	// Cwd is the absolute path of the working directory. Relative paths in the arguments start there.
 	Cwd string
-	// Roots lists the directory trees that the call may access. If Roots is empty, the call may access no files.
+	// Roots lists the directory trees that the call is allowed to access. If Roots is empty, the call is allowed to
+	// access no files.
 	Roots []Root
 	// SessionState is the last [Result.SessionState] of this plugin in the session.
 	SessionState []byte
 	// Trace holds W3C trace context headers.
 	Trace map[string]string
-	// Commands lets commands that the call starts use the host's tools. If Commands is nil, they cannot use them.
+	// Commands contains the data with which commands of the call can use the host's tools. If Commands is nil, the
+	// commands cannot use tools.
 	Commands *Commands
 }
 
@@ -37,8 +39,8 @@ const CapabilityCalls = "calls"
 // calls.
 const CapabilityCommands = "commands"
 
-// CapabilityDiscovery is the capability of a plugin that discovers its tools only after it is configured. The host then
-// asks for its description again.
+// CapabilityDiscovery is the capability of a plugin that discovers its tools only after it is configured. The host
+// then calls Describe again.
 const CapabilityDiscovery = "discovery"
 
 // Commands contains the data with which commands of a call can call the host's tools. The commands run the programs
@@ -51,16 +53,16 @@ type Commands struct {
 	// inherited and passes on to the commands. Any other form is a path. The plugin sets the commands' variable
 	// [CommandsEnv] to a path. The path of a descriptor is /proc/PID/fd/N.
 	Address string
-	// Token identifies the call. The plugin sets the commands' variable [CallEnv] to it. The token is valid until the
-	// call ends.
+	// Token identifies the call. The plugin sets the environment variable [CallEnv] of the commands to the token.
+	// The token is valid until the call ends.
 	Token string
 }
 
-// CommandsProgram is the name of a program in [Commands.Dir]. It serves names for which Dir contains no program. The
-// caller runs it with such a name as its argv[0] ("exec -a").
+// CommandsProgram is the name of a program in [Commands.Dir] that serves all names for which Dir contains no
+// program. The caller runs it with such a name as its argv[0] ("exec -a").
 const CommandsProgram = "toolhost-shim"
 
-// Names of environment variables for commands that may call tools.
+// Names of environment variables for commands that are allowed to call tools.
 const (
 	CommandsEnv = "TOOLHOST_COMMANDS"
 	CallEnv     = "TOOLHOST_CALL"
@@ -71,21 +73,21 @@ const (
 type Peer interface {
 	// Progress replaces the title of the running call and adds metadata to it.
 	Progress(title string, metadata map[string]any)
-	// Output sends a chunk of the tool's output. The caller may reuse the chunk when Output returns. Output may block
+	// Output sends a chunk of the tool's output. When Output returns, the caller can reuse the chunk. Output blocks
 	// while the host is slow.
 	Output(stream Stream, chunk []byte)
-	// Ask requests a permission or asks a question, and waits for the answer. It returns an error only if ctx ends or
-	// the host is gone. If there is nobody to ask, the answer has an outcome for that case.
+	// Ask sends a permission request or a question and waits for the answer. It returns an error only if ctx ends or
+	// the host no longer exists. If no person can be asked, the outcome of the answer reports this.
 	Ask(ctx context.Context, ask Ask) (Answer, error)
-	// FileStates returns the states of the files at paths that the session knows. The paths must be absolute and without
-	// symbolic links. The result does not contain files that the session does not know.
+	// FileStates returns the states of the files at paths. The paths must be absolute and without symbolic links.
+	// The result contains only files that the session has read or written.
 	FileStates(ctx context.Context, paths ...string) (map[string]FileState, error)
 }
 
 // Stream is one of the two outputs of a command.
 type Stream int
 
-// Values of [Stream].
+// The values of [Stream].
 const (
 	Stdout Stream = iota + 1
 	Stderr
@@ -97,14 +99,14 @@ type Ask struct {
 	Question   *Question
 }
 
-// PermissionEdit is the kind of a permission to change files. It is for files whose paths are not in the call's
-// arguments. The patterns of the request are the paths, absolute and without symbolic links. The host applies the same
-// rules as to paths in arguments.
+// PermissionEdit is the kind of a permission to change files whose paths are not in the call's arguments. The
+// patterns of the request are the paths of these files, absolute and without symbolic links. The host applies the
+// same rules as to paths in arguments.
 const PermissionEdit = "edit"
 
 // Permission is a request for an action that the policy neither allows nor denies.
 type Permission struct {
-	// Kind is external_directory, bash, edit, or the name of a tool.
+	// Kind is "external_directory", "bash", "edit", or the name of a tool.
 	Kind  string `json:"kind"`
 	Title string `json:"title"`
 	// Patterns lists the paths or commands for which permission is requested.
@@ -120,10 +122,10 @@ type Question struct {
 	FreeText bool     `json:"free_text"`
 }
 
-// Outcome is the outcome of an [Ask].
+// Outcome is the outcome of an [Ask], for example a granted permission.
 type Outcome string
 
-// Values of [Outcome].
+// The values of [Outcome].
 const (
 	Accepted      Outcome = "accepted"
 	Declined      Outcome = "declined"
@@ -144,9 +146,9 @@ type FileState struct {
 	// Path is the path of the file. It is absolute and without symbolic links.
 	Path    string
 	ModTime time.Time
-	// Size is the size in bytes.
+	// Size is the size of the file in bytes.
 	Size int64
-	// Hash is the SHA-256 hash of the whole content.
+	// Hash is the SHA-256 hash of the whole content of the file.
 	Hash [32]byte
 	// Partial is true if the session has read only a part of the file.
 	Partial bool

@@ -17,7 +17,7 @@ import (
 // ViolationKind is the kind of a [Violation].
 type ViolationKind string
 
-// Values of [ViolationKind].
+// The values of [ViolationKind].
 const (
 	Missing    ViolationKind = "missing"
 	Unknown    ViolationKind = "unknown"
@@ -33,15 +33,15 @@ type Violation struct {
 	Message string        `json:"message"`
 }
 
-// Check validates arguments, whose values must be JSON. It returns the arguments with defaults filled in and without
-// nulls that mean "not given". It also returns all violations. Check does not change args.
+// Check validates the arguments of a call, whose values must be JSON. It returns the arguments with defaults filled
+// in and without nulls that mean "not given". It also returns all violations. Check does not change args.
 func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMessage, []Violation) {
 	var bad []Violation
 	report := func(kind ViolationKind, param, format string, a ...any) {
 		bad = append(bad, Violation{Kind: kind, Param: param, Message: fmt.Sprintf(format, a...)})
 	}
 	out := make(map[string]json.RawMessage, len(s.params))
-	var values map[string]any // nil if Check itself can check the whole schema
+	var values map[string]any // nil if Check can check the whole schema without the library
 	if !s.plain {
 		values = make(map[string]any, len(s.params))
 	}
@@ -69,12 +69,12 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 			}
 		}
 		if s.plain && p.isText() && len(raw) >= 2 && raw[0] == '"' && raw[len(raw)-1] == '"' {
-			out[p.Name] = raw // skip decoding: the text may be a whole file, and its value does not matter for the check
+			out[p.Name] = raw // do not decode the text, because it can be a whole file and its value does not matter here
 			continue
 		}
 		var v any
 		if n, err := strconv.Atoi(string(raw)); err == nil && raw[0] != '+' && (raw[0] != '0' || len(raw) == 1) && n == int(float64(n)) && n >= 0 {
-			v = float64(n) // most numbers are integers, and parsing an integer is ten times faster
+			v = float64(n) // try the integer first: most numbers are integers, and parsing an integer is ten times faster
 		} else if err := json.Unmarshal(raw, &v); err != nil {
 			report(WrongType, p.Name, "parameter %q is not JSON: %v", p.Name, err)
 			continue
@@ -121,8 +121,9 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 	return out, bad
 }
 
-// dropNulls removes those null properties of objects in v that the schema declares as optional and not nullable. Such a
-// null means "not given", because some models must send every property. dropNulls reports whether it removed a property.
+// dropNulls removes properties with the value null from the objects in v. It removes only properties that the schema
+// declares as optional and not nullable. For such a property, null means "not given": some models must send every
+// property. dropNulls reports whether it removed a property.
 func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	if s == nil {
 		return false
@@ -148,12 +149,12 @@ func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	return dropped
 }
 
-// withoutNulls applies dropNulls to raw. The numbers keep the form in which they were written.
+// withoutNulls applies dropNulls to a JSON text. Numbers keep the form in which they were written.
 func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
-	if dec.Decode(&v) != nil { // cannot happen, because raw was parsed before
+	if dec.Decode(&v) != nil { // cannot happen, because raw was already parsed
 		return raw
 	}
 	dropNulls(v, s)
@@ -166,8 +167,8 @@ func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// validate checks the values against the whole schema. If the schema of a parameter is violated, the violation names the
-// parameter.
+// validate checks the values against the whole schema. If the schema of a single parameter is violated, the
+// violation contains the name of the parameter.
 func (s *Schema) validate(values map[string]any) []Violation {
 	err := s.resolved.Validate(values)
 	if err == nil {
@@ -259,7 +260,7 @@ func (p *Param) bounds() string {
 	return fmt.Sprintf("from %v to %v", *p.min, *p.max)
 }
 
-// plainInteger rewrites an integer such as 10.0 or 1e3 in the form that all programs can read.
+// plainInteger rewrites an integer such as 10.0 or 1e3 to decimal digits, which all programs can read.
 func plainInteger(raw json.RawMessage, n float64) json.RawMessage {
 	if !bytes.ContainsAny(raw, ".eE") || n != math.Trunc(n) || math.Abs(n) >= 1<<63 {
 		return raw
@@ -300,7 +301,7 @@ func equal(a, b any) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// reason returns the text of a validation error without the path prefix of the library.
+// reason returns the text of a validation error without the path that the library puts before it.
 func reason(err error) string {
 	msg := err.Error()
 	if i := strings.LastIndex(msg, "validating "); i >= 0 {

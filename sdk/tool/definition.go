@@ -14,7 +14,7 @@ import (
 // Category is the origin of a tool.
 type Category string
 
-// Values of [Category].
+// The values of [Category].
 const (
 	CategoryBuiltin Category = "builtin"
 	CategoryCustom  Category = "custom"
@@ -25,7 +25,7 @@ const (
 type Definition struct {
 	// Name is the name of the tool, which must be unique in its layer. See [ValidName] for its form.
 	Name string `json:"name"`
-	// Description explains to a model what the tool does and when to use it.
+	// Description explains to a model the purpose of the tool and when to use it.
 	Description string `json:"description"`
 	// Input is the JSON Schema of the arguments. Its type is object. Positional arguments fill the parameters in the
 	// order of "required", then in the order of "properties".
@@ -38,30 +38,30 @@ type Definition struct {
 	Version string `json:"version,omitempty"`
 	// Examples contains complete command lines for the help.
 	Examples []string `json:"examples,omitempty"`
-	// StdinParameter is the name of the parameter that receives a heredoc or standard input.
+	// StdinParameter is the name of the parameter that receives the text of a heredoc or of standard input.
 	StdinParameter string `json:"stdin_parameter,omitempty"`
-	// DefaultTimeout limits the duration of a call. Zero means the host's default. A negative value means that the tool
-	// itself limits its calls, and the host enforces only its upper limit.
+	// DefaultTimeout limits the duration of a call. Zero means the host's default. A negative value means that the
+	// tool limits its calls itself and the host enforces only its upper limit.
 	DefaultTimeout time.Duration `json:"default_timeout,omitempty"`
 }
 
 // Traits are promises about a tool. They determine how the host treats the tool. The zero value promises nothing and
 // leads to the most careful treatment.
 type Traits struct {
-	// ReadOnly means that the tool changes nothing. The host may retry its calls after a crash.
+	// ReadOnly means that the tool changes nothing. The host is allowed to retry its calls after a crash.
 	ReadOnly bool `json:"read_only"`
-	// ConcurrencySafe means that a call of the tool may run at the same time as other calls.
+	// ConcurrencySafe means that a call of the tool can run at the same time as other calls.
 	ConcurrencySafe bool `json:"concurrency_safe"`
 	// Dangerous means that each call needs a confirmation unless the policy allows the call.
 	Dangerous bool `json:"dangerous"`
-	// AutoExecute means that an agent may call the tool without asking first.
+	// AutoExecute means that an agent is allowed to call the tool without asking first.
 	AutoExecute bool `json:"auto_execute"`
 	// Disabled means that the tool is off until the operator enables it.
 	Disabled bool `json:"disabled,omitempty"`
-	// Cacheable means that the host may return an earlier result after it has checked that the files in [Result.Effects]
-	// are unchanged. The tool must be ReadOnly. Its results may depend only on the arguments, the call's working
-	// directory and roots, and the contents of these files. They must not depend on the existence of other files, the
-	// time, the session or the network.
+	// Cacheable means that the host is allowed to return an earlier result after it has checked that the files in
+	// [Result.Effects] are unchanged. The tool must be ReadOnly. Its results must depend only on the arguments, the
+	// call's working directory and roots, and the contents of these files. They must not depend on the existence of
+	// other files, the time, the session or the network.
 	Cacheable bool `json:"cacheable,omitempty"`
 	// Idempotent means that a call has the same effect whether it runs once or twice.
 	Idempotent bool `json:"idempotent"`
@@ -100,8 +100,8 @@ func NameOf(s string) string {
 	return valid
 }
 
-// DistinctName appends a hash of the original name to a result of [NameOf]. It distinguishes two originals with the same
-// result.
+// DistinctName appends a hash of the original name to a result of [NameOf]. Two original names with the same result
+// of NameOf then have different names.
 func DistinctName(name, original string) string {
 	sum := sha256.Sum256([]byte(original))
 	mark := "_" + hex.EncodeToString(sum[:3])

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Kind is the reason why a call failed. The set is closed.
+// Kind is the reason why a call failed. Only the values below are valid.
 type Kind string
 
 // Values of [Kind]. An unknown kind in a message becomes Internal.
@@ -23,7 +23,7 @@ const (
 	Internal         Kind = "internal"
 )
 
-// KnownKind reports whether k is one of the kinds above.
+// KnownKind reports whether k is one of the values of [Kind].
 func KnownKind(k Kind) bool {
 	switch k {
 	case NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal:
@@ -35,7 +35,7 @@ func KnownKind(k Kind) bool {
 // Source is the party that caused an [Error].
 type Source string
 
-// Values of [Source].
+// The values of [Source].
 const (
 	SourceTool   Source = "tool"   // the tool ran but failed
 	SourceHost   Source = "host"   // the host refused the call or failed
@@ -46,7 +46,7 @@ const (
 type Error struct {
 	Kind Kind `json:"kind"`
 	// Code is a number that the tool documents, or 0. In edit errors, the codes 1 to 9 are the nine layers of
-	// validation. In errors of a shell command, the code is the exit status.
+	// validation. In errors of a shell command, the code is the exit status of the command.
 	Code int `json:"code"`
 	// Message names the problem, then the remedy.
 	Message string `json:"message"`
@@ -73,7 +73,7 @@ func (e *Error) WithCode(code int) *Error {
 	return &c
 }
 
-// WithCause returns a copy of e that wraps cause. Use it if the message must not contain the cause.
+// WithCause returns a copy of e that wraps cause. Use WithCause if the message must not contain the cause.
 func (e *Error) WithCause(cause error) *Error {
 	c := *e
 	c.cause = cause

@@ -5,30 +5,30 @@ import (
 	"encoding/json"
 )
 
-// CapabilityHooks is the capability of a plugin that implements [Hook]. The operator's
-// configuration selects the hooks that it serves.
+// CapabilityHooks is the capability of a plugin that implements [Hook]. The operator's configuration selects which
+// hooks the plugin serves.
 const CapabilityHooks = "hooks"
 
 // HookEvent is the kind of event for which a hook is called.
 type HookEvent string
 
-// Values of [HookEvent].
+// The values of [HookEvent].
 const (
 	// HookRegister means that a tool has become available. The hook's answer is ignored.
 	HookRegister HookEvent = "register"
 	// HookUnregister means that a tool is no longer available. The hook's answer is ignored.
 	HookUnregister HookEvent = "unregister"
-	// HookBefore occurs before the rules decide about a call. The hook's answer may refuse the call or change its
+	// HookBefore occurs before the rules decide about a call. The hook's answer can refuse the call or change its
 	// arguments.
 	HookBefore HookEvent = "before_call"
-	// HookAfter occurs after a call has run. The hook's answer may change or withhold the result.
+	// HookAfter occurs after a call has run. The hook's answer can change or withhold the result.
 	HookAfter HookEvent = "after_call"
 )
 
 // Hook receives events about tools and calls. Implementations must be safe for concurrent use.
 type Hook interface {
-	// Hook handles one event. It must return soon after ctx ends. A nil answer changes nothing. An error means that the
-	// hook has failed. Then the call is refused unless the operator has configured otherwise.
+	// Hook handles one event. It must return soon after ctx ends. A nil answer changes nothing. An error means that
+	// the hook has failed. After an error, the call is refused unless the operator has configured otherwise.
 	Hook(ctx context.Context, in *HookInput) (*HookAnswer, error)
 }
 
@@ -42,7 +42,7 @@ type HookInput struct {
 	// Definition is the definition of the tool in a HookRegister event. It is nil in other events.
 	Definition *Definition
 
-	// The following fields describe a call. In other events they are empty.
+	// The following fields describe the call. They are empty in HookRegister and HookUnregister events.
 
 	CallID, MessageID, SessionID string
 	// Cwd and Workspace are the absolute paths of the session's working directory and workspace.
@@ -57,11 +57,11 @@ type HookInput struct {
 // HookDecision is the decision of a hook about a call.
 type HookDecision string
 
-// Values of [HookDecision].
+// The values of [HookDecision].
 const (
-	HookProceed HookDecision = ""     // continue; the rules decide
+	HookProceed HookDecision = ""     // continue with the call; the rules decide about it
 	HookDeny    HookDecision = "deny" // refuse the call, or in a HookAfter event withhold its result
-	HookAsk     HookDecision = "ask"  // let a person decide; only in a HookBefore event
+	HookAsk     HookDecision = "ask"  // ask a person to decide; valid only in a HookBefore event
 )
 
 // HookAnswer is the answer of a hook.
@@ -69,10 +69,11 @@ type HookAnswer struct {
 	Decision HookDecision
 	// Reason explains to the caller why the call is refused or a person is asked.
 	Reason string
-	// Arguments replaces all arguments of the call in a HookBefore event. The host checks the new arguments as usual. If
-	// Arguments is nil, the arguments stay the same.
+	// Arguments replaces all arguments of the call in a HookBefore event. The host checks the new arguments in the
+	// same manner as the old ones. A nil Arguments means that the hook changes no arguments.
 	Arguments json.RawMessage
-	// Result replaces those parts of the result that the caller sees, in a HookAfter event. These parts are output or
-	// error, title, metadata, data and attachments. If Result is nil, the result stays the same.
+	// Result replaces the fields of the result that the caller receives, in a HookAfter event. These fields are the
+	// output or error, title, metadata, data and attachments. A nil Result means that the hook does not change the
+	// result.
 	Result *Result
 }

@@ -21,13 +21,13 @@ type Plugin interface {
 	// Configure is called once, before the first Call. If it returns a diagnostic with
 	// SeverityError, the plugin must not be used.
 	Configure(ctx context.Context, c Configuration) ([]Diagnostic, error)
-	// Call runs a tool once. It never returns nil. It reports every failure in Result.Error. It returns soon after ctx
-	// ends.
+	// Call runs a tool once. It never returns nil. It reports every failure in Result.Error. After ctx ends, it
+	// returns soon.
 	Call(ctx context.Context, call *Call, peer Peer) *Result
-	// Health checks one tool. If name is empty, it checks the whole plugin.
+	// Health checks the tool with the given name. If name is empty, it checks the whole plugin.
 	Health(ctx context.Context, name string) (Health, error)
-	// Drain makes the plugin refuse new calls and returns when all running calls have ended. It cancels calls that still
-	// run after grace, and returns the number of canceled calls. A grace of 0 means no limit.
+	// Drain makes the plugin refuse new calls. It returns when all running calls have ended. It cancels calls that
+	// still run after the duration grace, and returns the number of canceled calls. A grace of 0 means no limit.
 	Drain(ctx context.Context, grace time.Duration) (canceled int, err error)
 }
 
@@ -35,7 +35,8 @@ type Plugin interface {
 type Description struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// MinHostVersion is the lowest host version with which the plugin works. Empty means any version.
+	// MinHostVersion is the lowest version of the host with which the plugin works. An empty MinHostVersion means
+	// any version.
 	MinHostVersion string `json:"min_host_version,omitempty"`
 	// ConfigSchema is the JSON Schema of the plugin's configuration. Nil means that the plugin has
 	// no configuration.
@@ -50,7 +51,8 @@ type Description struct {
 type Configuration struct {
 	// Config is a JSON object that satisfies [Description.ConfigSchema].
 	Config json.RawMessage
-	// Roots lists all directory trees that the plugin may access. The roots of every call are inside these trees.
+	// Roots lists all directory trees that the plugin is allowed to access. The roots of every call are inside these
+	// trees.
 	Roots []Root
 	// StateDir is the plugin's own directory. Its files survive restarts. An empty StateDir means that the plugin has no
 	// such directory.
@@ -61,7 +63,7 @@ type Configuration struct {
 // Severity is the severity of a [Diagnostic].
 type Severity int
 
-// Values of [Severity].
+// The values of [Severity].
 const (
 	SeverityError Severity = iota + 1
 	SeverityWarning
@@ -80,7 +82,7 @@ type Diagnostic struct {
 // HealthStatus is the result of a health check.
 type HealthStatus string
 
-// Values of [HealthStatus].
+// The values of [HealthStatus].
 const (
 	Healthy        HealthStatus = "healthy"
 	Unhealthy      HealthStatus = "unhealthy"

@@ -20,14 +20,14 @@ type Result struct {
 	Data        json.RawMessage
 	Attachments []Attachment
 
-	// The following fields are for the host. Callers do not receive them.
+	// The following fields are for the host. The host does not pass them to callers.
 
 	// Effects lists the files that the call read or changed.
 	Effects []Effect
-	// SessionState is data that the host passes to this plugin's next call in the session. Nil keeps the previous data.
-	// The maximal size is 1 MiB.
+	// SessionState is data that the host passes to this plugin's next call in the session. A nil SessionState keeps
+	// the previous data. The maximum size is 1 MiB.
 	SessionState []byte
-	// Cwd is the new working directory of the session. If Cwd is empty, the directory stays the same.
+	// Cwd is the new working directory of the session. If Cwd is empty, the working directory stays the same.
 	Cwd string
 
 	// Run describes how the call ran. The host sets it.
@@ -40,7 +40,8 @@ type Run struct {
 	Tool          string
 	Plugin        string
 	PluginVersion string
-	// QueueTime is the time from the request to the start of the tool. ExecutionTime is the running time of the tool.
+	// QueueTime is the time from the request to the start of the tool. ExecutionTime is the duration of the tool's
+	// execution.
 	QueueTime     time.Duration
 	ExecutionTime time.Duration
 	// Attempts is the number of times that the call ran. It is 1 without retries, and 0 if the call never ran.
@@ -57,14 +58,14 @@ type Attachment struct {
 	Path string `json:"path,omitempty"`
 	// MediaType is a MIME type such as "image/png".
 	MediaType string `json:"media_type,omitempty"`
-	// Content is the content, which JSON contains in base64. It may be empty if Path is set.
+	// Content is the content of the attachment, which JSON contains in base64. It can be empty if Path is set.
 	Content []byte `json:"content,omitempty"`
 }
 
-// Operation is the operation of an [Effect].
+// Operation is the operation that an [Effect] describes.
 type Operation string
 
-// Values of [Operation].
+// The values of [Operation].
 const (
 	OpRead   Operation = "read"
 	OpCreate Operation = "create"
@@ -75,7 +76,7 @@ const (
 // Effect describes one file that a call has read or changed.
 type Effect struct {
 	Operation Operation
-	// File is the state of the file after the operation. For OpDelete, it is the state before the operation.
+	// File is the state of the file after the operation. For OpDelete, File is the state before the operation.
 	File FileState
 	// HashBefore is the SHA-256 hash of the content before a change. It is nil for OpRead and OpCreate.
 	HashBefore *[32]byte

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Root is a directory tree that tools may read. If Writable is true, tools may also change it.
+// Root is a directory tree that tools are allowed to read. If Writable is true, tools are also allowed to change it.
 type Root struct {
 	// Path is the path of the directory. It is absolute and without symbolic links.
 	Path     string `json:"path"`
@@ -14,7 +14,7 @@ type Root struct {
 
 // Contains reports whether path is the root's directory or is below it.
 //
-// Contains compares only names: it cleans both paths and follows no symbolic links. Therefore the caller must resolve
+// Contains compares only names. It cleans both paths and follows no symbolic links, so the caller must resolve
 // symbolic links first. No root contains a relative path, and an empty or relative root contains nothing.
 func (r Root) Contains(path string) bool {
 	_, ok := r.Rel(path)
@@ -39,11 +39,11 @@ func (r Root) Rel(path string) (rel string, ok bool) {
 	case rest[0] == '/':
 		return rest[1:], true
 	}
-	return "", false // path is in a sibling directory whose name begins with the root's name
+	return "", false // path is in another directory whose name begins with the root's name
 }
 
-// clean returns [filepath.Clean] of an absolute path. It does not call Clean for a path that is already clean, because
-// callers compare thousands of paths.
+// clean returns [filepath.Clean] of an absolute path. It skips the call of Clean for a path that is already clean,
+// because callers compare thousands of paths.
 func clean(path string) string {
 	if strings.HasSuffix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "/.") {
 		return filepath.Clean(path)

@@ -25,7 +25,7 @@ func TestRootContains(t *testing.T) {
 		{"/work", "/wor", ""},
 		{"/work", "/other", ""},
 
-		// Siblings with names that begin with the root's name are outside.
+		// Directories beside the root whose names begin with the root's name are outside.
 		{"/work", "/work-evil", ""},
 		{"/work", "/work-evil/a", ""},
 		{"/work", "/workshop", ""},
@@ -50,7 +50,7 @@ func TestRootContains(t *testing.T) {
 		{"/work/../etc", "/work/a", ""},
 		{"/work/.", "/work/a", "a"},
 
-		// The names look unclean but are clean.
+		// These names look unclean but are clean.
 		{"/work", "/work/.git", ".git"},
 		{"/work", "/work/..a", "..a"},
 		{"/work", "/work/a...", "a..."},

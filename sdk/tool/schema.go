@@ -22,11 +22,11 @@ type Schema struct {
 	params   []*Param
 	byName   map[string]*Param
 	open     bool // true if the schema accepts parameters that it does not declare
-	plain    bool // true if Check itself can check the whole schema
+	plain    bool // true if Check can check the whole schema without the library
 	resolved *jsonschema.Resolved
 }
 
-// Param is a declared parameter.
+// Param is a parameter that the schema declares.
 type Param struct {
 	Name        string
 	Description string
@@ -35,25 +35,25 @@ type Param struct {
 	// ItemTypes lists the types of an array's items. An empty list means that any type is allowed.
 	ItemTypes []string
 	Required  bool
-	// Default is the default as JSON. Nil means that there is no default.
+	// Default is the default value as JSON. A nil Default means that the parameter has no default.
 	Default json.RawMessage
-	// Enum lists the allowed values as decoded JSON. Nil means that any value is allowed.
+	// Enum lists the allowed values as decoded JSON. A nil Enum means that any value is allowed.
 	Enum []any
 	// Path is "read" or "write" for a path in the workspace, and "diff" for a unified diff. Otherwise it is empty.
 	Path string
 
-	nested   bool // true for an object or an array, which may contain nulls
+	nested   bool // true for an object or an array, which can contain nulls
 	min, max *float64
-	alone    *jsonschema.Resolved // nil if the parameter's schema refers to other parts of the whole schema
+	alone    *jsonschema.Resolved // nil if the parameter's schema refers to other definitions of the whole schema
 }
 
 // Signature contains the data that a caller needs to assign arguments to a tool's parameters.
 type Signature struct {
 	Schema *Schema
-	// Stdin is the name of the parameter that receives a heredoc or standard input. It may be empty.
+	// Stdin is the name of the parameter that receives the text of a heredoc or of standard input. It can be empty.
 	Stdin string
-	// Names maps additional names to parameters. An alias of the tool defines them. A name that begins with a dash is a
-	// short flag.
+	// Names maps additional names to parameters. The additional names are defined by an alias of the tool. A name
+	// that begins with a dash is a short flag.
 	Names map[string]string
 }
 
@@ -72,8 +72,8 @@ func (s *Signature) NameOf(param string) string {
 	return best
 }
 
-// ParseSchema parses an input schema. raw must be a JSON Schema of type object in which all required properties are
-// defined. Otherwise ParseSchema returns an error.
+// ParseSchema parses an input schema. The argument raw must be a JSON Schema of type object in which all required
+// properties are defined. Otherwise ParseSchema returns an error.
 func ParseSchema(raw json.RawMessage) (*Schema, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, errors.New("the schema is empty; for a tool without parameters use {\"type\":\"object\"}")
@@ -125,8 +125,8 @@ func ParseSchema(raw json.RawMessage) (*Schema, error) {
 // typeNames lists the type names of JSON Schema.
 var typeNames = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// knownTypes returns an error if the schema contains an unknown type name. Without this check, the mistake would become
-// visible only when the tool refuses every call.
+// knownTypes returns an error if the schema contains an unknown type name. Without this check, the unknown name
+// would be noticed only when the tool refuses every call.
 func knownTypes(s *jsonschema.Schema) error {
 	for _, name := range append(slices.Clone(s.Types), s.Type) {
 		if name != "" && !slices.Contains(typeNames, name) {
@@ -169,7 +169,7 @@ func newParam(name string, sub *jsonschema.Schema) *Param {
 	if use, ok := sub.Extra[PathKeyword].(string); ok {
 		p.Path = use
 	}
-	// A schema that refers to $defs of the root does not resolve separately. Then the whole schema is used.
+	// A schema that refers to $defs of the root cannot be resolved alone. In this case, the whole schema is used.
 	if r, err := sub.CloneSchemas().Resolve(nil); err == nil {
 		p.alone = r
 	}
@@ -239,7 +239,7 @@ func propertyOrder(raw []byte) ([]string, error) {
 		if err := dec.Decode(&skip); err != nil {
 			return nil, err
 		}
-		names = append(names, fmt.Sprint(name)) // object keys are strings
+		names = append(names, fmt.Sprint(name)) // the names in a JSON object are strings
 	}
 	return names, nil
 }
@@ -248,7 +248,7 @@ func propertyOrder(raw []byte) ([]string, error) {
 // others follow in the order of "properties". The caller must not change the slice.
 func (s *Schema) Params() []*Param { return s.params }
 
-// Param returns the parameter with exactly that name. If there is no such parameter, it returns nil.
+// Param returns the parameter with exactly the given name. If no parameter has this name, it returns nil.
 func (s *Schema) Param(name string) *Param { return s.byName[name] }
 
 // Open reports whether the schema accepts parameters that it does not declare.
@@ -275,7 +275,7 @@ func (p *Param) Only(typ string) bool {
 	return found
 }
 
-// TypeName returns the parameter's type in the form for a person, such as "string" or "array of string".
+// TypeName returns the parameter's type for messages to a person, such as "string" or "array of string".
 func (p *Param) TypeName() string {
 	if len(p.Types) == 0 {
 		return "any"
@@ -292,7 +292,7 @@ func (p *Param) TypeName() string {
 	return strings.Join(names, " or ")
 }
 
-// EnumNames returns the allowed values in the form in which a person would type them.
+// EnumNames returns the allowed values as a person would type them.
 func (p *Param) EnumNames() []string {
 	var out []string
 	for _, e := range p.Enum {

@@ -119,7 +119,7 @@ func TestCheck(t *testing.T) {
 func TestCheckReportsEverything(t *testing.T) {
 	for _, tc := range []struct {
 		args string
-		want []string // each entry is "kind, parameter: part of the message"
+		want []string // the form of each element is "kind, parameter: part of the message"
 	}{
 		{`{}`, []string{`missing path: missing required parameter "path" (string)`, `missing n: missing required parameter "n" (integer)`}},
 		{`{"path":null,"n":null}`, []string{"missing path:", "missing n:"}},
@@ -159,7 +159,8 @@ func TestCheckBrokenJSON(t *testing.T) {
 	}
 }
 
-// TestCheckComplexSchemas checks constraints that only the whole schema contains. Their violations name a parameter.
+// TestCheckComplexSchemas checks constraints that only the whole schema contains. If such a constraint is violated,
+// the violation must contain the parameter's name.
 func TestCheckComplexSchemas(t *testing.T) {
 	const schema = `{"type":"object","properties":{
 		"name":{"type":"string","minLength":2,"pattern":"^[a-z]+$"},
@@ -256,8 +257,8 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// TestNullsWithin checks that a null property of a nested object counts as not given, unless its schema allows null. It
-// also checks that numbers keep their form.
+// TestNullsWithin checks a null property of a nested object. It counts as not given, unless its schema allows null.
+// The test also checks that numbers keep their form.
 func TestNullsWithin(t *testing.T) {
 	s, err := tool.ParseSchema(json.RawMessage(`{"type":"object","properties":{
 		"list":{"type":"array","items":{"type":"object","properties":{"old":{"type":"string"},"all":{"type":"boolean"},"n":{"type":"number"},

@@ -19,7 +19,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// raw is a plugin that does not use the SDK. The test decides how it uses the stream of a call.
+// raw is a plugin without the SDK. A function of the test defines how the plugin uses the stream of a call.
 type raw struct {
 	toolpb.UnimplementedPluginServiceServer
 	call func(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]) error
@@ -52,7 +52,7 @@ func TestBrokenPlugins(t *testing.T) {
 	for name, tc := range map[string]struct {
 		call func(s respond) error
 		kind tool.Kind
-		want string // text in the error, or the whole output if kind is empty
+		want string // text in the error message; if kind is empty, the whole output
 	}{
 		"no result":   {func(respond) error { return nil }, tool.Internal, "ended the call without a result"},
 		"events only": {func(s respond) error { return s.Send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{}}) }, tool.Internal, "without a result"},
@@ -97,7 +97,7 @@ func TestBrokenPlugins(t *testing.T) {
 	}
 }
 
-// TestOddHosts checks a server that is called by hosts of other versions.
+// TestOddHosts calls a server in the manner of hosts of other versions.
 func TestOddHosts(t *testing.T) {
 	var got *tool.Call
 	var deadline bool
@@ -137,7 +137,7 @@ func TestOddHosts(t *testing.T) {
 	}
 }
 
-// TestStrayAnswers checks that unexpected and malformed answers do no harm.
+// TestStrayAnswers checks that unexpected and malformed answers have no effect.
 func TestStrayAnswers(t *testing.T) {
 	c := serve(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
 		a, err := peer.Ask(ctx, tool.Ask{Question: &tool.Question{}})
@@ -171,7 +171,7 @@ func TestStrayAnswers(t *testing.T) {
 	}
 	r, err := stream.Recv()
 	if err != nil || r.GetResult().GetOutput() != string(tool.Declined) {
-		t.Errorf("%v %v", r, err) // an unknown outcome must not count as a permission
+		t.Errorf("%v %v", r, err) // an unknown outcome must not grant the permission
 	}
 }
 
@@ -215,8 +215,8 @@ func TestUnaryCalls(t *testing.T) {
 	if n := needsFromPB(&toolpb.Needs{Exec: 77}); n.Exec != tool.Optional || needsFromPB(nil) != nil {
 		t.Errorf("a need of a later version is %q", n.Exec)
 	}
-	// A negative timeout means that the tool limits its calls itself. It must not become zero, which means the host's
-	// default.
+	// A negative timeout means that the tool limits its calls itself. It must not become zero, because zero means
+	// the host's default.
 	for d, sign := range map[time.Duration]int{-1: -1, 1: 1, 0: 0, -time.Hour: -1} {
 		if ms := definitionToPB(tool.Definition{DefaultTimeout: d}).GetDefaultTimeoutMs(); (ms > 0) != (sign > 0) || (ms < 0) != (sign < 0) {
 			t.Errorf("%d ns is %d ms", d, ms)

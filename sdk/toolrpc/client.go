@@ -16,19 +16,19 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// CancelGrace is the time in which a canceled call can still answer. After that, its stream is closed.
+// CancelGrace is how long a canceled call can still answer. After this time, the stream of the call is closed.
 const CancelGrace = 3 * time.Second
 
-// endGrace is the time in which a plugin must end the stream after its result.
+// endGrace is how long a plugin can take to end the stream after its result.
 const endGrace = time.Second
 
 // Client is the host's end of a connection. It implements [tool.Plugin] for a plugin in another process. It is safe for
 // concurrent use.
 type Client struct {
 	rpc    toolpb.PluginServiceClient
-	shared atomic.Pointer[sharedStream] // nil if the plugin does not support the RPC Calls
+	shared atomic.Pointer[sharedStream] // nil if the plugin does not support the method Calls
 	kept   keptStreams
-	// HostVersion is the host's version, which is sent to the plugin.
+	// HostVersion is the version of the host. The client sends it to the plugin.
 	HostVersion string
 }
 
@@ -111,7 +111,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 		timeout = max(time.Until(deadline), time.Millisecond)
 	}
 	start := &toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: startToPB(call, timeout)}}
-	var starting sync.Mutex // locked until Start is sent, because no Cancel may precede Start
+	var starting sync.Mutex // locked until Start is sent, because Cancel must not be sent before Start
 	starting.Lock()
 	stop := context.AfterFunc(ctx, func() {
 		defer time.AfterFunc(CancelGrace, l.cut)
@@ -122,12 +122,12 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 		go func() {
 			starting.Lock()
 			defer starting.Unlock()
-			_ = l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) // if sending fails, the stream is closed after the grace
+			_ = l.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{Reason: reason}}}) // ignore the error, because the stream is closed after the grace in any case
 		}()
 	})
 	defer stop()
-	// The error of Send is ignored, because listen returns the reason for it. Send reports only that the stream has
-	// ended.
+	// Ignore the error of send, because it only means that the stream has ended. The method listen returns the
+	// reason.
 	_ = l.send(start)
 	starting.Unlock()
 	res, err := conv.listen()
@@ -144,17 +144,18 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	return tool.Failed(callError(err))
 }
 
-// line is the stream of one call. Its methods are safe for concurrent use, except for recv.
+// line is the stream of one call. Its methods are safe for concurrent use, except recv.
 type line interface {
 	send(m *toolpb.CallRequest) error
 	recv() (*toolpb.CallResponse, error)
-	// Call end after the result, or cut to abandon the call. Both may be called twice.
+	// The method end must be called after the result, and the method cut to abandon the call. Each of them can be
+	// called twice.
 	end()
 	cut()
 }
 
-// line returns the stream for a call. Calls that are usually short and harmless to abandon use the shared stream. All
-// other calls get a stream of their own.
+// line returns the stream for a call. A call that is usually short and can be abandoned without harm uses the shared
+// stream. Every other call gets a stream of its own.
 func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 	if shared := c.shared.Load(); shared != nil {
 		if shared.takes(call.Tool) {
@@ -162,7 +163,7 @@ func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 		}
 		return c.kept.begin(c.rpc)
 	}
-	// The stream ends later than ctx, so that a canceled call can still answer.
+	// The stream must end later than ctx. Then a canceled call can still answer.
 	streamCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	stream, err := c.rpc.Call(streamCtx)
 	if err != nil {
@@ -176,7 +177,7 @@ func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 type ownLine struct {
 	stream grpc.BidiStreamingClient[toolpb.CallRequest, toolpb.CallResponse]
 	cancel context.CancelFunc
-	mu     sync.Mutex // allows one Send at a time
+	mu     sync.Mutex // locked during Send, which is not safe for concurrent use
 }
 
 func (l *ownLine) send(m *toolpb.CallRequest) error {
@@ -187,8 +188,8 @@ func (l *ownLine) send(m *toolpb.CallRequest) error {
 
 func (l *ownLine) recv() (*toolpb.CallResponse, error) { return l.stream.Recv() }
 
-// end waits until the plugin ends the stream, which plugins do directly after the result. Waiting is cheaper than
-// resetting the stream. If the plugin does not end the stream in time, end resets it.
+// end waits until the plugin ends the stream. Plugins do this immediately after the result, and waiting is cheaper
+// than resetting the stream. If the plugin does not end the stream in time, end resets it.
 func (l *ownLine) end() {
 	late := time.AfterFunc(endGrace, l.cancel)
 	_, _ = l.stream.Recv()
@@ -224,7 +225,7 @@ func (c *conversation) listen() (*tool.Result, error) {
 			}
 			c.peer.Output(s, m.Output.GetChunk())
 		case *toolpb.CallResponse_Ask:
-			go c.answer(m.Ask) // in a goroutine, because a person may take minutes and other messages must be handled
+			go c.answer(m.Ask) // use a goroutine, because a person can take minutes while other messages must be handled
 		case *toolpb.CallResponse_FileStateQuery:
 			c.tellFileStates(m.FileStateQuery)
 		}
@@ -241,8 +242,8 @@ func (c *conversation) answer(a *toolpb.Ask) {
 
 func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	out := &toolpb.FileStates{QueryId: q.GetId()}
-	// If the lookup of the states fails, the session does not know the files. Then the tool refuses to change them, so
-	// nothing is lost.
+	// Ignore the error: without a state, the session does not know the file. The tool then refuses to change the
+	// file, so no content is lost.
 	states, _ := c.peer.FileStates(c.ctx, q.GetPaths()...)
 	for _, s := range states {
 		out.States = append(out.States, fileStateToPB(s))
@@ -250,7 +251,7 @@ func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	_ = c.line.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: out}})
 }
 
-// callError returns the error of a call whose remote procedure call failed.
+// callError converts the error of a failed RPC to the error of the call.
 func callError(err error) *tool.Error {
 	if errors.Is(err, io.EOF) {
 		return tool.Errorf(tool.Internal, "The plugin ended the call without a result. Report this to the plugin's author.").From(tool.SourcePlugin)

@@ -67,7 +67,7 @@ func mapSlice[A, B any](in []A, f func(A) B) []B {
 
 // valid replaces invalid UTF-8, because a protobuf string cannot contain it.
 func valid(s string) string {
-	if utf8.ValidString(s) { // the check is much faster than the replacement
+	if utf8.ValidString(s) { // checking is much faster than replacing
 		return s
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
@@ -171,8 +171,8 @@ func rootFromPB(r *toolpb.Root) tool.Root {
 	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable()}
 }
 
-// milliseconds returns the duration in milliseconds. A duration below one millisecond keeps its sign, because the sign
-// has a meaning.
+// milliseconds converts a duration to milliseconds. A duration below one millisecond keeps its sign, because a
+// negative timeout has a special meaning.
 func milliseconds(d time.Duration) int64 {
 	switch ms := d.Milliseconds(); {
 	case ms != 0 || d == 0:

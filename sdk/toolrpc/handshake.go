@@ -21,9 +21,9 @@ const (
 	// ProtocolVersion is the version of the application protocol that the go-plugin handshake
 	// announces.
 	ProtocolVersion = 2
-	// MaxMessageSize is the maximal size of a message in either direction, in bytes.
+	// MaxMessageSize is the maximum size of a message in either direction, in bytes.
 	MaxMessageSize = 64 << 20
-	// MaxSessionState is the maximal size of a [tool.Result.SessionState], in bytes.
+	// MaxSessionState is the maximum size of a [tool.Result.SessionState], in bytes.
 	MaxSessionState = 1 << 20
 	// LifelineEnv is the name of an environment variable. Its value is the descriptor of a pipe that the host keeps open
 	// while it runs. End of file on the pipe means that the host has exited.
@@ -36,7 +36,7 @@ const (
 	window    = 1 << 20
 )
 
-// Handshake is the configuration of the handshake. It must be the same in host and plugin.
+// Handshake is the configuration of the go-plugin handshake. It must be the same in the host and in the plugin.
 var Handshake = plugin.HandshakeConfig{
 	MagicCookieKey:   "TOOLHOST_PLUGIN",
 	MagicCookieValue: "6b1f4f4c-toolhost-plugin",
@@ -55,8 +55,8 @@ func PluginSets(impl tool.Plugin) map[int]plugin.PluginSet {
 // Speaks reports whether the host supports a version of the protocol.
 func Speaks(version int64) bool { return version == ProtocolVersion || version == LegacyVersion }
 
-// DialOptions returns the gRPC options of the host. The connection never becomes idle. Its socket is unlinked after
-// connecting, so the host could not dial again.
+// DialOptions returns the gRPC options of the host. With these options, the connection never becomes idle. The host
+// could not connect again, because the socket is unlinked after the first connection.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageSize), grpc.MaxCallSendMsgSize(MaxMessageSize)),
@@ -69,7 +69,8 @@ func DialOptions() []grpc.DialOption {
 // go-plugin replaces os.Stdout after the handshake.
 func Serve(impl tool.Plugin) {
 	if os.Getenv("PLUGIN_PROTOCOL_VERSIONS") == "" {
-		// Without this list of versions, go-plugin would serve the lowest version in the plugin sets.
+		// Without the variable PLUGIN_PROTOCOL_VERSIONS, go-plugin would serve the lowest version in the plugin
+		// sets.
 		_ = os.Setenv("PLUGIN_PROTOCOL_VERSIONS", strconv.Itoa(ProtocolVersion))
 	}
 	plugin.Serve(&plugin.ServeConfig{

@@ -36,7 +36,7 @@ func hookInputFromPB(r *toolpb.HookRequest) *tool.HookInput {
 	return out
 }
 
-// shown returns a copy of a result without the fields that only the host may read.
+// shown returns a copy of a result without the fields that only the host is allowed to read.
 func shown(r *tool.Result) *tool.Result {
 	return &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
 }
@@ -50,7 +50,7 @@ func hookAnswerToPB(a *tool.HookAnswer) *toolpb.HookResponse {
 	case tool.HookProceed:
 	case tool.HookAsk:
 		out.Decision = toolpb.HookResponse_DECISION_ASK
-	default: // an unknown decision must refuse the call
+	default: // refuse the call if the decision is unknown
 		out.Decision = toolpb.HookResponse_DECISION_DENY
 	}
 	if a.Result != nil {

@@ -11,7 +11,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// hooked is a plugin that serves hooks.
+// hooked is a test plugin that serves hooks.
 type hooked struct {
 	fake
 	hook func(in *tool.HookInput) (*tool.HookAnswer, error)

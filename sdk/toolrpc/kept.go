@@ -11,12 +11,12 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// maxKeptStreams is the maximal number of idle streams. Any other stream is ended after its call.
+// maxKeptStreams is the maximum number of idle streams that are kept. Other streams are ended after their calls.
 const maxKeptStreams = 4
 
-// keptStreams holds streams of the RPC Calls that are reused for one call after another. A call that must not delay
-// other calls gets such a stream alone, usually without opening a new one. The zero value is empty. It is safe for
-// concurrent use.
+// keptStreams contains streams of the RPC method Calls that are reused for one call after another. It is for calls
+// that must not delay other calls: only one call at a time uses a kept stream. The zero value is empty. It is safe
+// for concurrent use.
 type keptStreams struct {
 	mu   sync.Mutex
 	idle []*keptStream // the most recently used stream is last
@@ -26,12 +26,12 @@ type keptStreams struct {
 type keptStream struct {
 	grpc.BidiStreamingClient[toolpb.CallsRequest, toolpb.CallsResponse]
 	cancel  context.CancelFunc
-	sending sync.Mutex // allows one Send at a time; the plugin ignores a late message of the previous call
-	last    uint64     // ID of the last call; only the current user of the stream accesses it
+	sending sync.Mutex // locked during Send; the plugin ignores a late message of the previous call
+	last    uint64     // ID of the last call; only the current user of the stream reads or writes it
 }
 
 func openKept(rpc toolpb.PluginServiceClient) (*keptStream, error) {
-	ctx, cancel := context.WithCancel(context.Background()) // the context ends with the connection
+	ctx, cancel := context.WithCancel(context.Background()) // the stream ends with the connection, not with a call
 	stream, err := rpc.Calls(ctx)
 	if err != nil {
 		cancel()
@@ -71,8 +71,8 @@ func (k *keptStreams) take() *keptStream {
 	return s
 }
 
-// put keeps a stream for a later call. It does not keep a stream on which a late message is still being sent, because
-// that would delay the next call.
+// put keeps a stream for a later call. It does not keep a stream on which a late message is still being sent,
+// because the late message would delay the next call.
 func (k *keptStreams) put(s *keptStream) {
 	if !s.sending.TryLock() {
 		s.cancel()
@@ -105,9 +105,9 @@ func (l *keptLine) current() *keptStream {
 	return l.stream
 }
 
-// send sends a message. If the stream has ended since the previous call, send repeats the first message of a call on a
-// new stream. The plugin cannot have received the message twice, because gRPC returns io.EOF only for messages that it
-// did not accept.
+// send sends a message. If the stream has ended since the previous call, send repeats the first message of the call
+// on a new stream. The plugin cannot receive the message twice, because gRPC returns io.EOF only for messages that
+// it did not accept.
 func (l *keptLine) send(m *toolpb.CallRequest) error {
 	s := l.current()
 	err := s.say(l.id, m)

@@ -19,7 +19,7 @@ func kept(c *Client) *Client {
 	return c
 }
 
-// counted is a plugin that counts all streams and the open streams.
+// counted is a test plugin that counts all streams and the streams that are open.
 type counted struct {
 	server
 	opened, open atomic.Int32
@@ -134,8 +134,7 @@ func TestLateCancel(t *testing.T) {
 	}
 }
 
-// TestStreamThatEndedMeanwhile checks that a call is not lost if the plugin has ended the stream after the previous
-// call.
+// TestStreamThatEndedMeanwhile ends the stream after a call. The next call must not be lost.
 func TestStreamThatEndedMeanwhile(t *testing.T) {
 	var open atomic.Int32
 	c := kept(connect(t, rawCalls{calls: func(s respondCalls) error {
@@ -157,19 +156,19 @@ func TestStreamThatEndedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestPluginThatTakesNothing checks that a call that cannot be sent ends when its context ends. It covers all three
-// kinds of streams.
+// TestPluginThatTakesNothing checks a call that cannot be sent because the plugin reads nothing. The call must end
+// when its context ends. The test covers all three kinds of streams.
 func TestPluginThatTakesNothing(t *testing.T) {
 	for way, set := range map[string]func(*Client) *Client{"own": func(c *Client) *Client { return c }, "kept": kept, "shared": shared} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			c := set(connect(t, deaf{}))
-			big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // larger than the flow-control windows
+			big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // larger than the flow-control windows of gRPC
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			began := time.Now()
 			var calls sync.WaitGroup
-			for range 2 { // the first call fills the stream of the second
+			for range 2 { // the first call fills the stream that the second call uses
 				calls.Go(func() {
 					res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
 					if res.Error == nil || res.Error.Kind != tool.Timeout && res.Error.Kind != tool.Unavailable || time.Since(began) > 20*time.Second {
@@ -182,7 +181,7 @@ func TestPluginThatTakesNothing(t *testing.T) {
 	}
 }
 
-// deaf is a plugin that reads nothing.
+// deaf is a test plugin that reads no messages.
 type deaf struct {
 	toolpb.UnimplementedPluginServiceServer
 }

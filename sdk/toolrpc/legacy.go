@@ -63,7 +63,7 @@ func (c *legacyClient) Health(ctx context.Context, name string) (tool.Health, er
 	return tool.Health{Status: tool.HealthNotFound, Message: "the plugin has no such tool"}, nil
 }
 
-// Drain implements [tool.Plugin]. In version 1, a plugin cannot refuse calls.
+// Drain implements [tool.Plugin]. It does nothing, because a plugin of version 1 cannot refuse calls.
 func (*legacyClient) Drain(context.Context, time.Duration) (int, error) { return 0, nil }
 
 // Call implements [tool.Plugin]. When ctx ends, the context of the call in the plugin ends as well. Call does not wait
@@ -101,7 +101,7 @@ func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *
 	return out
 }
 
-// legacyPlugin implements go-plugin's interface for version 1. It implements only the host's side.
+// legacyPlugin implements go-plugin's interface for version 1 of the protocol. It implements only the host's end.
 type legacyPlugin struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (legacyPlugin) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {

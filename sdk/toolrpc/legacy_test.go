@@ -10,7 +10,7 @@ import (
 	toolpbv1 "toolhost.dev/sdk/toolpb/v1"
 )
 
-// legacyAnswer is a plugin of version 1 that returns one answer.
+// legacyAnswer is a test plugin of protocol version 1 that returns one answer.
 type legacyAnswer struct {
 	toolpbv1.PluginServiceClient
 	r *toolpbv1.RunResponse

@@ -86,8 +86,8 @@ func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb
 	return p.finish(start.GetTool(), s.impl.Call(ctx, callFromPB(start), p))
 }
 
-// deadlineOf returns the deadline of a call, or the zero time if the call has no deadline. The host enforces the
-// deadline; the tool only receives it as information.
+// deadlineOf returns the deadline of a call, or the zero time if the call has no deadline. The deadline is only
+// information for the tool, because the host enforces it.
 func deadlineOf(start *toolpb.Start) time.Time {
 	if ms := start.GetTimeoutMs(); ms > 0 {
 		return time.Now().Add(time.Duration(ms) * time.Millisecond)
@@ -113,7 +113,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return nil // the host has exited, so nobody would receive an error
+			return nil // return nil, because the host has exited and cannot receive an error
 		}
 		id := m.GetCall()
 		start := m.GetMessage().GetStart()
@@ -121,7 +121,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 			mu.Lock()
 			c, ok := calls[id]
 			mu.Unlock()
-			if ok { // if ok is false, the call has already ended
+			if ok { // ok is false if the call has already ended
 				c.peer.hear(m.GetMessage(), c.ctx.Cancel)
 			}
 			continue
@@ -141,7 +141,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 				mu.Lock()
 				delete(calls, id)
 				mu.Unlock()
-				_ = p.finish(start.GetTool(), res) // an error means that the host no longer waits for the result
+				_ = p.finish(start.GetTool(), res) // ignore the error: it means that the host no longer waits for the result
 				ctx.Cancel(errHostGone)
 			}()
 			res = s.impl.Call(ctx, callFromPB(start), p)
@@ -153,7 +153,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 type hostPeer struct {
 	out    func(*toolpb.CallResponse) error
 	done   <-chan struct{}
-	listen func() // starts receiving the host's messages
+	listen func() // starts the goroutine that receives the host's messages
 
 	sendMu   sync.Mutex
 	finished bool
@@ -168,8 +168,8 @@ func (p *hostPeer) receive(stream grpc.BidiStreamingServer[toolpb.CallRequest, t
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			// The host keeps its side of the stream open until it has the result. Therefore an error here means that the
-			// host is gone.
+			// The host keeps its end of the stream open until it has the result. Therefore an error means that the
+			// host has exited.
 			cancel(errHostGone)
 			return
 		}
@@ -260,7 +260,7 @@ func (p *hostPeer) finish(name string, res *tool.Result) error {
 	return p.out(m)
 }
 
-// envelope is the maximal number of bytes that the stream of Calls adds to a message.
+// envelope is the maximum number of bytes that the stream of Calls adds to a message.
 const envelope = 32
 
 func tooLarge(name string, size int) *tool.Error {
@@ -274,7 +274,7 @@ func (p *hostPeer) Progress(title string, metadata map[string]any) {
 	}})
 }
 
-// maxChunk is the maximal number of bytes in one Output message. It is well below the message limit.
+// maxChunk is the maximum number of bytes in one Output message. It is far below the message limit.
 const maxChunk = 256 << 10
 
 func (p *hostPeer) Output(s tool.Stream, chunk []byte) {

@@ -15,12 +15,12 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// sharedStream is the host's end of one stream that many calls share. It saves the cost of opening a stream, which is a
-// quarter of the time of a short call.
+// sharedStream is the host's end of one stream that many calls share. Sharing saves the cost of opening a stream,
+// which is a quarter of the time of a short call.
 //
-// The receiving goroutine never waits for a call. It queues messages that a call has not read yet.
+// The goroutine that receives messages never waits for a call. It queues messages until their call reads them.
 type sharedStream struct {
-	takes func(tool string) bool // reports whether calls of a tool use the shared stream
+	takes func(tool string) bool // reports whether the calls of a tool use the shared stream
 
 	opening sync.Mutex
 
@@ -35,8 +35,8 @@ type openStream struct {
 	cancel context.CancelFunc
 	calls  map[uint64]*sharedLine // guarded by sharedStream.mu
 
-	sending sync.Mutex   // allows one Send at a time
-	since   atomic.Int64 // start of the current Send in Unix nanoseconds; 0 while nothing is sent
+	sending sync.Mutex   // locked during Send, which is not safe for concurrent use
+	since   atomic.Int64 // start time of the running Send in Unix nanoseconds; 0 if no Send is running
 }
 
 func (o *openStream) send(m *toolpb.CallsRequest) error {
@@ -47,7 +47,7 @@ func (o *openStream) send(m *toolpb.CallsRequest) error {
 	return o.Send(m)
 }
 
-// stuckTime is the time within which a plugin must accept a message.
+// stuckTime is how long a plugin can take to accept a message.
 const stuckTime = time.Second
 
 // stuck reports whether the plugin has not accepted the current message within stuckTime.
@@ -56,17 +56,17 @@ func (o *openStream) stuck() bool {
 	return since != 0 && time.Since(time.Unix(0, since)) > stuckTime
 }
 
-// Limits of the queue of a call that does not read its messages. If a limit is exceeded, messages without which the call
-// is complete are dropped.
+// The following constants limit the queue of a call that does not read its messages. If the queue exceeds a limit,
+// messages that the caller can miss are dropped.
 const (
-	maxKept      = 10_000  // number of messages
-	maxKeptBytes = 4 << 20 // bytes of output
+	maxKept      = 10_000  // maximum number of messages
+	maxKeptBytes = 4 << 20 // maximum size of the output in bytes
 )
 
 var errStuck = status.Error(codes.Unavailable, "the stream to the plugin was closed because the plugin read no messages; the next call opens a new stream")
 
-// share sends the calls of read-only tools over one stream if the plugin supports that. Such calls are usually short. If
-// the large result of a call blocks the stream, no harm is done.
+// share makes the calls of read-only tools use one stream if the plugin supports it. Such calls are usually short.
+// If the large result of a call blocks the stream for other calls, no harm is done.
 func (c *Client) share(d *tool.Description) {
 	if c.shared.Load() != nil || !slices.Contains(d.Capabilities, tool.CapabilityCalls) {
 		return
@@ -88,7 +88,7 @@ func (s *sharedStream) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	if l := s.add(); l != nil {
 		return l, nil
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // the context ends with the connection
+	ctx, cancel := context.WithCancel(context.Background()) // the stream ends with the connection, not with a call
 	stream, err := rpc.Calls(ctx)
 	if err != nil {
 		cancel()
@@ -103,7 +103,7 @@ func (s *sharedStream) begin(rpc toolpb.PluginServiceClient) (line, error) {
 	return l, nil
 }
 
-// add returns the line of a new call. If no stream is open, it returns nil.
+// add creates the line of a new call. If no stream is open, it returns nil.
 func (s *sharedStream) add() *sharedLine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *sharedStream) receive(o *openStream) {
 		s.mu.Lock()
 		l := o.calls[m.GetCall()]
 		s.mu.Unlock()
-		if l != nil && m.GetMessage() != nil { // if l is nil, the call was abandoned
+		if l != nil && m.GetMessage() != nil { // l is nil if the call was abandoned
 			l.keep(m.GetMessage())
 		}
 	}
@@ -153,10 +153,10 @@ type sharedLine struct {
 	stream *openStream
 	id     uint64
 
-	ready chan struct{} // signals that the queue may have new messages
+	ready chan struct{} // receives a value when the queue has new messages
 	mu    sync.Mutex
 	kept  []*toolpb.CallResponse
-	bytes int // size of the output in the queue
+	bytes int // total size of the output in the queue
 	err   error
 }
 
@@ -164,8 +164,8 @@ func (l *sharedLine) send(m *toolpb.CallRequest) error {
 	return l.stream.send(&toolpb.CallsRequest{Call: l.id, Message: m})
 }
 
-// keep queues a message for the call. If the queue exceeds its limits, keep drops messages without which the call is
-// complete.
+// keep adds a message to the queue of the call. If the queue exceeds its limits, keep drops messages that the caller
+// can miss.
 func (l *sharedLine) keep(m *toolpb.CallResponse) {
 	l.mu.Lock()
 	output, dispensable := len(m.GetOutput().GetChunk()), m.GetOutput() != nil || m.GetProgress() != nil
@@ -227,6 +227,6 @@ func (l *sharedLine) cut() {
 		}
 	}
 	closeStuck()
-	// The call's own Send may have begun only now, so check again after stuckTime.
+	// The Send of this call possibly began only now. Therefore check again after stuckTime.
 	time.AfterFunc(stuckTime+stuckTime/10, closeStuck)
 }

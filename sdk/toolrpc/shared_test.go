@@ -23,8 +23,8 @@ func shared(c *Client) *Client {
 	return c
 }
 
-// TestSharedCallsDoNotMix checks that each of many concurrent calls receives its own messages, and that no call waits
-// for another.
+// TestSharedCallsDoNotMix makes many concurrent calls. Each call must receive its own messages, and no call must
+// wait for another.
 func TestSharedCallsDoNotMix(t *testing.T) {
 	release := make(chan struct{})
 	c := shared(serve(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
@@ -101,7 +101,8 @@ func TestWhichCallsAreShared(t *testing.T) {
 	}
 }
 
-// rawCalls is a plugin that does not use the SDK. The test decides how it uses a stream of Calls.
+// rawCalls is a plugin without the SDK. A function of the test defines how the plugin uses a stream of the method
+// Calls.
 type rawCalls struct {
 	toolpb.UnimplementedPluginServiceServer
 	calls func(stream grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]) error
@@ -113,8 +114,8 @@ func (r rawCalls) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, too
 
 type respondCalls = grpc.BidiStreamingServer[toolpb.CallsRequest, toolpb.CallsResponse]
 
-// forEach answers every call on a stream. It does not end the stream after a call, because that would race with the next
-// call.
+// forEach returns a handler that answers every call on a stream. The handler does not end the stream after a call,
+// because ending it would race with the next call.
 func forEach(answer func(s respondCalls, m *toolpb.CallsRequest) error) func(respondCalls) error {
 	return func(s respondCalls) error {
 		for {
@@ -174,7 +175,7 @@ func TestBrokenSharedStreams(t *testing.T) {
 			}
 		}
 		t.Run(name, func(t *testing.T) { brokenStreams(t, shared) })
-		if name != "flood" { // a kept stream has no queue and makes the plugin wait instead
+		if name != "flood" { // not for a kept stream, which has no queue and makes the plugin wait
 			t.Run(name+", kept", func(t *testing.T) { brokenStreams(t, kept) })
 		}
 	}
@@ -204,7 +205,7 @@ func TestStuckSharedStream(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		cancel()
 	}()
-	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // larger than the flow-control windows
+	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // larger than the flow-control windows of gRPC
 	began := time.Now()
 	res := c.Call(ctx, &tool.Call{Tool: "x", Arguments: big}, &recorder{})
 	if res.Error == nil || time.Since(began) > 20*time.Second {
@@ -217,11 +218,11 @@ func TestStuckSharedStream(t *testing.T) {
 	}
 }
 
-// TestCutLooksAgain checks that a canceled call ends even if the sending of its message has only just begun.
+// TestCutLooksAgain cancels a call immediately after the sending of its message has begun. The call must end.
 func TestCutLooksAgain(t *testing.T) {
 	t.Parallel()
 	c := shared(connect(t, deaf{}))
-	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // larger than the flow-control windows
+	big := []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // larger than the flow-control windows of gRPC
 	var calls sync.WaitGroup
 	calls.Go(func() { c.Call(t.Context(), &tool.Call{Tool: "first", Arguments: big}, &recorder{}) })
 	var o *openStream
@@ -233,7 +234,7 @@ func TestCutLooksAgain(t *testing.T) {
 		return o != nil && len(o.calls) == 1
 	})
 	time.Sleep(100 * time.Millisecond)
-	within(t, func() bool { return o.since.Load() == 0 }) // gRPC has accepted the first message, and no other message can follow
+	within(t, func() bool { return o.since.Load() == 0 }) // wait until gRPC has accepted the first message; no other message fits
 	o.sending.Lock()
 	const timeout = 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -254,7 +255,7 @@ func TestCutLooksAgain(t *testing.T) {
 	calls.Wait()
 }
 
-// TestGoexit checks that only the call of a handler fails if the handler ends its goroutine.
+// TestGoexit checks a handler that ends its goroutine. Only the call of that handler must fail.
 func TestGoexit(t *testing.T) {
 	c := shared(serve(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		if call.Tool == "exit" {

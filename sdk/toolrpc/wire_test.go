@@ -20,7 +20,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// fake is a plugin that consists of functions.
+// fake is a test plugin whose methods are functions of the test.
 type fake struct {
 	tool.Plugin
 	desc *tool.Description
@@ -80,7 +80,7 @@ func serve(t *testing.T, call func(ctx context.Context, call *tool.Call, peer to
 	return c
 }
 
-// over, if not nil, makes the clients of [serve] use a stream of Calls.
+// over makes the clients of [serve] use a stream of the method Calls, unless it is nil.
 var over func(*Client) *Client
 
 // TestOverCalls repeats the tests of a call on a shared stream and on a kept stream.
@@ -103,7 +103,7 @@ func overCalls(t *testing.T) {
 	}
 }
 
-// recorder is a host that records the messages it receives.
+// recorder is a test host that records the received messages.
 type recorder struct {
 	mu     sync.Mutex
 	events []string
@@ -251,7 +251,7 @@ func TestAsks(t *testing.T) {
 	c := serve(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
 		var wg sync.WaitGroup
 		answers := make([]string, 20)
-		for i := range answers { // the answers arrive in any order, but each must reach its own question
+		for i := range answers { // answers arrive in any order, but each answer must reach its own question
 			wg.Go(func() {
 				a, err := peer.Ask(ctx, tool.Ask{Question: &tool.Question{Text: fmt.Sprint(i), Options: []string{"y\xff"}, Multiple: true, FreeText: true}})
 				answers[i] = fmt.Sprint(a.Outcome, a.Values, a.Message, err)
@@ -292,7 +292,7 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// TestAnAskHoldsNothingUp checks that output continues while a person decides.
+// TestAnAskHoldsNothingUp checks that the plugin can send output while a person decides.
 func TestAnAskHoldsNothingUp(t *testing.T) {
 	heard := make(chan struct{})
 	c := serve(t, func(ctx context.Context, _ *tool.Call, peer tool.Peer) *tool.Result {
@@ -331,7 +331,7 @@ func TestFileStates(t *testing.T) {
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{states: map[string]tool.FileState{"/a": known, "/c": {}}}); res.Output != "1" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
-	// If the lookup of a state fails, the state is unknown.
+	// If the lookup of a file state fails, the state is unknown.
 	if res := c.Call(t.Context(), &tool.Call{}, &recorder{err: errors.New("the database is gone")}); res.Output != "0" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
@@ -345,7 +345,7 @@ func TestCancelReachesTheTool(t *testing.T) {
 		},
 		"timeout": func(ctx context.Context) (context.Context, func()) {
 			ctx, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
-			_ = cancel // not called, because the deadline ends the context
+			_ = cancel // cancel is never called, because the deadline ends the context
 			return ctx, func() {}
 		},
 	} {
@@ -366,7 +366,8 @@ func TestCancelReachesTheTool(t *testing.T) {
 	}
 }
 
-// TestCancelDoesNotWaitForever checks that a tool that does not stop is abandoned, and that the next call works.
+// TestCancelDoesNotWaitForever checks that the host abandons a tool that ignores the cancel, and that the next call
+// works.
 func TestCancelDoesNotWaitForever(t *testing.T) {
 	release, started := make(chan struct{}), make(chan struct{})
 	defer close(release)
@@ -428,7 +429,7 @@ func TestOversizedResult(t *testing.T) {
 	if e := c.Call(t.Context(), &tool.Call{Tool: "state"}, &recorder{}).Error; e == nil || e.Kind != tool.Internal || !strings.Contains(e.Message, "session state") {
 		t.Errorf("%+v", e)
 	}
-	// A message too large for the plugin also causes an error, and the connection stays usable.
+	// A message that is too large for the plugin causes an error. The connection must stay usable.
 	huge := json.RawMessage(`"` + strings.Repeat("x", MaxMessageSize) + `"`)
 	if e := c.Call(t.Context(), &tool.Call{Arguments: huge}, &recorder{}).Error; e == nil {
 		t.Error("an oversized call went through")

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// outsideOfTest is a testing.TB for an example, because an example has no *testing.T.
+// outsideOfTest is a testing.TB for the example, because an example has no *testing.T.
 type outsideOfTest struct {
 	testing.TB
 	dir string
@@ -31,7 +31,7 @@ func exampleTest() (outsideOfTest, func()) {
 }
 
 func ExampleNew() {
-	t, remove := exampleTest() // a test uses its own *testing.T as t
+	t, remove := exampleTest() // a real test uses its own *testing.T as t
 	defer remove()
 
 	count := sdk.NewTool(sdk.Definition{Name: "count", Description: "Count the bytes of a file."},

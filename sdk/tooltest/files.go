@@ -12,7 +12,7 @@ import (
 // Path returns the absolute path of a file in the working directory.
 func (h *Host) Path(name string) string { return filepath.Join(h.Cwd, name) }
 
-// Files creates files in the working directory. Missing directories are created as well. Each entry is "name=content",
+// Files creates files in the working directory. It also creates missing directories. Each entry is "name=content",
 // "directory/" or "name -> target of a symbolic link".
 func (h *Host) Files(entries ...string) {
 	h.t.Helper()

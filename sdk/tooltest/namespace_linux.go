@@ -13,10 +13,10 @@ import (
 // namespaceEnv is the name of an environment variable. It is set if the test already runs in a user namespace.
 const namespaceEnv = "TOOLTEST_NAMESPACE"
 
-// InUserNamespace runs the calling test again in a process with new user and mount namespaces, in which an ordinary user
-// may mount. A test calls it after a mount has failed, passes the error as why, and then returns. A failure in the new
-// process fails the test. If the kernel refuses user namespaces, the test is skipped. InUserNamespace works only on
-// Linux.
+// InUserNamespace runs the calling test again in a process with new user and mount namespaces, in which an ordinary
+// user can mount. A test calls it after a mount has failed, passes the error as why, and then returns. A failure in
+// the new process fails the test. If the kernel refuses user namespaces, the test is skipped. InUserNamespace works
+// only on Linux.
 func InUserNamespace(t *testing.T, why error) {
 	t.Helper()
 	if os.Getenv(namespaceEnv) != "" {

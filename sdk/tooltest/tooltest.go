@@ -26,8 +26,8 @@ type Host struct {
 	// writable.
 	Roots []tool.Root
 	Cwd   string
-	// Answer answers the permission requests and questions of calls. If Answer is nil, changes of files are permitted.
-	// For all other requests, the outcome is that there is nobody to ask.
+	// Answer answers the permission requests and questions of calls. If Answer is nil, changes of files are
+	// permitted. All other requests then have the outcome for a host without a user.
 	Answer func(tool.Ask) tool.Answer
 
 	t       testing.TB
@@ -85,13 +85,13 @@ func (h *Host) Configure(c tool.Configuration) []tool.Diagnostic {
 	return diags
 }
 
-// Call runs a tool. The arguments must have values that JSON can represent.
+// Call runs a tool. JSON must be able to represent the values of the arguments.
 func (h *Host) Call(name string, args map[string]any) *tool.Result {
 	h.t.Helper()
 	return h.CallContext(h.t.Context(), name, args)
 }
 
-// CallContext is like Call with a context that the test can cancel.
+// CallContext works like Call, with a context that the test can cancel.
 func (h *Host) CallContext(ctx context.Context, name string, args map[string]any) *tool.Result {
 	h.t.Helper()
 	schema := h.schemas[name]

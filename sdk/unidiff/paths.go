@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pathOf parses the path in a header line. The path may be quoted, and a time may follow it.
+// pathOf parses the path in a header line. The path can be quoted, and a time can follow the path.
 func pathOf(s string) string {
 	s = strings.TrimRight(s, " ")
 	if strings.HasPrefix(s, `"`) {
@@ -19,7 +19,8 @@ func pathOf(s string) string {
 	return s
 }
 
-// unprefix removes the prefixes a/ and b/ if git added them. It converts /dev/null to an empty path.
+// unprefix removes the prefixes a/ and b/ from two paths if git added them. It converts the path /dev/null to an
+// empty path.
 func unprefix(old, theirs string) (string, string) {
 	a, oldPrefixed := strings.CutPrefix(old, "a/")
 	b, newPrefixed := strings.CutPrefix(theirs, "b/")
@@ -36,8 +37,8 @@ func unprefix(old, theirs string) (string, string) {
 	return old, theirs
 }
 
-// gitPaths parses the two paths of a "diff --git" line. The line is unambiguous only if the paths are equal or quoted.
-// Otherwise the following lines contain the paths.
+// gitPaths parses the two paths of a "diff --git" line. The line is unambiguous only if the paths are equal or
+// quoted. For an ambiguous line, the paths are taken from the following lines.
 func gitPaths(s string) (old, theirs string) {
 	for i := range len(s) {
 		if s[i] != ' ' {

@@ -1,6 +1,6 @@
-// Package unidiff parses unified diffs written by language models. Line counts may be wrong. Line numbers may be missing
-// or wrong. The space before an empty context line may be missing. [Parse] parses a diff and applies nothing. The host
-// uses it to check the paths of a diff before a call.
+// Package unidiff parses unified diffs written by language models. Line counts can be wrong. Line numbers can be
+// missing or wrong. The space before an empty context line can be missing. [Parse] parses a diff and applies
+// nothing. The host uses Parse to check the paths of a diff before a call.
 package unidiff
 
 import (
@@ -14,27 +14,28 @@ import (
 
 // File is the part of a diff that concerns one file.
 type File struct {
-	// Old is the path before the change. It is empty for a created file. New is the path after the change. It is empty
-	// for a deleted file. Both are empty for hunks without a header.
+	// Old is the path before the change. It is empty for a created file. New is the path after the change. It is
+	// empty for a deleted file. If hunks have no header, Old and New are empty.
 	Old, New string
-	// Mode is the mode of a created file, such as 0755, or the new mode of a changed file. Zero means the usual mode or
-	// no change.
+	// Mode is the mode of a created file, such as 0755, or the new mode of a changed file. Zero means the default
+	// mode for a created file and an unchanged mode for a changed file.
 	Mode uint32
-	// Hunks are in the order in which the diff contains them.
+	// Hunks contains the changes of the file in the order of the diff.
 	Hunks []Hunk
-	// Line is the line number in the diff at which the part begins, counted from 1.
+	// Line is the line number in the diff at which the changes of the file begin, counted from 1.
 	Line int
 }
 
-// Hunk is one change. It replaces whole lines.
+// Hunk is one change of a file. It replaces whole lines.
 type Hunk struct {
-	// Old contains the lines before the change, and New the lines after the change. Both include the context lines. Each
-	// line ends with a line feed.
+	// Old contains the lines before the change, and New the lines after the change. Old and New include the context
+	// lines. Each line ends with a line feed.
 	Old, New string
-	// Start is the line number in the file according to the diff, counted from 1. Zero means that the diff contains no
-	// line number.
+	// Start is the line number in the file, as written in the diff and counted from 1. Zero means that the diff
+	// contains no line number.
 	Start int
-	// OldOpen is true if the last line of Old has no line feed in the file. NewOpen is the same for New.
+	// OldOpen is true if the last line of Old has no line feed in the file. NewOpen is true if the last line of New
+	// has no line feed.
 	OldOpen, NewOpen bool
 	// Line is the line number in the diff at which the hunk begins, counted from 1.
 	Line int
@@ -142,7 +143,7 @@ func (p *parser) step() error {
 			return err
 		}
 		p.at++
-	default: // ignore other text before files and between files
+	default: // ignore any other text outside of files
 		if p.file != nil && line != "" && strings.ContainsAny(line[:1], "+-") && line != "-- " {
 			return wrong(n, "%q is outside of a hunk. Insert a line \"@@ @@\" before it.", shorten(line))
 		}
@@ -151,7 +152,7 @@ func (p *parser) step() error {
 	return nil
 }
 
-// header reports whether the line at index at begins a pair of "---" and "+++" lines with paths.
+// header reports whether a pair of "---" and "+++" lines with paths begins at the line with index at.
 func header(lines []string, at int) bool {
 	return at+1 < len(lines) && strings.HasPrefix(lines[at], "--- ") && strings.HasPrefix(lines[at+1], "+++ ")
 }
@@ -165,7 +166,7 @@ func (p *parser) begin(line int) error {
 	return nil
 }
 
-// end checks the current file when its part of the diff ends.
+// end checks the current file after all of its lines are parsed.
 func (p *parser) end() error {
 	f := p.file
 	if f == nil {
@@ -232,19 +233,19 @@ func (p *parser) metadata(line string, n int) error {
 	return nil
 }
 
-// hunk parses one hunk. The hunk ends before the next hunk, or before a line that cannot belong to it.
+// hunk parses one hunk. The hunk ends before the next hunk or before a line that cannot be part of a hunk.
 func (p *parser) hunk() error {
 	begin := p.at
 	h := Hunk{Line: begin + 1}
 	if m := hunkHeader.FindStringSubmatch(p.lines[begin]); m[1] != "" {
-		h.Start, _ = strconv.Atoi(m[1]) // a number that is too large counts as missing
+		h.Start, _ = strconv.Atoi(m[1]) // ignore the error: a number that is too large counts as missing
 	}
 	end := begin + 1
 	for end < len(p.lines) && !p.endsHunk(end) {
 		end++
 	}
 	p.at = end
-	for end > begin+1 && p.lines[end-1] == "" { // blank lines between hunks are not context
+	for end > begin+1 && p.lines[end-1] == "" { // blank lines at the end of a hunk are not context
 		end--
 	}
 	var old, theirs strings.Builder

@@ -33,8 +33,8 @@ func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	if err := copyAttributes(fd, int(old.file.Fd())); err != nil {
 		return err
 	}
-	// Set the mode last, because a change of owner clears the setuid bits and an access control list changes the group's
-	// bits. Use Fchmod directly, because os.File.Chmod converts the mode.
+	// Set the mode last, because a change of the owner clears the setuid bits, and setting an access control list
+	// changes the permission bits of the group. Use Fchmod directly, because os.File.Chmod converts the mode.
 	mode := rawMode(old.info)
 	if want != nil {
 		mode = rawBits(*want)
@@ -42,12 +42,12 @@ func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	return unix.Fchmod(fd, mode)
 }
 
-// notCopied lists attributes that are valid for the old content only. The kernel removes some of them itself when a file
-// is written.
+// notCopied lists extended attributes that are valid only for the old content. The kernel itself removes some of
+// them when a file is written.
 var notCopied = []string{Capability, "security.ima", "security.evm"}
 
-// copyAttributes makes the extended attributes of a new file equal to those of the old file. They include access control
-// lists.
+// copyAttributes copies the extended attributes of the old file to the new file, including access control lists. It
+// removes all other attributes of the new file.
 func copyAttributes(to, from int) error {
 	want, err := attributes(from)
 	if err != nil {
@@ -142,7 +142,7 @@ func links(info fs.FileInfo) uint64 {
 	return 1
 }
 
-// identity returns a key that is the same for all names of a file.
+// identity returns a key for a file. The key is the same for all hard links of the file.
 func identity(info fs.FileInfo) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return fmt.Sprintf("inode %d:%d", st.Dev, st.Ino)

@@ -19,8 +19,8 @@ import (
 
 const nobody = 65534
 
-// as runs f as the user uid if the tests run as root, so that file permissions apply. It changes the user of the current
-// thread only.
+// as runs f as the user uid if the tests run as root. Otherwise file permissions would have no effect. It changes
+// the user of the current thread only.
 func as(t *testing.T, uid int, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -39,7 +39,7 @@ func as(t *testing.T, uid int, f func()) {
 	f()
 }
 
-// own changes the owner of files to the unprivileged user.
+// own changes the owner of files to the unprivileged user of the tests.
 func own(t *testing.T, paths ...string) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -63,7 +63,7 @@ func TestOwnerAndAttributesAreKept(t *testing.T) {
 	must(t, unix.Setxattr(path, "user.empty", nil, 0))
 	must(t, unix.Setxattr(path, "system.posix_acl_access", acl, 0))
 	must(t, unix.Chmod(path, 0o4751))
-	// The default attributes of the directory must not be applied to an existing file.
+	// The default attributes of the directory apply to new files. They must not be applied to an existing file.
 	must(t, unix.Setxattr(dir, "system.posix_acl_default", acl, 0))
 	var before, after unix.Stat_t
 	must(t, unix.Stat(path, &before))
@@ -102,7 +102,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	must(t, os.Chmod(filepath.Dir(dir), 0o755))
 	must(t, os.Chmod(dir+"/d", 0o555))
 	t.Cleanup(func() { _ = os.Chmod(dir+"/d", 0o777) })
-	t.Setenv("TMPDIR", dir) // directory for the backup
+	t.Setenv("TMPDIR", dir) // the backup is written to this directory
 	w := space(t, dir)
 	p, fresh := resolve(t, w, dir, "d/f"), resolve(t, w, dir, "d/new")
 	as(t, nobody, func() {
@@ -127,8 +127,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	names(t, dir, "d")
 }
 
-// TestPermissions checks that a file without write permission is not replaced. It also checks the error for a file
-// without read permission.
+// TestPermissions checks that a file without write permission is not replaced. It also checks the error message for
+// a file without read permission.
 func TestPermissions(t *testing.T) {
 	dir := tree(t, "ro", "secret", "closed/f")
 	own(t, dir, dir+"/ro", dir+"/secret", dir+"/closed")
@@ -181,7 +181,7 @@ func TestAnotherUsersFile(t *testing.T) {
 	}
 }
 
-// TestNoRoom checks that the old content stays and no other file remains if there is no space for the new content.
+// TestNoRoom checks a full disk: the old content must stay, and no temporary file must remain.
 func TestNoRoom(t *testing.T) {
 	t.Run("file size limit", func(t *testing.T) {
 		signal.Ignore(syscall.SIGXFSZ)
@@ -194,7 +194,7 @@ func TestNoRoom(t *testing.T) {
 	t.Run("full disk", func(t *testing.T) {
 		dir := tree(t)
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=96k"); err != nil {
-			tooltest.InUserNamespace(t, err) // skips, because the subtest above covers the same code
+			tooltest.InUserNamespace(t, err) // skip, because the subtest above covers the same code
 			return
 		}
 		defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()

@@ -15,7 +15,7 @@ import (
 
 // current is the file that a write replaces. info is nil if the file does not exist.
 type current struct {
-	file *os.File // open for reading
+	file *os.File // the old file, open for reading
 	info fs.FileInfo
 }
 
@@ -28,11 +28,11 @@ func (c *current) close() {
 // leaveLarge is the minimum size in bytes of files that leave closes in the background.
 const leaveLarge = 256 << 10
 
-// leave closes a file whose name was removed. For a large file, it does not wait until the file system frees the space,
-// which takes as long as a disk access.
+// leave closes the old file after its name was removed. If the file is large, leave closes it in the background,
+// because freeing the disk space takes as long as a disk access.
 func (c *current) leave() {
 	if c.file == nil || c.info.Size() < leaveLarge {
-		return // close closes this file
+		return // the file is left open; the method close closes it
 	}
 	go c.file.Close() //nolint:errcheck // it was only read
 	c.file = nil
@@ -62,8 +62,8 @@ func (d *pinned) current(p Path) (*current, error) {
 	return &current{file: f, info: info}, nil
 }
 
-// check compares the current file with the expected one. It reads the content only if the metadata differs. verify
-// compares the content later.
+// check compares the current file with the expected snapshot. It compares the content only if the metadata differs.
+// The method verify compares the content in any case.
 func (c *current) check(p Path, opt WriteOptions) error {
 	switch {
 	case opt.New && c.info != nil:
@@ -78,14 +78,14 @@ func (c *current) check(p Path, opt WriteOptions) error {
 
 func (s *Snapshot) untouchedIn(c *current) bool { return c.info != nil && s.untouched(c.info) }
 
-// verifyChunk is the number of bytes that verify reads and compares at a time.
+// verifyChunk is the number of bytes that verify reads and compares at once.
 const verifyChunk = 64 << 10
 
 var chunks = sync.Pool{New: func() any { return new([verifyChunk]byte) }}
 
-// verify reads the file again and compares it byte by byte with the expected content.
+// verify reads the file and compares it byte by byte with the expected snapshot.
 func (c *current) verify(p Path, expect *Snapshot) error {
-	buf, _ := chunks.Get().(*[verifyChunk]byte) // the pool contains only this type
+	buf, _ := chunks.Get().(*[verifyChunk]byte) // the pool contains only values of this type
 	defer chunks.Put(buf)
 	rest, f := expect.Data, c.reread()
 	for {
@@ -122,7 +122,8 @@ func elements(rel string) []string {
 	return strings.Split(rel, "/")
 }
 
-// refused reports whether the system does not permit or support an operation, so that the caller can try an alternative.
+// refused reports whether an error means that the system does not permit or support an operation. In this case, the
+// caller can try an alternative.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

@@ -13,13 +13,13 @@ import (
 
 // Entry is one entry of a directory listing.
 type Entry struct {
-	// Name is the displayed name: the name of the entry, or its path relative to the listed directory.
+	// Name is the displayed name. It is either the name of the entry or its path relative to the listed directory.
 	Name string
-	// Mode contains the type bits. All other bits are ignored.
+	// Mode contains the type bits of the entry. All other bits are ignored.
 	Mode fs.FileMode
-	// Size is the size in bytes.
+	// Size is the size of the entry in bytes.
 	Size int64
-	// Modified is the time of the last change. A zero Modified means that time and size are unknown.
+	// Modified is the time of the last change. A zero Modified means that neither the time nor the size is known.
 	Modified time.Time
 	// Target is the target of a symbolic link.
 	Target string
@@ -28,9 +28,9 @@ type Entry struct {
 // Type returns the type as a word: file, directory, symlink, fifo, socket or device.
 func (e Entry) Type() string { return TypeName(e.Mode) }
 
-// Line formats an entry for a model. A directory ends in a slash, a file has its size and its time in UTC, and a link
-// has its target. Line quotes ambiguous names: names that are not UTF-8, contain line feeds or begin with a quotation
-// mark.
+// Line formats an entry for a model. The line of a directory ends in a slash. The line of a file contains the size
+// and the time in UTC. The line of a link contains the target. Line quotes ambiguous names: names that are not
+// UTF-8, contain line feeds or begin with a quotation mark.
 func (e Entry) Line() string {
 	name := printable(e.Name)
 	switch typ := e.Type(); typ {

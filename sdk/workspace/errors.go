@@ -44,7 +44,7 @@ func fail(doing, path string, err error) error {
 	return e.WithCause(err)
 }
 
-// cause returns the innermost error, without the name of the system call and the path.
+// cause returns the innermost wrapped error, without the name of the system call and the path.
 func cause(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
@@ -96,7 +96,7 @@ func (w *Workspace) outside(given, at, via string) error {
 		given, how, w.describeRoots())
 }
 
-// sameStepwise does the same as sameWithoutLinks, but checks one path element at a time.
+// sameStepwise is an implementation of sameWithoutLinks that checks one path element at a time.
 func sameStepwise(path string, info fs.FileInfo) error {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		now, err := os.Lstat(dir)

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// Example opens a workspace itself. A handler would get its workspace from sdk.Call.
+// Example opens a workspace directly. A handler would get its workspace from its sdk.Call.
 func Example() {
 	dir, _ := os.MkdirTemp("", "example")
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -74,7 +74,7 @@ func ExampleOpen() {
 	_ = os.Mkdir(filepath.Join(dir, "docs"), 0o750)
 	_ = os.WriteFile(filepath.Join(dir, "docs", "notes.txt"), []byte("one\n"), 0o600)
 
-	// The tree is writable, except for one directory inside it.
+	// The root is writable. A directory inside it is a second root that is read-only.
 	ws, err := workspace.Open([]tool.Root{{Path: dir, Writable: true}, {Path: filepath.Join(dir, "docs")}})
 	if err != nil {
 		fmt.Println(err)

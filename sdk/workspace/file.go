@@ -41,7 +41,7 @@ func (w *Workspace) open(p Path) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	if p.exists && p.mode.Type() != 0 && p.mode.Type() != fs.ModeSymlink {
-		return nil, nil, notRegular(p.abs, p.mode) // opening a device can have side effects
+		return nil, nil, notRegular(p.abs, p.mode) // do not open the file, because opening a device can have side effects
 	}
 	return openRegular(p.tree.dir, p.rel, p.abs)
 }
@@ -131,11 +131,11 @@ func snapshot(p Path, f *os.File, info fs.FileInfo, limit int64) (*Snapshot, err
 	return nil, tool.Errorf(tool.Conflict, "Another program is writing to %s: the file changed during each of %d attempts to read it. Try again when the file no longer changes.", p.abs, readTries)
 }
 
-// readChunk is the size in bytes of the parts that are hashed while the next part is read.
+// readChunk is the number of bytes that are hashed while the following bytes are read.
 const readChunk = 128 << 10
 
-// readHashed is like readAll and also computes the SHA-256 of the data. It hashes a large file concurrently with
-// reading. The function hash waits for the result and must be called at most once.
+// readHashed reads a file as readAll does and also computes the SHA-256 of the data. It hashes a large file
+// concurrently with reading. The returned function hash waits for the SHA-256. It must be called at most once.
 func readHashed(r io.Reader, size, limit int64) (data []byte, hash func() [sha256.Size]byte, err error) {
 	if size <= readChunk {
 		data, err = readAll(r, size, limit, func([]byte) {})
@@ -154,8 +154,9 @@ func readHashed(r io.Reader, size, limit int64) (data []byte, hash func() [sha25
 	return data, func() [sha256.Size]byte { return <-sum }, err
 }
 
-// readAll reads a file whose reported size can be wrong. For example, the size is zero in /proc. It reads at most one
-// byte more than limit. It calls got with each part in order, and the parts do not change afterwards.
+// readAll reads a file whose reported size can be wrong. For example, the reported size is zero in /proc. It reads
+// at most one byte more than limit. It passes each chunk of the data to the function got, in order. A passed chunk
+// does not change afterwards.
 func readAll(r io.Reader, size, limit int64, got func([]byte)) ([]byte, error) {
 	data := Scratch(int(max(min(size, limit), 512)))
 	for {
@@ -170,7 +171,7 @@ func readAll(r io.Reader, size, limit int64, got func([]byte)) ([]byte, error) {
 		case err != nil:
 			return data, err
 		case int64(len(data)) == size && size > 0:
-			return data, nil // the caller checks the size again
+			return data, nil // the file has its reported size, which the caller checks again
 		case len(data) == cap(data):
 			data = slices.Grow(data, 512)
 		}
@@ -199,9 +200,9 @@ func (w *Workspace) OpenDir(p Path) (*os.File, error) {
 	return nil, fail("list", p.abs, err)
 }
 
-// ReadDir reads at most limit entries of a directory and sorts them by name. A limit of 0 means all entries. more
-// reports whether the directory has further entries. The file system decides which entries are returned. ReadDir follows
-// no symbolic links.
+// ReadDir reads at most limit entries of a directory and sorts them by name. A limit of 0 means all entries. The
+// result more reports whether the directory has further entries. If there are more than limit entries, the file
+// system determines which of them are returned. ReadDir follows no symbolic links.
 func (w *Workspace) ReadDir(p Path, limit int) (entries []fs.DirEntry, more bool, err error) {
 	f, err := w.OpenDir(p)
 	if err != nil {

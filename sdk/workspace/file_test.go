@@ -39,7 +39,8 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// TestReadFileLimit checks that the limit is the largest permitted size and that the error names both sizes.
+// TestReadFileLimit checks that a file of exactly the limit is read. It also checks that the error for a larger file
+// contains the size and the limit.
 func TestReadFileLimit(t *testing.T) {
 	dir := tree(t)
 	must(t, os.WriteFile(dir+"/f", make([]byte, 4096), 0o666))
@@ -51,22 +52,22 @@ func TestReadFileLimit(t *testing.T) {
 	if !errors.Is(err, workspace.ErrTooLarge) || kind(err) != tool.InvalidArguments || !strings.Contains(err.Error(), "4 KiB") {
 		t.Errorf("got %v", err)
 	}
-	// A file with a size larger than memory must be rejected without reading.
+	// A file that is larger than the memory must be rejected before it is read.
 	must(t, os.Truncate(dir+"/f", 1<<40))
 	if _, err := w.ReadFile(resolve(t, w, dir, "f"), workspace.MaxFileSize); !errors.Is(err, workspace.ErrTooLarge) || !strings.Contains(err.Error(), "1 TiB") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestOnlyRegularFiles checks that FIFOs, devices, sockets and directories are rejected immediately. An ordinary open of
-// a FIFO would block this test.
+// TestOnlyRegularFiles checks that FIFOs, devices, sockets and directories are rejected immediately. Opening a FIFO
+// would block this test.
 func TestOnlyRegularFiles(t *testing.T) {
 	dir := tree(t, "d/", "null -> /dev/null")
 	must(t, syscall.Mkfifo(dir+"/fifo", 0o666))
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	must(t, err)
 	defer func() { _ = syscall.Close(fd) }()
-	t.Chdir(dir) // the path of a socket must be short
+	t.Chdir(dir) // use relative paths, because the path of a socket must be short
 	must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: "sock"}))
 	w := space(t, dir, "/dev:ro")
 	for path, what := range map[string]string{"fifo": "named pipe", "sock": "socket", "d": "directory", ".": "directory", "/dev/zero": "device", "null": "device"} {
@@ -87,7 +88,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 			t.Errorf("Remove %s: %v", path, err)
 		}
 	}
-	// A FIFO replaces the file after its path was resolved.
+	// A FIFO replaces a file whose path was already resolved.
 	must(t, os.WriteFile(dir+"/f", []byte("x"), 0o666))
 	p := resolve(t, w, dir, "f")
 	must(t, os.Remove(dir+"/f"))

@@ -15,9 +15,10 @@ import (
 
 func init() { children["halfway"] = halfway }
 
-// halfway writes a file with several names in place. The kernel kills the process when the file exceeds a size limit.
+// halfway writes a file with several hard links in place. The kernel kills the process during the write, because the
+// file exceeds a size limit.
 func halfway(w *workspace.Workspace, dir string) {
-	// Restore the default action of the signal, which kills the process, because Go's runtime ignores the signal.
+	// Restore the default action of the signal, which kills the process. Go's runtime ignores the signal.
 	var dfl [4]uintptr
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(unix.SIGXFSZ), uintptr(unsafe.Pointer(&dfl)), 0, 8, 0, 0)
 	p, err := w.Resolve(dir, "linked")
@@ -31,8 +32,8 @@ func halfway(w *workspace.Workspace, dir string) {
 	os.Exit(3)
 }
 
-// TestKilledHalfway checks that a file with several names gets its old content back if the process is killed during a
-// write in place.
+// TestKilledHalfway kills a process that writes a file with several hard links in place. The file must get its old
+// content back.
 func TestKilledHalfway(t *testing.T) {
 	dir := killTree(t)
 	cmd := startChild(t, dir+"|halfway")

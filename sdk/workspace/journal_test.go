@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// childEnv turns this test program into a process that writes files until it is killed.
+// childEnv is an environment variable. If it is set, this test program writes files until it is killed.
 const childEnv = "WORKSPACE_TEST_CHILD"
 
 // children are functions that a child process can run instead of the tests. They must not return.
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child writes files in the given directory with a journal. With a number n, the child kills itself at the nth check of
-// a write's context. Otherwise it writes until it is killed.
+// child writes files in the given directory with a journal. If the argument what contains a number n, child kills
+// its process at the nth check of a write's context. Otherwise it writes until it is killed.
 func child(what string) {
 	dir, number, _ := strings.Cut(what, "|")
 	w, err := workspace.Open([]tool.Root{{Path: dir + "/w", Writable: true}})
@@ -68,7 +68,8 @@ func child(what string) {
 	}
 }
 
-// version returns a text that reveals missing parts and mixtures of versions.
+// version returns the nth version of a file's content. The content reveals whether bytes are missing or come from
+// another version.
 func version(n int) []byte {
 	line := fmt.Sprintf("version %d\n", n)
 	return append(bytes.Repeat([]byte(line), 1000+n%50), "end\n"...)
@@ -82,7 +83,7 @@ func whole(content []byte) bool {
 	return bytes.Equal(content, version(n))
 }
 
-// afterKill opens the workspace as the next process would do and checks all files.
+// afterKill opens the workspace in the same manner as the process after the killed one. It checks all files.
 func afterKill(t *testing.T, dir string) {
 	t.Helper()
 	w := space(t, dir+"/w")
@@ -95,7 +96,7 @@ func afterKill(t *testing.T, dir string) {
 		}
 	}
 	names(t, dir+"/w", "replaced", "linked", "twin")
-	// Restoring a file is a write of this process, so one empty journal file can remain.
+	// One empty journal file can remain, because restoring a file is a write of this process.
 	left, err := os.ReadDir(dir + "/journal")
 	must(t, err)
 	for _, e := range left {
@@ -123,8 +124,8 @@ func startChild(t *testing.T, what string) *exec.Cmd {
 	return cmd
 }
 
-// TestKilledAtEachMoment kills a process at each moment of a write. It checks that the next process leaves only complete
-// files.
+// TestKilledAtEachMoment kills a process at each moment of a write. After the next process has cleaned up, all files
+// must be complete.
 func TestKilledAtEachMoment(t *testing.T) {
 	for moment := 1; ; moment++ {
 		dir := killTree(t)
@@ -153,18 +154,19 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// TestRecovery checks the recovery of hand-made files as a killed process would leave them.
+// TestRecovery creates files in states in which a killed process can leave them. It checks the recovery of each
+// state.
 func TestRecovery(t *testing.T) {
 	const temp = ".toolhost-0123456789ABCDEF.tmp"
 	oldText, newText := "old content", "NEW CONTENT"
 	for name, c := range map[string]struct {
-		target, put string    // content of the file and of the temporary file; "-" means no file
-		backup      bool      // the temporary file is a backup in the journal
-		ready       time.Time // time when the backup was complete
-		elsewhere   bool      // the root of the file is not open
+		target, put string    // contents of the file and of the temporary file; "-" means that the file does not exist
+		backup      bool      // true if the temporary file is a backup in the journal
+		ready       time.Time // time at which the backup was complete
+		elsewhere   bool      // true if the root of the file is not open
 		want        string
-		kept        bool // the temporary file must remain
-		journal     bool // the journal file must remain
+		kept        bool // true if the temporary file must remain
+		journal     bool // true if the journal file must remain
 		err         string
 	}{
 		"killed while filling":          {target: oldText, put: "NEW", want: oldText},
@@ -198,7 +200,7 @@ func TestRecovery(t *testing.T) {
 			switch {
 			case !c.ready.IsZero():
 				record += fmt.Sprintf(`{"id":1,"new":"%x","ready":%q}`+"\n", become, c.ready.Format(time.RFC3339Nano))
-			case c.put != "NEW" && c.put != "old": // the temporary file was complete
+			case c.put != "NEW" && c.put != "old": // the temporary file is complete, so its hash is recorded
 				record += fmt.Sprintf(`{"id":1,"new":"%x"}`+"\n", become)
 			}
 			record += `{"id":2,"temp":"/w/done","target":"/w/done"}` + "\n" + `{"id":2,"done":true}` + "\n" + `{"id":3,"te`
@@ -245,7 +247,7 @@ func TestRecoveryLeavesTheLiving(t *testing.T) {
 	content(t, dir+"/w/replaced", string(version(1)), "linked", "twin")
 }
 
-// TestRecoveryRemovesNothingElse checks that recovery removes only temporary files inside the workspace.
+// TestRecoveryRemovesNothingElse checks that recovery removes nothing except temporary files inside the workspace.
 func TestRecoveryRemovesNothingElse(t *testing.T) {
 	dir := tree(t, "w/precious", "out/.toolhost-x.tmp", "w/link -> ../out", "journal/")
 	for _, temp := range []string{dir + "/w/precious", dir + "/out/.toolhost-x.tmp", dir + "/w/link/.toolhost-x.tmp"} {

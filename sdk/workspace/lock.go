@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// locks holds a lock for each path in use.
+// locks holds one lock for each path that is locked or waited for.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*pathLock
@@ -18,9 +18,10 @@ type pathLock struct {
 }
 
 var (
-	// writing makes compare-and-replace atomic within this process, for all workspaces.
+	// writing contains the locks that make compare-and-replace atomic. They are shared by all workspaces of this
+	// process.
 	writing = locks{held: make(map[string]*pathLock)}
-	// editing holds the locks of [Workspace.Lock], for callers that read, change and write a file.
+	// editing contains the locks of [Workspace.Lock]. Callers hold them while they read, change and write a file.
 	editing = locks{held: make(map[string]*pathLock)}
 )
 
@@ -34,7 +35,7 @@ func (w *Workspace) Lock(ctx context.Context, paths ...Path) (unlock func(), err
 	for _, p := range paths {
 		names = append(names, p.abs)
 	}
-	slices.Sort(names) // a common order prevents deadlocks
+	slices.Sort(names) // all callers lock in the same order, which prevents deadlocks
 	names = slices.Compact(names)
 	var held []func()
 	unlock = func() {

@@ -18,8 +18,8 @@ func init() { children["count"] = count }
 // counted is the number of times that each process increments the number in the file.
 const counted = 40
 
-// count increments the number in a file while holding the lock. The write has no expected content, so only the lock
-// prevents lost updates.
+// count repeatedly increments a number in a file while it holds the lock. The write does not use Expect, so only the
+// lock prevents lost updates.
 func count(w *workspace.Workspace, dir string) {
 	p, err := w.Resolve(dir, "n")
 	for i := 0; i < counted && err == nil; i++ {
@@ -54,7 +54,7 @@ func TestLockAmongProcesses(t *testing.T) {
 	}
 	content(t, dir+"/w/n", fmt.Sprint(3*counted))
 
-	// A caller must wait for the lock of a live process. The lock of a dead process must be free.
+	// The lock of a live process must block other callers. The lock of a dead process must be free.
 	open := func() (*workspace.Workspace, workspace.Path) {
 		w, err := workspace.Open([]tool.Root{{Path: dir + "/w", Writable: true}})
 		must(t, err)

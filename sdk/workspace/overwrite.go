@@ -12,9 +12,9 @@ import (
 	"toolhost.dev/sdk/workspace/internal/journal"
 )
 
-// overwrite writes the file in place. A backup keeps the old content until the new content is on disk.
+// overwrite writes the file in place. A backup file contains the old content until the new content is on disk.
 func (j *writeJob) overwrite(why string) (*Written, error) {
-	// Lock the file itself, because other names of the same file have separate locks.
+	// Lock the inode, because each hard link of the file has its own lock by path.
 	unlock, err := writing.lock(j.ctx, identity(j.old.info))
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 		mode = rawBits(*j.opt.Mode)
 	}
 	if now, err := f.Stat(); err == nil && rawMode(now) != mode {
-		_ = unix.Fchmod(int(f.Fd()), mode) // restores the setuid bits, which writing clears
+		_ = unix.Fchmod(int(f.Fd()), mode) // set the setuid bits again, because writing clears them
 	}
 	j.changed()
 	info, err := f.Stat()
@@ -72,8 +72,8 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	return &Written{InPlace: why, State: tool.FileState{ModTime: info.ModTime()}}, nil
 }
 
-// copyOver writes data over a file of the given size. It first writes the part beyond the old end, because only this
-// part needs new space. A failure of this part can be undone.
+// copyOver writes data over a file of the given size. It first writes the bytes beyond the old end, because only
+// these bytes need new disk space. If writing them fails, the file can be truncated to its old content.
 func copyOver(f *os.File, data []byte, size int64) error {
 	head := min(size, int64(len(data)))
 	if _, err := f.WriteAt(data[head:], head); err != nil {
@@ -91,13 +91,13 @@ func copyOver(f *os.File, data []byte, size int64) error {
 // backup is a copy of the old content.
 type backup struct {
 	file  *os.File
-	name  string // full path
+	name  string // absolute path
 	drop  func() error
 	noted *journal.Entry
 }
 
-// backup copies the old content to the journal's directory, where recovery finds it after a crash. If this fails, it
-// tries the file's directory and then the temporary directory.
+// backup copies the old content to the journal's directory, in which recovery finds the copy after a crash. If
+// copying fails, it tries the file's directory and then the temporary directory.
 func (j *writeJob) backup() (*backup, error) {
 	b, err := j.newBackup()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attributes holds the attributes of a file without its content and mode. A removed file can be created again with its
-// saved attributes. See [WriteOptions.Attributes].
+// Attributes contains the attributes of a file, except its content and mode. A removed file can be created again
+// with its saved attributes. See [WriteOptions.Attributes].
 type Attributes struct {
 	UID int `json:"uid"`
 	GID int `json:"gid"`
@@ -48,8 +48,8 @@ func (w *Workspace) Attributes(p Path) (*Attributes, error) {
 	return a, nil
 }
 
-// Capability is the extended attribute for the capabilities of a program. It is valid for the same content only. See
-// [Attributes.OfOtherContent].
+// Capability is the extended attribute for the capabilities of a program. It is valid only for the content for which
+// it was set. See [Attributes.OfOtherContent].
 const Capability = "security.capability"
 
 // OfOtherContent returns the attributes that remain valid if the content of the file changes. It returns nil if a is
@@ -80,25 +80,25 @@ func (a *Attributes) apply(f *os.File, mode fs.FileMode) (refused []string, err 
 	if !owner {
 		refused = append(refused, "its owner was "+account("user", a.UID))
 	}
-	if !group { // the old group's permissions must not apply to another group
+	if !group { // the permissions of the old group must not apply to another group
 		refused = append(refused, "its group was "+account("group", a.GID)+", so the new group has only the permissions of others")
 		raw &^= (^raw & 0o007) << 3
 	}
-	if bits := raw & (unix.S_ISUID | unix.S_ISGID); bits != 0 && (!owner || !group) { // with setuid or setgid, the program would run as the wrong user or group
+	if bits := raw & (unix.S_ISUID | unix.S_ISGID); bits != 0 && (!owner || !group) { // with setuid or setgid, the program would run as another user or group
 		refused = append(refused, "its mode had setuid or setgid")
 		raw &^= unix.S_ISUID | unix.S_ISGID
 	}
 	refused = append(refused, a.extend(fd, group)...)
-	if err := unix.Fchmod(fd, raw); err != nil { // must be last, as in applyAttributes
+	if err := unix.Fchmod(fd, raw); err != nil { // the mode must be set last, as in applyAttributes
 		refused = append(refused, fmt.Sprintf("its mode was %04o (%v)", raw, err))
 	}
 	return refused, nil
 }
 
-// unmapped is the id that the kernel shows for users and groups that the user namespace does not map.
+// unmapped is the id that the kernel reports for users and groups that the user namespace does not map.
 const unmapped = 65534
 
-// account returns the name of a user or group.
+// account returns the name of a user or group for messages.
 func account(what string, id int) string {
 	if id == unmapped {
 		return "another " + what

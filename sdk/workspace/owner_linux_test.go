@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// gone creates a file with all attributes and removes the file. It returns the attributes of the removed file.
+// gone creates a file with all attributes and then removes it. It returns the attributes of the removed file.
 func gone(t *testing.T, w *workspace.Workspace, dir string, uid, gid int, mode uint32) (*workspace.Snapshot, *workspace.Attributes) {
 	t.Helper()
 	path := dir + "/gone"
@@ -42,7 +42,7 @@ func TestAttributesComeBack(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
 	snap, had := gone(t, w, dir, 1234, 4321, 0o4751)
-	// The file must have its own access list instead of the directory's default list.
+	// The restored file must have its own access control list instead of the directory's default list.
 	must(t, unix.Setxattr(dir, "system.posix_acl_default", acl, 0))
 	plain := &workspace.Attributes{UID: had.UID, GID: had.GID}
 	for name, want := range map[string]*workspace.Attributes{"gone": had, "plain": plain} {
@@ -66,8 +66,8 @@ func TestAttributesComeBack(t *testing.T) {
 	}
 }
 
-// TestRefusedAttributes restores attributes as a user who cannot change owners. It checks that missing attributes are
-// reported and that no user gains permissions.
+// TestRefusedAttributes restores attributes as a user who cannot change owners. It checks that the rejected
+// attributes are reported and that no user gains permissions.
 func TestRefusedAttributes(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -98,7 +98,7 @@ func TestRefusedAttributes(t *testing.T) {
 	}
 }
 
-// TestSetuidOfAnotherGroup restores a setuid program whose owner can be restored, but whose group cannot.
+// TestSetuidOfAnotherGroup restores a setuid program. Its owner can be restored, but its group cannot.
 func TestSetuidOfAnotherGroup(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -117,7 +117,7 @@ func TestSetuidOfAnotherGroup(t *testing.T) {
 	}
 }
 
-// looking is a context that inspects files at each check of the context.
+// looking is a context that calls a function at each check of the context. The function inspects files.
 type looking struct {
 	context.Context
 	look func()
@@ -125,7 +125,7 @@ type looking struct {
 
 func (l looking) Err() error { l.look(); return l.Context.Err() }
 
-// TestPrivateFromTheBeginning checks that a private file is never readable by others, even during the write.
+// TestPrivateFromTheBeginning checks that other users cannot read a private file at any moment of the write.
 func TestPrivateFromTheBeginning(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)

@@ -16,13 +16,13 @@ type Path struct {
 	rel  string // relative to the root; "." is the root itself
 	root *root
 	tree *tree
-	// mode is the type of the file at the time of resolving. It is valid if exists is true.
+	// mode is the file type at the time at which the path was resolved. It is valid only if exists is true.
 	mode   fs.FileMode
 	exists bool
 }
 
-// String returns the canonical path. It is absolute and clean and contains no symbolic links. The host stores a file's
-// state under this path.
+// String returns the canonical path. It is absolute and clean and contains no symbolic links. The host uses this
+// path as the key for the state of the file.
 func (p Path) String() string { return p.abs }
 
 // Root returns the root that contains the path. For nested roots, it returns the innermost root.
@@ -57,9 +57,10 @@ func (p Path) Exists() bool { return p.exists }
 // IsDir reports whether the path was a directory when it was resolved.
 func (p Path) IsDir() bool { return p.exists && p.mode.IsDir() }
 
-// Resolve converts a path from a model or a user to a Path. A leading ~ means the home directory, and relative paths
-// start at cwd. Resolve first removes "." and ".." textually. Then it follows symbolic links, each step inside the
-// roots. The last elements of the path need not exist, so that they can be created.
+// Resolve converts a path from a model or a user to a Path. A leading ~ means the home directory. A relative path
+// starts at cwd. Resolve first removes "." and ".." textually. Then it follows symbolic links; each link must lead
+// to a path inside the roots. The last elements of the path do not need to exist, because the caller can create
+// them.
 //
 // A path that leads outside the roots or contains a NUL byte is an error of kind Security.
 func (w *Workspace) Resolve(cwd, path string) (Path, error) {

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// TestSymlinkSwap replaces a directory with a symbolic link that leads outside or to a read-only root. It checks that
-// nothing outside is read and that nothing in these places is written.
+// TestSymlinkSwap replaces a directory by a symbolic link that leads outside or to a read-only root. It checks that
+// no file outside is read or written, and that no file in the read-only root is written.
 func TestSymlinkSwap(t *testing.T) {
 	for name, c := range map[string]struct{ link, guarded string }{
 		"relative, outside": {"../out", "out"},

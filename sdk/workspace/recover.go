@@ -32,8 +32,8 @@ func (w *Workspace) UseJournal(j *Journal) error {
 	return j.log.Recover(w.recoverWrite)
 }
 
-// recoverWrite cleans up after one write. recovered is false if no writable root contains the file, so that another
-// workspace can clean up.
+// recoverWrite cleans up after one unfinished write. If no writable root contains the file, recovered is false, and
+// another workspace can clean up.
 func (w *Workspace) recoverWrite(r journal.Record) (recovered bool, err error) {
 	target, err := w.Resolve("/", r.Target)
 	if here := err == nil && target.Writable() && target.String() == r.Target; !here {
@@ -49,8 +49,8 @@ func (w *Workspace) recoverWrite(r journal.Record) (recovered bool, err error) {
 	return true, w.recoverTemp(r, now)
 }
 
-// recoverTemp removes a temporary file. The file contains either the new content before the rename or the old content
-// after the exchange of names. A file with any other content is kept.
+// recoverTemp removes a temporary file. The temporary file contains either the new content or, after the exchange of
+// names, the old content. A file with any other content is kept.
 func (w *Workspace) recoverTemp(r journal.Record, now *Snapshot) error {
 	p, err := w.Resolve("/", r.Temp)
 	if err != nil || !strings.HasPrefix(p.Base(), tempPrefix) || p.String() != r.Temp {
@@ -69,12 +69,12 @@ func (w *Workspace) recoverTemp(r journal.Record, now *Snapshot) error {
 	return err
 }
 
-// restoreWithin is the maximum time between a complete backup and the last change of an interrupted file. A later change
-// must be intentional.
+// restoreWithin limits the time between the completion of a backup and the last change of the target. A change after
+// that time was not made by the interrupted write.
 const restoreWithin = time.Minute
 
-// recoverBackup restores the old content of a file that was being written in place. If the write was complete, it only
-// removes the backup.
+// recoverBackup restores the old content of a file after an interrupted write in place. If the write was complete,
+// it only removes the backup.
 func (w *Workspace) recoverBackup(r journal.Record, target Path, now *Snapshot) error {
 	backup, err := os.ReadFile(r.Temp)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// exchange returns an error, because this system cannot exchange names.
+// exchange always returns an error, because this system cannot exchange names atomically.
 func exchange(*pinned, string) error { return errors.ErrUnsupported }
 
 // renameNew renames the temporary file to the target's name. It returns an error if the name is in use.

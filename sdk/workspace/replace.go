@@ -24,13 +24,13 @@ type writeJob struct {
 	dir  pinned
 	old  *current
 	data []byte
-	hash func() [32]byte // returns the hash of data
+	hash func() [32]byte // returns the SHA-256 of data
 	opt  WriteOptions
 
 	journal *journal.Journal
 }
 
-// note returns the journal record for a file that will be created next.
+// note returns the journal record for the temporary file or backup that the write creates next.
 func (j *writeJob) note(temp string, backup bool) journal.Record {
 	r := journal.Record{Temp: temp, Target: j.path.abs, Backup: backup}
 	if j.opt.Expect != nil {
@@ -39,7 +39,7 @@ func (j *writeJob) note(temp string, backup bool) journal.Record {
 	return r
 }
 
-// beside returns the full path of the file called name in the target's directory.
+// beside returns the absolute path of a file name in the target's directory.
 func (j *writeJob) beside(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
 
 // replaceError explains why a file cannot be replaced and must be written in place.
@@ -55,8 +55,8 @@ func (j *writeJob) run() (*Written, error) {
 	if j.old.info == nil {
 		return j.replace()
 	}
-	// Replacing a file needs no write permission for the file itself. A file without write permission is rejected
-	// nevertheless, because its mode was set for a reason.
+	// Replacing a file requires no write permission for the file itself. But a file without write permission is
+	// rejected here, because its mode shows that it must not change.
 	if err := unix.Faccessat(int(j.dir.file.Fd()), j.dir.base, unix.W_OK, unix.AT_EACCESS); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 		if perm = j.opt.Perm.Perm(); perm == 0 {
 			perm = 0o666
 		}
-		if j.opt.Mode != nil { // private until the final mode is set
+		if j.opt.Mode != nil { // only the owner has access until the final mode is set
 			perm = 0o600
 		}
 	}
@@ -132,13 +132,13 @@ func (j *writeJob) replace() (done *Written, err error) {
 		return nil, err
 	}
 	j.changed()
-	tidy() // runs before the sync, so that the sync also covers the cleanup
+	tidy() // clean up before the sync, because the sync then also covers the cleanup
 	err = j.dir.sync(j.path.abs)
 	j.old.leave()
 	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err
 }
 
-// ready calls opt.Ready before the file changes.
+// ready calls the function opt.Ready before the file changes.
 func (j *writeJob) ready() error {
 	if j.opt.Ready == nil {
 		return nil
@@ -146,14 +146,14 @@ func (j *writeJob) ready() error {
 	return j.opt.Ready()
 }
 
-// changed calls opt.Changed after the file has its new content.
+// changed calls the function opt.Changed after the file has its new content.
 func (j *writeJob) changed() {
 	if j.opt.Changed != nil {
 		j.opt.Changed()
 	}
 }
 
-// writeChunk is the number of bytes to write between checks for cancellation.
+// writeChunk is the number of bytes that are written between two checks for cancellation.
 const writeChunk = 4 << 20
 
 func (j *writeJob) fill(f *os.File) error {
@@ -170,7 +170,8 @@ func (j *writeJob) fill(f *os.File) error {
 	return nil
 }
 
-// publish renames the new file to the target's name. keep means that the caller must not remove the file called name.
+// publish renames the new file to the target's name. If the result keep is true, the caller must not remove the file
+// called name.
 func (j *writeJob) publish(name string) (keep bool, err error) {
 	verified := j.old.info != nil && j.opt.Expect != nil
 	if verified {
@@ -206,8 +207,8 @@ func (j *writeJob) publish(name string) (keep bool, err error) {
 	return true, nil
 }
 
-// checkReplaced checks the old file after the exchange. If another program replaced or changed the old file,
-// checkReplaced reverses the exchange, so that no change is lost.
+// checkReplaced checks the old file after the exchange of names. If another program has replaced or changed the old
+// file, checkReplaced reverses the exchange to preserve that program's change.
 func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 	aside, err := j.dir.root.Lstat(name)
 	switch {
@@ -219,7 +220,7 @@ func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 		err = j.old.verify(j.path, j.opt.Expect)
 	}
 	if err == nil {
-		return false, nil // the caller removes the old file
+		return false, nil // the caller then removes the old file
 	}
 	if back := exchange(&j.dir, name); back != nil {
 		return true, tool.Errorf(tool.Conflict, "%s was changed by another program during the write. The other version is %s in the same directory. Compare the two files.",
@@ -228,8 +229,8 @@ func (j *writeJob) checkReplaced(name string) (keep bool, err error) {
 	return false, err
 }
 
-// cannotRename converts some errors of a rename to a replaceError, because the file can still be written in place.
-// Examples are a mount point and another user's file in a sticky directory.
+// cannotRename converts errors of a rename to a replaceError if the file can still be written in place. Examples are
+// a mount point and another user's file in a sticky directory.
 func cannotRename(err error) error {
 	if refused(err) || errors.Is(err, syscall.EBUSY) {
 		return &replaceError{"the file cannot be replaced by another file", err}
@@ -251,7 +252,7 @@ func linkNew(d *pinned, temp string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if _, err := d.root.Lstat(d.base); !errors.Is(err, fs.ErrNotExist) { // the file system does not support hard links
+	if _, err := d.root.Lstat(d.base); !errors.Is(err, fs.ErrNotExist) { // the file system supports no hard links
 		return fs.ErrExist
 	}
 	return d.root.Rename(temp, d.base)

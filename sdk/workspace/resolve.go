@@ -13,19 +13,20 @@ import (
 const (
 	// maxLinks is the maximum number of symbolic links in one path. The kernel has the same limit.
 	maxLinks = 40
-	// maxSteps is the maximum number of steps for one path, because each step costs a walk from its root.
+	// maxSteps is the maximum number of steps for one path. The limit is necessary because each step resolves a name
+	// from its root.
 	maxSteps = 512
 )
 
-// walk resolves one path. Its result only determines names and can become outdated. Security does not depend on it,
-// because os.Root prevents access outside a root.
+// walk is the state while one path is resolved. The result of a walk only determines names and can become outdated.
+// Security does not depend on it, because os.Root prevents access outside a root.
 type walk struct {
 	w       *Workspace
-	given   string   // path as written by the caller
-	cur     string   // resolved part without symbolic links, inside a root or above one
-	pending []string // remaining elements
+	given   string   // path as the caller wrote it
+	cur     string   // resolved beginning of the path, without symbolic links; inside a root or above one
+	pending []string // path elements that are not yet resolved
 	via     string   // last symbolic link, for error messages
-	missing bool     // cur does not exist
+	missing bool     // true if cur does not exist
 	mode    fs.FileMode
 }
 
@@ -67,8 +68,8 @@ func (k *walk) step(name string) (target string, err error) {
 	case "", ".":
 		return "", nil
 	case "..":
-		// filepath.Dir is exact, because cur contains no symbolic links. Below a missing element, filepath.Dir would be
-		// wrong.
+		// cur exists and contains no symbolic links, so filepath.Dir returns its parent directory. A missing
+		// directory has no parent.
 		if k.missing {
 			return "", notExist(k.given)
 		}
@@ -81,7 +82,7 @@ func (k *walk) step(name string) (target string, err error) {
 		if !k.w.aboveRoot(next) {
 			return "", k.w.outside(k.given, next, k.via)
 		}
-		k.cur = next // next contains no links, because a root's path contains none
+		k.cur = next // the path of a root contains no links, so next contains none either
 		return "", nil
 	}
 	if k.missing {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookupWithoutLinks looks up rel in the tree with one system call. ok is false if the file does not exist or if the
-// path contains a symbolic link. It is also false if the kernel or a seccomp filter does not permit the call.
+// lookupWithoutLinks looks up rel in the tree with one system call. The result ok is false if the file does not
+// exist, the path contains a symbolic link, or the kernel or a seccomp filter does not permit the system call.
 func lookupWithoutLinks(t *tree, rel string) (fs.FileMode, bool) {
 	fd, err := unix.Openat2(int(t.probe.Fd()), rel, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,

@@ -70,13 +70,13 @@ func TestResolve(t *testing.T) {
 		"w/cross -> $/w2/other", "w/crossrel -> ../w2", "w/chain -> rel", "w/dangling -> a/new", "w/danglingdir -> nowhere",
 		"w/out -> $/out", "w/outrel -> ../out/secret", "w/outfile -> /etc/passwd", "w/evil -> $/w-evil/file",
 		"w/loop -> loop", "w/ping -> pong", "w/pong -> ping", "w/deep -> deep/deep", "w/self -> .",
-		"w/out/../never/", // out is a symbolic link, so this directory is created in $
+		"w/out/../never/", // out is a symbolic link, so the kernel creates this directory outside of w
 		"w2/back -> $/w/abs/b/file", "w/tilde~", "w/...", "w/sp ace", "w/missing -> gone/../top")
 	t.Setenv("HOME", filepath.Join(dir, "w"))
 	w := space(t, dir+"/w", dir+"/w2:ro")
 	for _, c := range []struct {
 		path string
-		want string // relative to dir; "!" precedes the kind of an error
+		want string // path relative to dir, or "!" and the kind of the expected error
 	}{
 		{"a/b/file", "w/a/b/file"},
 		{"./a//b/./file", "w/a/b/file"},
@@ -105,7 +105,7 @@ func TestResolve(t *testing.T) {
 		{"$/w2/back", "w/a/b/file"},
 		{"dangling", "w/a/new"},
 		{"danglingdir/x/y", "w/nowhere/x/y"},
-		{"rel/../top", "w/top"}, // removes ".." textually, so rel is not followed
+		{"rel/../top", "w/top"}, // ".." is removed textually, so the link rel is not followed
 		{"self/self/self/top", "w/top"},
 		{"", "!invalid_arguments"},
 		{"..", "!security"},
@@ -157,7 +157,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveAsTheKernel checks that Resolve agrees with the kernel.
+// TestResolveAsTheKernel checks that Resolve and the kernel resolve paths to the same files.
 func TestResolveAsTheKernel(t *testing.T) {
 	dir := tree(t, "a/b/c/f", "a/l1 -> b/c/../c", "l2 -> a/l1", "a/b/l3 -> ../../l2/f", "l4 -> $/a/b/l3", "a/b/c/l5 -> ../../../a/l1/../../b")
 	w := space(t, dir)
@@ -274,8 +274,8 @@ func TestRelTo(t *testing.T) {
 	}
 }
 
-// TestARootThatIsReplaced checks that a root is found again under its path if it is created again or replaced by another
-// directory. A symbolic link in its place must be rejected.
+// TestARootThatIsReplaced checks a root that is created again or replaced by another directory. It must be found
+// under its path. A symbolic link that replaces a root must be rejected.
 func TestARootThatIsReplaced(t *testing.T) {
 	dir := tree(t, "w/f", "out/f")
 	w := space(t, dir+"/w")

@@ -2,14 +2,14 @@ package workspace
 
 import "sync"
 
-// Limits for reused buffers. Buffers are reused because fresh memory from the kernel costs more than reading a file into
-// it.
+// The following limits apply to reused buffers. Reusing a buffer is cheaper than getting new memory from the kernel,
+// which costs more than reading a file.
 const (
 	minScratch = 64 << 10
 	maxScratch = 8 << 20
 )
 
-var scratch sync.Pool // contains values of type *[]byte
+var scratch sync.Pool // the elements have the type *[]byte
 
 // Scratch returns an empty buffer with at least the given capacity, for the content of a file. It can return a buffer
 // that was passed to [Reuse].
@@ -20,7 +20,7 @@ func Scratch(capacity int) []byte {
 	if b, ok := scratch.Get().(*[]byte); ok && cap(*b) >= capacity {
 		return (*b)[:0]
 	}
-	// Allocate slightly more, so that the file still fits after an edit.
+	// Allocate slightly more than requested. After an edit, the file then still fits into the buffer.
 	return make([]byte, 0, (capacity+capacity/64+minScratch)&^(4<<10-1))
 }
 

@@ -10,7 +10,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// TestHashOfAllSizes reads files of sizes around the limits at which the hash is computed in parts.
+// TestHashOfAllSizes reads files of different sizes. The sizes are near the limits at which the hash is computed in
+// chunks.
 func TestHashOfAllSizes(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -42,7 +43,7 @@ func TestRelease(t *testing.T) {
 		if !bytes.Equal(snap.Data, data) {
 			t.Fatalf("the %d-th is not what the file has", i)
 		}
-		if i%2 == 0 { // test Hash both before and after Release
+		if i%2 == 0 { // call Hash before Release in some rounds and after Release in the others
 			snap.Hash()
 		}
 		snap.Release()
@@ -95,7 +96,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestLargeFilesAreClosed checks that files closed in the background do not stay open.
+// TestLargeFilesAreClosed checks that files that are closed in the background do not stay open.
 func TestLargeFilesAreClosed(t *testing.T) {
 	dir := tree(t)
 	w := space(t, dir)
@@ -110,14 +111,14 @@ func TestLargeFilesAreClosed(t *testing.T) {
 	for range 20 {
 		write()
 	}
-	for openFiles(t) > before { // the test times out if files stay open
+	for openFiles(t) > before { // wait until the files are closed; the test times out if they stay open
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// TestScratchIsLargeEnough passes a small buffer to Reuse and then requests a larger one.
+// TestScratchIsLargeEnough passes a small buffer to Reuse and then requests a larger buffer.
 func TestScratchIsLargeEnough(t *testing.T) {
-	for range 20 { // repeat, because the pool need not return the same buffer
+	for range 20 { // repeat, because the pool does not always return the same buffer
 		workspace.Reuse(make([]byte, 7, 100<<10))
 		if b := workspace.Scratch(1 << 20); len(b) != 0 || cap(b) < 1<<20 {
 			t.Fatalf("a buffer for 1 MiB has %d of %d", len(b), cap(b))

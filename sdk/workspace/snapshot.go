@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Snapshot is the whole content of a file at one moment. If [WriteOptions.Expect] is a snapshot, the write succeeds only
-// if the file still has the same content.
+// Snapshot is the whole content of a file at one moment. A write with [WriteOptions.Expect] set to a snapshot
+// succeeds only if the file still has the same content.
 type Snapshot struct {
 	Path Path
 	// Data holds the bytes of the file. The caller must not modify them.
@@ -46,14 +46,14 @@ func (s *Snapshot) State() tool.FileState {
 // Effect returns an effect that reports a read of the whole file to the host.
 func (s *Snapshot) Effect() tool.Effect { return tool.Effect{Operation: tool.OpRead, File: s.State()} }
 
-// untouched reports whether info describes the same file with the same times and size. The content can still differ,
-// because two writes within one tick of the file system's clock leave all values equal.
+// untouched reports whether info describes the same file with the same times and size. The content can differ even
+// then, because two writes within one tick of the file system's clock leave all these values equal.
 func (s *Snapshot) untouched(info fs.FileInfo) bool {
 	return os.SameFile(s.info, info) && s.info.Size() == info.Size() &&
 		s.info.ModTime().Equal(info.ModTime()) && changeTime(s.info) == changeTime(info)
 }
 
-// changeTime returns the time of the last change of content or attributes.
+// changeTime returns the time of the last change of a file's content or attributes.
 func changeTime(info fs.FileInfo) syscall.Timespec {
 	st, _ := info.Sys().(*syscall.Stat_t)
 	if st == nil {

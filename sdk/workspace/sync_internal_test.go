@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestUncertainChange checks the error for a change that was made but could not be synced.
+// TestUncertainChange checks the error for a change that exists but was possibly not written to disk.
 func TestUncertainChange(t *testing.T) {
 	f, err := os.Open(t.TempDir())
 	if err != nil {

@@ -23,7 +23,7 @@ const MaxFileSize = 96 << 20
 // Workspace is a set of open roots. It is safe for concurrent use. Its descriptors are closed by [Workspace.Close] or by
 // the garbage collector.
 type Workspace struct {
-	roots  []*root // sorted by length of the path, longest first
+	roots  []*root // sorted by the length of the path, the longest path first
 	given  []tool.Root
 	closed atomic.Bool
 
@@ -35,10 +35,10 @@ type root struct {
 	at atomic.Pointer[tree]
 }
 
-// tree is the open directory of a root.
+// tree is a root directory that is open.
 type tree struct {
 	dir   *os.Root
-	probe *os.File // opened as a file, for system calls that os.Root does not support
+	probe *os.File // the same directory opened as a file, for system calls that os.Root does not support
 	info  fs.FileInfo
 }
 
@@ -81,8 +81,8 @@ func (w *Workspace) Close() error {
 
 var errLink = errors.New("it leads through a symbolic link")
 
-// openTree opens a root. It rejects paths with symbolic links, because tools might have write access to a directory
-// above the root.
+// openTree opens a root. It rejects paths with symbolic links, because tools can have write access to a directory
+// above the root and could replace a link.
 func openTree(path string) (*tree, error) {
 	dir, err := os.OpenRoot(path)
 	if err != nil {
@@ -102,8 +102,9 @@ func openTree(path string) (*tree, error) {
 	return &tree{dir: dir, probe: probe, info: info}, nil
 }
 
-// tree returns the root's directory. If the path now leads to another directory, tree opens the new directory. This
-// happens after the tree is moved away or created again. Paths that were resolved earlier keep the old directory.
+// tree returns the open directory of a root. If the root's path now leads to another directory, tree opens that
+// directory. This happens after the old directory is moved or created again. Paths that were resolved earlier keep
+// the old directory.
 func (r *root) tree() (*tree, error) {
 	t := r.at.Load()
 	same, err := t.isAt(r.Path)
@@ -121,7 +122,8 @@ func (r *root) tree() (*tree, error) {
 	return fresh, nil
 }
 
-// isAt reports whether path still leads to this directory. It allocates no memory, because every call needs it.
+// isAt reports whether path still leads to this directory. Each call of a tool calls isAt, so isAt allocates no
+// memory.
 func (t *tree) isAt(path string) (bool, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -131,7 +133,7 @@ func (t *tree) isAt(path string) (bool, error) {
 	return ok && was.Dev == st.Dev && was.Ino == st.Ino, nil
 }
 
-// root returns the longest root that contains a canonical path. This root decides about access to the path.
+// root returns the innermost root that contains a canonical path. This root decides whether the path is writable.
 func (w *Workspace) root(abs string) *root {
 	for _, r := range w.roots {
 		if r.Contains(abs) {

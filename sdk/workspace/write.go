@@ -15,8 +15,8 @@ import (
 
 // WriteOptions holds the conditions and attributes of a write. The zero value replaces any existing file.
 type WriteOptions struct {
-	// Expect is the content that the new content is based on. If the bytes of the file changed since, the write fails
-	// with a Conflict. A changed modification time alone is no conflict.
+	// Expect is the content on which the new content is based. If the file no longer has these bytes, the write
+	// fails with a Conflict. A changed modification time alone is no conflict.
 	Expect *Snapshot
 	// New makes the write fail with a Conflict if the file exists.
 	New bool
@@ -24,8 +24,8 @@ type WriteOptions struct {
 	Parents bool
 	// Perm is the mode of a new file before the umask. Zero means 0666.
 	Perm fs.FileMode
-	// Hash returns the SHA-256 of the data. It is called once, after the data is on disk, so that the caller can compute
-	// the hash in the meantime. If Hash is nil, WriteFile computes the hash.
+	// Hash returns the SHA-256 of the data. WriteFile calls it once, after the data is on disk. The caller can
+	// compute the hash while WriteFile writes. If Hash is nil, WriteFile computes the hash itself.
 	Hash func() [sha256.Size]byte
 	// Mode is the exact final mode of the file: permission, setuid, setgid and sticky bits. If Mode is nil, an existing
 	// file keeps its mode and a new file gets Perm.
@@ -33,12 +33,12 @@ type WriteOptions struct {
 	// Attributes are the attributes of a new file. Nil means the system's defaults. If the system rejects an attribute,
 	// the write still succeeds and Written.Refused describes the attribute. Attributes require Mode.
 	Attributes *Attributes
-	// Ready is called before the file changes. At this point the new content or the backup of the old content is on
-	// disk. The caller can do required work in parallel and let Ready wait for it. If Ready fails, WriteFile returns its
-	// error and leaves the file unchanged. Ready can be nil.
+	// Ready is called before the file changes. At this point, either the new content or a backup of the old content
+	// is on disk. The caller can do other required work in parallel. Ready then waits for that work. If Ready fails,
+	// WriteFile returns the error of Ready and leaves the file unchanged. Ready can be nil.
 	Ready func() error
-	// Changed is called as soon as readers see the new content. The change may not be on disk yet, so WriteFile can
-	// still fail afterwards. The caller can start follow-up work in Changed. Changed can be nil.
+	// Changed is called as soon as readers see the new content. At this point, the change is possibly not yet on
+	// disk, and WriteFile can still fail. The caller can start follow-up work in Changed. Changed can be nil.
 	Changed func()
 }
 
@@ -201,7 +201,7 @@ func (w *Workspace) RemoveDir(p Path) error {
 	if !at.IsDir() {
 		return tool.Errorf(tool.InvalidArguments, "%s is not a directory.", p.abs)
 	}
-	if err := dir.root.Remove(dir.base); err != nil { // the system rejects a directory with entries
+	if err := dir.root.Remove(dir.base); err != nil { // the system call fails if the directory is not empty
 		return fail("remove", p.abs, err)
 	}
 	return dir.sync(p.abs)
@@ -221,13 +221,13 @@ func (w *Workspace) writable(p Path) error {
 // pinned is the open directory of a file that will change.
 type pinned struct {
 	root  *os.Root
-	file  *os.File // opened as a file, for system calls that os.Root does not support
+	file  *os.File // the same directory opened as a file, for system calls that os.Root does not support
 	base  string
-	owned bool // root must be closed
+	owned bool // true if root must be closed after use
 }
 
-// pin opens the directory of p step by step. It does not follow symbolic links, because a new link could lead from a
-// writable root to a read-only root inside it.
+// pin opens the directory of p step by step. It does not follow symbolic links. Otherwise a link that was just
+// created could lead from a writable root to a read-only root inside it.
 func pin(p Path) (pinned, error) {
 	d := pinned{root: p.tree.dir, base: filepath.Base(p.rel)}
 	for _, name := range elements(filepath.Dir(p.rel)) {
@@ -273,10 +273,10 @@ func (d *pinned) close() {
 	d.file, d.owned = nil, false
 }
 
-// sync writes a change of a directory entry to disk. If sync fails, the change still exists but can be lost in a crash.
+// sync writes a changed directory entry to disk. If sync fails, the change exists but can be lost in a crash.
 func (d *pinned) sync(path string) error {
 	err := d.file.Sync()
-	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // some file systems cannot sync directories
+	if err == nil || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // ignore the error of file systems that cannot sync directories
 		return nil
 	}
 	return tool.Errorf(tool.ExecutionFailed, "%s was changed, but the system could not confirm that the change is on the disk (%v). A crash may undo the change. Check the file and the disk first.", path, cause(err))

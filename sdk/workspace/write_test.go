@@ -20,7 +20,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// content checks the content of a file. It also checks that the directory contains no unexpected files.
+// content checks the content of a file. It also checks that the directory contains only this file and the files in
+// beside.
 func content(t *testing.T, path, want string, beside ...string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
@@ -104,8 +105,8 @@ func TestWriteOverAFile(t *testing.T) {
 	content(t, dir+"/f", "new")
 }
 
-// TestExpect checks that only different bytes are a conflict. Another modification time or another file with the same
-// bytes is no conflict.
+// TestExpect checks that only different bytes are a conflict. A different modification time, or another file with
+// the same bytes, is no conflict.
 func TestExpect(t *testing.T) {
 	const old = "old content"
 	for name, c := range map[string]struct {
@@ -225,10 +226,10 @@ func TestHardLinksStay(t *testing.T) {
 	}
 }
 
-// TestConcurrentWriters checks that exactly one of several writers succeeds if all have read the same content.
+// TestConcurrentWriters checks several writers that have read the same content. Exactly one of them must succeed.
 func TestConcurrentWriters(t *testing.T) {
 	dir := tree(t, "f")
-	must(t, os.Link(dir+"/f", dir+"/g")) // a second name makes the first rounds write in place
+	must(t, os.Link(dir+"/f", dir+"/g")) // a file with two names is written in place in the first rounds
 	const writers, rounds = 8, 12
 	for round := range rounds {
 		if round == rounds/2 {
@@ -239,7 +240,7 @@ func TestConcurrentWriters(t *testing.T) {
 		var wg sync.WaitGroup
 		ready := make(chan struct{})
 		for i := range writers {
-			w := space(t, dir) // separate workspaces share the locks of the process
+			w := space(t, dir) // all workspaces of a process share its locks
 			p := resolve(t, w, dir, "f")
 			s, err := w.ReadFile(p, 1<<20)
 			must(t, err)
@@ -267,7 +268,8 @@ func TestConcurrentWriters(t *testing.T) {
 	names(t, dir, "f")
 }
 
-// meddling is a context that calls do at its nth check. The checks are successive moments of a write.
+// meddling is a context that calls the function do at the nth check of the context. Each check is a different moment
+// of a write.
 type meddling struct {
 	context.Context
 	left int
@@ -281,8 +283,8 @@ func (m *meddling) Err() error {
 	return nil
 }
 
-// TestAnotherProgramWritesMeanwhile changes or replaces a file at each moment of a write. It checks that the other
-// program's version stays and that the write fails.
+// TestAnotherProgramWritesMeanwhile changes or replaces a file at each moment of a write. The version of the other
+// program must stay, and the write must fail.
 func TestAnotherProgramWritesMeanwhile(t *testing.T) {
 	for name, meddle := range map[string]func(path string) error{
 		"replaced":             func(p string) error { return replaceFile(p, "THEIRS") },
@@ -309,7 +311,7 @@ func TestAnotherProgramWritesMeanwhile(t *testing.T) {
 				}
 				ctx := &meddling{t.Context(), moment, func() { must(t, meddle(dir+"/f")) }}
 				_, err := w.WriteFile(ctx, p, []byte("OURS"), opt)
-				if ctx.left > 0 { // the write ended before this moment
+				if ctx.left > 0 { // the write ended before this check
 					if must(t, err); moment < 4 {
 						t.Errorf("%s: only %d moments", name, moment-1)
 					}
@@ -470,7 +472,7 @@ func TestRemoveDir(t *testing.T) {
 
 // TestReady checks that a file changes only after Ready succeeds.
 func TestReady(t *testing.T) {
-	for _, other := range []string{"", "other name"} { // the second name makes WriteFile write in place
+	for _, other := range []string{"", "other name"} { // a file with a second name is written in place
 		dir := tree(t)
 		w := space(t, dir)
 		file, beside := filepath.Join(dir, "f"), []string{}

@@ -27,7 +27,7 @@ import (
 // Platforms lists the platforms of a release.
 var Platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// release holds the data for the archives of a release.
+// release contains the data for the archives of a release.
 type release struct {
 	*project.Project
 
@@ -35,11 +35,12 @@ type release struct {
 	version string
 	commit  string
 	at      time.Time
-	// stamped is the import path of the package with the variables for the commit.
+	// stamped is the import path of the package with the variables commit and committed, which the linker sets.
 	stamped string
 }
 
-// Make writes a release to the directory out and deletes its old content. Each platform has the form OS/ARCH.
+// Make writes a release to the directory out. It first deletes the old content of the directory. Each platform has
+// the form OS/ARCH.
 func Make(p *project.Project, out string, platforms []string) error {
 	r := &release{Project: p, out: out}
 	if err := r.describe(); err != nil {
@@ -73,7 +74,7 @@ func Make(p *project.Project, out string, platforms []string) error {
 // Proxy is the name of the directory with the module proxy in a release.
 const Proxy = "proxy"
 
-// describe sets the version and the commit. The time of the commit is the time of all files in the release.
+// describe sets the version and the commit. All files in the release get the time of the commit.
 func (r *release) describe() error {
 	var err error
 	if r.version, err = r.Version(); err != nil {
@@ -107,7 +108,7 @@ func (r *release) build(goos, goarch, pkg, out, ldflags string) error {
 	return c.Run()
 }
 
-// manual generates the manual pages, which are the same for all platforms. It runs a program that is built for the
+// manual generates the manual pages, which are the same for all platforms. It runs a program that was built for the
 // current platform.
 func (r *release) manual() (map[string][]byte, error) {
 	dir, err := os.MkdirTemp("", "dist-*")
@@ -148,7 +149,7 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 	}
 	defer os.RemoveAll(stage) //nolint:errcheck // it is a temporary directory
 	linked := ""
-	if goos == "linux" { // host and shim have special entry points
+	if goos == "linux" { // the host and the shim have special entry points on Linux
 		linked = "-E " + project.Entry
 	}
 	binaries := []struct{ name, pkg, ldflags string }{

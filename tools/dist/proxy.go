@@ -26,8 +26,8 @@ func (r *release) published() []string {
 	return out
 }
 
-// proxy writes a Go module proxy for GOPROXY=file://DIR. Its modules require each other by version and contain no
-// replace directives, in contrast to the modules in the repository.
+// proxy writes a Go module proxy for GOPROXY=file://DIR. In the proxy, the modules require each other by version. In
+// the repository, they use replace directives.
 func (r *release) proxy(dir string) error {
 	for _, m := range r.published() {
 		if err := r.publish(dir, m); err != nil {
@@ -78,7 +78,7 @@ func (r *release) publish(proxy, dir string) error {
 // ownModules is the prefix of the module paths of this project.
 const ownModules = "toolhost.dev/"
 
-// publishedMod returns a go.mod in which the project's modules are required by version instead of replaced.
+// publishedMod returns a go.mod that requires the project's modules by version instead of replacing them.
 func publishedMod(b []byte, version string) ([]byte, error) {
 	f, err := modfile.Parse("go.mod", b, nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func publishedMod(b []byte, version string) ([]byte, error) {
 	return f.Format()
 }
 
-// files returns the tracked files of a module, with go.mod replaced by mod and with the license added.
+// files returns the tracked files of a module. It replaces go.mod by the argument mod and adds the license.
 func (r *release) files(dir string, mod []byte) ([]zip.File, error) {
 	c := r.command("git", "ls-files", "-z", "--", dir)
 	out, err := c.Output()
@@ -116,7 +116,7 @@ func (r *release) files(dir string, mod []byte) ([]zip.File, error) {
 		inside := strings.TrimPrefix(name, dir+"/")
 		st, err := os.Lstat(r.Path(name))
 		if inside == "go.mod" || errors.Is(err, os.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
-			continue // skip go.mod, deleted files, and links, which a module cannot contain
+			continue // skip go.mod, deleted files, and links, because a module cannot contain links
 		}
 		b, err := os.ReadFile(r.Path(name))
 		if err != nil {

@@ -33,9 +33,9 @@ func main() {
 }
 `
 
-// TryProxy tests a module proxy that [Make] wrote, in a directory outside the repository. It builds a plugin with the
-// SDK and installs the host and a bundled plugin. It takes other modules from the module cache or from the proxies in
-// the environment.
+// TryProxy tests a module proxy that [Make] wrote. In a directory outside the repository, it builds a plugin with
+// the SDK and installs the host and a bundled plugin. It takes all other modules from the module cache or from the
+// proxies in the environment.
 func TryProxy(p *project.Project, proxy string) error {
 	version, err := p.Version()
 	if err != nil {
@@ -52,8 +52,8 @@ func TryProxy(p *project.Project, proxy string) error {
 	}
 	t := trial{dir: dir, env: append(os.Environ(),
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+proxies,
-		// A separate module cache is needed, because the usual cache can contain other sources for this version. The
-		// other modules were already verified with go.sum.
+		// Use a separate module cache, because the usual cache can contain other sources for this version. The
+		// modules of other projects were already verified with go.sum.
 		"GOMODCACHE="+filepath.Join(dir, "modules"), "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=",
 		"GOFLAGS=-mod=mod -modcacherw -trimpath", "GOWORK=off", "CGO_ENABLED=0", "GOBIN="+filepath.Join(dir, "bin"), "GOTOOLCHAIN=local",
 	)}
@@ -88,7 +88,7 @@ func goEnv() (cache, proxies string, err error) {
 	return cache, proxies, err
 }
 
-// trial runs programs in a directory.
+// trial runs programs in a temporary directory with its own environment.
 type trial struct {
 	dir string
 	env []string

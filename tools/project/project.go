@@ -1,4 +1,4 @@
-// Package project describes the repository for its build programs. [Open] finds the repository.
+// Package project describes the repository for the programs that build it. [Open] finds the repository.
 package project
 
 import (
@@ -29,8 +29,8 @@ type Project struct {
 	Plugins []string
 }
 
-// Entry is the entry point of bin/toolhost and bin/toolhost-shim on Linux. The host's entry point reduces wake-ups of
-// Go's runtime. The shim's entry point runs without the runtime.
+// Entry is the entry point of bin/toolhost and bin/toolhost-shim on Linux. The host's entry point reduces the number
+// of wake-ups in Go's runtime. The shim's entry point runs without the runtime.
 const Entry = "main.entry"
 
 // BundledTable is the variable of the host that lists the programs of the bundled plugins. The linker sets it in releases
@@ -87,7 +87,7 @@ func (p *Project) readWorkspace() error {
 	return nil
 }
 
-// skipped lists directories that contain no sources of this project or that contain generators for manual use.
+// skipped lists directories without modules of this project. Some of them contain generators for manual use.
 var skipped = []string{".git", "bin", "node_modules", "debian", "testdata", "files", "gen"}
 
 // findModules finds the bundled plugins and the modules that go.work does not list.
@@ -121,8 +121,8 @@ func (p *Project) findModules() error {
 // Manifest is the name of the manifest in a plugin's directory.
 const Manifest = "toolhost-plugin.json"
 
-// CheckPlugins checks that the modules in go.work below plugins are exactly those of the bundled plugins. It also checks
-// the names and versions in the manifests against the directories and sources.
+// CheckPlugins checks that go.work lists exactly the modules of the bundled plugins below the directory plugins. It
+// also compares the names and versions in the manifests with the directories and sources.
 func (p *Project) CheckPlugins() error {
 	var errs []error
 	for _, name := range p.Plugins {
@@ -196,14 +196,15 @@ func (p *Project) Version() (string, error) {
 	return version, err
 }
 
-// BuildPackage returns the import path of the package with the variables commit and committed, which the linker sets.
+// BuildPackage returns the import path of the package that contains the variables commit and committed. The linker
+// sets these variables.
 func (p *Project) BuildPackage() (string, error) {
 	dir, _, err := p.find(commitVar)
 	return "toolhost.dev/" + dir, err
 }
 
-// find returns the only match of re in the host's build information, and the directory of the file. If re has a group,
-// the result is the text of this group.
+// find returns the only match of re in the sources of the host's build information. It also returns the directory of
+// the file with the match. If re has a group, the result is the text of the group.
 func (p *Project) find(re *regexp.Regexp) (dir, found string, err error) {
 	matches := 0
 	for _, d := range []string{"host", "host/internal/build"} {

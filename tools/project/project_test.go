@@ -34,7 +34,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestLicense checks that the published modules have the same license as the repository.
+// TestLicense checks that the license of each published module equals the license of the repository.
 func TestLicense(t *testing.T) {
 	t.Parallel()
 	p, err := Open(".")
@@ -52,7 +52,7 @@ func TestLicense(t *testing.T) {
 	}
 }
 
-// TestFind checks that the version is found in each possible file, but only if it occurs once.
+// TestFind checks that the version is found in each file that can contain it, but only if the version occurs once.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	p := &Project{Root: t.TempDir()}

@@ -13,11 +13,11 @@ import (
 // program describes one binary of the build.
 type program struct {
 	pkg, out string
-	// entry is the entry point on Linux. Empty means the default entry point.
+	// entry is the entry point of the program on Linux. An empty entry means the default entry point.
 	entry string
 }
 
-// compile builds programs. It disables cgo, so that they need no system libraries and start sooner.
+// compile builds programs. It disables cgo because programs without cgo need no system libraries and start sooner.
 func (t *task) compile(programs ...program) error {
 	for _, p := range programs {
 		err := t.run([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags=-s -w"+onPlatform(p.entry), "-o", p.out, p.pkg)
@@ -37,15 +37,15 @@ func (t *task) build() error {
 	for _, name := range t.Plugins {
 		programs = append(programs, program{"./plugins/" + name, "bin/plugins/" + name, ""})
 	}
-	// Copy the manifests first, because a running host reloads when a binary changes.
+	// Copy the manifests before the binaries are built, because a running host reloads when a binary changes.
 	if err := t.copyManifests(); err != nil {
 		return err
 	}
 	return t.compile(programs...)
 }
 
-// copyManifests copies the manifests of the plugins beside their binaries. It removes the manifests of plugins that no
-// longer exist.
+// copyManifests copies the manifests of the plugins to the directory of their binaries. It removes the manifests of
+// plugins that no longer exist.
 func (t *task) copyManifests() error {
 	if err := os.MkdirAll(t.Path("bin/plugins"), 0o755); err != nil { //nolint:gosec // the build's output
 		return err

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNewBundledPlugin adds a bundled plugin to a copy of the repository. The plugin needs only its directory, a line in
-// go.work and a line in CHANGELOG.md. The test checks that the host offers its tool after a build.
+// TestNewBundledPlugin adds a bundled plugin to a copy of the repository. The plugin needs only its directory, a
+// line in go.work and a line in CHANGELOG.md. After a build, the host must offer the plugin's tool.
 func TestNewBundledPlugin(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	r, _ := repository(t, nil)

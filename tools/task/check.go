@@ -98,7 +98,7 @@ func (t *task) tooLarge(files []string) error {
 			continue
 		}
 		st, err := os.Lstat(t.Path(f))
-		if errors.Is(err, os.ErrNotExist) { // deleted, but not yet committed
+		if errors.Is(err, os.ErrNotExist) { // the file was deleted, but the deletion is not yet committed
 			continue
 		}
 		if err != nil {

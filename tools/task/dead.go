@@ -70,7 +70,7 @@ func (t *task) checkDead() error {
 
 func (p deadPackage) unreachable() (errs []error) {
 	for _, f := range p.Funcs {
-		// Functions in these files are named in the linker's flag -E.
+		// Skip functions in these files, because only the linker's flag -E names them.
 		if strings.HasPrefix(filepath.Base(f.Position.File), "entry_") {
 			continue
 		}
@@ -81,7 +81,7 @@ func (p deadPackage) unreachable() (errs []error) {
 	return errs
 }
 
-// distinct removes errors with a duplicate text.
+// distinct removes errors whose text occurs more than once, except the first.
 func distinct(errs []error) []error {
 	var seen []string
 	return slices.DeleteFunc(errs, func(err error) bool {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// protocol generates the Go code of the protocol. sdk and legacy are the output directories, relative to the root or
-// absolute.
+// protocol generates the Go code of the protocol. The arguments sdk and legacy are the output directories, relative
+// to the root or absolute.
 func (t *task) protocol(sdk, legacy string) error {
 	path := []string{"PATH=" + t.Path("bin/tools") + string(os.PathListSeparator) + os.Getenv("PATH")}
 	buf := func(dir string, args ...string) error {
@@ -63,7 +63,7 @@ func (t *task) checkReference() error {
 	return t.same("docs/reference is not current (make generate)", "docs/reference", dir)
 }
 
-// same compares two directories. If they differ, it prints the differences and returns problem as an error.
+// same compares two directories. If they differ, it returns an error with the differences and the text problem.
 func (t *task) same(problem, a, b string) error {
 	c := t.command(".", nil, "diff", "-ru", a, b)
 	var out strings.Builder

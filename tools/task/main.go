@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// report prints an error. It omits the error of a program, because the program already printed the reason.
+// report prints an error. It omits errors of programs, because a program has already printed the reason.
 func report(w io.Writer, err error) {
 	var several interface{ Unwrap() []error }
 	var exit *exec.ExitError
@@ -68,13 +68,14 @@ type task struct {
 
 	out    io.Writer
 	getenv func(string) string
-	mu     sync.Mutex // prevents mixed output of test suites
+	mu     sync.Mutex // locked while the output of a test suite is printed
 }
 
 // tool returns the path of a pinned program.
 func (t *task) tool(name string) string { return t.Path("bin/tools/" + name) }
 
-// command returns a command that runs in dir with additional environment variables. dir is relative to the root.
+// command returns a command that runs in dir with additional environment variables. The directory is relative to the
+// root.
 func (t *task) command(dir string, env []string, name string, args ...string) *exec.Cmd {
 	c := exec.Command(name, args...) //nolint:gosec // the programs of the build
 	c.Dir, c.Stdin, c.Stdout, c.Stderr = t.Path(dir), os.Stdin, t.out, os.Stderr
@@ -103,10 +104,10 @@ func (t *task) each(modules, env []string, name string, args ...string) error {
 	return errors.Join(errs...)
 }
 
-// standalone is the environment of the go command for modules outside the workspace.
+// standalone is the environment in which the go command runs for modules outside the workspace.
 var standalone = []string{"GOWORK=off"}
 
-// installed reports whether the stamp file is newer than all sources. Paths are relative to the root.
+// installed reports whether the stamp file is newer than all sources. The paths are relative to the root.
 func (t *task) installed(stamp string, sources ...string) bool {
 	made, err := os.Stat(t.Path(stamp))
 	return err == nil && !slices.ContainsFunc(sources, func(s string) bool {
@@ -123,7 +124,8 @@ func (t *task) stamp(path string) error {
 	return os.WriteFile(t.Path(path), nil, 0o644) //nolint:gosec // the build's output
 }
 
-// leftOut prints a message about a check that cannot run on this machine, with the remedy. In CI it returns an error.
+// leftOut prints a message about a check that cannot run on this machine. In CI, it also returns an error with the
+// remedy.
 func (t *task) leftOut(what, remedy string) error {
 	fmt.Fprintln(t.out, "LEFT OUT: "+what)
 	if t.getenv("CI") == "true" {

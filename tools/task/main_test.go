@@ -69,7 +69,7 @@ func TestUnknownTask(t *testing.T) {
 	}
 }
 
-// TestReport checks that report prints all errors except those of programs.
+// TestReport checks that report prints all errors except errors of programs.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -80,7 +80,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestLeftOut checks that a check that cannot run is an error in CI.
+// TestLeftOut checks that in CI, a check that cannot run is an error.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	r, out := repository(t, nil)

@@ -57,7 +57,7 @@ func parseTests(path string) (testFile, error) {
 	for _, group := range file.Comments {
 		for _, c := range group.List {
 			if expr, err := constraint.Parse(c.Text); err == nil && c.Pos() < file.Package {
-				// The constraint concerns the race detector if the tag race alone changes its value.
+				// The constraint depends on the race detector if the tag "race" alone changes its value.
 				out.norace = expr.Eval(func(string) bool { return true }) != expr.Eval(func(tag string) bool { return tag != "race" })
 			}
 		}
@@ -71,9 +71,9 @@ func parseTests(path string) (testFile, error) {
 	return out, nil
 }
 
-// checkOracle checks that exactly the tests named TestOracle… are in files without the race detector. Such files can
-// also contain benchmarks, because a test run does not execute benchmarks. They must not contain fuzz targets, because
-// the race detector must run the seeds of fuzz targets.
+// checkOracle checks two rules. Tests named TestOracle… must be in files that the race detector excludes. No other
+// tests are allowed in such files. Benchmarks are allowed, because a test run does not execute benchmarks. Fuzz
+// targets are not allowed, because the race detector must run the seeds of fuzz targets.
 func (t *task) checkOracle() error {
 	files, err := t.testFiles()
 	if err != nil {

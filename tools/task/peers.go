@@ -12,7 +12,7 @@ import (
 // npmPeers is the stamp file for the npm packages of bench/peers.
 const npmPeers = "bench/peers/node_modules/.installed"
 
-// peers installs the programs that tests and benchmarks compare with.
+// peers installs the programs with which tests and benchmarks compare toolhost.
 func (t *task) peers() error {
 	if t.installed(npmPeers, "bench/peers/package.json", "bench/peers/package-lock.json") {
 		return nil
@@ -36,8 +36,8 @@ func (t *task) ripgrep() string {
 	return t.Path("bench/peers/node_modules/@vscode/ripgrep-" + runtime.GOOS + "-" + arch + "/bin/rg")
 }
 
-// peersDebian downloads and unpacks Debian packages with programs and Python's gRPC. It does not install them on the
-// system.
+// peersDebian downloads and unpacks Debian packages that contain programs and Python's gRPC. It does not install the
+// packages on the system.
 func (t *task) peersDebian() error {
 	const dir, stamp = "bench/peers/debian", "bench/peers/debian/.installed"
 	if t.installed(stamp, "bench/peers/debian.txt") {
@@ -79,7 +79,7 @@ func (t *task) download(dir string, packages []string) error {
 	}
 	first := get()
 	first.Stderr = nil
-	if first.Run() != nil { // retry, because the package lists can be outdated
+	if first.Run() != nil { // retry after an update, because the package lists can be outdated
 		if err := t.run(nil, "apt-get", "update", "-qq"); err != nil {
 			return fmt.Errorf("apt-get update: %w", err)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// prose is the file with the permitted number of comment lines that match [avoid].
+// prose is the name of a file. The file contains the permitted number of comment lines that match [avoid].
 const prose = "tools/task/prose.txt"
 
 // avoid matches phrases that comments should not use. CONTRIBUTING.md lists clearer words.
@@ -26,7 +26,7 @@ var avoid = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\b(take|takes|taken|took) over\b`, `\b(come|comes|came) to nothing\b`, `\bleft alone\b`, `\bhears? of\b`, `\bby (itself|themselves)\b`,
 }, "|"))
 
-// checkProse compares the number of comment lines with such phrases to the permitted number.
+// checkProse compares the number of comment lines that match [avoid] with the permitted number.
 func (t *task) checkProse() error {
 	count := 0
 	for _, dir := range []string{"host", "sdk", "plugins"} {

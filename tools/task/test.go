@@ -11,10 +11,11 @@ import (
 	"sync"
 )
 
-// alone lists the modules whose tests run without other tests, because they depend on time limits.
+// alone lists the modules whose tests must not run at the same time as other tests, because they depend on time
+// limits.
 var alone = []string{"host", "plugins/bash"}
 
-// slow lists the modules that start first among the others, because their tests take longest.
+// slow lists the modules whose tests take longest. They start first, after the modules in alone.
 var slow = []string{"plugins/grep", "sdk"}
 
 // unit runs all tests with the race detector. The tests use the programs in bench/peers.
@@ -36,8 +37,8 @@ func (t *task) unit() error {
 	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_RG="+t.ripgrep()))
 }
 
-// modules runs the tests of all modules. It starts with the oracle tests, continues with the modules in alone, and runs
-// two of the other modules at a time.
+// modules runs the tests of all modules. It begins with the oracle tests and continues with the modules in alone.
+// Then it runs the tests of the other modules, two modules at a time.
 func (t *task) modules(flags, env []string) error {
 	oracles, err := t.oracleTest(flags, env)
 	if err != nil {
@@ -56,7 +57,8 @@ func (t *task) modules(flags, env []string) error {
 	return errors.Join(errs...)
 }
 
-// suite runs the tests of a module. It prints their output at the end, so that outputs do not mix.
+// suite runs the tests of a module. It prints their output at the end, because the outputs of concurrent suites
+// would otherwise mix.
 func (t *task) suite(dir string, env []string, flags ...string) error {
 	var log bytes.Buffer
 	c := t.command(dir, env, "go", slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "15m"}, flags, []string{"./..."})...)
@@ -68,7 +70,7 @@ func (t *task) suite(dir string, env []string, flags ...string) error {
 	return err
 }
 
-// atATime calls f for each name, with at most n concurrent calls.
+// atATime calls the function f for each name. At most n calls run at the same time.
 func atATime(n int, names []string, f func(string) error) []error {
 	errs := make([]error, len(names))
 	free := make(chan struct{}, n)
@@ -84,8 +86,8 @@ func atATime(n int, names []string, f func(string) error) []error {
 	return errs
 }
 
-// oracleTest returns the command for the oracle tests, which only compute. It omits the race detector, because the
-// detector would find nothing but take most of the time.
+// oracleTest returns the command for the oracle tests, which only compute. The command does not use the race
+// detector: the detector would find nothing but take most of the time.
 func (t *task) oracleTest(flags, env []string) (*exec.Cmd, error) {
 	files, err := t.testFiles()
 	if err != nil {
@@ -136,7 +138,7 @@ func (t *task) fuzz() error {
 	return nil
 }
 
-// setting returns the value of an environment variable. If the variable is empty, it returns the default value other.
+// setting returns the value of an environment variable. If the variable is empty, it returns the argument other.
 func (t *task) setting(name, other string) string {
 	if v := t.getenv(name); v != "" {
 		return v

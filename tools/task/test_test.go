@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/tools/project"
 )
 
-// TestUnitLeavesOut runs the tests of a small repository on a machine that has only a go command. This go command is a
-// script that succeeds and prints its arguments.
+// TestUnitLeavesOut runs the tests of a small repository on a machine on which only a go command is installed. The
+// go command is a script that succeeds and prints its arguments.
 func TestUnitLeavesOut(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\necho \"go $*\"\n"), 0o700); err != nil {

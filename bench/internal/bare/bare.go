@@ -55,7 +55,7 @@ func serveStream(_ any, s grpc.ServerStream) error {
 	return s.SendMsg(in)
 }
 
-// serveFrames answers each frame in a separate goroutine, as for real calls.
+// serveFrames answers each frame in a separate goroutine, as a plugin does for real calls.
 func serveFrames(_ any, s grpc.ServerStream) error {
 	var mu sync.Mutex
 	for {
@@ -66,7 +66,7 @@ func serveFrames(_ any, s grpc.ServerStream) error {
 		go func() {
 			mu.Lock()
 			defer mu.Unlock()
-			_ = s.SendMsg(in) // fails only if the stream has ended
+			_ = s.SendMsg(in) // ignore the error, because it only means that the stream has ended
 		}()
 	}
 }
@@ -112,14 +112,15 @@ func Start(path string) (*Client, error) {
 // Stop ends the plugin.
 func (c *Client) Stop() { c.client.Kill() }
 
-// Unary echoes bytes by a unary call.
+// Unary echoes bytes with a unary call.
 func (c *Client) Unary(ctx context.Context, b []byte) ([]byte, error) {
 	out := new(wrapperspb.BytesValue)
 	err := c.conn.Invoke(ctx, unaryMethod, wrapperspb.Bytes(b), out)
 	return out.Value, err
 }
 
-// Stream echoes bytes by a separate stream. The client keeps its side open until the answer arrives.
+// Stream echoes bytes with a stream of its own. The client keeps its end of the stream open until the answer
+// arrives.
 func (c *Client) Stream(ctx context.Context, b []byte) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -135,7 +136,7 @@ func (c *Client) Stream(ctx context.Context, b []byte) ([]byte, error) {
 	return out.Value, err
 }
 
-// Frames echoes bytes by a frame on the shared stream.
+// Frames echoes bytes with a frame on the shared stream.
 func (c *Client) Frames(ctx context.Context, b []byte) ([]byte, error) {
 	c.framesOnce.Do(func() {
 		if c.frames, c.framesErr = c.conn.NewStream(context.WithoutCancel(ctx), &framesDesc, framesMethod); c.framesErr == nil {

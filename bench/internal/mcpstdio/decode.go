@@ -9,12 +9,12 @@ import (
 
 var errNotReply = errors.New("the line is not the answer to a request")
 
-// decode extracts the id and the other fields of an answer from a line of valid JSON.
+// decode parses an answer from a line of valid JSON. It returns the id and the other fields.
 func decode(line []byte) (id int64, r reply, err error) {
 	rest := bytes.TrimSpace(line)
 	known := false
 	for len(rest) > 1 && rest[0] != '}' {
-		key := value(rest[1:]) // skip the brace or the comma
+		key := value(rest[1:]) // skip the opening brace or the comma
 		rest = bytes.TrimLeft(rest[1+len(key):], " \t")
 		if len(key) == 0 || len(rest) == 0 || rest[0] != ':' {
 			return 0, r, errNotReply

@@ -1,5 +1,5 @@
-// Package mcpstdio implements a minimal client for MCP servers over stdio. It only extracts the id and the raw result of
-// an answer, so that a measurement contains little time of the client.
+// Package mcpstdio implements a minimal client for MCP servers over stdio. It only extracts the id and the raw
+// result of an answer. Therefore a measurement contains little time of the client.
 package mcpstdio
 
 import (
@@ -86,7 +86,7 @@ func (c *Client) Call(ctx context.Context, name string, args json.RawMessage) (j
 	return c.request(ctx, "tools/call", fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, name, args))
 }
 
-// reply is a server's answer to a request. Missing fields are nil.
+// reply is a server's answer to a request. Fields that the answer does not contain are nil.
 type reply struct {
 	result, failure json.RawMessage
 }

@@ -1,4 +1,4 @@
-// Package ripgrep runs ripgrep as a separate program, as an agent without toolhost would.
+// Package ripgrep runs ripgrep as a separate program, as an agent without toolhost does.
 package ripgrep
 
 import (
@@ -14,7 +14,7 @@ import (
 // Program is an installed ripgrep.
 type Program struct{ path string }
 
-// Find returns the ripgrep that `make peers` installed in the directory peers.
+// Find returns the ripgrep in the directory peers, in which `make peers` installs it.
 func Find(peers string) (*Program, error) {
 	found, err := filepath.Glob(filepath.Join(peers, "node_modules/@vscode/ripgrep-*/bin/rg"))
 	if err != nil {

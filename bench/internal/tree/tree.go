@@ -1,4 +1,4 @@
-// Package tree creates a tree of source files for measurements. The tree is always the same.
+// Package tree creates a tree of source files for measurements. It creates the same tree each time.
 package tree
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Files is the number of files in the tree, without ignored files.
+// Files is the number of files in the tree, not counting ignored files.
 const Files = 60_000
 
 var (

@@ -1,5 +1,5 @@
-// Package question implements the tool ask_user. A model asks the user questions by this tool. The tool never answers in
-// place of the user.
+// Package question implements the tool ask_user. With this tool, a model asks the user questions. The tool never
+// answers in place of the user.
 package question
 
 import (
@@ -14,17 +14,17 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits on questions.
+// The following constants limit questions and their options.
 const (
-	maxText     = 4000 // in characters
+	maxText     = 4000 // maximal length in characters
 	maxOptions  = 20
-	maxOption   = 500 // in characters
+	maxOption   = 500 // maximal length in characters
 	maxTimeout  = 24 * time.Hour
 	defaultTime = 10 * time.Minute
 	tries       = 3
 )
 
-// Outcomes of a question in the structured data.
+// The outcomes of a question in the structured data.
 const (
 	answered    = "answered"
 	declined    = "declined"
@@ -150,7 +150,7 @@ func check(in *args) error {
 	return nil
 }
 
-// wrong returns the reason why answers do not fit the question. If they fit, it returns "".
+// wrong returns the reason why answers do not fit the question. If the answers fit, it returns "".
 func (in *args) wrong(answers []string) string {
 	switch {
 	case len(answers) == 0 || len(answers) == 1 && strings.TrimSpace(answers[0]) == "":

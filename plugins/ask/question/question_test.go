@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// user is a host that answers questions with the given answers in order.
+// user is a test host that answers questions with the given answers in order.
 type user struct {
 	answers []tool.Answer
 	asked   []tool.Question
@@ -20,7 +20,7 @@ func (*user) Progress(string, map[string]any) {}
 func (*user) Output(tool.Stream, []byte)      {}
 func (u *user) Ask(ctx context.Context, a tool.Ask) (tool.Answer, error) {
 	u.asked = append(u.asked, *a.Question)
-	if len(u.answers) == 0 { // without answers, wait until the call ends
+	if len(u.answers) == 0 { // if no answers are left, wait until the call ends
 		<-ctx.Done()
 		return tool.Answer{}, ctx.Err()
 	}

@@ -14,15 +14,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// silence is the time without output after which the tool checks whether a command waits for input. Further checks
-// follow at the same interval.
+// silence is the time without output after which the tool checks whether the command waits for input. The tool
+// repeats the check at the same interval.
 const silence = time.Second
 
 // running is a running command with its output streams.
 type running struct {
 	process          *shell.Process
 	stdout, stderr   *stream
-	restOut, restErr *capture.Buffer // buffers for output after the end of the command
+	restOut, restErr *capture.Buffer // buffers for output that arrives after the end of the command
 }
 
 // start starts a command.
@@ -44,7 +44,7 @@ func (c *running) stopLive() {
 	c.stderr.stopLive()
 }
 
-// job returns a job for the command.
+// job creates a job from the running command.
 func (c *running) job(call *sdk.Call, in *args, title string) *jobs.Job {
 	return &jobs.Job{
 		Session: call.SessionID, Title: title, Process: c.process, Timeout: time.Duration(in.JobTimeout) * time.Millisecond,
@@ -63,7 +63,7 @@ func (c *running) silent() time.Duration {
 	return time.Since(last)
 }
 
-// ending is the result of the method await.
+// ending is the reason why the method await returned.
 type ending int
 
 const (
@@ -82,7 +82,7 @@ const (
 	becauseTerminal
 )
 
-// text returns a note with the reason and the possible next actions of the caller.
+// text returns a note that explains the reason and the next actions of the caller.
 func (r reason) text(id string) string {
 	const goesOn = "The session's directory and variables are unchanged."
 	switch r {
@@ -98,8 +98,8 @@ func (r reason) text(id string) string {
 	return fmt.Sprintf("The command was started as the job %[1]s. To manage it, run: job tail %[1]s, job wait %[1]s or job kill %[1]s. %[2]s", id, goesOn)
 }
 
-// await waits until the command ends or becomes a job. It ends the command when its timeout passes or ctx ends. If too
-// many jobs run, it keeps waiting.
+// await waits until the command ends or becomes a job. It ends the command when the command's timeout passes or ctx
+// ends. If too many jobs run, the command cannot become a job, and await continues to wait.
 func (b *bash) await(ctx context.Context, session string, c *running, in *args) (ending, reason) {
 	if in.Background {
 		return goesOn, becauseAsked
@@ -164,7 +164,7 @@ func (b *bash) end(c *running, why shell.Ending) (ending, reason) {
 	return hasEnded, 0
 }
 
-// stream is an output stream of a command. It stores the output, and forwards it live during the call.
+// stream is an output stream of a command. It stores the output. During the call it also forwards the output live.
 type stream struct {
 	buffer *capture.Buffer
 

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// BenchmarkTrue measures an in-process call in a session with state.
+// BenchmarkTrue measures an in-process call of the tool in a session with state.
 func BenchmarkTrue(b *testing.B) {
 	def := Plugin()
 	defer def.Close()

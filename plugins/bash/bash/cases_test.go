@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// single lists commands that the tool must run exactly as bash -c does.
+// single lists commands. The tool must run them exactly as bash -c does.
 var single = []string{
 	`echo hello`,
 	`echo out; echo err >&2; echo out2`,
@@ -146,8 +146,8 @@ func compare(t *testing.T, command string, got *answer, want seen, dir string) {
 	}
 }
 
-// sessions contains sequences of commands, one per line. The tool runs each command in a fresh shell. The results must
-// be the same as in a single real bash.
+// sessions contains sequences of commands, one command per line. The tool runs each command in a fresh shell. The
+// results must be the same as if one bash process ran all commands.
 var sessions = map[string]string{
 	"cd":                    "mkdir -p a/b; cd a/b\npwd\ncd ..; pwd\ncd -\npwd; echo $OLDPWD\ncd; cd - >/dev/null; pwd",
 	"cd fails":              "cd nowhere\npwd",

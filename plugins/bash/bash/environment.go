@@ -33,7 +33,7 @@ func (b *bash) loginEnvironment(ctx context.Context, shells *shell.Runner, state
 	}
 	login, err := shells.Login(ctx, b.loginTime, r.bash, r.at.session, shell.Environment(own))
 	if ctx.Err() != nil {
-		return nil // the call was canceled
+		return nil // the call was canceled, so the login environment stays unknown
 	}
 	if err != nil {
 		r.note(fmt.Sprintf("The environment of the login shell could not be read, so commands of this session run without it: %v. To turn the attempt off, set login_environment = false in the plugin's configuration.", err))
@@ -42,16 +42,16 @@ func (b *bash) loginEnvironment(ctx context.Context, shells *shell.Runner, state
 	return login
 }
 
-// environ creates environments for commands. It caches the last environment, because checking the inputs is faster than
-// creating a new one. It is safe for concurrent use.
+// environ creates environments for commands. It caches the last environment, because comparing the inputs is faster
+// than creating a new environment. It is safe for concurrent use.
 type environ struct {
 	mu               sync.Mutex
 	own, login, made []string
 	commands         string
 }
 
-// of combines the environment of this process, the variables of the login shell, and the directory of the host's tools.
-// The directory can be empty.
+// of combines the environment of this process, the variables of the login shell, and the directory of the host's
+// tools. An empty directory is ignored.
 func (e *environ) of(own, login []string, commands string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEnvironIsMadeAnew checks that the cached environment is used only for the same inputs.
+// TestEnvironIsMadeAnew checks that the cached environment is used only if the inputs are the same.
 func TestEnvironIsMadeAnew(t *testing.T) {
 	var e environ
 	for _, tc := range []struct {

@@ -19,17 +19,17 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// host runs the plugin in place of the real host, and stores the sessions' state.
+// host is a test implementation of the host. It runs the plugin and stores the sessions' state.
 type host struct {
 	t      *testing.T
 	plugin tool.Plugin
 	close  func()
 	bash   *bash
 	state  string // the plugin's state directory
-	warm   bool   // whether each call waits for a ready shell
+	warm   bool   // true if each call waits for a ready shell
 }
 
-// idle returns the shells that wait for a command.
+// idle returns the process ids of the shells that wait for a command.
 func (h *host) idle() []int {
 	if h.bash == nil || h.bash.runner == nil {
 		return nil
@@ -37,13 +37,14 @@ func (h *host) idle() []int {
 	return h.bash.runner.Idle()
 }
 
-// newHost starts a plugin in process. At the end of the test it closes the plugin and checks that no process is left.
+// newHost starts a plugin in this process. At the end of the test, it closes the plugin and checks that no process
+// is left.
 func newHost(t *testing.T) *host {
 	t.Helper()
 	return newHostWith(t, `{}`)
 }
 
-// eachWay runs a test twice: with shells started for each command, and with prestarted shells.
+// eachWay runs a test twice: once with a new shell for each command, and once with prestarted shells.
 func eachWay(t *testing.T, test func(t *testing.T, h *host)) {
 	t.Helper()
 	for name, config := range map[string]string{"cold": `{"warm_shells":0}`, "warm": `{}`} {
@@ -55,8 +56,8 @@ func eachWay(t *testing.T, test func(t *testing.T, h *host)) {
 	}
 }
 
-// newHostWith returns a host with a configuration. It disables the login shell unless the configuration enables it,
-// because the login environment depends on the machine's user.
+// newHostWith returns a host with a configuration. The default is to disable the login shell, because the login
+// environment depends on the machine's user.
 func newHostWith(t *testing.T, config string) *host {
 	t.Helper()
 	b := newBash()
@@ -77,7 +78,7 @@ func newHostWith(t *testing.T, config string) *host {
 	return h
 }
 
-// noneLeft fails the test if a process of a command is left, even as a zombie.
+// noneLeft fails the test if a process of a command still exists, even as a zombie.
 func noneLeft(t *testing.T) {
 	t.Helper()
 	var left []string
@@ -91,7 +92,7 @@ func noneLeft(t *testing.T) {
 	}
 }
 
-// ours returns the descendants of this process, and the processes that one of its calls marked. It omits processes in
+// ours returns the descendants of this process and the processes with a mark of its calls. It skips processes in
 // this process's session, because the tests started them.
 func ours() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -100,7 +101,7 @@ func ours() []string {
 	var left []string
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		f := strings.Fields(statOf(pid)) // the fields are: state ppid pgrp session
+		f := strings.Fields(statOf(pid)) // f contains the state, parent, process group and session
 		if pid == os.Getpid() || len(f) < 4 {
 			continue
 		}
@@ -118,7 +119,7 @@ func statOf(pid int) string {
 	return string(b[bytes.LastIndexByte(b, ')')+1:])
 }
 
-// sess is a session. It stores the state as the host does between calls.
+// sess is a session. It stores the state between calls, as the host does.
 type sess struct {
 	h     *host
 	t     *testing.T
@@ -130,7 +131,7 @@ type sess struct {
 
 var serial atomic.Int64
 
-// ready waits for the shell of the session's next command, if the host prestarts shells.
+// ready waits for the shell of the session's next command if the host uses prestarted shells.
 func (s *sess) ready() {
 	if !s.h.warm {
 		return
@@ -216,11 +217,11 @@ func (s *sess) ok(command string) string {
 	return a.Stdout
 }
 
-// peer records the streamed output.
+// peer records the output that the plugin streams to the host.
 type peer struct {
 	mu     sync.Mutex
 	chunks [3][]string
-	seen   chan struct{} // if not nil, receives a value for each chunk
+	seen   chan struct{} // if not nil, receives a value for each chunk of output
 }
 
 func (p *peer) Progress(string, map[string]any) {}

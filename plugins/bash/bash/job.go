@@ -24,10 +24,10 @@ type jobArgs struct {
 	Close   bool   `json:"close_stdin,omitempty" jsonschema:"close standard input after writing"`
 }
 
-// jobData is the structured result of the tool job. The action list sets only Jobs.
+// jobData is the structured result of the tool job. The action "list" sets only Jobs.
 type jobData struct {
 	Jobs []jobState `json:"jobs" jsonschema:"the session's jobs, oldest first, or the job named by id"`
-	// Stdout and Stderr contain the output for the actions tail and wait.
+	// Stdout and Stderr contain the output. They are set only for the actions "tail" and "wait".
 	Stdout  string   `json:"stdout,omitempty" jsonschema:"the last lines of standard output"`
 	Stderr  string   `json:"stderr,omitempty" jsonschema:"the last lines of standard error"`
 	Files   []string `json:"files,omitempty" jsonschema:"files with the whole output, if it is long"`
@@ -50,7 +50,7 @@ type jobState struct {
 func jobDefinition() sdk.Definition {
 	output, err := sdk.SchemaFor[jobData]()
 	if err != nil {
-		panic(err) // an error means a mistake in the type above
+		panic(err) // fails only if the type above is invalid
 	}
 	return sdk.Definition{
 		Name: "job", Output: output,
@@ -126,7 +126,7 @@ func (b *bash) listJobs(call *sdk.Call) *sdk.Result {
 	return &sdk.Result{Title: "Jobs", Output: text.String(), Data: sdk.Data(d)}
 }
 
-// waitFor waits until the job ends or waits for input, or ctx ends.
+// waitFor waits until the job ends, the job waits for input, or ctx ends.
 func waitFor(ctx context.Context, j *jobs.Job) {
 	ended := make(chan struct{})
 	go func() {

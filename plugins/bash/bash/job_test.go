@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// told is a decoded answer of the tool job.
+// told is the decoded result of the tool job.
 type told struct {
 	*tool.Result
 	jobData
@@ -103,7 +103,7 @@ func TestYield(t *testing.T) {
 			}
 		})
 	}
-	// A command that ends in time does not become a job.
+	// A command that ends before its time limit does not become a job.
 	if a := h.session().call(t.Context(), args{Command: "echo x", Yield: 60_000, YieldIdle: 60_000}); a.JobID != "" || a.Stdout != "x\n" {
 		t.Errorf("%s %+v", a.text(), a.data)
 	}
@@ -156,7 +156,7 @@ func TestJobInput(t *testing.T) {
 			t.Errorf("%+v", got.Result)
 		}
 	}
-	// A write to a command that does not read returns without waiting.
+	// Writing to a command that does not read its input returns immediately.
 	id := s.call(t.Context(), args{Command: "sleep 1000", KeepStdin: true, Background: true}).JobID
 	if got := s.job(jobArgs{Action: "write", ID: id, Input: strings.Repeat("x", 1<<20)}); got.Error == nil || !strings.Contains(got.Error.Message, "does not read") {
 		t.Errorf("%+v", got.Result)
@@ -266,7 +266,7 @@ func TestReadyShellIsUsed(t *testing.T) {
 			t.Errorf("another %s: a shell ran it that was made for what was before", what)
 		}
 	}
-	// A prestarted shell that was killed is replaced.
+	// If a prestarted shell is killed, another shell is started.
 	s = h.session()
 	s.ok("x=1")
 	for _, p := range h.idle() {
@@ -287,7 +287,7 @@ func TestReadyShellsAreBounded(t *testing.T) {
 	if n := len(h.idle()); n != 8 {
 		t.Errorf("%d shells wait", n)
 	}
-	if got := h.session().ok("jobs; ps -o pid= --ppid $$ | wc -l"); strings.TrimSpace(got) != "2" { // the two processes ps and wc
+	if got := h.session().ok("jobs; ps -o pid= --ppid $$ | wc -l"); strings.TrimSpace(got) != "2" { // only the processes of ps and wc are left
 		t.Errorf("%q", got)
 	}
 }

@@ -70,8 +70,8 @@ func timeoutKillsAll(t *testing.T, h *host) {
 	}
 }
 
-// noneNow fails the test if any process is left at this moment. It ignores shells that wait for a command. It also
-// ignores killed processes that the kernel has not removed yet; they have no command line.
+// noneNow fails the test if any process exists at this moment. It ignores shells that wait for a command. It also
+// ignores killed processes that the kernel has not yet removed, which have no command line.
 func noneNow(h *host) {
 	h.t.Helper()
 	idle := h.idle()
@@ -143,7 +143,7 @@ func TestTermIsSentBeforeKill(t *testing.T) {
 	}
 }
 
-// daemons lists commands that leave a process running. They write its process id to the file pid.
+// daemons lists commands that leave a process running. Each command writes the id of that process to the file pid.
 var daemons = map[string]string{
 	"background":     `sleep 1000 & echo $! > pid`,
 	"nohup":          `nohup sleep 1000 >/dev/null 2>&1 & echo $! > pid`,
@@ -166,7 +166,7 @@ func TestDaemonsLiveUntilClose(t *testing.T) {
 			if a.TimedOut || a.ExitCode != 0 && a.ExitCode != 3 {
 				t.Fatal(a.text())
 			}
-			// The pause is long enough to notice a broken or full pipe.
+			// The pause is long enough for the process to notice a broken or full pipe.
 			if got := s.ok(`sleep 0.5; kill -0 $(cat pid) && ps -o stat= -p $(cat pid)`); got == "" || strings.ContainsAny(got, "ZTX") {
 				t.Errorf("the daemon is not alive: %q", got)
 			}
@@ -227,7 +227,7 @@ func TestCloseEndsRunningCalls(t *testing.T) {
 	if a := s.run("echo hi"); !errors.Is(a.Error, &tool.Error{Kind: tool.Unavailable}) {
 		t.Errorf("a call after Close: %s", a.text())
 	}
-	h.close() // a second call must have no effect
+	h.close() // the second call of close must have no effect
 }
 
 func TestNoDescriptorIsLeft(t *testing.T) {
@@ -251,7 +251,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	s.h.idle()
 	after := count()
 	for end := time.Now().Add(5 * time.Second); after > before && time.Now().Before(end); after = count() {
-		time.Sleep(time.Millisecond) // results do not wait for the closing of all files
+		time.Sleep(time.Millisecond) // wait, because results do not wait until all files are closed
 	}
 	if after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// loginHost returns a session for a user whose login file contains profile.
+// loginHost returns a session for a user with the given login shell. The user's login file contains the text
+// profile.
 func loginHost(t *testing.T, userShell, file, profile string) *sess {
 	t.Helper()
 	home := t.TempDir()
@@ -43,7 +44,8 @@ func TestLoginEnvironment(t *testing.T) {
 			if strings.Contains(string(s.state), "MY_TOKEN") || strings.Contains(string(s.state), "SECRET") {
 				t.Error("the state has a secret")
 			}
-			// The login shell runs once. The session keeps its environment, even if the files change later.
+			// The login shell runs once. The session keeps the environment of the login shell even if the login
+			// files change later.
 			if err := os.WriteFile(filepath.Join(os.Getenv("HOME"), ".profile"), []byte("export TOOL_HOME=/opt/other\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +60,7 @@ func TestLoginEnvironment(t *testing.T) {
 			if got := s.h.session().ok("echo $TOOL_HOME"); got != "/opt/other\n" {
 				t.Errorf("another session has %q", got)
 			}
-			// If the operator disables the login environment, sessions lose its variables.
+			// If the operator disables the login environment, new sessions lack its variables.
 			s = s.h.session()
 			s.ok("true")
 			s.h.bash.login = false
@@ -71,7 +73,7 @@ func TestLoginEnvironment(t *testing.T) {
 	}
 }
 
-// TestBadLogins checks that the command runs although the login shell fails, and that the failure is reported once.
+// TestBadLogins checks that the command runs even if the login shell fails, and that the failure is reported once.
 func TestBadLogins(t *testing.T) {
 	for name, profile := range map[string]string{
 		"hangs": "sleep 1000\n", "hangs behind": "(trap '' TERM; sleep 1000; :) & exec sleep 1000\n", "exits": "exit 3\n", "execs": "exec true\n", "dies": "kill -9 $$\n",

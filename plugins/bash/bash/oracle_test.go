@@ -15,14 +15,14 @@ import (
 	"toolhost.dev/plugins/bash/shell"
 )
 
-// seen is the part of a result that is compared with real bash.
+// seen contains the fields of a result that are compared with real bash.
 type seen struct {
 	stdout, stderr string
 	exit           int
 }
 
-// oracle runs commands in dir in one real bash, as if a user typed them one after the other. It resets the options that
-// do not persist.
+// oracle runs commands in dir in one real bash process, as if a user typed them one after the other. Between the
+// commands, it resets the options that do not persist in sessions.
 func oracle(t *testing.T, dir string, commands []string) []seen {
 	t.Helper()
 	files := t.TempDir()
@@ -79,11 +79,11 @@ func realBash(t *testing.T, dir, command string, stdin *string) seen {
 	return s
 }
 
-// functionLine matches the line number of an error in a function. A fresh shell defines the function on a different
-// line.
+// functionLine matches the line number of an error in a function. The number differs, because a fresh shell defines
+// the function on another line.
 var functionLine = regexp.MustCompile(`environment: line \d+:`)
 
-// common removes differences that are expected: bash's messages contain -c and eval, and the paths differ.
+// common removes expected differences: the messages of bash contain "-c" and "eval", and the paths differ.
 func common(s, dir string) string {
 	s = strings.ReplaceAll(s, dir, "DIR")
 	s = functionLine.ReplaceAllString(s, "environment:")

@@ -66,7 +66,7 @@ func TestLongOutput(t *testing.T) {
 	want := realBash(t, t.TempDir(), "seq 200000", nil).stdout
 	for name, c := range map[string]struct {
 		command     string
-		out, stderr bool // whether each stream is cut
+		out, stderr bool // true if the stream must be shortened
 	}{
 		"stdout":        {"seq 200000", true, false},
 		"stderr":        {"seq 200000 >&2; echo out", false, true},
@@ -173,7 +173,7 @@ func TestGigabyte(t *testing.T) {
 	if info, err := os.Stat(a.SpillPath); err != nil || info.Size() != 64<<20 {
 		t.Error(info, err)
 	}
-	// TotalAlloc also counts memory that was freed later.
+	// TotalAlloc also includes memory that was already freed.
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 16<<20 {
 		t.Errorf("%d MB were allocated", grown>>20)
 	}
@@ -185,7 +185,7 @@ func TestStreaming(t *testing.T) {
 	s.ok("mkfifo fifo")
 	p := &peer{seen: make(chan struct{}, 100)}
 	go func() {
-		<-p.seen // a chunk arrives while the command waits for the test
+		<-p.seen // the first chunk arrives while the command waits for the test
 		if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil {
 			t.Error(err)
 		}
@@ -216,7 +216,7 @@ func TestSlowHostDoesNotHoldTheCommandUp(t *testing.T) {
 	done := filepath.Join(s.cwd, "done")
 	s.ok("mkfifo done")
 	go func() {
-		if _, err := os.ReadFile(done); err != nil { // the command has reached its end
+		if _, err := os.ReadFile(done); err != nil { // the command has run its last statement
 			t.Error(err)
 		}
 		close(p.open)
@@ -290,7 +290,7 @@ func TestNothingPrompts(t *testing.T) {
 	if !strings.HasPrefix(got, "cat 0 dumb 1 200\n") || !strings.HasSuffix(got, "0\n") {
 		t.Errorf("%q", got)
 	}
-	// Programs that need a terminal must fail and must not wait.
+	// Programs that need a terminal must fail immediately. They must not wait for input.
 	for _, command := range []string{"read -p prompt x", "su nobody -c true < /dev/tty", "less /etc/passwd | tail -0", "python3 -c 'input()'", "ssh -o ConnectTimeout=1 nosuchhost.invalid true"} {
 		if a := s.call(context.WithoutCancel(t.Context()), args{Command: command, Timeout: 20_000}); a.TimedOut {
 			t.Errorf("%s waits", command)

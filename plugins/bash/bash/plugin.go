@@ -62,7 +62,7 @@ type bash struct {
 	store *capture.Store
 	jobs  jobs.Table
 	warm  int  // number of shells to keep ready
-	login bool // whether sessions have the environment of a login shell
+	login bool // true if sessions have the environment of a login shell
 	// loginTime limits the running time of the login shell.
 	loginTime time.Duration
 	environ   environ
@@ -73,7 +73,7 @@ type bash struct {
 	closed bool
 }
 
-// shells returns the runner and creates it on first use.
+// shells returns the runner of shells. It creates the runner on first use.
 func (b *bash) shells() (*shell.Runner, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

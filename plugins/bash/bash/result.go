@@ -19,7 +19,7 @@ import (
 // maxText limits the output in a result, in characters, for both streams together.
 const maxText = 50_000
 
-// report builds the result of a command.
+// report collects the data for the result of a command.
 type report struct {
 	in             args
 	bash           string
@@ -28,9 +28,10 @@ type report struct {
 	stdout, stderr *capture.Buffer
 	state          []byte
 	hadState       bool
-	seal           func(session.State) []byte // encodes a state without secrets
+	seal           func(session.State) []byte // encodes a session state without its secrets
 	notes          []string
-	// job is the job that the command became, or nil. waiting means that the job waits for input.
+	// job is the job that the command became. It is nil if the command ended. waiting means that the job waits for
+	// input.
 	job     *jobs.Job
 	waiting bool
 }
@@ -67,7 +68,7 @@ func (r *report) running() *sdk.Result {
 	return &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), Output: joinLines(streams(stdout.Shown, stderr.Shown), notes)}
 }
 
-// data returns the fields of the structured result that ended commands and jobs have in common.
+// data returns the fields of the structured result that are the same for ended commands and for jobs.
 func (r *report) data(stdout, stderr capture.Text) data {
 	d := data{Stdout: stdout.Shown, Stderr: stderr.Shown, Truncated: stdout.Cut || stderr.Cut, Cwd: r.at.session}
 	if d.SpillPath = stdout.Path; d.SpillPath == "" {
@@ -81,8 +82,8 @@ func (r *report) data(stdout, stderr capture.Text) data {
 	return d
 }
 
-// texts divides the remaining space after the notes between the streams. Each stream gets half, plus the unused part of
-// the other half. show returns the text of a stream.
+// texts divides the space that the notes leave between the two streams. Each stream gets half, plus the unused part
+// of the other half. The function show returns the text of a stream, shortened to a limit.
 func (r *report) texts(notes string, show func(*capture.Buffer, int) capture.Text) (stdout, stderr capture.Text) {
 	room := maxText - utf8.RuneCountInString(notes) - 200 // 200 characters are reserved for headings
 	forErr := max(room/2, room-int(min(r.stdout.Size(), int64(room))))
@@ -114,8 +115,8 @@ func (r *report) noteText() string {
 	return s.String()
 }
 
-// failure returns the error of a command whose exit status was not 0. The message contains the output, because a failed
-// call shows no other text.
+// failure returns the error of a command whose exit status was not 0. The message contains the output, because the
+// model reads only the message of a failed call.
 func (r *report) failure(ctx context.Context, text, notes string) error {
 	body := joinLines(text, notes)
 	switch r.out.Ending {

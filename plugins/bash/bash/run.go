@@ -75,14 +75,14 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	}
 	r.keep(state, env)
 	if bytes.Equal(r.state, call.SessionState) {
-		r.state = nil // nil tells the host to keep the state
+		r.state = nil // a nil state tells the host to keep the session's state
 	}
 	b.left(call, c, r)
 	b.prepare(shells, call, seed, r)
 	return r.result(ctx)
 }
 
-// left creates a job for the processes that the command left running.
+// left creates a job for the processes that continue after the command has ended.
 func (b *bash) left(call *sdk.Call, c *running, r *report) {
 	if len(r.out.Background) == 0 {
 		return
@@ -103,8 +103,8 @@ func pids(list []int) string {
 	return "processes " + strings.Trim(fmt.Sprint(list), "[]")
 }
 
-// prepare starts a shell for the session's next command. The most likely directory is the cwd of this command. Without a
-// cwd, it is the session's directory.
+// prepare starts a shell for the session's next command. It predicts the directory of that command: the cwd of this
+// command, or the session's directory if this command has no cwd.
 func (b *bash) prepare(shells *shell.Runner, call *sdk.Call, seed shell.Seed, r *report) {
 	if r.state != nil {
 		next, _, err := b.vault.Open(call.SessionID, r.state)
@@ -135,11 +135,11 @@ func check(in *args) error {
 	return nil
 }
 
-// keep determines the state and the directory of the session after the command.
+// keep computes the session's state and directory after the command.
 func (r *report) keep(state session.State, env []string) {
 	o := r.out
 	if o.Ending != shell.Exited {
-		return // a killed command does not change the session
+		return // a killed command leaves the session unchanged
 	}
 	if s := o.Snapshot; s != nil && s.Cwd != "" {
 		r.at.moved(s.Cwd)
@@ -157,7 +157,7 @@ func (r *report) keep(state session.State, env []string) {
 		next.Base, next.Snapshot = state.Base, state.Snapshot
 	}
 	if !r.hadState && next.Snapshot == nil && next.Login == nil && next.Last == 0 {
-		return // the session is still new
+		return // the session still has no state
 	}
 	encoded := r.seal(next)
 	if len(encoded) > toolrpc.MaxSessionState {

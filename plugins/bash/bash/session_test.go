@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// kept lists commands with the expected output of the next command. They end the shell, so real bash cannot be used for
-// comparison.
+// kept lists commands with the expected output of the next command. They are not compared with real bash, because
+// each command ends the shell.
 var kept = map[string]struct{ command, then, want string }{
 	"exit":                      {`x=1; cd /; exit 3`, `echo $? $x $PWD`, "3 1 /\n"},
 	"exit in function":          {`x=old; f() { local x=local IFS=, y=2; local -A m=([k]=v); local -a a=(1); x2=global; export E=1; g; }; g() { local x=inner E; exit 4; }; f`, `echo $? $x $x2 $E ${y-unset} ${m-unset} ${a-unset} "${IFS@Q}"`, "4 old global 1 unset unset unset $' \\t\\n'\n"},
@@ -138,7 +138,7 @@ func TestTooMuchState(t *testing.T) {
 	if got := s.ok("echo $x $y; pwd"); got != "small 1\n/\n" {
 		t.Errorf("%q", got)
 	}
-	// The state is larger than the limit.
+	// This state is larger than the limit.
 	a = s.run("x=$(head -c 9000000 /dev/zero | tr '\\0' x); y=3; cd /usr")
 	if a.Error != nil || !strings.Contains(a.Output, "keeps the earlier values") {
 		t.Errorf("%.300s", a.text())

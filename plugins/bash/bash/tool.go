@@ -27,12 +27,13 @@ type args struct {
 	KeepStdin  bool `json:"keep_stdin_open,omitempty" jsonschema:"keep standard input open after the text in stdin, to answer with 'job write': when the command waits for input, the call returns with a job_id"`
 }
 
-// data is the structured result. Its output is shortened like the text.
+// data is the structured result of the tool bash. Its output is shortened in the same manner as the text.
 type data struct {
 	Stdout   string `json:"stdout" jsonschema:"standard output, cut in the middle when it is long"`
 	Stderr   string `json:"stderr" jsonschema:"standard error, cut in the middle when it is long"`
 	ExitCode int    `json:"exit_code" jsonschema:"the exit status; 128 + N when signal N ended the command; -1 while it runs"`
-	// Signal is also set if only the exit status shows the signal, for example for a child of the shell.
+	// Signal is also set if a signal did not end the shell itself, for example if the signal ended a child and only
+	// the exit status shows the signal.
 	Signal    string `json:"signal" jsonschema:"the signal that ended the command, such as SIGTERM, or empty"`
 	TimedOut  bool   `json:"timed_out"`
 	Truncated bool   `json:"truncated" jsonschema:"stdout or stderr was cut; spill_path and stderr_spill_path name the files with the whole output"`
@@ -40,8 +41,8 @@ type data struct {
 	Duration  int64  `json:"duration_ms"`
 	JobID     string `json:"job_id" jsonschema:"the job that keeps running: the command itself, or the processes it left running; empty if nothing runs"`
 	Waiting   bool   `json:"waiting_for_input,omitempty" jsonschema:"the command waits for input"`
-	// SpillPath is the file with the complete standard output. If only standard error is shortened, it is the file with
-	// standard error.
+	// SpillPath is the file with the complete standard output. If only standard error is shortened, SpillPath is the
+	// file with standard error.
 	SpillPath       string `json:"spill_path" jsonschema:"the file with the whole stream that was cut; empty if nothing was cut"`
 	StderrSpillPath string `json:"stderr_spill_path,omitempty" jsonschema:"the file with the whole stderr, if both streams were cut"`
 }
@@ -55,14 +56,14 @@ At its timeout a command is killed with everything it started. For a command tha
 func definition() sdk.Definition {
 	output, err := sdk.SchemaFor[data]()
 	if err != nil {
-		panic(err) // an error means a mistake in the type above
+		panic(err) // fails only if the type above is invalid
 	}
 	return sdk.Definition{
 		Name: "bash", Description: description, Output: output,
 		StdinParameter: "stdin",
 		Category:       tool.CategoryBuiltin,
-		Traits:         sdk.Traits{}, // no traits, because a command can do anything
-		DefaultTimeout: -1,           // the tool handles its timeout parameter itself
+		Traits:         sdk.Traits{}, // no trait holds, because a command can do anything
+		DefaultTimeout: -1,           // the tool implements its own timeout parameter
 		Examples: []string{
 			`bash --command 'go build ./... && go test ./...' --timeout 300000`,
 			`bash --command 'git status --short' --cwd sub/module`,

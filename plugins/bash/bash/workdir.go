@@ -14,7 +14,7 @@ import (
 // place contains the directories of a command and its session.
 type place struct {
 	dir     string // directory of the command
-	session string // directory of the session, which the command can change
+	session string // directory of the session, which a command can change
 	// lost is the session's previous directory if that directory no longer exists.
 	lost string
 }
@@ -58,8 +58,8 @@ func workdir(call *sdk.Call, cwd string) (*place, error) {
 	return p, nil
 }
 
-// moved records the shell's final directory. A command with a cwd that stays in that directory does not change the
-// session's directory.
+// moved records the shell's final directory. It does not change the session's directory if a command with a cwd
+// ended in that cwd.
 func (p *place) moved(to string) {
 	if to != p.dir {
 		p.session = to
@@ -71,8 +71,8 @@ func isDir(path string) bool {
 	return path != "" && err == nil && info.IsDir()
 }
 
-// nearestRoot returns the innermost existing root that contains path. If no root contains it, it returns any existing
-// root.
+// nearestRoot returns the innermost existing root that contains path. If no root contains path, it returns any
+// existing root.
 func nearestRoot(roots []tool.Root, path string) (string, bool) {
 	best, inside := "", false
 	for _, r := range roots {

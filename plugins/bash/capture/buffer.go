@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// Half is the number of bytes that are kept in memory from the beginning of a stream, and from its end.
+	// Half is the number of bytes kept in memory from the beginning of a stream. The same number is kept from its
+	// end.
 	Half = 25_000
 	// MaxSpill limits the number of bytes of a stream that are written to a file.
 	MaxSpill = 64 << 20
@@ -18,19 +19,19 @@ const (
 // Buffer keeps the first and the last [Half] bytes of a stream. It writes longer streams to a file. It is safe for
 // concurrent use.
 type Buffer struct {
-	name  string // name of the stream, used in the file name and in messages
+	name  string // name of the stream, for the file name and for messages
 	store *Store
 
 	mu    sync.Mutex
 	head  []byte
-	tail  []byte // a ring buffer once it contains Half bytes
-	next  int    // write position in the ring
+	tail  []byte // becomes a ring buffer when it contains Half bytes
+	next  int    // write position in the ring buffer
 	size  int64
 	lines int64 // number of line breaks
 	spill spill
 }
 
-// spill is the file of a long stream.
+// spill is the file that contains the whole of a long stream.
 type spill struct {
 	file *os.File
 	path string
@@ -38,7 +39,8 @@ type spill struct {
 	err  error // the reason why the file is incomplete
 }
 
-// NewBuffer returns a buffer for the stream with the given name. It creates its file in store when necessary.
+// NewBuffer returns a buffer for the stream with the given name. If the stream becomes too long, the buffer creates
+// a file in store.
 func NewBuffer(name string, store *Store) *Buffer { return &Buffer{name: name, store: store} }
 
 // Write implements io.Writer. It never fails.
@@ -73,15 +75,15 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// kept returns the head and the tail of the stream in the order of writing.
+// kept returns the first and the last bytes of the stream that are in memory.
 func (b *Buffer) kept() (head, tail []byte) {
 	tail = make([]byte, 0, len(b.tail))
 	tail = append(tail, b.tail[b.next:]...)
 	return b.head, append(tail, b.tail[:b.next]...)
 }
 
-// openSpill creates the file if necessary, and writes the bytes in memory to it. It must be called while the memory
-// contains the whole stream.
+// openSpill creates the file if necessary, and writes the bytes in memory to the file. It must be called while the
+// memory still contains the whole stream.
 func (b *Buffer) openSpill() {
 	if b.spill.path != "" {
 		return
@@ -121,21 +123,21 @@ func (b *Buffer) closeSpill() {
 	}
 }
 
-// Size returns the number of written bytes.
+// Size returns the number of bytes written so far.
 func (b *Buffer) Size() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.size
 }
 
-// Text is the text of a stream in a result.
+// Text is the shortened text of a stream for a result.
 type Text struct {
-	// Shown is valid UTF-8. If parts are omitted, it contains a notice with the omitted size and the path of the
+	// Shown is valid UTF-8. If text was omitted, Shown contains a notice with the omitted size and the path of the
 	// complete file.
 	Shown string
-	// Cut means that parts are omitted.
+	// Cut means that text was omitted.
 	Cut bool
-	// Path is the file with the complete stream if parts are omitted. It is empty if the file could not be created.
+	// Path is the file with the complete stream if text was omitted. It is empty if the file could not be created.
 	Path string
 }
 
@@ -147,7 +149,7 @@ func (b *Buffer) Text(limit int) Text {
 	return b.text(limit)
 }
 
-// Peek returns the stream so far in at most limit characters. It does not close the file.
+// Peek returns the stream written so far in at most limit characters. It does not close the file.
 func (b *Buffer) Peek(limit int) Text {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,7 +163,8 @@ func (b *Buffer) Close() {
 	b.closeSpill()
 }
 
-// Tail returns the last lines written so far, at most [Half] bytes. path is the file with the complete stream, or empty.
+// Tail returns the last lines written so far, at most [Half] bytes. The result path is the file with the complete
+// stream, or "" if no file exists.
 func (b *Buffer) Tail(lines int) (text, path string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,13 +180,13 @@ func (b *Buffer) Tail(lines int) (text, path string) {
 	return validText(tail[i+1:]), b.spill.path
 }
 
-// text implements Text and Peek. The caller must hold b.mu.
+// text is the implementation of Text and Peek. The caller must hold b.mu.
 func (b *Buffer) text(limit int) Text {
 	head, tail := b.kept()
 	if b.size <= int64(limit) && b.size <= 2*Half {
 		return Text{Shown: validText(append(slices.Clone(head), tail...))}
 	}
-	if b.size <= 2*Half { // memory contains the whole stream, but the result has no space for it
+	if b.size <= 2*Half { // the memory contains the whole stream, but the limit of the result is lower
 		b.openSpill()
 		head, tail = append(slices.Clone(head), tail...), nil
 	}

@@ -143,7 +143,7 @@ func TestValidText(t *testing.T) {
 	}
 }
 
-// TestCuts shortens random texts and checks the documented properties of the results.
+// TestCuts shortens random texts and checks the documented properties of the shortened texts.
 func TestCuts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"a", "é", "€", "𝄞", "\n", "word ", strings.Repeat("x", 3000)}
@@ -218,7 +218,7 @@ func TestSweep(t *testing.T) {
 	if left, _ := filepath.Glob(dir + "/big*"); len(left) != 3 {
 		t.Errorf("%v are left", left)
 	}
-	if left, _ := filepath.Glob(dir + "/0*-stdout.txt"); len(left) != 1 { // newer than the large files
+	if left, _ := filepath.Glob(dir + "/0*-stdout.txt"); len(left) != 1 { // this file is newer than the large files
 		t.Errorf("%v are left", left)
 	}
 }

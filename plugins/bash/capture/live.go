@@ -13,21 +13,22 @@ const (
 	liveRoom = 64 << 10
 )
 
-// Live forwards a stream in batches while it is written. If output arrives too fast, Live skips some and reports the
-// skipped size. Writing never waits for the receiver.
+// Live forwards a stream in batches while the stream is written. If output arrives too fast, Live skips bytes and
+// reports how many it skipped. A write never waits for the receiver.
 type Live struct {
 	send func([]byte)
 
 	mu      sync.Mutex
 	pending []byte
-	chunk   []byte // the last result of the method take
+	chunk   []byte // result of the last call of take
 	skipped int64
-	sending bool // whether the sending goroutine runs or is about to start
+	sending bool // true if the sending goroutine runs or is about to start
 	closed  chan struct{}
 	done    sync.WaitGroup
 }
 
-// NewLive returns a live view that calls send. send can block and must not keep its argument.
+// NewLive returns a live view that passes each batch to the function send. The function is allowed to block. It must
+// not keep its argument.
 func NewLive(send func([]byte)) *Live { return &Live{send: send, closed: make(chan struct{})} }
 
 // Write implements io.Writer. It never fails or blocks. It must not be called after Close.
@@ -54,7 +55,7 @@ func (l *Live) Write(p []byte) (int, error) {
 
 // run sends chunks until nothing is pending.
 func (l *Live) run() {
-	pause := time.NewTimer(livePause / 5) // send the first chunk soon
+	pause := time.NewTimer(livePause / 5) // the first chunk is sent after a shorter pause
 	defer pause.Stop()
 	for {
 		last := false
@@ -76,8 +77,8 @@ func (l *Live) run() {
 	}
 }
 
-// take removes and returns the pending bytes. It keeps an incomplete rune at the end unless last is set. The result is
-// valid until the next take.
+// take removes the pending bytes and returns them. If last is false, an incomplete rune at the end stays pending.
+// The result is valid until the next call of take.
 func (l *Live) take(last bool) []byte {
 	keep := 0
 	if !last {

@@ -62,10 +62,10 @@ func TestLiveSkipsInsteadOfWaiting(t *testing.T) {
 	})
 	_, _ = l.Write([]byte("first"))
 	<-entered
-	for range 100 { // the receiver accepts nothing
+	for range 100 { // writing must not block although the receiver accepts nothing
 		_, _ = l.Write(bytes.Repeat([]byte("x"), 5000))
 	}
-	_, _ = l.Write(bytes.Repeat([]byte("y"), 3*liveRoom)) // more bytes than fit at once
+	_, _ = l.Write(bytes.Repeat([]byte("y"), 3*liveRoom)) // more bytes than one chunk can contain
 	_, _ = l.Write([]byte("last"))
 	close(open)
 	l.Close()

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// The limits of a [Store]. It keeps the newest files within all limits.
+// The limits of a [Store]. Files that exceed a limit are removed, the oldest first.
 const (
 	keepAge   = 7 * 24 * time.Hour
 	keepFiles = 100
 	keepBytes = 1 << 30
-	// keepAlways is the minimum age at which a file can be removed. A call may still write a younger file, or its reader
-	// may just have received the path.
+	// keepAlways is the minimum age of a file that can be removed. A younger file can still be written by a call, or
+	// its path can just have been returned to a caller.
 	keepAlways = 10 * time.Minute
 )
 
@@ -32,7 +32,7 @@ type Store struct {
 // uses a private directory in the temporary directory.
 func NewStore(dir string) *Store { return &Store{dir: dir} }
 
-// create creates a file that only the user can read. It also removes old files.
+// create creates a file that only the user can read. It also removes old files from the store.
 func (s *Store) create(name string) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,14 +40,14 @@ func (s *Store) create(name string) (*os.File, error) {
 		return nil, err
 	}
 	s.sweep(time.Now())
-	return os.CreateTemp(s.dir, time.Now().Format("20060102-150405-")+"*-"+name+".txt") // mode 0600
+	return os.CreateTemp(s.dir, time.Now().Format("20060102-150405-")+"*-"+name+".txt") // os.CreateTemp uses mode 0600
 }
 
 func (s *Store) prepare() error {
 	if s.dir != "" {
 		return os.MkdirAll(s.dir, 0o700)
 	}
-	// Others can write to the temporary directory too, so use only a directory that the user owns.
+	// Other users can also write to the temporary directory. Therefore use only a directory that this user owns.
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("toolhost-bash-%d", os.Getuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -61,7 +61,7 @@ func (s *Store) prepare() error {
 	return nil
 }
 
-// sweep removes the oldest files beyond the limits. It ignores files that it cannot remove.
+// sweep removes the oldest files that exceed the limits. It ignores errors.
 func (s *Store) sweep(now time.Time) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

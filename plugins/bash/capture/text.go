@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// lineReach is the maximum distance between a limit and a line break at which the text is cut.
+// lineReach is the maximum distance between a length limit and a line break. Within this distance, text is cut at
+// the line break.
 const lineReach = 2048
 
-// cutEnd returns at most n bytes from the beginning of b. It cuts at a line break near the limit, otherwise between
-// runes.
+// cutEnd returns at most n bytes from the beginning of b. It cuts at a line break near the limit if possible, and
+// otherwise between runes.
 func cutEnd(b []byte, n int) []byte {
 	if n >= len(b) {
 		return b
@@ -22,7 +23,8 @@ func cutEnd(b []byte, n int) []byte {
 	return b[:len(b)-partialRune(b)]
 }
 
-// cutStart returns at most n bytes from the end of b. It cuts at a line break near the limit, otherwise between runes.
+// cutStart returns at most n bytes from the end of b. It cuts at a line break near the limit if possible, and
+// otherwise between runes.
 func cutStart(b []byte, n int) []byte {
 	if n >= len(b) {
 		return b

@@ -9,7 +9,8 @@ import (
 	"toolhost.dev/plugins/bash/shell"
 )
 
-// Job is a command that continues after its call has returned, or the processes that an ended command left running.
+// Job is a running command whose call has returned. A job can also be the processes that an ended command left
+// running.
 type Job struct {
 	ID      string
 	Session string
@@ -18,17 +19,18 @@ type Job struct {
 	Process *shell.Process
 	// Left means that the command has ended. The job consists of the processes that the command left running.
 	Left bool
-	// Stdout and Stderr contain the buffers of each stream in the order in which they were filled.
+	// Stdout and Stderr contain the buffers of each stream, in the order in which the buffers were filled.
 	Stdout, Stderr []*capture.Buffer
-	// Timeout limits the duration of the command from its start. 0 means that only MaxAge applies.
+	// Timeout limits the duration of the command, measured from its start. 0 means that only MaxAge limits the
+	// command.
 	Timeout time.Duration
 
 	mu    sync.Mutex
 	limit *time.Timer
-	ended time.Time // zero unless the job is known to have ended
+	ended time.Time // zero if the job is not yet known to have ended
 }
 
-// start starts the timer that ends the job.
+// start starts the timer that ends the job after its timeout.
 func (j *Job) start() {
 	left, why := MaxAge, shell.Canceled
 	if j.Timeout > 0 {
@@ -66,8 +68,8 @@ func (j *Job) endedAt() time.Time {
 	return j.ended
 }
 
-// Outcome returns the outcome of the job's command. It returns nil while the command runs, and nil for processes that an
-// ended command left running.
+// Outcome returns the outcome of the job's command. It returns nil while the command runs. It also returns nil if
+// the job consists of processes that an ended command left running.
 func (j *Job) Outcome() (*shell.Outcome, error) {
 	if j.Left {
 		return nil, nil
@@ -94,7 +96,7 @@ func (j *Job) Age() time.Duration {
 // pollTime is the interval at which Wait checks whether the job's processes have ended.
 const pollTime = 50 * time.Millisecond
 
-// Wait waits until no process of the job runs or ctx ends.
+// Wait waits until all processes of the job have ended or ctx ends.
 func (j *Job) Wait(ctx context.Context) {
 	if !j.Left {
 		select {
@@ -114,7 +116,7 @@ func (j *Job) Wait(ctx context.Context) {
 	}
 }
 
-// Kill kills all processes of the job and waits until they are gone.
+// Kill kills all processes of the job and waits until they no longer exist.
 func (j *Job) Kill() { j.Process.Kill() }
 
 // Tail returns the last lines of a stream and the files that contain the whole stream.
@@ -131,7 +133,7 @@ func Tail(stream []*capture.Buffer, lines int) (text string, files []string) {
 	return text, files
 }
 
-// forget closes the output files.
+// forget closes the output files of the job.
 func (j *Job) forget() {
 	for _, b := range append(j.Stdout[:len(j.Stdout):len(j.Stdout)], j.Stderr...) {
 		b.Close()

@@ -13,10 +13,12 @@ import (
 
 // The limits of a [Table].
 const (
-	// MaxRunning limits the number of running jobs of a session. MaxTotal limits the number in all sessions together.
+	// MaxRunning limits the number of running jobs of a session. MaxTotal limits the number of running jobs of all
+	// sessions together.
 	MaxRunning = 16
 	MaxTotal   = 64
-	// maxEnded limits the number of ended jobs that a session keeps. endedAge limits the time for which they are kept.
+	// maxEnded limits the number of ended jobs that are kept for a session. endedAge limits the time for which an
+	// ended job is kept.
 	maxEnded = 16
 	endedAge = time.Hour
 	// MaxAge is the maximum duration of a job.
@@ -29,7 +31,7 @@ var ErrTooMany = errors.New("jobs: too many are running")
 // Table contains the jobs of all sessions. The zero value is empty and ready to use. It is safe for concurrent use.
 type Table struct {
 	mu   sync.Mutex
-	jobs []*Job // oldest first
+	jobs []*Job // the oldest job is first
 }
 
 // Add adds a job, assigns its ID, and starts the timer that limits its age.
@@ -68,7 +70,7 @@ func (t *Table) room(session string) bool {
 	return running < MaxRunning && total < MaxTotal
 }
 
-// tidy removes ended jobs that are too old or too many.
+// tidy removes ended jobs that exceed the limits on age and number.
 func (t *Table) tidy() {
 	ended := make(map[string]int)
 	kept := make([]*Job, 0, len(t.jobs))
@@ -86,12 +88,12 @@ func (t *Table) tidy() {
 	t.jobs = kept
 }
 
-// newID returns an unused random id. The id is random because a caller can remember the id of a job from before a
+// newID returns an unused random id. Ids are random because a caller can remember the id of a job from before a
 // restart of the plugin.
 func (t *Table) newID() string {
 	for {
 		var b [3]byte
-		_, _ = rand.Read(b[:]) // never fails
+		_, _ = rand.Read(b[:]) // ignore the error: crypto/rand never fails
 		id := "job-" + hex.EncodeToString(b[:])
 		if !slices.ContainsFunc(t.jobs, func(j *Job) bool { return j.ID == id }) {
 			return id
@@ -99,7 +101,7 @@ func (t *Table) newID() string {
 	}
 }
 
-// Get returns the job with the given id if it belongs to the session, otherwise nil.
+// Get returns the job with the given id if the job belongs to the session. Otherwise it returns nil.
 func (t *Table) Get(session, id string) *Job {
 	for _, j := range t.List(session) {
 		if j.ID == id {

@@ -14,32 +14,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family manages the children of this process. It is global, because orphans and wait calls concern the whole process.
+// family manages the children of this process. It is global, because adopting orphans and waiting for children
+// concern the whole process.
 var family = &children{trees: make(map[int]*Tree), look: make(chan os.Signal, 1)}
 
 type children struct {
-	look chan os.Signal // receives SIGCHLD and requests to reap
-	// starting is held from a fork until the child is in trees. It is also held while unknown children are treated as
-	// orphans. A running command never waits for the start of another command. starting must be locked before mu.
+	look chan os.Signal // receives SIGCHLD and requests to reap children
+	// starting is locked from a fork until the child is in the map trees. It is also locked while unknown children
+	// are treated as orphans. The methods for running commands do not lock it, so they never wait for the start of
+	// another command. Lock starting before mu.
 	starting sync.Mutex
 	mu       sync.Mutex
-	// trees maps the process ids of commands to their trees. A tree is removed after the end of its last process.
+	// trees maps the process ids of commands to their process trees. A tree is removed when its last process has
+	// ended.
 	trees map[int]*Tree
-	// running counts the trees whose command was not waited for. Idle trees do not count.
+	// running counts the trees whose command has not yet ended. Idle trees are not counted.
 	running int
 }
 
 var adopt sync.Once
 
-// reapOrphans makes this process the parent of orphaned descendants, and starts reaping them.
+// reapOrphans makes this process the parent of orphaned descendants. It also starts a goroutine that reaps them.
 func reapOrphans() {
 	adopt.Do(func() {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 		signal.Notify(family.look, syscall.SIGCHLD)
 		go func() {
 			for range family.look {
-				// The pause combines many SIGCHLD signals into one scan of /proc. It also delays the scan until after
-				// the result of a command.
+				// The pause combines many SIGCHLD signals into one scan of /proc. It also delays the scan until the
+				// result of the command has been sent.
 				time.Sleep(20 * time.Millisecond)
 				family.reap()
 			}
@@ -47,8 +50,8 @@ func reapOrphans() {
 	})
 }
 
-// attributes returns the attributes for a command's process. The parent-death signal depends on the starting thread; see
-// Keeper.launch.
+// attributes returns the process attributes of a command. The parent-death signal depends on the thread that starts
+// the command; see Keeper.launch.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -56,8 +59,8 @@ func attributes() *syscall.SysProcAttr {
 // first reports whether the caller runs on the first thread of the process.
 func first() bool { return unix.Gettid() == self }
 
-// punctual sets the default timer slack, in ns, for programs that this thread starts. The host started the plugin with a
-// higher value (ADR 27).
+// punctual sets the default timer slack, in ns, for programs that this thread starts. The host has set a higher
+// value for the plugin (ADR 27).
 func punctual() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 50_000, 0, 0, 0) }
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
@@ -79,7 +82,7 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	return nil
 }
 
-// woken records that the command of t now begins.
+// woken records that the idle command of t begins to run.
 func (c *children) woken(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +95,7 @@ func (c *children) woken(t *Tree) {
 	}
 }
 
-// waited records that the wait for the command of t has returned.
+// waited records that the command of t has ended and was waited for.
 func (c *children) waited(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +114,7 @@ func (c *children) waited(t *Tree) {
 	}
 }
 
-// reap waits for the ended orphans and removes the trees that have no processes.
+// reap waits for all ended orphans. It also removes the trees that have no processes.
 func (c *children) reap() {
 	defer c.still()()
 	if !c.forget() {
@@ -119,7 +122,7 @@ func (c *children) reap() {
 	}
 }
 
-// A call of still locks the children, so that no child can start or change. release unlocks them.
+// still locks the children: no child can start or change until the returned function is called.
 func (c *children) still() (release func()) {
 	c.starting.Lock()
 	c.mu.Lock()
@@ -129,10 +132,9 @@ func (c *children) still() (release func()) {
 	}
 }
 
-// forget removes the trees without processes if this is possible without a scan of /proc. It reports whether it was
-// possible.
+// forget tries to remove the trees without processes, without a scan of /proc. It reports whether it succeeded.
 func (c *children) forget() bool {
-	if !c.childless() { // every orphan is a child of this process
+	if !c.childless() { // a process without children has no orphans either
 		return false
 	}
 	maps.DeleteFunc(c.trees, func(_ int, t *Tree) bool {
@@ -161,8 +163,8 @@ func (c *children) tidy() []stat {
 	return live
 }
 
-// orphan reports whether p is an adopted child that this process did not start. A command is in trees until its wait
-// returns. Children that other code of this process starts are in the session of this process.
+// orphan reports whether p is an adopted child that this process did not start. A command of this process is in
+// trees until it was waited for. All other children that this process started are in its session.
 func (c *children) orphan(p stat) bool {
 	if p.ppid != self || p.sid == selfSession() {
 		return false
@@ -171,8 +173,8 @@ func (c *children) orphan(p stat) bool {
 	return t == nil || t.ended
 }
 
-// childless reports whether this process certainly has no orphans. In this case no ended command has left a process
-// running.
+// childless reports whether this process certainly has no orphans. If it has none, no ended command has left a
+// process running.
 func (c *children) childless() bool {
 	if pids, err := adopted(); err == nil {
 		return len(pids) == 0
@@ -198,9 +200,9 @@ func (c *children) of(k *Keeper) []*Tree {
 	return mine
 }
 
-// Over reports whether the command is certainly the only remaining process of the tree. The caller must know that the
-// command has waited for all its processes and only has to exit. started means that the command has started processes.
-// If Over returns true, Alive no longer returns the command.
+// Over reports whether the command is certainly the only remaining process of the tree. The caller must know that
+// the command has already waited for all of its child processes and is about to exit. The argument started means
+// that the command has started processes. If Over returns true, Alive no longer returns the command.
 func (t *Tree) Over(started bool) bool {
 	if started {
 		children, err := readFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", t.pid))
@@ -214,10 +216,10 @@ func (t *Tree) Over(started bool) bool {
 	return t.over
 }
 
-// ending reports whether the command is the only remaining process of the tree and is about to exit.
+// ending reports whether only the command remains of the tree and is about to exit.
 func (t *Tree) ending() bool { return t.over && !t.ended }
 
-// Alive reaps the ended processes of the tree and returns the running ones.
+// Alive reaps the ended processes of the tree and returns the process ids of the running ones.
 func (t *Tree) Alive() []int {
 	family.mu.Lock()
 	none := t.gone || t.ending() || t.ended && family.childless()
@@ -228,15 +230,16 @@ func (t *Tree) Alive() []int {
 	defer family.still()()
 	var pids []int
 	for _, p := range family.kin(t, family.tidy()) {
-		if p.state != 'Z' { // skip a zombie, which another parent must wait for
+		if p.state != 'Z' { // skip a zombie, because only its own parent can wait for it
 			pids = append(pids, p.pid)
 		}
 	}
 	return pids
 }
 
-// left reports whether any process of the tree is left. certain is false if a process could have escaped the scan. If
-// this process has no children, the answer is certain, because orphans would be among its children.
+// left reports whether any process of the tree still exists. The result certain is false if a process could have
+// escaped the scan. If this process has no children, the result is always certain, because orphans would be its
+// children.
 func (t *Tree) left() (left, certain bool) {
 	if len(t.Alive()) > 0 {
 		return true, false
@@ -254,7 +257,7 @@ func (t *Tree) signal(kill bool) {
 	}
 	family.mu.Lock()
 	if !t.ended {
-		_ = unix.Kill(-t.pid, sig) // signal the group first, before its processes can fork
+		_ = unix.Kill(-t.pid, sig) // signal the process group first, so that its processes cannot fork
 	}
 	family.mu.Unlock()
 	defer family.still()()
@@ -266,8 +269,8 @@ func (t *Tree) signal(kill bool) {
 	}
 }
 
-// kin returns the processes of t. If no other command can have started them, it includes unassigned orphans that are
-// younger than t.
+// kin returns the processes of t. It includes unassigned orphans that are younger than t if no other command can
+// have started them.
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
 	for _, other := range c.trees {
@@ -287,12 +290,12 @@ func (c *children) kin(t *Tree, procs []stat) []stat {
 	return found
 }
 
-// strays returns the orphans without a tree, including their descendants.
+// strays returns the orphans without a tree and the descendants of these orphans.
 func (c *children) strays(procs []stat) []stat {
 	claimed := make(map[int]bool)
 	for _, t := range c.trees {
 		if t.idle {
-			continue // an idle tree contains only its command, which is not an orphan
+			continue // skip an idle tree: its only process is the command, which is not an orphan
 		}
 		for _, p := range t.members(procs) {
 			claimed[p.pid] = true
@@ -301,7 +304,7 @@ func (c *children) strays(procs []stat) []stat {
 	return descend(procs, func(p stat) bool { return c.orphan(p) && !claimed[p.pid] })
 }
 
-// endStrays kills the orphans that belong to no command, if no tree is left.
+// endStrays kills the orphans that belong to no command. It does so only if no tree is left.
 func (c *children) endStrays() {
 	for end := time.Now().Add(killPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		release := c.still()

@@ -13,7 +13,7 @@ var family = &children{trees: make(map[int]*Tree)}
 
 type children struct {
 	mu    sync.Mutex
-	trees map[int]*Tree // trees by process id; removed when the group is empty
+	trees map[int]*Tree // trees by process id; a tree is removed when its process group is empty
 }
 
 func reapOrphans() {}
@@ -24,7 +24,7 @@ func first() bool { return false }
 
 func punctual() {}
 
-// Over returns false, because this system does not show the remaining processes.
+// Over always returns false, because this system does not report the remaining processes.
 func (t *Tree) Over(bool) bool { return false }
 
 func (c *children) start(cmd *exec.Cmd, t *Tree) error {
@@ -69,7 +69,8 @@ func (c *children) of(k *Keeper) []*Tree {
 
 func (c *children) endStrays() {}
 
-// Alive returns the process group of the tree while it contains a process. Processes that left the group are not found.
+// Alive returns the process group of the tree if the group contains a process. It does not find processes that left
+// the group.
 func (t *Tree) Alive() []int {
 	if syscall.Kill(-t.pid, 0) != nil {
 		return nil
@@ -94,13 +95,13 @@ func (t *Tree) signal(kill bool) {
 	_ = syscall.Kill(-t.pid, sig)
 }
 
-// Reading returns false, because this system does not show the files that a process reads.
+// Reading always returns false, because this system does not report the files that a process reads.
 func (t *Tree) Reading(uint64) (fromPipe, fromTerminal bool) { return false, false }
 
-// guard is empty, because guards are not supported on this system.
+// guard is an empty type, because this system does not support guards.
 type guard struct{}
 
 func (*guard) dismiss() {}
 
-// Guard does nothing, because a guard could not find the processes of commands on this system.
+// Guard does nothing. On this system, a guard could not find the processes of commands.
 func (k *Keeper) Guard(string) error { return nil }

@@ -6,8 +6,9 @@ import (
 	"syscall"
 )
 
-// guardScript waits until the other end of descriptor 3 is closed, which means that the plugin was killed. Then it kills
-// all processes with the mark in their environment, until none is left. If it reads a byte instead, it exits.
+// guardScript waits until the other end of descriptor 3 is closed, which means that the plugin was killed. Then it
+// kills all processes with the mark in their environment, until no such process is left. If it reads a byte from the
+// descriptor, it exits without killing.
 const guardScript = `read -rN1 -u 3 && exit
 for ((round = 0; round < 50; round++)); do
 	found=
@@ -28,9 +29,9 @@ type guard struct {
 	life *os.File
 }
 
-// Guard starts a guard process at its first call. If this process is killed, the kernel ends the commands, but not their
-// children. The guard then kills the children. It finds only processes with the mark in their environment, and has no
-// effect if it is killed too. bash is the path of the shell that runs the guard.
+// Guard starts a guard process at its first call. If this process is killed, the kernel ends the commands but not
+// the children of the commands. The guard then kills these children. It finds only processes with the mark in their
+// environment. It has no effect if it is killed too. The argument bash is the path of the shell that runs the guard.
 func (k *Keeper) Guard(bash string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,8 +45,8 @@ func (k *Keeper) Guard(bash string) error {
 	defer theirs.Close()                                                                                          //nolint:errcheck // the guard has it
 	cmd := exec.Command(bash, "--norc", "--noprofile", "-c", guardScript, "toolhost-guard", MarkEnv+"="+k.prefix) //nolint:gosec // a fixed script
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = "/", []string{"LC_ALL=C"}, []*os.File{theirs}
-	// The guard stays in the session of this process, so that it is not treated as an orphan. It has its own process
-	// group, so that a signal to this process's group does not kill it.
+	// The guard stays in the session of this process because it would otherwise be treated as an orphan. It has its
+	// own process group: a signal to the group of this process does not kill it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := make(chan error)
 	k.starts <- func() { started <- cmd.Start() }

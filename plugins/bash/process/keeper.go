@@ -27,9 +27,9 @@ type Keeper struct {
 	serial  atomic.Uint64
 	starts  chan func()
 	stopped chan struct{}
-	mu      sync.RWMutex // locked for reading by starts and for writing by Close
+	mu      sync.RWMutex // locked for reading while a command starts, and for writing by Close
 	closed  bool
-	guard   *guard // can be nil
+	guard   *guard // nil if no guard runs
 }
 
 // NewKeeper returns a keeper. The keeper occupies a thread until Close.
@@ -43,13 +43,14 @@ func NewKeeper() *Keeper {
 	return k
 }
 
-// launch performs every start on one thread that lives as long as the keeper. The kernel sends the parent-death signal
-// to a command when its starting thread ends, even if the process continues. The first thread is unsuitable, because it
-// is the parent of orphans. An orphan there could not be distinguished from a command that is being started.
+// launch starts all commands on one thread, which lives as long as the keeper. When the thread that started a
+// command ends, the kernel sends the parent-death signal to the command, even if the process continues. The first
+// thread is unsuitable, because it is the parent of orphans. There, an orphan could not be distinguished from a
+// command that is being started.
 func (k *Keeper) launch() {
-	runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
+	runtime.LockOSThread() // the thread is never unlocked, so it ends together with the goroutine
 	if first() {
-		go k.launch() // runs on another thread, because this thread is occupied
+		go k.launch() // start again on another thread, because the locked goroutine occupies this thread
 		<-k.stopped
 		runtime.UnlockOSThread()
 		return
@@ -83,7 +84,7 @@ func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
 		return nil, err
 	}
 	go func() {
-		// If the streams of the command are files, Wait waits only for the process.
+		// If the command's streams are files, Wait waits for the process and not for the streams.
 		t.err = cmd.Wait()
 		t.state = cmd.ProcessState
 		family.waited(t)
@@ -92,8 +93,8 @@ func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
 	return t, nil
 }
 
-// Close kills all processes of all commands, including ended commands, and waits until they are gone. It can be called
-// several times.
+// Close kills all processes of all commands, including commands that have ended. It waits until no such process
+// exists. It can be called several times.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,28 +115,29 @@ func (k *Keeper) Close() {
 	<-k.stopped
 }
 
-// Tree is a command with all processes that it has started.
+// Tree is a command together with all processes that it has started.
 type Tree struct {
 	keeper *Keeper
-	mark   string // NAME=VALUE in the environment
+	mark   string // the mark in the environment, in the form NAME=VALUE
 	pid    int
-	birth  uint64 // start time of pid; detects a reused number
+	birth  uint64 // start time of the process pid; detects that another process has the same number
 	done   chan struct{}
-	since  uint64 // time of the command's start: birth, or the time of Wake
-	ended  bool   // whether the wait for the command has returned; guarded by family.mu
-	idle   bool   // whether the command waits for Wake; guarded by family.mu
-	gone   bool   // whether the tree certainly has no processes; guarded by family.mu
-	over   bool   // whether only the command is left and about to exit; guarded by family.mu
+	since  uint64 // time at which the command began: birth, or the time of Wake
+	ended  bool   // true if the command was waited for; guarded by family.mu
+	idle   bool   // true if the command waits for Wake; guarded by family.mu
+	gone   bool   // true if the tree certainly has no processes; guarded by family.mu
+	over   bool   // true if only the command is left and is about to exit; guarded by family.mu
 
-	// The fields below are set before done is closed.
+	// The following fields are set before the channel done is closed.
 	state *os.ProcessState
 	err   error
 }
 
-// Wake announces that a command of [Keeper.StartIdle] is about to begin. It must be called before the command can begin.
+// Wake records that a command of [Keeper.StartIdle] is about to begin. It must be called before the caller lets the
+// command begin.
 func (t *Tree) Wake() { family.woken(t) }
 
-// Abandon kills a command that was never woken and waits for its end.
+// Abandon kills a command for which Wake was never called, and waits for its end.
 func (t *Tree) Abandon() {
 	family.mu.Lock()
 	if !t.ended {
@@ -145,7 +147,7 @@ func (t *Tree) Abandon() {
 	<-t.done
 }
 
-// Done returns a channel that is closed when the command itself has ended.
+// Done returns a channel that is closed when the command has ended. Other processes of the tree can still run.
 func (t *Tree) Done() <-chan struct{} { return t.done }
 
 // Pid returns the process id of the command. The command's session and process group have the same id.
@@ -162,8 +164,8 @@ func (t *Tree) Err() error { return t.err }
 // returns.
 const killPatience = 3 * time.Second
 
-// Kill sends SIGTERM to all processes of the tree. After the time grace, it sends SIGKILL to the remaining ones. It
-// returns when no process is left.
+// Kill sends SIGTERM to all processes of the tree. After the duration grace, it sends SIGKILL to the remaining
+// processes. It returns when no process is left or after killPatience.
 func (t *Tree) Kill(grace time.Duration) {
 	var look sighting
 	if grace > 0 {
@@ -185,8 +187,9 @@ func (t *Tree) Kill(grace time.Duration) {
 	}
 }
 
-// sighting counts consecutive scans that found no process of a tree. A single scan is not enough, because a process can
-// start during the scan. If its parent ends before the scan reads it, the new process is not found.
+// sighting counts consecutive scans that found no process of a tree. One scan is not enough, because a process can
+// start during the scan. If the parent of the new process ends before the scan reads it, the scan misses the new
+// process.
 type sighting int
 
 func (s *sighting) gone(t *Tree) bool {

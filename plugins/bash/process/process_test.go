@@ -21,12 +21,12 @@ import (
 
 func init() {
 	if os.Getenv("PROCESS_TEST_FIRST_THREAD") != "" {
-		runtime.LockOSThread() // makes TestMain run on the first thread
+		runtime.LockOSThread() // TestMain must run on the first thread
 	}
 }
 
-// TestMain runs the tests. In child processes, it instead runs one of two test programs. The first starts a command and
-// waits to be killed. The second creates a keeper on the first thread.
+// TestMain runs the tests. In a child process, it runs one of two test programs instead of the tests. The first
+// program starts a command and waits to be killed. The second program creates a keeper on the first thread.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv("PROCESS_TEST_FIRST_THREAD") != "":
@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	// A locked goroutine that ends also ends its thread. The thread that started the command must not end this way.
+	// A goroutine that ends while it is locked to a thread also ends the thread. The thread that started the command
+	// must not end in this manner.
 	var threads sync.WaitGroup
 	for range 200 {
 		threads.Go(func() {
@@ -84,8 +85,8 @@ func launchOnFirstThread() {
 	fmt.Println(first(), family.childless())
 }
 
-// TestNothingStartsOnTheFirstThread checks that no command is started on the first thread. Its children could not be
-// distinguished from orphans, and each command would scan all processes.
+// TestNothingStartsOnTheFirstThread checks that no command is started on the first thread. Otherwise commands could
+// not be distinguished from orphans, and each command would scan all processes.
 func TestNothingStartsOnTheFirstThread(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PROCESS_TEST_FIRST_THREAD=1")
@@ -115,7 +116,7 @@ func TestCommandsDoNotWaitForStarts(t *testing.T) {
 		defer family.still()()
 		return family.childless()
 	})
-	family.starting.Lock() // simulate a fork in progress
+	family.starting.Lock() // simulate a command that is being started
 	ended := make(chan []int)
 	go func() {
 		tree.Wake()
@@ -137,7 +138,7 @@ func TestCommandsDoNotWaitForStarts(t *testing.T) {
 func TestCommandDiesWithItsParent(t *testing.T) {
 	victim := exec.Command("/proc/self/exe")
 	victim.Env = append(os.Environ(), "PROCESS_TEST_VICTIM=1")
-	victim.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // otherwise its guard would look like a child of this process
+	victim.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a session of its own, the guard of the victim would look like a child of this process
 	out, err := victim.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -330,7 +331,7 @@ func TestNamesThatLookLikeTheEnd(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// TestKinOfTheLast checks that an unassigned orphan belongs to the only command that can have started it.
+// TestKinOfTheLast checks that an unassigned orphan belongs to a command if no other command can have started it.
 func TestKinOfTheLast(t *testing.T) {
 	const none = 1 << 22 // higher than all process ids
 	orphan := stat{pid: none + 3, ppid: self, group: none + 3, sid: none + 3, state: 'S', birth: 10}

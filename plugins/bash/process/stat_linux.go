@@ -50,7 +50,8 @@ func snapshot() []stat {
 
 var errStat = errors.New("process: unexpected format of /proc/PID/stat")
 
-// readFile reads a file of /proc. It runs for each command, so it avoids os.ReadFile and the overhead of the poller.
+// readFile reads a file of /proc. It is faster than os.ReadFile because it avoids the overhead of the poller. It
+// runs for each command.
 func readFile(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -86,7 +87,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	// The name is in parentheses and can itself contain parentheses.
+	// The second field is the name of the program in parentheses. The name can itself contain parentheses.
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 20 {
 		return stat{}, errStat
@@ -103,8 +104,9 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// adopted returns the children of this process's first thread, which are the adopted orphans. The kernel assigns orphans
-// to the first live thread. In Go, the first thread lives as long as the process. Keepers start no commands on it.
+// adopted returns the adopted orphans, which are the children of this process's first thread. The kernel assigns
+// orphans to the first live thread. In Go, the first thread lives as long as the process. Keepers start no commands
+// on the first thread.
 func adopted() ([]int, error) {
 	list, err := childrenList()
 	if err != nil {
@@ -125,13 +127,14 @@ func adopted() ([]int, error) {
 	return pids, nil
 }
 
-// listed contains the descriptor of [childrenList]. It is 0 until the file is open.
+// listed contains the file descriptor that childrenList returns. It is 0 until the file is open.
 var listed struct {
 	sync.Mutex
 	fd int
 }
 
-// childrenList opens the file that [adopted] reads. The file stays open, because it is read for each command.
+// childrenList opens the file of /proc that [adopted] reads. The file stays open, because it is read for each
+// command.
 func childrenList() (int, error) {
 	listed.Lock()
 	defer listed.Unlock()
@@ -169,13 +172,13 @@ func (t *Tree) members(procs []stat) []stat {
 	})
 }
 
-// marked reports whether the environment of a process contains the mark.
+// marked reports whether the environment of a process contains the mark of a command.
 func marked(pid int, mark string) bool {
 	env, err := readFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))
 }
 
-// descend returns the processes for which in returns true, and their descendants.
+// descend returns all processes for which the function in returns true, and the descendants of these processes.
 func descend(procs []stat, in func(stat) bool) []stat {
 	below := make(map[int][]stat, len(procs))
 	for _, p := range procs {
@@ -202,9 +205,9 @@ func descend(procs []stat, in func(stat) bool) []stat {
 	return found
 }
 
-// Reading reports whether a process of the tree waits for input from a person or a caller. Such a process reads from the
-// pipe with the given inode number, or from a terminal. Reading detects only processes that are blocked in a read call.
-// It does not detect processes in an event loop.
+// Reading reports whether a process of the tree waits for input from a person or a caller. Such a process reads from
+// the pipe with the given inode number, or from a terminal. Reading detects only processes that are blocked in a
+// read call. Processes in an event loop are not detected.
 func (t *Tree) Reading(pipe uint64) (fromPipe, fromTerminal bool) {
 	link := fmt.Sprintf("pipe:[%d]", pipe)
 	for _, p := range t.members(snapshot()) {

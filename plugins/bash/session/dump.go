@@ -6,42 +6,43 @@ import (
 	"strings"
 )
 
-// Numbers of descriptors in a shell. Commands do not use such high numbers.
+// The following constants are numbers of file descriptors in a shell. Commands do not use such high numbers.
 const (
-	// ScriptFD is the file with the code that the shell runs: first [State.Script], and at its end [Tell].
+	// ScriptFD is the file with the code that the shell runs: [State.Script] at its start and [Tell] at its end.
 	ScriptFD = 204
 	// DumpFD is the pipe to which the shell writes [Restored] and then its dump.
 	DumpFD = 205
-	// StatusFD is the pipe to which the shell writes the exit status of a finished command. It is used if the result
-	// does not have to wait for the end of the shell. See [ParseStatus].
+	// StatusFD is the pipe to which the shell writes the exit status of a command. It is used if the result does not
+	// need to wait for the end of the shell. See [ParseStatus].
 	StatusFD = 209
 )
 
-// Read returns commands that read the next n parts of a file into an array. A NUL byte ends each part. The user's IFS
-// does not affect the commands.
+// Read returns shell commands that read the next n texts of a file into an array. A NUL byte ends each text. The
+// user's IFS does not affect the commands.
 func Read(fd, n int, name string) string {
 	return fmt.Sprintf(`\builtin mapfile -n %d -td "" -u %d %s;`, n, fd, name)
 }
 
-// Texts returns the parts of [ScriptFD] after the script. The first part contains the dump commands. The second is
-// empty, for a second run of Tell in the EXIT trap. The third contains the commands for local variables, which are
-// rarely needed.
+// Texts returns the texts that follow the script in the file of [ScriptFD]. The first text contains the dump
+// commands. The second text is empty, for a second run of Tell in the EXIT trap. The third text contains the
+// commands for local variables, which are rarely needed.
 func Texts() string { return "\x00" + dump + "\x00\x00" + unshadow + "\x00" }
 
-// Tell is the code that the shell runs at its end, at top level or in its EXIT trap. Its output is discarded. It reads
-// the dump commands from a file, so that ps and trap -p do not show them and they cannot conflict with the user's names.
+// Tell is the code that the shell runs at its end, at top level or in its EXIT trap. The output of Tell is
+// discarded. Tell reads the dump commands from a file. Therefore ps and trap -p do not show the commands, and the
+// commands cannot conflict with the user's names.
 var Tell = `\builtin set +euxv; ` + Read(ScriptFD, 1, "__toolhost_dump") + ` \builtin eval "$__toolhost_dump";`
 
-// dump contains the commands that write the state of the shell. They work despite redefined builtins, aliases, unusual
-// options, IFS and traps.
+// dump contains the shell commands that write the state of the shell. They also work if the user has redefined
+// builtins or uses aliases, unusual options, IFS or traps.
 var dump = strings.Join([]string{
-	// Remove the traps, so that their output does not get into the dump.
+	// Remove the traps. Their output would otherwise get into the dump.
 	`((BASH_SUBSHELL)) || { \builtin trap - DEBUG ERR RETURN;`,
 	`{ \builtin printf "D\0%s\0" "$SHELLOPTS"; \builtin set +o posix;`,
 	`\builtin printf "%s\0" "$BASHOPTS"; \builtin pwd; \builtin printf "\0%s\0" "${#DIRSTACK[@]}";`,
 	`((${#DIRSTACK[@]} == 0)) || \builtin printf "%s\0" "${DIRSTACK[@]}";`,
 	`\builtin umask; \builtin printf "\0";`,
-	// After exit in a function, the function's local variables are still visible.
+	// If a function calls exit, its local variables are still visible. Remove them.
 	`[[ -z ${FUNCNAME-} ]] || ((BASH_VERSINFO[0] < 5)) || {`, Read(ScriptFD, 2, "__toolhost_dump"), `\builtin eval "${__toolhost_dump[1]}"; };`,
 	`\builtin printf "\0";`,
 	`\builtin unset -v`, strings.Join(notKept, " "), `;`,
@@ -77,7 +78,7 @@ func allNames() string {
 	return s.String()
 }
 
-// ofACall lists the variables that are set separately for each command's shell.
+// ofACall lists variables that are set anew in the shell of each command.
 var ofACall = []string{"BASH_EXECUTION_STRING", "TOOLHOST_TREE", "TOOLHOST_CALL", "TOOLHOST_COMMANDS"}
 
 // notKept lists variables that describe one shell and must not be set in the next shell.

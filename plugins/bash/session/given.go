@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// differing compares the snapshot with a new shell whose environment is env. It returns the variables to unset and the
-// declarations to run, so that the shell has the snapshot's variables. Most variables are already correct. Skipping them
+// differing compares the variables of the snapshot with a new shell, whose environment is env. It returns the
+// variables to unset and the declarations to run in the new shell. Most variables are already correct. Skipping them
 // saves a quarter of the shell's start time.
 func (n *Snapshot) differing(env map[string]string) (unset []string, declarations string) {
 	given := make(map[string]bool)
 	var w strings.Builder
 	for line := range strings.Lines(dropPrivate(n.Variables)) {
-		// A line within a multi-line value cannot match, because its quotes would end the value.
+		// A line inside a value with several lines cannot match, because its quotes would end the value.
 		name, value, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(line, "declare -x "), "\n"), "=")
 		was, has := env[name]
 		if ok && has && value == `"`+was+`"` && literal(was) && !special(name) {
@@ -34,13 +34,13 @@ func (n *Snapshot) differing(env map[string]string) (unset []string, declaration
 	return unset, w.String()
 }
 
-// private reports whether the plugin sets a variable for a single call.
+// private reports whether the plugin sets the variable anew for each call.
 func private(name string) bool {
 	return strings.HasPrefix(name, "__toolhost_") || slices.Contains(ofACall, name)
 }
 
-// dropPrivate removes the declarations of private variables. A state contains such a variable only if the session made
-// it read-only. The next shells could then not set it.
+// dropPrivate removes the declarations of private variables. A state contains the declaration of a private variable
+// only if the session made the variable read-only. The next shells could then not set the variable.
 func dropPrivate(declarations string) string {
 	var kept strings.Builder
 	for rest := declarations; rest != ""; {
@@ -55,7 +55,7 @@ func dropPrivate(declarations string) string {
 	return kept.String()
 }
 
-// cutDeclaration splits the output of declare -p after the first declaration. A quoted value can contain line feeds.
+// cutDeclaration splits the output of declare -p after its first declaration. A quoted value can contain line feeds.
 func cutDeclaration(s string) (first, rest string) {
 	var quote byte
 	for i := 0; i < len(s); i++ {
@@ -73,8 +73,8 @@ func cutDeclaration(s string) (first, rest string) {
 	return s, ""
 }
 
-// shells reports whether a line of declare -p declares a variable that the shell itself maintains and that commands
-// cannot set.
+// shells reports whether a line of declare -p declares a variable that the shell maintains itself. Commands cannot
+// set such a variable.
 func shells(line string) bool {
 	_, declared, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " -")
 	_, declared, _ = strings.Cut(declared, " ")
@@ -84,7 +84,7 @@ func shells(line string) bool {
 		quotes := strings.Count(value, `"`)
 		array := strings.HasPrefix(value, "(") && strings.HasSuffix(value, ")")
 		text := strings.HasPrefix(value, `"`) && strings.HasSuffix(value, `"`) && quotes == 2
-		return (text || array) && quotes%2 == 0 && !strings.ContainsAny(value, `\$`) // the line is complete, and not a part of a longer value
+		return (text || array) && quotes%2 == 0 && !strings.ContainsAny(value, `\$`) // the line is a complete declaration, not part of a longer value
 	case "BASH_ALIASES":
 		return value == "()"
 	}
@@ -101,8 +101,8 @@ func literal(value string) bool {
 	return true
 }
 
-// special reports whether a new shell changes a variable from the environment, or whether setting the variable has a
-// side effect.
+// special reports whether a variable needs special treatment: a new shell changes its value from the environment, or
+// setting it has a side effect.
 func special(name string) bool {
 	switch name {
 	case "_", "CHILD_MAX", "COLUMNS", "COPROC", "DIRSTACK", "EUID", "EXECIGNORE", "FUNCNAME", "FUNCNEST", "GLOBIGNORE", "GROUPS", "HOSTFILE", "IFS", "IGNOREEOF", "LINENO", "LINES", "MAPFILE", "OLDPWD",

@@ -11,30 +11,30 @@ import (
 // maxStateless limits the length of commands that Kind examines, in bytes.
 const maxStateless = 4096
 
-// Kind classifies a command by its possible effects, before it runs. Each kind includes the guarantees of the previous
-// kind.
+// Kind classifies commands by their possible effects. A command is classified before it runs. Each kind includes the
+// guarantees of the previous kind.
 type Kind int
 
-// The kinds of commands.
+// The kinds of commands, from the weakest guarantee to the strongest.
 const (
 	// Ordinary is a command that can have any effect. Its shell reports the state at its end.
 	Ordinary Kind = iota
-	// Stateless is a command that changes only the last exit status in the shell's state. It starts only programs, or
-	// changes only a subshell.
+	// Stateless is a command that changes nothing in the shell's state except the last exit status. It only starts
+	// programs or changes a subshell.
 	Stateless
-	// NoBackground is a stateless command whose shell waits for every process that it starts. Processes that the started
-	// programs leave behind have no parent.
+	// NoBackground is a stateless command whose shell waits for all of its child processes. If a started program
+	// leaves a process behind, that process has no parent.
 	NoBackground
 	// BuiltinOnly is a command that starts no process. It runs only builtins within the shell.
 	BuiltinOnly
 )
 
-// Kind returns the kind of a command for a shell with the state s. In case of doubt, it returns Ordinary.
+// Kind returns the kind of a command in a shell with the state s. In case of doubt, it returns Ordinary.
 func (s *State) Kind(command string) Kind {
 	if len(command) > maxStateless || strings.HasSuffix(strings.TrimRight(command, "\n"), `\`) || s.aliases() || s.Defines("builtin") {
 		return Ordinary
 	}
-	if name, plain := plainWords(command); plain && s.changesNothing(name) { // skip the parser, which would take most of the time
+	if name, plain := plainWords(command); plain && s.changesNothing(name) { // skip the parser, which would take most of the time of Kind
 		if isHarmless(name) {
 			return BuiltinOnly
 		}
@@ -55,9 +55,10 @@ func (s *State) Kind(command string) Kind {
 	return BuiltinOnly
 }
 
-// look examines a stateless command. shows reports whether the command prints a value that differs in the shell of a
-// stateless command: the last status, the seconds since the start, or the set of variables. starts reports whether the
-// shell may start processes. leaves reports whether it may have child processes at its end.
+// look examines a stateless command. The result shows reports whether the command prints a value that differs in the
+// shell of a stateless command: the last status, the seconds since the start, or the set of variables. The result
+// starts reports whether the shell can start processes. The result leaves reports whether the shell can have child
+// processes at its end.
 func look(file *syntax.File) (shows, leaves, starts bool) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -71,7 +72,7 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 			starts = starts || n.Op == syntax.Pipe || n.Op == syntax.PipeAll
 		case *syntax.ParamExp:
 			shows = shows || n.Param != nil && (shown(n.Param.Value) || n.Excl)
-		case *syntax.Word: // for example a word in arithmetic
+		case *syntax.Word: // for example a word in an arithmetic expression
 			shows = shows || n.Lit() == "SECONDS"
 		case *syntax.DeclClause:
 			shows = shows || !slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool { return a.Name != nil })
@@ -84,12 +85,13 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 	return shows, leaves, starts
 }
 
-// shown reports whether a parameter has a different value in the shell of a stateless command.
+// shown reports whether a parameter has a different value in the shell of a stateless command than in the shell of
+// an ordinary command.
 func shown(name string) bool {
 	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || private(name)
 }
 
-// aliases reports whether the session has aliases. Any word can then be any command.
+// aliases reports whether the session has aliases. With aliases, any word can mean any command.
 func (s *State) aliases() bool {
 	return s.Snapshot != nil && strings.Contains(s.Snapshot.Variables, "declare -A BASH_ALIASES=([")
 }
@@ -130,19 +132,19 @@ func evaluates(args []*syntax.Word) bool {
 	}
 	return slices.ContainsFunc(args, func(w *syntax.Word) bool {
 		var text strings.Builder
-		_ = syntax.NewPrinter().Print(&text, w) // cannot fail in memory
+		_ = syntax.NewPrinter().Print(&text, w) // ignore the error: writing to memory cannot fail
 		option := strings.Trim(text.String(), `"'$\`)
 		return option == "-v" || option == "-R"
 	})
 }
 
-// statelessParts reports whether expanding a word changes nothing in the shell.
+// statelessParts reports whether the expansion of a word leaves the shell unchanged.
 func (s *State) statelessParts(parts []syntax.WordPart) bool {
 	for _, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit, *syntax.SglQuoted, *syntax.ProcSubst:
 		case *syntax.CmdSubst:
-			if p.TempFile || p.ReplyVar { // the command runs in the shell itself
+			if p.TempFile || p.ReplyVar { // the shell itself runs the command, not a subshell
 				return false
 			}
 		case *syntax.DblQuoted:
@@ -184,7 +186,7 @@ func plainWords(command string) (name string, plain bool) {
 	return name, isCommandName(name)
 }
 
-// isCommandName reports whether a word always means the command with this name.
+// isCommandName reports whether a word always means the command with the same name.
 func isCommandName(word string) bool {
 	for i := range len(word) {
 		if !inName(word[i]) {
@@ -198,7 +200,7 @@ func inName(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '+' && c <= ':' && c != ',' || c == '@' || c == '_'
 }
 
-// changesNothing reports whether a command is a program, or a builtin that changes nothing in the shell.
+// changesNothing reports whether a command leaves the shell unchanged. Programs and harmless builtins do.
 func (s *State) changesNothing(name string) bool {
 	if s.Defines(name) {
 		return false
@@ -215,7 +217,7 @@ func isHarmless(name string) bool {
 	return found
 }
 
-// harmless lists builtins that change nothing in the shell. The list must be sorted.
+// harmless lists builtins that leave the shell unchanged. The list must be sorted.
 var harmless = []string{":", "[", "echo", "false", "pwd", "test", "true"}
 
 // builtins lists bash's builtins and reserved words. The list must be sorted.

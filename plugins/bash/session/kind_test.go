@@ -45,7 +45,8 @@ func TestStateless(t *testing.T) {
 	}
 }
 
-// TestNoBackground checks that a command does not have the kind NoBackground if its shell can have children at its end.
+// TestNoBackground checks commands whose shell can have children at its end. They must not have the kind
+// NoBackground.
 func TestNoBackground(t *testing.T) {
 	for c, want := range map[string]Kind{
 		"true": BuiltinOnly, "echo a b": BuiltinOnly, "echo \"$x\" 'y' >f 2>&1 && [ -f f ] || pwd; ! false": BuiltinOnly, "cat <<<x | cat": NoBackground, "echo x | :": NoBackground, "echo $(:)": NoBackground, "(:)": NoBackground, "{ echo x; }": BuiltinOnly, "echo x\nls": NoBackground, "time echo": BuiltinOnly,
@@ -72,7 +73,7 @@ func TestNoBackground(t *testing.T) {
 	}
 }
 
-// TestPlainWords checks that the result without the parser equals the result of the parser.
+// TestPlainWords checks that Kind returns the same result with and without the parser.
 func TestPlainWords(t *testing.T) {
 	const seed = 5
 	r := rand.New(rand.NewPCG(seed, seed))
@@ -87,7 +88,7 @@ func TestPlainWords(t *testing.T) {
 		command := strings.Join(c, " ")
 		if name, is := plainWords(command); is && s.changesNothing(name) {
 			plain++
-			if s.Kind(command+";") != s.Kind(command) { // the semicolon makes Kind use the parser
+			if s.Kind(command+";") != s.Kind(command) { // the semicolon forces Kind to use the parser
 				t.Errorf("%q is %d by the parser", command, s.Kind(command+";"))
 			}
 		}
@@ -102,7 +103,8 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-// TestBuiltins checks that all builtins are listed, because a missing builtin would be treated as a program.
+// TestBuiltins checks that the list of builtins is complete, because a missing builtin would be treated as a
+// program.
 func TestBuiltins(t *testing.T) {
 	if !slices.IsSorted(builtins) || !slices.IsSorted(harmless) {
 		t.Error("the lists are not in order")
@@ -118,8 +120,8 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
-// TestStatelessChangesNothing generates random commands. For stateless commands, it compares bash's state before and
-// after the command.
+// TestStatelessChangesNothing generates random commands. For each stateless command, it compares bash's state before
+// and after the command.
 func TestStatelessChangesNothing(t *testing.T) {
 	const seed = 11
 	r := rand.New(rand.NewPCG(seed, seed))

@@ -2,17 +2,19 @@ package session
 
 import "strings"
 
-// notFound is the beginning of the handler that bash calls, in a child process, for an unknown command. It has the
-// format in which bash prints functions. It distinguishes this handler from a handler of the user.
+// notFound is the beginning of the function that bash calls for an unknown command, in a child process. The text has
+// the format in which bash prints functions. It distinguishes the function of this package from a function of the
+// user.
 const notFound = `command_not_found_handle () 
 { 
     { 
         : toolhost;
 `
 
-// CommandNotFound returns commands that define the handler, unless the session defines its own. The handler runs the
-// tool with the command's name, even after a change of PATH. dir contains the programs of the tools, and program can run
-// any tool. The error message is bash's message.
+// CommandNotFound returns shell commands that define a handler for unknown commands, unless the session defines its
+// own handler. The handler runs the tool with the command's name, even after a change of PATH. The argument dir is
+// the directory with the programs of the tools. The argument program is a program that runs any tool. If the tool is
+// also unknown, the error message is bash's message.
 func CommandNotFound(dir, program string) string {
 	handler := notFound + ` \builtin local -; \builtin set +x; } 2>/dev/null
 [[ $1 != tool:?* && $1 != field:?* ]] || \builtin exec -a "$1" PROGRAM "${@:2}"
@@ -23,7 +25,8 @@ for __toolhost_v in "$1" "tool:$1"; do [[ $1 == */* || ! -x DIR/$__toolhost_v ]]
 	return `\builtin declare -F command_not_found_handle || \builtin eval ` + Quote(handler) + "\n"
 }
 
-// dropNotFound removes the handler from the dump of a shell, because the handler belongs to a single call.
+// dropNotFound removes the handler for unknown commands from the dump of a shell, because the handler is valid only
+// for one call.
 func dropNotFound(functions, flags string) (string, string) {
 	start := strings.Index("\n"+functions, "\n"+notFound)
 	if start < 0 {

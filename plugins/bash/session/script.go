@@ -9,34 +9,36 @@ import (
 	"strings"
 )
 
-// optionsKept lists the options of set -o that last between commands. In a new shell, braceexpand is on and the others
-// are off.
+// optionsKept lists the options of set -o that are kept between commands. In a new shell, braceexpand is on and the
+// other options are off.
 var optionsKept = []string{"allexport", "braceexpand", "keyword", "noclobber", "noglob", "physical"}
 
-// shoptNotKept matches options that belong to a single shell or to debugging, and options that BASH_COMPAT sets.
+// shoptNotKept matches the options of shopt that are not kept: options of a single shell, options for debugging, and
+// options that BASH_COMPAT sets.
 var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|compat\d+)$`)
 
-// Script returns commands that restore the session's state in a new shell. base is the environment of that shell. The
-// commands run extra last, and their exit status is 0.
+// Script returns shell commands that restore the session's state in a new shell. The argument base is the
+// environment of the new shell. The commands in extra run last. The exit status is 0.
 func (s *State) Script(base []string, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
 	if n := s.Snapshot; n != nil {
-		// Turn off the options that are on in a new shell. This must come before BASH_COMPAT, which sets options itself.
-		// IFS does not affect blanks in an evaluated command.
+		// Turn off the options that are on in a new shell. This must precede BASH_COMPAT, which sets options itself.
+		// The builtin eval splits its text at blanks regardless of IFS.
 		line(`\builtin eval "\builtin shopt -u ${BASHOPTS//:/ }"`)
 		unset, declarations := n.differing(variables(base))
-		// Variables that the user unset must not return from the environment.
+		// Unset the variables that the user has unset but that are in the environment of the new shell.
 		line(`\builtin unset -v %s`, strings.Join(unset, " "))
-		// Declarations come before functions, because they use plain "declare", which a function can replace. The shell
-		// refuses to set some of its own variables, as intended.
+		// Declarations must precede functions. They use a plain "declare", which a function can replace. The shell
+		// refuses to set some of its own variables, which is intended.
 		line("%s", declarations)
 		w.WriteString(rebase(s.Base, base))
 		line(`\builtin umask %s`, n.Umask)
 		for _, dir := range slices.Backward(n.Dirs) {
 			line(`\builtin pushd -n -- %s >/dev/null`, Quote(dir))
 		}
-		// Functions can contain extended patterns. bash prints functions after it has expanded aliases.
+		// Functions can contain extended patterns. Aliases must be off, because bash prints functions after it has
+		// expanded aliases.
 		if n.Functions != "" {
 			line(`\builtin shopt -s extglob`)
 			line("%s", n.Functions)
@@ -46,7 +48,7 @@ func (s *State) Script(base []string, extra string) string {
 		w.WriteString(shopts(n.Shopts))
 		w.WriteString(options(n.Options))
 	} else {
-		// Enable aliases as in an interactive shell, because agents expect to use the aliases that they define.
+		// Enable aliases as in an interactive shell. Agents expect that the aliases that they define work.
 		line(`\builtin shopt -s expand_aliases`)
 	}
 	w.WriteString(extra)
@@ -54,13 +56,13 @@ func (s *State) Script(base []string, extra string) string {
 	return w.String()
 }
 
-// Begin returns commands that run between the state's script and the command. They set values that must be as recent as
-// the command, run extra, and set the EXIT trap. exitTrap must not contain single quotes. Their exit status is the
-// status of the session's last command.
+// Begin returns shell commands that run between the state's script and the command. They set values that must be
+// current when the command starts, run the commands in extra, and set the EXIT trap. The argument exitTrap must not
+// contain single quotes. The exit status is the status of the session's last command.
 func (s *State) Begin(exitTrap, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }
-	// With the option allexport, the shell would export the variables that it sets here.
+	// If the option allexport is on, the shell exports the variables that it sets here.
 	line(`{ \builtin printf -v SECONDS 0; \builtin export -n BASH_EXECUTION_STRING SECONDS`)
 	w.WriteString(extra)
 	line(`\builtin unset -v __toolhost_script; \builtin trap '%s' EXIT`, exitTrap)
@@ -68,8 +70,8 @@ func (s *State) Begin(exitTrap, extra string) string {
 	return w.String()
 }
 
-// BeginStateless replaces Begin for a command that is not [Ordinary]. Such a command needs only extra, because it does
-// not show values of the shell.
+// BeginStateless replaces Begin for a command whose kind is not [Ordinary]. Such a command needs only the commands
+// in extra, because it prints no values of the shell.
 func (s *State) BeginStateless(extra string) string {
 	if s.Snapshot != nil && strings.Contains(s.Snapshot.Options, "allexport") {
 		return `\builtin export -n BASH_EXECUTION_STRING; ` + extra
@@ -77,11 +79,12 @@ func (s *State) BeginStateless(extra string) string {
 	return extra
 }
 
-// EndStateless ends a shell after a stateless command. The variable __toolhost_status contains the exit status.
+// EndStateless is the code that ends a shell after a stateless command. The variable __toolhost_status contains the
+// exit status.
 const EndStateless = `\builtin exit "$__toolhost_status"`
 
-// EndNoBackground replaces EndStateless for a command of the kind [NoBackground] or [BuiltinOnly]. The shell first
-// reports the exit status.
+// EndNoBackground replaces EndStateless for a command of the kind [NoBackground] or [BuiltinOnly]. Its code reports
+// the exit status before the shell ends.
 var EndNoBackground = fmt.Sprintf(`\builtin printf "%%s\0" "$__toolhost_status" >&%d; `, StatusFD) + EndStateless
 
 // ParseStatus parses the text that a shell wrote to [StatusFD].
@@ -91,8 +94,8 @@ func ParseStatus(b []byte) (status int, ok bool) {
 	return status, whole && err == nil && status >= 0 && status <= 255
 }
 
-// rebase returns commands that apply the differences between two environments to the session. They skip variables that
-// the user changed.
+// rebase returns shell commands that apply the differences between two environments to the session. It skips
+// variables that the user has changed.
 func rebase(before, now []string) string {
 	if slices.Equal(before, now) {
 		return ""
@@ -141,8 +144,8 @@ func variables(env []string) map[string]string {
 
 func sorted(env map[string]string) []string { return slices.Sorted(maps.Keys(env)) }
 
-// functionFlags returns commands that restore the attributes of functions. lines is the output of declare -F, with lines
-// of the form "declare -fFLAGS NAME".
+// functionFlags returns shell commands that restore the attributes of functions. The argument lines is the output of
+// declare -F, with lines of the form "declare -fFLAGS NAME".
 func functionFlags(lines string) string {
 	var w strings.Builder
 	for line := range strings.Lines(lines) {
@@ -155,7 +158,8 @@ func functionFlags(lines string) string {
 	return w.String()
 }
 
-// shopts returns a command that sets the options in $BASHOPTS. All options must be off before.
+// shopts returns a shell command that sets the options in $BASHOPTS. All options must be off before the command
+// runs.
 func shopts(list string) string {
 	var on []string
 	for name := range strings.SplitSeq(list, ":") {
@@ -182,5 +186,5 @@ func options(list string) string {
 	return line + "\n"
 }
 
-// Quote quotes a text so that the shell reads it as one word.
+// Quote quotes a text for the shell, which then reads the text as one word.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

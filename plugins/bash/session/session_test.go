@@ -52,8 +52,8 @@ func TestSameButLast(t *testing.T) {
 	}
 }
 
-// TestEveryChangeIsNoticed changes each byte of a state, and truncates the state at each byte. Decode must report every
-// change.
+// TestEveryChangeIsNoticed changes each byte of a state, and truncates the state after each byte. Decode must detect
+// every change.
 func TestEveryChangeIsNoticed(t *testing.T) {
 	s := sample()
 	good := s.Encode()
@@ -77,7 +77,7 @@ func FuzzDecode(f *testing.F) {
 		if s, err := Decode(b); err == nil && len(b) > 0 && !bytes.Equal(s.Encode(), b) {
 			t.Errorf("%q is taken for %+v", b, s)
 		}
-		// Correct the checksum, so that the code after its check runs.
+		// Correct the checksum. Otherwise the code after the check of the checksum would not run.
 		if i := bytes.LastIndexByte(b, 0); i >= 0 {
 			_, _ = Decode([]byte(string(b[:i+1]) + checksum(string(b[:i]))))
 		}
@@ -166,8 +166,8 @@ func TestTextsHaveNoLineEnds(t *testing.T) {
 	}
 }
 
-// TestScriptQuotes checks that names and values that look like commands do not run. It puts them into each field of a
-// state.
+// TestScriptQuotes puts names and values that look like commands into each field of a state. It checks that the
+// script does not execute them.
 func TestScriptQuotes(t *testing.T) {
 	s := sample()
 	evil := "'; touch evil; '"

@@ -9,9 +9,10 @@ import (
 
 // Snapshot is the state that a shell reported at its end; see [Texts].
 type Snapshot struct {
-	// Cwd is the shell's name of its working directory. It is not part of the state.
+	// Cwd is the working directory as the shell names it. Cwd is not part of the state.
 	Cwd string
-	// Options is $SHELLOPTS, and Shopts is $BASHOPTS. Colons separate the elements of both lists.
+	// Options is the value of $SHELLOPTS, and Shopts is the value of $BASHOPTS. Colons separate the elements of both
+	// lists.
 	Options, Shopts string
 	// Dirs is the directory stack below the working directory.
 	Dirs []string
@@ -21,10 +22,10 @@ type Snapshot struct {
 	Variables, Functions, FunctionFlags string
 }
 
-// Restored is the text that the shell writes after it has run the state's script completely.
+// Restored is the text that the shell writes when it has run the state's script completely.
 const Restored = "R"
 
-// The markers around the dump.
+// The markers at the beginning and the end of the dump.
 const (
 	dumpBegin = "D"
 	dumpEnd   = "E"
@@ -54,7 +55,7 @@ func Parse(b []byte) (*Snapshot, error) {
 		s.Cwd = dir
 	}
 	if s.Dirs = f.list(); len(s.Dirs) > 0 {
-		s.Dirs = s.Dirs[1:] // the first is the working directory
+		s.Dirs = s.Dirs[1:] // the first element is the working directory
 	}
 	s.Umask = strings.TrimSpace(f.next())
 	stuck := strings.Fields(f.next())
@@ -71,8 +72,8 @@ func Parse(b []byte) (*Snapshot, error) {
 
 var octal = regexp.MustCompile(`^[0-7]{1,5}$`)
 
-// dropReadonly removes the declaration of a read-only variable. The variable is local to a function, and the shell could
-// not unset it.
+// dropReadonly removes the declaration of a read-only variable. The variable is local to a function, but the shell
+// could not unset it.
 func dropReadonly(declarations, name string) string {
 	var kept bytes.Buffer
 	for line := range strings.Lines(declarations) {

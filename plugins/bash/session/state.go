@@ -11,7 +11,8 @@ import (
 
 // State is the state with which the next shell of a session starts. The zero value is the state of a new session.
 type State struct {
-	// Base is the environment of the last shell, as NAME=VALUE. It shows which variables the user changed.
+	// Base is the environment of the last shell, in the form NAME=VALUE. A comparison with Base shows which
+	// variables the user changed.
 	Base []string
 	// Login contains the environment of the user's login shell. It is nil until that shell has run.
 	Login *[]string
@@ -19,7 +20,7 @@ type State struct {
 	Last int
 	// Snapshot is the state that the last shell reported. It can be nil.
 	Snapshot *Snapshot
-	// Withheld is set in a state that [Vault.Seal] has encoded.
+	// Withheld is set only in a state that [Vault.Seal] has encoded.
 	Withheld Withheld
 }
 
@@ -28,7 +29,8 @@ func (s *State) Defines(name string) bool {
 	return s.Snapshot != nil && strings.Contains("\n"+s.Snapshot.Functions, "\n"+name+" ()")
 }
 
-// withheldMark precedes the fields of Withheld. It is no value of $SHELLOPTS, the field that could be in its place.
+// withheldMark precedes the fields of Withheld. It distinguishes them from the field $SHELLOPTS, which never has
+// this value.
 const withheldMark = "withheld"
 
 const magic = "toolhost-bash-session-2"
@@ -36,7 +38,7 @@ const magic = "toolhost-bash-session-2"
 // ErrState means that the bytes are not a result of [State.Encode].
 var ErrState = errors.New("session: the state is not in a form that is known here")
 
-// Encode encodes the state. No field contains a NUL byte, because values in a shell cannot contain it.
+// Encode encodes the state. NUL bytes separate the fields, because values in a shell cannot contain NUL bytes.
 func (s *State) Encode() []byte {
 	f := []string{magic, strconv.Itoa(s.Last), strconv.Itoa(len(s.Base))}
 	f = append(f, s.Base...)
@@ -89,12 +91,13 @@ func Decode(b []byte) (State, error) {
 	return s, nil
 }
 
-// SameButLast reports whether two encoded states are equal except for the last status. Both must be valid.
+// SameButLast reports whether two encoded states differ at most in the last status. The encoded states must be
+// valid.
 func SameButLast(a, b []byte) bool {
 	return bytes.Equal(a, b) || bytes.Equal(withoutLast(a), withoutLast(b))
 }
 
-// withoutLast returns the bytes between the last status and the checksum.
+// withoutLast returns the bytes of an encoded state between the last status and the checksum.
 func withoutLast(b []byte) []byte {
 	for range 2 {
 		_, b, _ = bytes.Cut(b, []byte{0})
@@ -102,8 +105,8 @@ func withoutLast(b []byte) []byte {
 	return b[:max(0, bytes.LastIndexByte(b, 0))]
 }
 
-// checksum returns a checksum that detects a truncated or changed state. The check is important because the state runs
-// as commands.
+// checksum returns a checksum that detects truncated or changed states. The check is important because the state is
+// executed as commands.
 func checksum(s string) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(s))), 16)
 }
@@ -115,8 +118,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// fields contains the remaining fields of a report. A missing field is read as an empty text. The missing end marker
-// then reveals the error.
+// fields contains the fields of a report that are not yet read. A missing field is read as an empty text. The
+// missing end marker later reveals the error.
 type fields []string
 
 func (f *fields) next() string {

@@ -11,36 +11,38 @@ import (
 	"sync"
 )
 
-// Vault holds the parts of states that must not reach a disk: variables that are named like secrets or look like them.
-// They last as long as the process. The zero value is ready for use, also by several goroutines.
+// Vault holds the states with secrets, which must not reach a disk. A variable is a secret if its name or value
+// looks like a secret. The vault lasts as long as the process. The zero value is ready for use. A Vault is safe for
+// concurrent use.
 type Vault struct {
 	mu       sync.Mutex
 	key      []byte
 	sessions map[string][]sealed
-	order    []string // the sessions, in the order of their first state
+	order    []string // session ids, ordered by the first state of each session
 }
 
-// sealed is a whole state, whose encoded form names only its id.
+// sealed is a complete state. Its encoded form contains only an id instead of the secrets.
 type sealed struct {
 	id    string
 	state State
 }
 
-// Limits of a vault. A session needs its last state, and the one before it for a call that fails.
+// The limits of a vault. It keeps two states of a session: the last state, and the previous state for a call that
+// fails.
 const (
 	maxSealed        = 4
 	maxVaultSessions = 1000
 )
 
-// Withheld describes what the encoded form of a state lacks.
+// Withheld describes which data is missing in the encoded form of a state.
 type Withheld struct {
-	// ID identifies the whole state in the vault. It is empty if nothing is withheld.
+	// ID identifies the complete state in the vault. It is empty if no data is withheld.
 	ID string
-	// Names lists the variables that are lost without the vault.
+	// Names lists the variables that are lost if the vault no longer contains the state.
 	Names []string
 }
 
-// Seal encodes a state without its secrets, and keeps the whole state.
+// Seal encodes a state without its secrets. It keeps the complete state in the vault.
 func (v *Vault) Seal(session string, s State) []byte {
 	public, names, differs := withhold(s)
 	if !differs {
@@ -50,7 +52,7 @@ func (v *Vault) Seal(session string, s State) []byte {
 	defer v.mu.Unlock()
 	if v.key == nil {
 		v.key = make([]byte, sha256.Size)
-		_, _ = rand.Read(v.key) // cannot fail
+		_, _ = rand.Read(v.key) // ignore the error: crypto/rand never fails
 	}
 	whole := s
 	whole.Last = 0
@@ -81,7 +83,8 @@ func (v *Vault) keep(session string, one sealed) {
 	v.sessions[session] = append(list, one)
 }
 
-// Open decodes the result of Seal. If this vault does not have the secrets, lost has the names of their variables.
+// Open decodes the result of Seal. If this vault does not contain the secrets, lost contains the names of the
+// missing variables.
 func (v *Vault) Open(session string, b []byte) (s State, lost []string, err error) {
 	s, err = Decode(b)
 	if err != nil || s.Withheld.ID == "" {
@@ -100,7 +103,8 @@ func (v *Vault) Open(session string, b []byte) (s State, lost []string, err erro
 	return s, lost, nil
 }
 
-// withhold returns a state without secrets. The names are those of variables that the environment does not restore.
+// withhold returns a state without secrets. The result names lists the withheld variables that the environment does
+// not restore.
 func withhold(s State) (public State, names []string, differs bool) {
 	public = s
 	public.Base = slices.DeleteFunc(slices.Clone(s.Base), secretEntry)
@@ -142,13 +146,14 @@ func withhold(s State) (public State, names []string, differs bool) {
 var (
 	secretVariable   = regexp.MustCompile(`(?i)(pass|pwd|secret|token|key|cred|auth|cookie|bearer|jwt|signature|dsn|(^|_)(pat|pin|pw|psk)(_|$))`)
 	harmlessVariable = regexp.MustCompile(`(?i)(askpass|author|keyboard|keymap|_(file|path|dir|sock|url|id|name)$|^(old)?pwd$)`)
-	// secretValue matches known forms of tokens, passwords in URLs, private keys, and assignments to such variables.
+	// secretValue matches known forms of tokens, passwords in URLs, private keys, and assignments to variables with
+	// names of secrets.
 	secretValue = regexp.MustCompile(`(?i)\b(gh[pousr]_|github_pat_|glpat-|xox[a-z][-.]|sk-[a-z0-9]|[rs]k_(live|test)_|AKIA[A-Z0-9]{8}|ASIA[A-Z0-9]{8}|AIza|npm_[a-z0-9]{20}|hvs\.|eyJ[a-z0-9_-]{8,}\.eyJ)|` +
 		`PRIVATE KEY-----|://[^/\s:@]*:[^/\s"']+@|https?://[^/\s:@"']+@|hooks\.slack\.com/services/|[?&](sig|token|key|signature)=|Bearer [a-z0-9._-]{8}|(pass(word|wd)?|_pwd|secret|token|_key|_pat)["']?[=:]["']?[^\s$"'=]|mysql[^|;&]* -p[^\s-]`)
 )
 
-// secretEntry reports whether NAME=VALUE can contain a secret. It prefers to withhold too much: what is withheld is only
-// missing in a session that outlives the process.
+// secretEntry reports whether an entry NAME=VALUE can contain a secret. In case of doubt it returns true, because a
+// withheld variable is missing only in a session that outlives the process.
 func secretEntry(entry string) bool {
 	name, value, _ := strings.Cut(entry, "=")
 	value = strings.Trim(value, `"`)

@@ -7,45 +7,47 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// Numbers of descriptors in a new shell. Commands do not use such high numbers. See also package session and commandsFD.
+// The following constants are numbers of file descriptors in a new shell. Commands do not use such high numbers.
+// Further numbers are defined in package session and by commandsFD.
 const (
-	wakeFD  = 206 // a pipe; its first byte signals that the two files below are written
-	beginFD = 207 // the file with the result of begin
+	wakeFD  = 206 // a pipe; its first byte means that the two files below are written
+	beginFD = 207 // the file with the result of the function begin
 	stdinFD = 208
 )
 
-// boot is the script of a new shell. It restores the session's state, waits for the wake-up byte, and runs the command.
+// boot is the script of a new shell. It restores the session's state, waits for the wake-up byte, and runs the
+// command.
 //
-// The script is one line, so that the command begins on line 1 and the line numbers in bash's messages are right. bash
-// also parses this line completely before it defines anything. The command is in a file, because an argument is limited
-// to 128 KiB. It is then stored in the same variable that bash -c uses. Files are read with mapfile, which ignores the
-// user's IFS.
+// The script is one line: then the command begins on line 1, and the line numbers in bash's messages are correct.
+// bash also parses this line completely before it defines anything. The command is in a file, because an argument is
+// limited to 128 KiB. It is then stored in the same variable that bash -c uses. Files are read with mapfile, which
+// ignores the user's IFS.
 //
-// The wait has a very long time limit, for two reasons. Without a limit, the user's TMOUT would apply. With a limit, the
-// shell does not read before the byte arrives. A shell that is killed while blocked in a read could lose the byte, and
-// would seem to have run the command.
+// The wait has a very long time limit, for two reasons. Without a limit, the user's TMOUT would apply. With a limit,
+// the shell does not read before the byte arrives. A shell that is killed while blocked in a read could lose the
+// byte. The plugin would then believe that the shell had run the command.
 //
-// The shell reports its state at the end of the command. If the command calls exit, the EXIT trap reports the state. A
-// trap that the command sets runs after the first report and replaces the second. After a stateless command, the shell
-// ends before the report.
+// The shell reports its state at the end of the command. If the command calls exit, the EXIT trap reports the state.
+// If the command sets its own EXIT trap, that trap runs after the first report and replaces the second report. After
+// a stateless command, the shell ends before the report.
 var boot = strings.Join([]string{
 	`{`, session.Read(session.ScriptFD, 1, "__toolhost_script"),
 	fmt.Sprintf(`eval "$__toolhost_script" && \builtin printf %%s\\0 %s >&%d || \builtin exit; } >/dev/null 2>&1;`, session.Restored, session.DumpFD),
-	// Each command from this line on delays the user's command.
+	// Each shell command after this line delays the user's command.
 	fmt.Sprintf(`\builtin read -rN1 -t 99999999 -u %d __toolhost_script || \builtin exit;`, wakeFD),
 	session.Read(beginFD, 3, "__toolhost_script"), `BASH_EXECUTION_STRING=${__toolhost_script[1]};`,
 	`\builtin eval "$__toolhost_script"; \builtin eval "$BASH_EXECUTION_STRING";`,
-	// From this line on, output of a trap or a trace is discarded.
+	// After this line, the output of traps and traces is discarded.
 	`{ __toolhost_status=$?; \builtin eval "${__toolhost_script[2]-}";`, session.Tell,
-	// The shell's own EXIT trap must add nothing, so its descriptor is closed. A trap of the command may remain.
-	// Redirections of "builtin exec" do not persist, so the script cannot close the descriptor if a function named exec
-	// exists.
+	// The shell's own EXIT trap must not report the state again, so the descriptor of the trap is closed. A trap of
+	// the command is allowed to remain. Redirections of "builtin exec" do not persist. Therefore the script cannot
+	// close the descriptor if a function named exec exists.
 	fmt.Sprintf(`\builtin declare -F exec || \exec %d>&-; } >/dev/null 2>&1;`, session.DumpFD),
 	`\builtin exit "$__toolhost_status"`,
 }, " ")
 
-// begun returns commands that close the shell's private files, so that a command of the given kind does not pass them to
-// its children. If stdin is set, the commands also redirect standard input to its file.
+// begun returns shell commands that close the shell's private files. Otherwise a command of the given kind would
+// pass the files to its children. If stdin is true, the shell commands also redirect standard input to its file.
 func begun(s *session.State, kind session.Kind, stdin bool) string {
 	if s.Defines("exec") || kind == session.BuiltinOnly && !stdin {
 		return ""
@@ -66,12 +68,12 @@ var (
 	takeStdin     = fmt.Sprintf(`\exec <&%d`, stdinFD)
 )
 
-// begin returns the text that a shell reads when it is woken. The text has three parts, each with a NUL byte at its end:
-// the code before the command, the command, and the code after it. The last part is empty if the shell must report its
-// state.
+// begin returns the text that a shell reads when it is woken. The text has three parts: the code before the command,
+// the command, and the code after the command. A NUL byte ends each part. The third part is empty if the shell must
+// report its state.
 func begin(c *Command, stdin bool) string {
 	extra := begun(&c.State, c.kind, stdin)
-	if c.kind != session.BuiltinOnly { // a builtin starts no process that could call a tool
+	if c.kind != session.BuiltinOnly { // a command of builtins starts no process that could call a tool
 		extra = grant(c.Tools) + extra
 	}
 	first, end := "", ""

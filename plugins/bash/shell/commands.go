@@ -12,11 +12,12 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// commandsFD is the descriptor of the host's socket in a shell and in its children. The programs "tool:NAME" try this
-// descriptor first.
+// commandsFD is the file descriptor of the host's socket in a shell and in its children. The programs "tool:NAME"
+// try this descriptor first.
 const commandsFD = 201
 
-// inherited contains the sockets that this process inherited from the host, by descriptor. They are never closed.
+// inherited contains the sockets that this process inherited from the host, indexed by file descriptor. They are
+// never closed.
 var inherited = struct {
 	sync.Mutex
 	files map[int]*os.File
@@ -46,7 +47,7 @@ func commandsSocket(c *tool.Commands) *os.File {
 	return inherited.files[fd]
 }
 
-// grants returns commands that prepare a shell and its children for calling tools. The calls also require a token; see
+// grants returns shell commands that let a shell and its children call tools. The calls also require a token; see
 // [grant].
 func grants(c *tool.Commands) string {
 	if c == nil {
@@ -56,7 +57,8 @@ func grants(c *tool.Commands) string {
 	if _, ok := socketFD(c); ok {
 		path = fmt.Sprintf("/proc/$$/fd/%d", commandsFD)
 	}
-	// With the option keyword, export would not recognize an assignment among its arguments.
+	// The builtin export receives the variable in a separate command. With the option keyword, export would not
+	// recognize an assignment among its arguments.
 	return fmt.Sprintf("\\builtin printf -v %[1]s %%s %[2]s; \\builtin export %[1]s %[3]s\n", tool.CommandsEnv, path, tool.CallEnv)
 }
 
@@ -65,11 +67,11 @@ func grant(c *tool.Commands) string {
 	if c == nil {
 		return ""
 	}
-	return `\builtin printf -v ` + tool.CallEnv + ` %s ` + session.Quote(c.Token) + `; ` // an assignment to a read-only variable would end the shell
+	return `\builtin printf -v ` + tool.CallEnv + ` %s ` + session.Quote(c.Token) + `; ` // a plain assignment to a read-only variable would end the shell
 }
 
-// handler returns commands that define the handler for unknown commands. The handler calls the tool with the command's
-// name.
+// handler returns shell commands that define the handler for unknown commands. The handler calls the tool that has
+// the command's name.
 func handler(c *tool.Commands) string {
 	if c == nil {
 		return ""

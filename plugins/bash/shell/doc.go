@@ -1,8 +1,9 @@
 // Package shell runs commands in bash. Each command has a fresh shell. The shell first restores the state of the
-// session's last shell, and reports its own state at its end (package session). A command ends when its shell ends. If
-// the command certainly leaves no process behind, it ends earlier, when the shell reports the exit status in a separate
-// pipe. The package never searches the command's output for its end.
+// session's last shell. At its end it reports its own state (package session). A command ends when its shell ends.
+// If the command certainly leaves no process behind, it ends earlier: when the shell reports the exit status in a
+// separate pipe. The package never searches the command's output for its end.
 //
-// The next shell of a session is started in advance and restores the session's state. If its state is not the one that
-// the next command needs, the shell is discarded (see [Runner]). Such shells only make commands faster.
+// The next shell of a session is started in advance and restores the session's state. If the next command needs a
+// different state, the shell is discarded (see [Runner]). Shells that are started in advance only make commands
+// faster.
 package shell

@@ -7,12 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dump collects the report of a shell's state from a pipe. bash writes the report line by line, and waking a reader for
-// each line would take most of the time. The pipe therefore has room for a usual report, and is read at the shell's end
-// and in long intervals. The report is not written to a file, because the user's file size limit would apply.
+// dump collects the report of a shell's state from a pipe. bash writes the report line by line, and waking a reader
+// for each line would take most of the time. Therefore the pipe has space for a report of usual size. It is read at
+// the shell's end and at long intervals. The report is not written to a file, because the user's file size limit
+// would apply.
 type dump struct {
 	pipe *os.File
-	kept []byte // at most maxDump bytes; a truncated dump lacks its end marker
+	kept []byte // at most maxDump bytes; a truncated dump has no end marker
 }
 
 // newDump takes ownership of the plugin's end of the pipe.
@@ -28,7 +29,7 @@ func newDump(pipe *os.File) (dump, error) {
 	return dump{pipe: pipe}, nil
 }
 
-// read reads the contents of the pipe without waiting for more.
+// read reads all bytes that are in the pipe. It does not wait for more bytes.
 func (d *dump) read() {
 	raw, err := d.pipe.SyscallConn()
 	if err != nil {

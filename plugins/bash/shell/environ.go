@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// quiet lists variables that stop programs from prompting, starting editors and pagers, and drawing on a terminal.
-// Commands run without a person who could answer.
+// quiet lists environment variables that stop programs from prompting, starting editors and pagers, and drawing on a
+// terminal. No person could answer a prompt.
 var quiet = []string{
 	"TERM=dumb", "COLUMNS=200", "NO_COLOR=1", "CLICOLOR=0", "CI=1",
 	"PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GH_PAGER=cat", "SYSTEMD_PAGER=", "AWS_PAGER=", "LESS=-FRX",
@@ -23,14 +23,15 @@ var quiet = []string{
 	"TF_INPUT=0", "TF_IN_AUTOMATION=1", "HOMEBREW_NO_AUTO_UPDATE=1", "CARGO_TERM_PROGRESS_WHEN=never",
 }
 
-// private lists variables between host and plugin, and variables that change how a shell starts.
+// private lists environment variables that only the host and the plugin use, and variables that change how a shell
+// starts.
 var private = []string{
 	toolrpc.Handshake.MagicCookieKey, toolrpc.LifelineEnv, process.MarkEnv, tool.CommandsEnv, tool.CallEnv,
 	"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_COMPAT", "BASH_XTRACEFD", "POSIXLY_CORRECT", "PROMPT_COMMAND",
 	"PWD", "OLDPWD", "SHLVL", "_",
 }
 
-// AppendPath adds a directory to the end of an environment's PATH.
+// AppendPath appends a directory to the PATH of an environment.
 func AppendPath(env []string, dir string) []string {
 	for i, e := range env {
 		if path, ok := strings.CutPrefix(e, "PATH="); ok && path != "" {
@@ -41,7 +42,7 @@ func AppendPath(env []string, dir string) []string {
 	return append(env, "PATH="+dir)
 }
 
-// notTaken contains the names of variables that commands do not inherit from this process.
+// notTaken contains the variables of this process that commands do not inherit.
 var notTaken = func() map[string]struct{} {
 	names := make(map[string]struct{})
 	for _, e := range slices.Concat(quiet, private) {
@@ -51,17 +52,18 @@ var notTaken = func() map[string]struct{} {
 	return names
 }()
 
-// taken reports whether commands inherit a variable.
+// taken reports whether commands inherit a variable of this process.
 func taken(name string) bool {
 	_, not := notTaken[name]
 	return !not &&
-		!strings.HasPrefix(name, "PLUGIN_") && // used by go-plugin
+		!strings.HasPrefix(name, "PLUGIN_") && // variables of go-plugin
 		!strings.HasPrefix(name, "BASH_FUNC_") // functions of the shell that started the host
 }
 
-// Environment returns the environment for commands. It is derived from the environment own.
+// Environment returns the environment for commands. It derives the environment from the argument own, the
+// environment of this process.
 func Environment(own []string) []string {
-	env := make([]string, 0, len(own)+len(quiet)+3) // capacity for variables that are added later
+	env := make([]string, 0, len(own)+len(quiet)+3) // reserve capacity for variables that are added later
 	ssh := "ssh"
 	for _, e := range own {
 		name, value, ok := strings.Cut(e, "=")

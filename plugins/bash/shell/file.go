@@ -5,13 +5,13 @@ import (
 	"os"
 )
 
-// Sizes of pipes in bytes, on systems that support setting them.
+// Sizes of pipe buffers in bytes. Some systems do not support setting them.
 const (
 	outputSize = 256 << 10
-	dumpSize   = 1 << 20 // the limit for an unprivileged user
+	dumpSize   = 1 << 20 // the limit of Linux for an unprivileged user
 )
 
-// namelessOnDisk implements nameless on systems and in sandboxes without memory files.
+// namelessOnDisk creates the file of nameless on disk. It is used on systems and in sandboxes without memory files.
 func namelessOnDisk(text string) (*os.File, error) {
 	f, err := os.CreateTemp("", "toolhost-")
 	if err != nil {
@@ -23,7 +23,7 @@ func namelessOnDisk(text string) (*os.File, error) {
 	return fill(f, text)
 }
 
-// fill writes text to a file and leaves the offset at the beginning.
+// fill writes text to a file and sets the offset to the beginning.
 func fill(f *os.File, text string) (*os.File, error) {
 	if text == "" {
 		return f, nil

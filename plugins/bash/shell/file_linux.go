@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameless creates an unnamed file that contains text, with its offset at the beginning.
+// nameless creates an unnamed file that contains text. The file offset is at the beginning.
 func nameless(text string) (*os.File, error) {
 	fd, err := unix.MemfdCreate("toolhost", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -15,7 +15,7 @@ func nameless(text string) (*os.File, error) {
 	return fill(os.NewFile(uintptr(fd), "toolhost"), text)
 }
 
-// widen enlarges the buffer of a pipe, so that a writer waits for its reader less often.
+// widen enlarges the buffer of a pipe. A larger buffer makes the writer wait less often for the reader.
 func widen(pipe *os.File, size int) {
 	if raw, err := pipe.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, size) })
@@ -31,7 +31,7 @@ func plainPipe() (r, w *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
 }
 
-// unread reports whether a pipe, given by its write end, contains unread data.
+// unread reports whether a pipe contains unread data. The argument is the write end of the pipe.
 func unread(pipe *os.File) bool {
 	left := 0
 	if raw, err := pipe.SyscallConn(); err == nil {

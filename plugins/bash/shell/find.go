@@ -20,7 +20,7 @@ var ErrNoBash = errors.New("shell: bash was not found")
 // found caches the last result of [Find].
 var found struct {
 	sync.Mutex
-	on, path string // the searched PATH, and the result
+	on, path string // the searched PATH, and the path that was found
 }
 
 // Find returns the path of the first bash on PATH. It caches the result until that file is removed or PATH changes.
@@ -39,7 +39,8 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Users returns the user's shell from $SHELL or the password file. It is empty if neither contains a shell.
+// Users returns the path of the user's shell. It reads $SHELL or the password file. The result is empty if both
+// contain no shell.
 func Users() string {
 	if s := os.Getenv("SHELL"); filepath.IsAbs(s) {
 		return s

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// TestGivenVariables checks that a new shell does not declare variables again that are in its environment. It also
-// checks that the session keeps all of its variables.
+// TestGivenVariables checks that a new shell does not declare the variables that are already in its environment. It
+// also checks that the session keeps all of its variables.
 func TestGivenVariables(t *testing.T) {
 	bash, err := Find()
 	if err != nil {

@@ -15,21 +15,22 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Seed contains the properties of a shell that are known before its command.
+// Seed contains the properties of a shell that are known before the command arrives.
 type Seed struct {
-	Bash string // path
+	Bash string // path of bash
 	Dir  string
 	// Env is the environment of a new session; see [Environment].
 	Env   []string
 	State session.State
-	// StateBytes is the encoded form of State, used to compare states.
+	// StateBytes is the encoded form of State. It is used to compare states.
 	StateBytes []byte
-	// Tools, if not nil, connects commands to the host's tools. Its token belongs to one command.
+	// Tools connects commands to the host's tools. Its token is valid for one command. A nil Tools means that
+	// commands cannot call tools.
 	Tools *tool.Commands
 }
 
-// same reports whether a shell that was started from o can run a command for s. The last exit status can differ, because
-// a shell receives it when it is woken.
+// same reports whether a shell that was started from o can run a command for s. The last exit status is allowed to
+// differ, because a shell receives it only when it is woken.
 func (s *Seed) same(o *Seed) bool {
 	return s.Bash == o.Bash && s.Dir == o.Dir && s.sameState(o) && slices.Equal(s.Env, o.Env) &&
 		(s.Tools == nil) == (o.Tools == nil) && (s.Tools == nil || s.Tools.Address == o.Tools.Address && s.Tools.Dir == o.Tools.Dir)
@@ -37,31 +38,32 @@ func (s *Seed) same(o *Seed) bool {
 
 func (s *Seed) sameState(o *Seed) bool {
 	if s.State.Snapshot == nil || o.State.Snapshot == nil {
-		return s.State.Snapshot == o.State.Snapshot // nil for two new sessions
+		return s.State.Snapshot == o.State.Snapshot // both are nil for two new sessions
 	}
 	return session.SameButLast(s.StateBytes, o.StateBytes)
 }
 
-// instance is a shell that restores the session's state and then waits for its command.
+// instance is a shell that has been started in advance. It restores the session's state and then waits for its
+// command.
 type instance struct {
 	tree *process.Tree
-	// place identifies the directory in which the shell was started. The directory can have a different name now.
+	// place identifies the directory in which the shell was started, even if the directory was renamed later.
 	place os.FileInfo
-	// The plugin's ends of the shell's pipes.
+	// These files are the plugin's ends of the shell's pipes.
 	stdout, stderr, wakeup, status *os.File
 	dump                           dump
 	// stdin is the write end of the shell's standard input. It is nil if standard input is not kept open.
 	stdin *os.File
-	// The files that the shell reads when it is woken.
+	// These files are read by the shell when it is woken.
 	begin, input *os.File
-	// asleep means that the shell ended without being woken.
+	// asleep means that the shell ended before it was woken.
 	asleep bool
 }
 
 // files contains the shell's ends of its pipes.
 type files struct {
-	theirs []*os.File       // must be closed in this process
-	at     map[int]*os.File // files by their descriptor number in the shell
+	theirs []*os.File       // the shell's ends, which must be closed in this process
+	at     map[int]*os.File // files indexed by their descriptor number in the shell
 }
 
 func (f *files) add(fd int, file *os.File) {
@@ -69,7 +71,7 @@ func (f *files) add(fd int, file *os.File) {
 	f.at[fd] = file
 }
 
-// pipe creates a pipe and passes its write end to the shell.
+// pipe creates a pipe. The shell gets the write end as descriptor fd, and this process gets the read end.
 func (f *files) pipe(fd int) (ours *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err == nil {
@@ -78,7 +80,7 @@ func (f *files) pipe(fd int) (ours *os.File, err error) {
 	return r, err
 }
 
-// pipeIn creates a pipe and passes its read end to the shell.
+// pipeIn creates a pipe. The shell gets the read end as descriptor fd, and this process gets the write end.
 func (f *files) pipeIn(fd int) (ours *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err == nil {
@@ -87,7 +89,7 @@ func (f *files) pipeIn(fd int) (ours *os.File, err error) {
 	return w, err
 }
 
-// newInstance starts a shell. The shell gets the standard input of c. If c is nil, its standard input is empty.
+// newInstance starts a shell with the standard input of the command c. If c is nil, standard input is empty.
 func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance, err error) {
 	in := &instance{}
 	theirs := &files{at: make(map[int]*os.File)}
@@ -112,7 +114,7 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 	cmd.Dir = s.Dir
 	cmd.Env = append(slices.Clone(s.Env), "PWD="+s.Dir)
 	if f := theirs.at[0]; f != nil {
-		cmd.Stdin = f // nil means /dev/null
+		cmd.Stdin = f // a nil file means /dev/null
 	}
 	cmd.Stdout, cmd.Stderr = theirs.at[1], theirs.at[2]
 	cmd.ExtraFiles = make([]*os.File, session.StatusFD-2)
@@ -124,18 +126,19 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 	if in.tree, err = keeper.StartIdle(cmd); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", s.Bash, err)
 	}
-	// If the directory was replaced during the start, the shell's directory is unknown.
+	// If another directory replaced s.Dir during the start, it is unknown in which of them the shell is.
 	if after, err := os.Stat(s.Dir); err == nil && os.SameFile(before, after) {
 		in.place = after
 	}
 	return in, nil
 }
 
-// blank is the initial content of the begin file. It makes the kernel allocate the file's memory in advance. For a short
-// command, this allocation would take most of the time of the write.
+// blank is the initial content of the file "begin". Writing it makes the kernel allocate the file's memory in
+// advance. For a short command, the allocation would take most of the time of the write.
 var blank = strings.Repeat("\x00", 4096)
 
-// connect creates the files of a shell. If it fails, in and theirs contain the files created before.
+// connect creates the files of a shell. If it fails, in and theirs contain the files that were created before the
+// error.
 func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	for fd, ours := range map[int]**os.File{1: &in.stdout, 2: &in.stderr} {
 		if *ours, err = theirs.pipe(fd); err != nil {
@@ -175,8 +178,8 @@ func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	return nil
 }
 
-// connectStdin creates the shell's standard input. For a shell without a command, it creates the file from which the
-// shell can read its input later.
+// connectStdin creates the shell's standard input. If c is nil, it creates a file to which the input of a later
+// command can be written.
 func (in *instance) connectStdin(theirs *files, c *Command) (err error) {
 	switch {
 	case c == nil:
@@ -194,8 +197,8 @@ func (in *instance) connectStdin(theirs *files, c *Command) (err error) {
 	return err
 }
 
-// wake passes the command to the shell. It writes the files at offset 0 and keeps their offsets, because the shell
-// shares them.
+// wake passes the command to the shell. It writes the files at offset 0 without changing their file offsets, because
+// the shell shares the offsets.
 func (in *instance) wake(c *Command) error {
 	stdin := c.Stdin != nil && in.input != nil
 	if stdin {
@@ -208,7 +211,7 @@ func (in *instance) wake(c *Command) error {
 	}
 	in.tree.Wake()
 	_, err := in.wakeup.Write([]byte{'\n'})
-	closeAll([]*os.File{in.begin, in.input}) // close the files while the shell runs
+	closeAll([]*os.File{in.begin, in.input}) // close the files in parallel with the running shell
 	in.begin, in.input = nil, nil
 	if errors.Is(err, syscall.EPIPE) {
 		err, in.asleep = nil, true
@@ -216,15 +219,15 @@ func (in *instance) wake(c *Command) error {
 	return err
 }
 
-// slept checks whether an ended shell left the wake-up byte unread.
+// slept checks whether an ended shell never read the wake-up byte.
 func (in *instance) slept() {
 	if !in.asleep {
 		in.asleep = unread(in.wakeup)
 	}
 }
 
-// listen returns a channel that receives the exit status if the shell reports it before its end. It works until
-// [instance.leave].
+// listen returns a channel that receives the exit status when the shell reports it before its end. The goroutine
+// behind the channel ends when [instance.leave] is called.
 func (in *instance) listen() <-chan int {
 	told := make(chan int, 1)
 	go func() {
@@ -233,7 +236,7 @@ func (in *instance) listen() <-chan int {
 		if exit, ok := session.ParseStatus(buf[:n]); ok {
 			told <- exit
 		}
-		for err == nil { // keep reading, so that no writer blocks
+		for err == nil { // continue to read, because a full pipe would block a writer
 			_, err = in.status.Read(buf)
 		}
 	}()
@@ -243,8 +246,8 @@ func (in *instance) listen() <-chan int {
 // endTime limits the time between a shell's report of the exit status and its end.
 const endTime = 2 * time.Second
 
-// leave closes all pipes except the output pipes. If told is set, the exit status was reported. Another process can have
-// written that status, so leave first makes sure that the shell ends.
+// leave closes all pipes except the output pipes. The argument told means that the exit status was reported. Another
+// process can have written that status, so leave first makes sure that the shell ends.
 func (in *instance) leave(told bool) {
 	if told {
 		limit := time.NewTimer(endTime)
@@ -258,7 +261,7 @@ func (in *instance) leave(told bool) {
 	closeAll([]*os.File{in.dump.pipe, in.wakeup, in.status})
 }
 
-// standsIn reports whether the shell is in the directory that currently has the path dir.
+// standsIn reports whether dir is currently the path of the directory in which the shell is.
 func (in *instance) standsIn(dir string) bool {
 	now, err := os.Stat(dir)
 	return err == nil && in.place != nil && os.SameFile(in.place, now)

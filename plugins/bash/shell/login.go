@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// drainTime limits the time to read the login shell's output after its end.
+	// drainTime limits how long the login shell's output is read after the login shell has ended.
 	drainTime = 100 * time.Millisecond
 	// maxLogin limits the size of the login shell's output in bytes.
 	maxLogin = 1 << 20
 )
 
-// loginShells lists shells that accept the options -l and -c and the syntax of the command below.
+// loginShells lists shells that accept the options -l and -c and the syntax of the command in Login.
 var loginShells = []string{"bash", "zsh", "sh", "dash", "ash", "ksh", "mksh", "fish"}
 
-// Login returns the variables, as NAME=VALUE, that the user's login shell adds to an environment or changes in it. They
-// come from /etc/profile and the user's own files. Login omits variables whose names suggest a secret. If the user's
-// shell is unknown or missing, Login runs bash. It kills all processes that the files start. It takes at most the time
-// limit.
+// Login returns the variables that the user's login shell adds to an environment or changes, in the form NAME=VALUE.
+// The variables come from /etc/profile and the user's own login files. Login omits variables whose names suggest a
+// secret. If the user's shell is unknown or missing, Login runs bash. Login takes at most the time limit, and kills
+// all processes that the login files start.
 func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir string, env []string) ([]string, error) {
 	path := Users()
 	if info, err := os.Stat(path); err != nil || info.IsDir() || !slices.Contains(loginShells, filepath.Base(path)) {
@@ -41,7 +41,7 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}
 	defer read.Close() //nolint:errcheck // only read
 	mark := rand.Text()
-	// The mark separates the environment from earlier output of the files.
+	// The mark separates the environment from the output that the login files printed before.
 	cmd := exec.Command(path, "-l", "-c", fmt.Sprintf(`printf '%%s\0' %s; exec env -0`, mark)) //nolint:gosec // the user's shell
 	cmd.Dir, cmd.Env, cmd.Stdout = dir, slices.Clone(env), write
 	tree, err := r.keeper.Start(cmd)
@@ -59,11 +59,11 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}()
 	select {
 	case <-tree.Done():
-	case <-printed: // the output is too long, or the shell closed it
+	case <-printed: // the output is too long, or the shell closed its end of the pipe
 	case <-ctx.Done():
 	}
-	tree.Kill(0)                                        // including processes that the files started
-	_ = read.SetReadDeadline(time.Now().Add(drainTime)) // a process that was not killed can keep the pipe open
+	tree.Kill(0)                                        // also kills processes that the login files started
+	_ = read.SetReadDeadline(time.Now().Add(drainTime)) // a process that could not be killed can keep the pipe open
 	<-printed
 	_, list, found := bytes.Cut(out, []byte(mark+"\x00"))
 	switch {
@@ -81,12 +81,12 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	}), nil
 }
 
-// secretName matches names of variables that are not imported. The host hides secrets from commands, and a profile must
-// not restore them.
+// secretName matches the names of variables that are not imported. The host hides secrets from commands, and a login
+// file must not reveal them.
 var secretName = regexp.MustCompile(`(?i)(pass|secret|token|key|credential|auth|cookie|session)`)
 
-// AddLogin adds missing variables from [Runner.Login] to an environment, and missing directories to its PATH. It changes
-// no other variable.
+// AddLogin adds the variables of [Runner.Login] that are missing in an environment. It also adds missing directories
+// to PATH. It changes no other variable.
 func AddLogin(env, login []string) []string {
 	names := make(map[string]int, len(env))
 	for i, e := range env {

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// quietTime is the time to wait for more output after the end of the shell, if another process still has the pipe
-	// open. An example is the process of >(a process substitution).
+	// quietTime is how long to wait for more output after the end of the shell if another process still has the pipe
+	// open. An example is the process of the substitution >(command).
 	quietTime = 100 * time.Millisecond
 	// lateBytes limits the output that is read after the end of the shell.
 	lateBytes = 1 << 20
 	pumpSize  = 64 << 10
-	// firstSize is the initial buffer size, because most streams are short.
+	// firstSize is the initial size of the read buffer. It is small because most streams are short.
 	firstSize = 4 << 10
 )
 
-// pump copies a pipe to a writer until the end of the shell. Later output goes to another writer, so that remaining
-// processes neither block nor get SIGPIPE.
+// pump copies a pipe to a writer until the shell ends. Later output goes to another writer, so remaining processes
+// neither block nor get SIGPIPE.
 type pump struct {
 	r    *os.File
 	w    io.Writer
-	rest io.Writer     // receives output after the end
-	late time.Duration // how long to copy to w after the end; 0 means to close the pipe
-	// complete means that only the shell has the other end, and that it writes no more.
+	rest io.Writer     // receives output after the end of the shell
+	late time.Duration // how long to copy to w after the end of the shell; 0 means to close the pipe
+	// complete means that only the shell has the other end of the pipe and that it writes no more.
 	complete atomic.Bool
 	// done is closed when w has received all output of the shell.
 	done chan struct{}
@@ -39,7 +39,8 @@ func startPump(r *os.File, w, rest io.Writer, late time.Duration) *pump {
 	return p
 }
 
-// shellEnded makes the pump finish. A deadline in the past wakes the reader. complete means that no more output follows.
+// shellEnded makes the pump finish. It sets a read deadline in the past, which wakes the reader. The argument
+// complete means that no more output follows.
 func (p *pump) shellEnded(complete bool) {
 	p.complete.Store(complete)
 	_ = p.r.SetReadDeadline(time.Unix(1, 0))
@@ -73,8 +74,8 @@ func (p *pump) run() {
 	_ = p.r.Close()
 }
 
-// copy copies until an error, including io.EOF, or until limit bytes were read. A negative limit means no limit. It
-// enlarges the buffer after a full read.
+// copy copies the pipe until an error occurs, including io.EOF, or until limit bytes are read. A negative limit
+// means no limit. The buffer is enlarged after a read has filled it.
 func (p *pump) copy(buf *[]byte, limit int) error {
 	for limit != 0 {
 		n, err := p.r.Read(*buf)
@@ -92,8 +93,8 @@ func (p *pump) copy(buf *[]byte, limit int) error {
 	return nil
 }
 
-// drain copies the contents of the pipe, at most lateBytes, without waiting. open reports whether the other end is still
-// open.
+// drain copies the bytes that are in the pipe, at most lateBytes, without waiting. The result open reports whether
+// the other end is still open.
 func (p *pump) drain(buf []byte) (total int, open bool) {
 	_ = p.r.SetReadDeadline(time.Time{})
 	raw, err := p.r.SyscallConn()
@@ -110,7 +111,7 @@ func (p *pump) drain(buf []byte) (total int, open bool) {
 				total += n
 			case errors.Is(err, syscall.EINTR):
 			default:
-				open = err != nil // 0 bytes without an error mean the end
+				open = err != nil // a read of 0 bytes without an error means the end of the pipe
 				return true
 			}
 		}

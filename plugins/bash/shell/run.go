@@ -15,11 +15,11 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// Grace is the time in which a command can clean up before it is killed.
+// Grace is the time that a command has for cleaning up before it is killed.
 const Grace = 200 * time.Millisecond
 
-// lookTime is the interval at which the dump pipe is read while a command runs. Regular reading is necessary because a
-// shell's state can be larger than the pipe.
+// lookTime is the interval at which the dump pipe is read while a command runs. Regular reading is necessary because
+// a shell's dump can be larger than the pipe.
 const lookTime = 50 * time.Millisecond
 
 // maxDump limits how much of a shell's dump is read.
@@ -31,10 +31,10 @@ type Command struct {
 	Text string
 	// Stdin is the text of the standard input. A nil Stdin means no input.
 	Stdin *string
-	// KeepStdin keeps the standard input open for [Process.Write].
+	// KeepStdin keeps the standard input open. The caller can then call [Process.Write].
 	KeepStdin      bool
 	Stdout, Stderr io.Writer
-	// RestOut and RestErr receive the output of remaining processes after the end of the shell.
+	// RestOut and RestErr receive the output that remaining processes write after the end of the shell.
 	RestOut, RestErr io.Writer
 
 	kind session.Kind
@@ -43,7 +43,7 @@ type Command struct {
 // Ending is the reason why a shell ended.
 type Ending int
 
-// The reasons why a shell ended.
+// The possible reasons why a shell ended.
 const (
 	Exited Ending = iota
 	TimedOut
@@ -53,18 +53,19 @@ const (
 // Outcome describes how a command ended.
 type Outcome struct {
 	Ending Ending
-	// Exit is the shell's exit status, or 128 + N if signal N ended it.
+	// Exit is the shell's exit status. It is 128 + N if signal N ended the shell.
 	Exit int
-	// Signal is the name of the signal that ended the shell. It is also set if the exit status shows that a signal ended
-	// the command. It can be empty.
+	// Signal is the name of the signal that ended the shell. It is also set if the exit status shows that a signal
+	// ended the command. Otherwise it is empty.
 	Signal   string
 	Duration time.Duration
-	// Snapshot is the state of the shell at its end. If StateErr is set, it contains at most the working directory.
+	// Snapshot is the state of the shell at its end. If StateErr is not nil, Snapshot contains at most the working
+	// directory.
 	Snapshot *session.Snapshot
-	// StateErr is the error of [session.Parse] if no complete snapshot exists.
+	// StateErr is the error of [session.Parse]. It is nil if the snapshot is complete.
 	StateErr error
-	// Kept means that the command changed nothing in the state except the last status. In this case Snapshot and
-	// StateErr are nil.
+	// Kept means that the command changed nothing in the session's state except the last status. In this case
+	// Snapshot and StateErr are nil.
 	Kept bool
 	// Fresh means that the state could not be restored. The command then ran in a new session.
 	Fresh bool
@@ -80,18 +81,18 @@ type Process struct {
 	stop   chan Ending
 	done   chan struct{}
 
-	// writing is a lock for writes to standard input.
+	// writing serializes writes to standard input.
 	writing chan struct{}
-	// attached is closed when a shell runs the command.
+	// attached is closed when the command has been passed to a shell.
 	attached   chan struct{}
 	attachOnce sync.Once
 
 	mu    sync.Mutex
-	shell *instance // the current or last shell of the command
+	shell *instance // the shell that runs the command, or that ran it last
 	stdin *os.File  // nil if standard input is closed
 	inode uint64    // inode number of the pipe of standard input
 
-	// The fields below are set before done is closed.
+	// The following fields are set before the channel done is closed.
 	out *Outcome
 	err error
 }
@@ -108,7 +109,7 @@ func (p *Process) Outcome() (*Outcome, error) {
 // Began returns the time at which the command was started.
 func (p *Process) Began() time.Time { return p.began }
 
-// Stop kills the command and its processes. The first call determines the reason in the outcome.
+// Stop kills the command and its processes. The first call of Stop sets the reason in the outcome.
 func (p *Process) Stop(why Ending) {
 	select {
 	case p.stop <- why:
@@ -116,7 +117,7 @@ func (p *Process) Stop(why Ending) {
 	}
 }
 
-// tree returns the process tree of the shell that runs the command. It returns nil if no shell runs it yet.
+// tree returns the process tree of the shell that runs the command. It returns nil if the command has no shell yet.
 func (p *Process) tree() *process.Tree {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +135,7 @@ func (p *Process) Alive() []int {
 	return nil
 }
 
-// Kill kills all processes of the command, even after its end, and waits until they are gone.
+// Kill kills all processes of the command, even after the command has ended. It waits until no such process exists.
 func (p *Process) Kill() {
 	p.Stop(Canceled)
 	<-p.done
@@ -143,8 +144,8 @@ func (p *Process) Kill() {
 	}
 }
 
-// run runs the command. A shell that failed to restore the state, or was killed while it waited, ended before the
-// command. In this case run can use another shell without running the command twice.
+// run runs the command in a shell. If a shell fails to restore the state, or is killed while it waits, it ends
+// before the command begins. In this case run tries another shell without the risk of running the command twice.
 func (p *Process) run(warm *instance) {
 	defer close(p.done)
 	fresh := false
@@ -194,7 +195,7 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 		in.dump.read()
 		in.slept()
 	}
-	go in.leave(told) // the result does not depend on leave
+	go in.leave(told) // the result does not depend on leave, so do not wait for it
 	for _, p := range []*pump{stdout, stderr} {
 		<-p.done
 	}
@@ -219,9 +220,9 @@ func (p *Process) attempt(in *instance) (*Outcome, error) {
 	return out, nil
 }
 
-// untilEnd waits for the end of the shell, or ends it. If the shell has reported the exit status and the command left no
-// process, untilEnd returns early with told set. It then skips the exit of the shell, in which the kernel mainly frees
-// memory.
+// untilEnd waits for the end of the shell, or kills the shell. If the shell reports the exit status and the command
+// left no process, untilEnd returns early with told set to true. It then does not wait for the shell's exit, in
+// which the kernel mainly frees memory.
 func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 	var tells <-chan int
 	var looks <-chan time.Time
@@ -258,7 +259,7 @@ func (p *Process) untilEnd(in *instance) (why Ending, exit int, told bool) {
 func (o *Outcome) setStatus(tree *process.Tree) error {
 	select {
 	case <-tree.Done():
-	default: // the process was killed, but is blocked in a system call
+	default: // the process was killed but is still blocked in a system call
 		o.Exit, o.Signal = 128+int(unix.SIGKILL), unix.SignalName(unix.SIGKILL)
 		return nil
 	}

@@ -12,32 +12,32 @@ import (
 // MaxIdle is the default number of shells that are kept ready.
 const MaxIdle = 8
 
-// afterTime is the time after a command in which no shell is started. The command's result is then sent first, and an
-// immediate next command is not delayed.
+// afterTime is the time after a command in which no shell is started. During this time, the command's result is
+// sent, and an immediate next command is not delayed.
 const afterTime = 3 * time.Millisecond
 
-// hurry is the maximum pause between two commands of a session after which the next shell is started at once. A caller
-// without pauses would otherwise wait for each shell.
+// hurry is the limit for a short pause between two commands of a session. After a short pause, the next shell is
+// started at once. Otherwise a caller that sends commands without pauses would wait for each shell.
 const hurry = 10 * time.Millisecond
 
 // idleTime is the time after which an unused shell is ended.
 const idleTime = 5 * time.Minute
 
-// Runner runs commands. For the next command of a session it keeps a started shell, in which the session's state is
-// already restored. A shell is used once, and only if its state, environment and directory match the command. A Runner
-// is safe for concurrent use. Use [NewRunner] to create a Runner.
+// Runner runs commands. For the next command of a session, it prepares a shell in which the session's state is
+// already restored. A prepared shell is used at most once, and only if its state, environment and directory match
+// the command. A Runner is safe for concurrent use. Use [NewRunner] to create a Runner.
 type Runner struct {
 	keeper  *process.Keeper
 	maxIdle int
 	guard   sync.Once
 
 	mu      sync.Mutex
-	idle    map[string]*spare // prepared shells by session
-	order   []*spare          // the elements of idle, oldest first
-	working bool              // whether the goroutine work runs
+	idle    map[string]*spare // prepared shells, indexed by session
+	order   []*spare          // the elements of idle, the oldest first
+	working bool              // true while the goroutine of the method work runs
 	closed  bool
-	// last describes the last ended command: its session, its end, and whether the pause before it was shorter than
-	// hurry.
+	// last describes the command that ended last: its session, the time of its end, and whether the pause before it
+	// was shorter than hurry.
 	last struct {
 		session string
 		ended   time.Time
@@ -45,17 +45,17 @@ type Runner struct {
 	}
 }
 
-// spare is a shell for the next command of a session.
+// spare is a prepared shell for the next command of a session.
 type spare struct {
 	session string
 	seed    Seed
-	from    time.Time // earliest time of the start
-	begun   bool      // whether the start has begun
-	dropped bool      // whether the shell is no longer needed
+	from    time.Time // earliest time at which the shell is started
+	begun   bool      // true if the start of the shell has begun
+	dropped bool      // true if the shell is no longer needed
 	timer   *time.Timer
 
-	started chan struct{} // closed after the start
-	in      *instance     // nil if the start failed
+	started chan struct{} // closed when the shell is started
+	in      *instance     // nil if the shell could not be started
 }
 
 // NewRunner returns a runner that keeps at most maxIdle shells ready.
@@ -63,7 +63,7 @@ func NewRunner(maxIdle int) *Runner {
 	return &Runner{keeper: process.NewKeeper(), maxIdle: maxIdle, idle: make(map[string]*spare)}
 }
 
-// Close kills all processes that commands have started, and the waiting shells. No command can run afterwards.
+// Close kills all processes that commands have started, and the prepared shells. After Close, no command can run.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -79,7 +79,7 @@ func (r *Runner) Close() {
 // Start runs a command of the session with the given id.
 func (r *Runner) Start(id string, c Command) *Process {
 	r.guard.Do(func() {
-		go func() { _ = r.keeper.Guard(c.Bash) }() // after an error, a killed plugin can only leave more processes behind
+		go func() { _ = r.keeper.Guard(c.Bash) }() // ignore the error: without a guard, only a killed plugin leaves more processes behind
 	})
 	c.kind = c.State.Kind(c.Text)
 	p := &Process{runner: r, c: c, began: time.Now(), stop: make(chan Ending, 1), done: make(chan struct{}), writing: make(chan struct{}, 1), attached: make(chan struct{})}
@@ -87,14 +87,14 @@ func (r *Runner) Start(id string, c Command) *Process {
 	if !c.KeepStdin && (c.Stdin == nil || !c.State.Defines("exec")) {
 		warm = r.take(id, &c.Seed)
 	}
-	if r.hurries(id) && c.kind != session.Ordinary { // the state after this command is known in advance
+	if r.hurries(id) && c.kind != session.Ordinary { // this command does not change the state for the next shell
 		r.prepare(id, c.Seed, 0)
 	}
 	go p.run(warm)
 	return p
 }
 
-// hurries records a new command. It reports whether the previous command of the session has just ended.
+// hurries records a new command. It reports whether the session's previous command ended a short time ago.
 func (r *Runner) hurries(session string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *Runner) hurries(session string) bool {
 	return r.last.hurried
 }
 
-// Prepare starts a shell in the background for the next command of a session. It must be called when a command has
+// Prepare starts a shell in the background for the next command of a session. It must be called after a command has
 // ended.
 func (r *Runner) Prepare(session string, seed Seed) {
 	rest := afterTime
@@ -137,7 +137,7 @@ func (r *Runner) prepare(session string, seed Seed, rest time.Duration) {
 	}
 }
 
-// work starts the needed shells one after the other. Parallel starts would only slow down a busy machine.
+// work starts the needed shells one after the other. On a busy machine, parallel starts would only be slower.
 func (r *Runner) work() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,14 +157,14 @@ func (r *Runner) work() {
 			r.mu.Unlock()
 			time.Sleep(rest)
 			r.mu.Lock()
-			continue // check again, because the shell may no longer be needed
+			continue // the lock was released, so check again whether the shell is needed
 		}
 		next.begun = true
 		r.mu.Unlock()
 		in, err := newInstance(r.keeper, &next.seed, nil)
 		r.mu.Lock()
 		if err != nil {
-			close(next.started) // the next command gets the same error and reports it
+			close(next.started) // ignore the error: the next command gets the same error and reports it
 			continue
 		}
 		next.in = in
@@ -172,13 +172,13 @@ func (r *Runner) work() {
 		switch {
 		case next.dropped:
 			go in.discard()
-		case r.idle[next.session] == next: // no command has taken the shell meanwhile
+		case r.idle[next.session] == next: // no command has used the shell in the meantime
 			next.timer = time.AfterFunc(idleTime, func() { r.expire(next) })
 		}
 	}
 }
 
-// expire ends a shell that has waited too long.
+// expire ends a prepared shell that has waited too long.
 func (r *Runner) expire(s *spare) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,7 +187,7 @@ func (r *Runner) expire(s *spare) {
 	}
 }
 
-// remove drops a spare shell. It does nothing for nil.
+// remove removes a spare shell from the lists and ends it. It does nothing for nil.
 func (r *Runner) remove(s *spare) {
 	if s != nil {
 		r.forget(s)
@@ -195,7 +195,7 @@ func (r *Runner) remove(s *spare) {
 	}
 }
 
-// forget removes a spare shell from the lists.
+// forget removes a spare shell from the lists without ending it.
 func (r *Runner) forget(s *spare) {
 	delete(r.idle, s.session)
 	for i, o := range r.order {
@@ -206,7 +206,7 @@ func (r *Runner) forget(s *spare) {
 	}
 }
 
-// drop ends a spare shell that is no longer in the lists.
+// drop ends a spare shell that was removed from the lists.
 func (r *Runner) drop(s *spare) {
 	if s.dropped = true; !s.begun {
 		close(s.started)
@@ -219,8 +219,8 @@ func (r *Runner) drop(s *spare) {
 	}
 }
 
-// take returns a prepared shell for a command of the session. It waits if the shell is being started. It returns nil if
-// no shell matches.
+// take returns a prepared shell for a command of the session. If the shell is still being started, take waits for
+// it. It returns nil if no shell matches.
 func (r *Runner) take(session string, seed *Seed) *instance {
 	r.mu.Lock()
 	s := r.idle[session]
@@ -249,7 +249,7 @@ func (r *Runner) take(session string, seed *Seed) *instance {
 	return nil
 }
 
-// Idle returns the process ids of the waiting shells. It first waits until all requested shells are started.
+// Idle returns the process ids of the prepared shells. It first waits until all requested shells are started.
 func (r *Runner) Idle() []int {
 	r.mu.Lock()
 	waiting := slices.Clone(r.order)

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/plugins/bash/session"
 )
 
-// TestHurry checks that the next shell is ready when a caller sends commands without pauses, if the command cannot
-// change the session. A command that needs another state must not get that shell.
+// TestHurry checks a caller that sends commands without pauses. If a command cannot change the session, the next
+// shell must be ready. A command that needs another state must not get that shell.
 func TestHurry(t *testing.T) {
 	bash, err := Find()
 	if err != nil {
@@ -27,12 +27,12 @@ func TestHurry(t *testing.T) {
 		{"cat <>fifo", "s", true, false, func(c *Command) { c.Dir = "/" }},
 		{"cat <>fifo", "s", true, false, func(c *Command) { c.Env = append(c.Env, "X=1") }},
 		{"cat <>fifo", "s", true, false, func(c *Command) { c.State.Snapshot = &session.Snapshot{Umask: "0022"} }},
-		{"read <>fifo", "s", false, false, nil}, // the command changes $REPLY
+		{"read <>fifo", "s", false, false, nil}, // this command changes $REPLY
 		{"cat <>fifo", "another", false, false, nil},
 	} {
 		r := NewRunner(MaxIdle)
 		t.Cleanup(r.Close)
-		r.last.session, r.last.ended = tc.last, time.Now().Add(time.Hour) // a future time, so that a slow machine does not matter
+		r.last.session, r.last.ended = tc.last, time.Now().Add(time.Hour) // use a future time, because the test must also succeed on a slow machine
 		run := func(c Command) string {
 			t.Helper()
 			var out bytes.Buffer

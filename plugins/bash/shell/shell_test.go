@@ -54,12 +54,12 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestBootIsOneLine checks that the boot script has only one line, so that the command begins on line 1.
+// TestBootIsOneLine checks that the boot script has only one line. Otherwise the command would not begin on line 1.
 func TestBootIsOneLine(t *testing.T) {
 	if strings.Contains(boot, "\n") || strings.Contains(exitTrap, "'") || strings.Contains(boot, "%!") {
 		t.Error("boot has lines, or the trap a quote: ", boot)
 	}
-	if len(boot) > 1000 { // ps and pgrep -f show the script
+	if len(boot) > 1000 { // limit the length, because ps and pgrep -f show the script
 		t.Errorf("boot has %d bytes", len(boot))
 	}
 	c := Command{Seed: Seed{Tools: &tool.Commands{Token: "x"}, State: session.State{Snapshot: &session.Snapshot{Options: "allexport:braceexpand"}}}}
@@ -109,15 +109,15 @@ func TestPumpReadsAllThatWasWritten(t *testing.T) {
 		case late:
 			p.late = quietTime
 		case tc.late:
-			p.late = time.Hour // the test must end earlier
+			p.late = time.Hour // the test does not wait for this time
 		}
-		p.shellEnded(tc.complete) // before the pump reads anything
+		p.shellEnded(tc.complete) // call shellEnded before the pump reads anything
 		go p.run()
 		<-p.done
 		if !bytes.Equal(got.Bytes(), want) {
 			t.Errorf("%d bytes of %d", got.Len(), len(want))
 		}
-		// A process that still writes must neither block nor be killed.
+		// A process that still writes must not block and must not be killed.
 		if _, err = w.Write(bytes.Repeat(want, 20)); late && err != nil {
 			t.Error(err)
 		}
@@ -131,7 +131,7 @@ func TestPumpReadsAllThatWasWritten(t *testing.T) {
 	}
 }
 
-// TestDump checks that a dump larger than the limit is read completely. Otherwise the shell would block.
+// TestDump checks that a dump larger than the limit is read to its end. Otherwise the shell would block.
 func TestDump(t *testing.T) {
 	for _, size := range []int{0, 1, maxDump - 1, maxDump, maxDump + 1, 3 * maxDump} {
 		r, w, err := plainPipe()
@@ -142,7 +142,7 @@ func TestDump(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.read() // must not block
+		d.read() // this call must not block
 		for left := size; left > 0; left -= 4096 {
 			_, _ = w.Write(bytes.Repeat([]byte("x"), min(4096, left)))
 			d.read()
@@ -156,7 +156,8 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// TestPrivateDescriptors checks that private descriptors have higher numbers than those that commands use.
+// TestPrivateDescriptors checks that the numbers of private descriptors are higher than the numbers that commands
+// use.
 func TestPrivateDescriptors(t *testing.T) {
 	for _, fd := range []int{commandsFD, session.ScriptFD, session.DumpFD, session.StatusFD, wakeFD, beginFD, stdinFD} {
 		if fd < 200 {

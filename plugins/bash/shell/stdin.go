@@ -9,16 +9,16 @@ import (
 
 // Errors of [Process.Write].
 var (
-	// ErrStdinClosed means that the command's standard input is closed, or was never open.
+	// ErrStdinClosed means that the command's standard input is closed or was never open.
 	ErrStdinClosed = errors.New("shell: standard input is closed")
 	// ErrStdinFull means that the command does not read its standard input.
 	ErrStdinFull = errors.New("shell: the command does not read its standard input")
 )
 
-// writeTime limits the time for which a write waits for the command to read.
+// writeTime limits how long a write waits for the command to read.
 const writeTime = 2 * time.Second
 
-// attach records the shell that runs the command, and starts writing Command.Stdin to it.
+// attach records the shell that runs the command. It also starts to write Command.Stdin to that shell.
 func (p *Process) attach(in *instance) {
 	p.closeStdin()
 	defer p.attachOnce.Do(func() { close(p.attached) })
@@ -37,19 +37,19 @@ func (p *Process) attach(in *instance) {
 		text := []byte(*p.c.Stdin)
 		p.writing <- struct{}{}
 		go func() {
-			_, _ = in.stdin.Write(text) // blocks until the text is read or the pipe is closed
+			_, _ = in.stdin.Write(text) // blocks until the command has read the text or the pipe is closed
 			<-p.writing
 		}()
 	}
 }
 
-// Write writes to the standard input of a command that keeps it open. If last is set, Write then closes the input. It
-// returns the number of written bytes.
+// Write writes to the command's standard input, which must be kept open. If last is true, Write then closes the
+// input. It returns the number of written bytes.
 func (p *Process) Write(text []byte, last bool) (n int, err error) {
 	limit := time.NewTimer(writeTime)
 	defer limit.Stop()
 	select {
-	case <-p.attached: // wait, because the shell of a new job may not be attached yet
+	case <-p.attached: // wait, because a new job possibly has no shell yet
 	case <-p.done:
 	case <-limit.C:
 	}
@@ -73,7 +73,7 @@ func (p *Process) Write(text []byte, last bool) (n int, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, ErrStdinFull
 	case err != nil:
-		err, last = ErrStdinClosed, true // the command has closed its standard input
+		err, last = ErrStdinClosed, true // writing failed because the command has closed its standard input
 	}
 	if last {
 		p.closeStdin()
@@ -91,8 +91,8 @@ func (p *Process) closeStdin() {
 	}
 }
 
-// Waiting reports whether the command is known to wait for input. It can wait for its open standard input, or for a
-// terminal that it opened.
+// Waiting reports whether the command is known to wait for input. The result stdin refers to its open standard
+// input, and terminal to a terminal that it opened.
 func (p *Process) Waiting() (stdin, terminal bool) {
 	p.mu.Lock()
 	in, inode := p.shell, p.inode

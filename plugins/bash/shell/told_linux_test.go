@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestMain runs the tests. In a child process, it instead gives its parent an additional child.
+// TestMain runs the tests. In a child process, it starts an additional child of the parent instead of the tests.
 func TestMain(m *testing.M) {
 	if os.Getenv("SHELL_TEST_SIBLING") != "" {
 		cmd := exec.Command("sleep", "1000")
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestUnknownChild checks that a child process that the shell did not start itself is found.
+// TestUnknownChild checks that the plugin finds a child of the shell that the shell did not start.
 func TestUnknownChild(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)
@@ -38,7 +38,7 @@ func TestUnknownChild(t *testing.T) {
 	}
 }
 
-// slowToEnd delays the end of a command's shell.
+// slowToEnd makes the shell of a command end late.
 func slowToEnd(t *testing.T, c *Command) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "env")
@@ -51,7 +51,7 @@ func slowToEnd(t *testing.T, c *Command) {
 	c.Env = append(c.Env, "BASH_ENV="+path)
 }
 
-// TestToldEnd checks that the result of a command without remaining processes does not wait for the end of its shell.
+// TestToldEnd checks a command that leaves no processes. Its result must not wait for the end of the shell.
 // Processes that appear after the result must be killed.
 func TestToldEnd(t *testing.T) {
 	for text, exit := range map[string]int{"echo x": 0, "echo x; sh -c 'exit 7'": 7, "echo x; sh -c 'exit 143'": 143, "echo x | cat && false": 1, "(echo x; exit 255)": 255} {
@@ -70,7 +70,7 @@ func TestToldEnd(t *testing.T) {
 			if ended(p) || len(p.Alive()) > 0 {
 				t.Errorf("the shell has ended: %v; these run: %v", ended(p), p.Alive())
 			}
-			for _, ours := range []*os.File{p.shell.stdout, p.shell.stderr} { // wait until the plugin closes its end of each pipe
+			for _, ours := range []*os.File{p.shell.stdout, p.shell.stderr} { // wait until the plugin has closed its end of each pipe
 				for err := error(nil); err == nil && !ended(p); _, err = ours.Stat() {
 					time.Sleep(time.Millisecond)
 				}
@@ -87,7 +87,7 @@ func TestToldEnd(t *testing.T) {
 	}
 }
 
-// TestKilledAsleep checks that a command runs in another shell if its shell was killed before it was woken.
+// TestKilledAsleep checks a shell that is killed before it is woken. The command must run in another shell.
 func TestKilledAsleep(t *testing.T) {
 	for _, text := range []string{"echo $$ | tee -a ran", "x=1; echo $$ | tee -a ran"} {
 		r := NewRunner(MaxIdle)
@@ -102,7 +102,7 @@ func TestKilledAsleep(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		for state := ""; !strings.Contains(state, ") T "); { // wait until the shell sleeps in a system call
+		for state := ""; !strings.Contains(state, ") T "); { // wait until the shell is stopped
 			b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 			if state = string(b); err != nil {
 				t.Fatal(err)
@@ -121,7 +121,7 @@ func TestKilledAsleep(t *testing.T) {
 		if strings.Count(string(ran), "\n") != 1 || err != nil || string(ran) == strconv.Itoa(pid)+"\n" || out.String() != string(ran) {
 			t.Errorf("%s: it ran in %q, the shell %d was killed; printed: %q", text, ran, pid, out.String())
 		}
-		// This shell is dead before it is woken.
+		// This shell is killed before it is woken.
 		in, err := newInstance(r.keeper, &c.Seed, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -137,8 +137,7 @@ func TestKilledAsleep(t *testing.T) {
 	}
 }
 
-// TestKilledMeanwhile checks that a command runs in exactly one shell if its first shell is killed while the command
-// arrives.
+// TestKilledMeanwhile kills a shell while a command arrives. The command must run in exactly one shell.
 func TestKilledMeanwhile(t *testing.T) {
 	r := NewRunner(MaxIdle)
 	defer r.Close()
@@ -162,8 +161,8 @@ func TestKilledMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDescriptors checks that the shell's private descriptors do not conflict with the user's. Programs must inherit
-// only the descriptors that each shell needs until its end.
+// TestDescriptors checks that the shell's private descriptors do not conflict with the user's descriptors. Programs
+// must inherit only the private descriptors that each shell needs until its end.
 func TestDescriptors(t *testing.T) {
 	for text, want := range map[string]string{
 		"(exec {fd}>/dev/null; echo $fd)": "10\n", "x=1; exec {fd}>/dev/null; echo $fd": "10\n",

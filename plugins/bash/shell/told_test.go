@@ -32,7 +32,7 @@ func ended(p *Process) bool {
 	}
 }
 
-// TestUntoldEnd checks that a command that may have left processes ends together with its shell.
+// TestUntoldEnd checks that a command that can leave processes behind ends together with its shell.
 func TestUntoldEnd(t *testing.T) {
 	for text, left := range map[string]bool{"true & wait; echo x": false, "sleep 1000 & echo x": true, "echo x; cat <(sleep 0.1)": false, "sh -c 'sleep 1000 >&2 &'; echo x": true, "y=1; echo x": false} {
 		var out bytes.Buffer
@@ -49,8 +49,7 @@ func TestUntoldEnd(t *testing.T) {
 	}
 }
 
-// TestKilledAwake checks that a command is not repeated if its shell was killed after the wake-up, because the command
-// may have run.
+// TestKilledAwake kills a shell after the wake-up. The command must not be repeated, because it possibly ran.
 func TestKilledAwake(t *testing.T) {
 	for _, text := range []string{"echo x >>ran; sh -c 'kill -KILL $PPID; sleep 1'", "x=1; echo x >>ran; kill -KILL $$"} {
 		r := NewRunner(MaxIdle)
@@ -68,8 +67,8 @@ func TestKilledAwake(t *testing.T) {
 	}
 }
 
-// TestFrozenNames checks that a session still works if all its variables are read-only, including the shell's own
-// variables.
+// TestFrozenNames makes all variables of a session read-only, including the shell's own variables. The session must
+// still work.
 func TestFrozenNames(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)
@@ -95,7 +94,7 @@ func TestFrozenNames(t *testing.T) {
 	}
 }
 
-// TestRunOnce checks texts that only the parser or only bash accepts as commands. Each text must run once, up to bash's
+// TestRunOnce checks texts that either the parser or bash rejects as commands. Each text must run once, up to bash's
 // error, and nothing else must run.
 func TestRunOnce(t *testing.T) {
 	for text, want := range map[string]string{
@@ -110,7 +109,7 @@ func TestRunOnce(t *testing.T) {
 		plainly := t.TempDir()
 		real := exec.Command(bash, "-c", text)
 		real.Dir = plainly
-		_ = real.Run() // usually fails
+		_ = real.Run() // ignore the error, because most of the texts fail
 		r := NewRunner(0)
 		c := plain(t, text, io.Discard)
 		o, err := r.Start("s", c).Outcome()
@@ -142,7 +141,7 @@ func TestStdinOfWarm(t *testing.T) {
 	}
 }
 
-// TestNoisyStatus checks that a command that fills the status pipe causes no delay.
+// TestNoisyStatus checks a command that fills the status pipe. The result must not be delayed.
 func TestNoisyStatus(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRunner(0)

@@ -1,5 +1,5 @@
-// Package commit changes one or several files atomically and records the change, so that it can be undone. Every tool
-// that changes files uses this package.
+// Package commit changes one or several files atomically. It records the change in the history for a later undo.
+// Every tool that changes files uses this package.
 package commit
 
 import (
@@ -25,19 +25,20 @@ type Step struct {
 	Path workspace.Path
 	// Before is the file as the tool read it. A nil Before means that the file must not exist.
 	Before *workspace.Snapshot
-	// After is the new content. It is ignored if Remove is set.
+	// After is the new content of the file. It is ignored if Remove is true.
 	After  []byte
 	Remove bool
 	// Perm is the mode of a new file before the umask. 0 means 0666.
 	Perm fs.FileMode
-	// Mode is the exact new mode. If it is nil, an existing file keeps its mode and a new file gets Perm.
+	// Mode is the exact new mode. If Mode is nil, an existing file keeps its mode and a new file is created with
+	// Perm.
 	Mode *fs.FileMode
-	// Attributes are set on a new file. It can be nil.
+	// Attributes are the attributes to set on a new file. A nil value sets no attributes.
 	Attributes *workspace.Attributes
 }
 
-// Commit is a change of several files. Each step must change a different file. If the commit moves other changes, Steps
-// can be empty.
+// Commit is a change of several files. Each step must change a different file. Steps can be empty if Moves is not
+// empty.
 type Commit struct {
 	Session string
 	// Tool is the name of the tool that makes the change. Title describes the change in the history, such as "edit
@@ -45,8 +46,8 @@ type Commit struct {
 	Tool, Title string
 	Steps       []Step
 
-	// Meanwhile is called after all files are changed, while the change is made durable. Apply waits for it and repeats
-	// its panic. Meanwhile can be nil.
+	// Meanwhile is called after all files are changed, at the same time as the change is made durable. Apply waits
+	// for Meanwhile and repeats its panic. Meanwhile can be nil.
 	Meanwhile func()
 
 	// Moves contains the changes that this commit undoes (if To is history.Undone) or redoes (if To is history.Done).
@@ -67,8 +68,9 @@ type Done struct {
 // Committer writes changes and records them in the history.
 type Committer struct{ History *history.Store }
 
-// Lock locks files until unlock is called. Callers must hold the lock from before they read the files until the files
-// are written. Lock first completes or reverts changes of these files that a killed process left unfinished.
+// Lock locks files. It returns a function that releases the lock. Callers must hold the lock from before they read
+// the files until the files are written. A killed process can leave unfinished changes of these files. Lock first
+// completes or reverts them.
 func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...workspace.Path) (unlock func(), err error) {
 	if unlock, err = ws.Lock(ctx, paths...); err != nil {
 		return nil, err
@@ -80,9 +82,9 @@ func (c *Committer) Lock(ctx context.Context, ws *workspace.Workspace, paths ...
 	return unlock, nil
 }
 
-// Apply makes a change. The caller must have locked the files. If Apply fails, all files keep their old content, unless
-// the error reports otherwise. If the history cannot be written, Apply still makes the change, unless the change moves
-// other changes.
+// Apply makes a change. The caller must have locked the files. If Apply fails, all files keep their old content,
+// unless the error reports otherwise. If the history cannot be written, Apply fails only if the change has Moves; it
+// makes any other change without a record.
 func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit) (*Done, error) {
 	noted := note(ws, m)
 	gone := make([]*workspace.Attributes, len(m.Steps))
@@ -95,7 +97,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	}
 	noting := c.begin(ctx, noted, hashes)
 	ready := func() error { _, err := noting(); return err }
-	// From here on, the change is completed or reverted even if ctx ends.
+	// From this point on, the change is completed or reverted even if ctx ends.
 	after := context.WithoutCancel(ctx)
 	var meanwhile sync.WaitGroup
 	var unfinished error
@@ -103,7 +105,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	finish := func() {
 		if m.Meanwhile != nil {
 			meanwhile.Go(func() {
-				defer func() { panicked = recover() }() // Apply panics again after the change is made and recorded
+				defer func() { panicked = recover() }() // Apply repeats the panic after the change is made and recorded
 				m.Meanwhile()
 			})
 		}
@@ -114,7 +116,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	var done *Done
 	var err error
 	if len(dirs) > 0 {
-		err = ready() // the directories are created immediately after this
+		err = ready() // keep this call immediately before the code that creates the directories
 	}
 	if err == nil {
 		done, err = write(ctx, ws, m.Steps, hashes, ready, finish)
@@ -129,12 +131,13 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	meanwhile.Wait()
 	if err != nil {
 		if back := putBack(after, ws, m.Steps, gone, done); back != nil {
-			// The change stays unfinished in the history. The next call that locks the files tries again.
+			// The change stays unfinished in the history. The next call that locks the files tries again to revert
+			// the change.
 			return nil, tool.Errorf(tool.AsError(err).Kind, "%w The files that were already written could not be restored either: %v", err, back)
 		}
 		RemoveDirs(ws, dirs)
 		if noted != nil {
-			_ = c.History.Abandon(after, noted) // after an error, the next call that locks the files does this
+			_ = c.History.Abandon(after, noted) // ignore the error, because the next call that locks the files repeats this
 		}
 		if e := tool.AsError(err); slices.ContainsFunc(done.Effects, func(e tool.Effect) bool { return e.Operation != "" }) {
 			return nil, tool.Errorf(e.Kind, "%s The other files of the change were restored, so no file is changed.", e.Message).WithCode(e.Code).WithCause(err)
@@ -159,9 +162,9 @@ func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps [
 	return c.History.Finish(ctx, noted)
 }
 
-// begin records a change in the history in parallel with the staging of its files. The returned function waits for the
-// record. lost is the reason why the change was not recorded. If the function returns an error, the change must not be
-// made.
+// begin records a change in the history while its files are staged. The returned function waits for the record. Its
+// result lost is the reason why the change was not recorded. If it returns an error, the caller must not make the
+// change.
 func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {
@@ -194,7 +197,7 @@ func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []f
 	})
 }
 
-// note returns the history's record of a commit. The record lacks the hashes of the new contents.
+// note creates the history record of a commit. The hashes of the new contents are not yet set.
 func note(ws *workspace.Workspace, m Commit) *history.Change {
 	c := &history.Change{Session: m.Session, Tool: m.Tool, Title: m.Title, Moves: m.Moves, To: m.To}
 	for _, s := range m.Steps {
@@ -221,13 +224,13 @@ func note(ws *workspace.Workspace, m Commit) *history.Change {
 // attributes returns the attributes of a file that will be removed.
 func attributes(ws *workspace.Workspace, p workspace.Path) *workspace.Attributes {
 	a, err := ws.Attributes(p)
-	if err != nil { // the removal reports the error
+	if err != nil { // ignore the error, because the removal will report it
 		return nil
 	}
 	return a
 }
 
-// missingDirs returns the directories that must be created for a file, the outermost first.
+// missingDirs returns the directories that must be created for a file, the outermost directory first.
 func missingDirs(ws *workspace.Workspace, p workspace.Path, known []string) []string {
 	var dirs []string
 	for dir := ws.Parent(p); dir.Rel() != "."; dir = ws.Parent(dir) {
@@ -250,8 +253,8 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 	}
 }
 
-// write performs the steps. Removals are last, so that no failure loses content. It changes no file before ready
-// returns, and calls made after all files are changed.
+// write performs the steps. It removes files last to make sure that no failure loses content. It changes no file
+// before the function ready returns. It calls the function made after all files are changed.
 func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error, made func()) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
 	left := len(steps)
@@ -299,8 +302,8 @@ func removed(was *workspace.Snapshot) tool.Effect {
 	return tool.Effect{Operation: tool.OpDelete, File: was.State(), HashBefore: &hash}
 }
 
-// putBack reverts the performed steps, except for files that another program has changed since. gone contains the
-// attributes of the removed files.
+// putBack reverts the performed steps. It skips files that another program has changed after the step. The argument
+// gone contains the attributes of the removed files.
 func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []*workspace.Attributes, done *Done) error {
 	var failed []string
 	for i, s := range steps {
@@ -325,7 +328,7 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []
 	return nil
 }
 
-// restore replaces the version now of a file by the version to. It fails if the file differs from the version now.
+// restore replaces one version of a file by another. It fails if the file differs from the version now.
 func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now, to history.Version) error {
 	snap, err := Current(ws, p)
 	if err != nil {
@@ -353,7 +356,7 @@ func Current(ws *workspace.Workspace, p workspace.Path) (*workspace.Snapshot, er
 	return snap, err
 }
 
-// Matches reports whether a file equals a version byte for byte.
+// Matches reports whether a snapshot of a file equals a version byte for byte.
 func Matches(snap *workspace.Snapshot, v history.Version) bool {
 	if snap == nil {
 		return !v.Exists
@@ -361,13 +364,13 @@ func Matches(snap *workspace.Snapshot, v history.Version) bool {
 	return v.Exists && snap.Hash() == v.Hash
 }
 
-// RemoveDirs removes the empty directories of a list.
+// RemoveDirs removes those directories of the list that are empty.
 func RemoveDirs(ws *workspace.Workspace, dirs []string) {
 	dirs = slices.Clone(dirs)
-	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) }) // the innermost first
+	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) }) // sort the innermost directories first
 	for _, dir := range dirs {
 		if p, err := ws.Resolve("/", dir); err == nil && p.String() == filepath.Clean(dir) {
-			_ = ws.RemoveDir(p) // fails if the directory is not empty
+			_ = ws.RemoveDir(p) // ignore the error: the directory is not empty
 		}
 	}
 }

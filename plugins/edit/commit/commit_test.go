@@ -44,7 +44,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// place is a workspace with a state directory next to it.
+// place is a temporary workspace together with its state directory.
 type place struct {
 	dir, root string
 	ws        *workspace.Workspace
@@ -75,7 +75,8 @@ func newPlace(t *testing.T, files map[string]string) *place {
 	return p
 }
 
-// step reads a file and returns a step that writes the text after. The text "-" means to remove the file.
+// step reads a file and returns a step that replaces the content by the text after. If the text is "-", the step
+// removes the file.
 func (p *place) step(name, after string) (commit.Step, error) {
 	path, err := p.ws.Resolve(p.root, name)
 	if err != nil {
@@ -111,7 +112,7 @@ func (p *place) commit(ctx context.Context, after ...string) (*commit.Done, erro
 	return p.Apply(ctx, p.ws, m)
 }
 
-// holds checks the contents of all files.
+// holds checks that the workspace contains exactly the wanted files and contents.
 func (p *place) holds(t *testing.T, want map[string]string) {
 	t.Helper()
 	got := make(map[string]string)
@@ -148,7 +149,7 @@ func TestSeveralFilesAreOneChange(t *testing.T) {
 	}
 }
 
-// TestAllOrNothing checks that no file is changed and nothing can be undone if any of the files cannot be written.
+// TestAllOrNothing checks a change with a file that cannot be written. No file is changed and nothing can be undone.
 func TestAllOrNothing(t *testing.T) {
 	for _, blocked := range []string{"a", "b", "x", "y/z"} {
 		t.Run(blocked, func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestAllOrNothing(t *testing.T) {
 				must(t, err)
 				m.Steps = append(m.Steps, step)
 			}
-			// Another program changes one of the files after the test read them.
+			// Another program changes one of the files after the test has read the files.
 			want := map[string]string{"a": "a", "b": "b", "x": "x"}
 			must(t, os.MkdirAll(filepath.Dir(p.root+"/"+blocked), 0o777))
 			must(t, os.WriteFile(p.root+"/"+blocked, []byte("theirs"), 0o666))
@@ -200,8 +201,8 @@ func (d *dying) Err() error {
 // names lists the files that a child process changes together. Their contents must always be equal.
 var names = []string{"a", "b", "c", "d"}
 
-// child repeatedly changes all files to the same text. If what contains a number, child changes the files once and kills
-// itself at the check of the context with this number.
+// child repeatedly changes all files to the same text. If the argument what contains a number n, child changes the
+// files once and kills itself at the nth check of the context.
 func child(what string) error {
 	dir, number, _ := strings.Cut(what, "|")
 	p, err := open(dir)
@@ -219,7 +220,7 @@ func child(what string) error {
 			return err
 		}
 		if number != "" {
-			os.Exit(4) // the child ended before the given check
+			os.Exit(4) // the child ended before the nth check
 		}
 	}
 }
@@ -234,7 +235,8 @@ func start(t *testing.T, what string) *exec.Cmd {
 	return cmd
 }
 
-// afterKill recovers in the same way as the next process would. It checks that either all or no files are changed.
+// afterKill recovers in the same manner as the process that follows a killed process. It checks that either all
+// files are changed or none.
 func afterKill(t *testing.T, dir string) {
 	t.Helper()
 	p, err := open(dir)
@@ -265,8 +267,8 @@ func afterKill(t *testing.T, dir string) {
 	}
 }
 
-// TestKilledAtEachMoment kills a process at each moment of a change of four files. The next process must find either all
-// files changed or none.
+// TestKilledAtEachMoment kills a process at each moment of a change of four files. The next process must find that
+// either all files are changed or none.
 func TestKilledAtEachMoment(t *testing.T) {
 	for moment := 1; ; moment++ {
 		p := newPlace(t, map[string]string{"a": "old", "b": "old", "c": "old", "d": "old"})
@@ -297,7 +299,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// TestProcessesTakeTurns checks that processes change the same files one after the other.
+// TestProcessesTakeTurns checks that two processes never change the same files at the same time.
 func TestProcessesTakeTurns(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old", "c": "old", "d": "old"})
 	var all []*exec.Cmd
@@ -315,8 +317,8 @@ func TestProcessesTakeTurns(t *testing.T) {
 	afterKill(t, p.dir)
 }
 
-// TestSettleLeavesOthersWork checks that an unfinished change is not reverted if another program has changed one of its
-// files since.
+// TestSettleLeavesOthersWork checks an unfinished change. The change is not reverted if another program changed one
+// of its files later.
 func TestSettleLeavesOthersWork(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	a, err := p.step("a", "new")
@@ -327,7 +329,7 @@ func TestSettleLeavesOthersWork(t *testing.T) {
 		{Path: a.Path.String(), Before: history.Content([]byte("old"), 0o640), After: history.Content([]byte("new"), 0o666)},
 		{Path: b.Path.String(), Before: history.Content([]byte("old"), 0o666), After: history.Content([]byte("new"), 0o666)},
 	}}))
-	must(t, os.WriteFile(p.root+"/a", []byte("new"), 0o666)) // the last action of the killed process
+	must(t, os.WriteFile(p.root+"/a", []byte("new"), 0o666)) // the killed process ended after this write
 	must(t, os.WriteFile(p.root+"/b", []byte("theirs"), 0o666))
 	unlock, err := p.Lock(t.Context(), p.ws, b.Path)
 	must(t, err)
@@ -341,7 +343,8 @@ func TestSettleLeavesOthersWork(t *testing.T) {
 	}
 }
 
-// TestCutOffRemoval checks that a file that a killed process removed is restored with its attributes.
+// TestCutOffRemoval checks that recovery restores a file with its attributes if the process was killed after
+// removing the file.
 func TestCutOffRemoval(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	if err := unix.Setxattr(p.root+"/a", "user.note", []byte("kept"), 0); err != nil {
@@ -358,7 +361,7 @@ func TestCutOffRemoval(t *testing.T) {
 	must(t, p.History.Begin(t.Context(), &history.Change{Session: "s", Tool: "t", Title: "t", Files: []history.File{
 		{Path: a.Path.String(), Before: gone}, {Path: b.Path.String(), Before: history.Content([]byte("old"), 0o666)},
 	}}))
-	must(t, os.Remove(p.root+"/a")) // the last action of the killed process
+	must(t, os.Remove(p.root+"/a")) // the killed process ended after this removal
 	unlock, err := p.Lock(t.Context(), p.ws, b.Path)
 	must(t, err)
 	unlock()
@@ -369,8 +372,8 @@ func TestCutOffRemoval(t *testing.T) {
 	}
 }
 
-// TestPutBackRemoval removes two files. Another program changes the second file meanwhile, so the removal must be
-// reverted.
+// TestPutBackRemoval removes two files while another program changes the second file. The removal of the first file
+// must be reverted.
 func TestPutBackRemoval(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	if err := unix.Setxattr(p.root+"/a", "user.note", []byte("kept"), 0); err != nil {

@@ -10,8 +10,9 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// recover handles changes of the files that a killed process left unfinished. It finishes a change whose files are all
-// written, and reverts any other change. No other process works on the files, because the caller has locked them.
+// recover finishes or reverts changes that a killed process left unfinished. If all files of a change are written,
+// recover finishes the change. It reverts any other change. No other process changes the files, because the caller
+// has locked them.
 func (c *Committer) recover(ctx context.Context, ws *workspace.Workspace, paths []workspace.Path) error {
 	names := make([]string, len(paths))
 	for i, p := range paths {
@@ -19,7 +20,7 @@ func (c *Committer) recover(ctx context.Context, ws *workspace.Workspace, paths 
 	}
 	left, err := c.History.Unfinished(ctx, names...)
 	if err != nil {
-		return ctx.Err() // a following change reports the error of the history itself
+		return ctx.Err() // ignore an error of the history, because the next change reports it
 	}
 	for _, change := range left {
 		if err := c.recoverOne(context.WithoutCancel(ctx), ws, change); err != nil {

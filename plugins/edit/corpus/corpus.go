@@ -1,5 +1,5 @@
-// Package corpus tests an edit engine with cases from a file. It compares each edited file with the expected file. The
-// cases are lines of a JSON Lines file, which is not part of this repository.
+// Package corpus tests an edit engine with cases from a JSON Lines file. It compares each edited file with the
+// expected file. The JSON Lines file is not part of this repository.
 package corpus
 
 import (
@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 )
 
-// Case is a line of the file.
+// Case is one test case, which is a line of the JSON Lines file.
 type Case struct {
 	ID         string `json:"id"`
 	Category   string `json:"category"`
@@ -24,11 +24,11 @@ type Case struct {
 	NewString  string `json:"new_string"`
 	ReplaceAll bool   `json:"replace_all"`
 	Expect     struct {
-		// After is the expected content. A nil After means that the edit must be refused.
+		// After is the expected content. A nil After means that the engine must refuse the edit.
 		After *string `json:"after"`
 		// AlsoOK contains further acceptable contents.
 		AlsoOK []string `json:"also_ok"`
-		// RefuseOK means that a refusal is also acceptable.
+		// RefuseOK means that the engine is also allowed to refuse the edit.
 		RefuseOK bool `json:"refuse_ok"`
 		// BlankInsensitive means that the comparison ignores blank lines.
 		BlankInsensitive bool `json:"blank_insensitive"`
@@ -56,10 +56,11 @@ func Load(path string) ([]Case, error) {
 	}
 }
 
-// Verdict is the assessment of a result.
+// Verdict is the assessment of one edit.
 type Verdict int
 
-// The verdicts. Wrong means that the engine made a wrong change. Refused means that it did not make a correct change.
+// The possible verdicts. Wrong means that the engine made a wrong change. Refused means that the engine did not make
+// a correct change.
 const (
 	Correct Verdict = iota
 	Wrong

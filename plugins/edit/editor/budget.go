@@ -10,13 +10,14 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// Limits of one call. For any input, they keep a call below 256 MB of memory and 2 s.
+// These limits apply to each call. For any input, they keep a call below 256 MB of memory and 2 s.
 const (
-	// maxTexts limits the size of an edit's texts, in bytes.
+	// maxTexts limits the total size of the texts in one edit, in bytes.
 	maxTexts = 8 << 20
-	// maxRepeated limits the size, in bytes, of a file with several edits, because each edit makes a copy.
+	// maxRepeated limits the size of a file that is changed by several edits, in bytes. The limit is necessary
+	// because each edit copies the file.
 	maxRepeated = 32 << 20
-	// maxTime is the time after which no further edit starts.
+	// maxTime is the time after the start of a call at which no further edit begins.
 	maxTime = 1500 * time.Millisecond
 )
 
@@ -38,7 +39,7 @@ func newBudget(texts ...string) (*budget, error) {
 	return &budget{began: time.Now()}, nil
 }
 
-// open adds the size of a file that is held in memory.
+// open adds the size of an opened file to the budget. The file is kept in memory.
 func (b *budget) open(size int) error {
 	if b.files += size; b.files > strategy.MaxText {
 		return tool.Errorf(tool.InvalidArguments, "The files of the change have more than %s together. Change fewer files in one call.", text.FormatSize(strategy.MaxText))
@@ -46,14 +47,14 @@ func (b *budget) open(size int) error {
 	return nil
 }
 
-// release returns freed memory to the system. Otherwise the next call would increase the total memory.
+// release returns freed memory to the operating system. Otherwise the next call would increase the memory usage.
 func (b *budget) release() {
 	if b.files > strategy.MaxFuzzy {
 		debug.FreeOSMemory()
 	}
 }
 
-// next checks the limits before each further edit of a file.
+// next checks the limits before each edit of a file except the first.
 func (b *budget) next(size int) error {
 	switch {
 	case size > maxRepeated:

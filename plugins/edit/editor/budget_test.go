@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestOracleBudget checks that an edit that would take too much time or memory is refused and changes nothing.
+// TestOracleBudget checks that an edit is refused and changes nothing if it would take too much time or memory.
 func TestOracleBudget(t *testing.T) {
 	large := strings.Repeat("a line of the file\n", 33<<20/19) + "the end\n"
 	slow := strings.Repeat("a line of the file\n", 12<<20/19) + "value0\n"

@@ -23,7 +23,7 @@ type config struct {
 	Strategies map[string][]string `json:"strategies,omitempty" jsonschema:"The strategies that may find old_string, by glob. A glob with a slash matches the absolute path, any other the file's name. For a file that matches several globs, only strategies that all of them list are allowed."`
 }
 
-// rule contains the allowed strategies for files that match a glob.
+// rule defines which strategies are allowed for files that match a glob.
 type rule struct {
 	glob string
 	set  strategy.Set
@@ -53,7 +53,7 @@ func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
 	return nil
 }
 
-// strategies returns the strategies that are allowed for a file. A nil result means that all are allowed.
+// strategies returns the strategies that are allowed for a file. A nil result means that all strategies are allowed.
 func (e *editor) strategies(path string) strategy.Set {
 	var set strategy.Set
 	for _, r := range e.rules {

@@ -13,7 +13,7 @@ import (
 // maxDiff limits the number of changed lines for which a diff is computed, because the cost is quadratic.
 const maxDiff = 50_000
 
-// diff returns a unified diff. It skips the common beginning and the common end of the texts.
+// diff returns a unified diff of two texts. It excludes their common beginning and end from the comparison.
 func diff(from, to string, before, after []byte) string {
 	const context = udiff.DefaultContextLines
 	head := commonLines(before, after)
@@ -38,7 +38,7 @@ func diff(from, to string, before, after []byte) string {
 // block is the number of bytes that are compared at once.
 const block = 4096
 
-// commonLines returns the size of the complete lines at the beginning that are equal in both texts.
+// commonLines returns the length in bytes of the equal lines at the beginning of both texts.
 func commonLines(a, b []byte) int {
 	n := 0
 	for n+block <= len(a) && n+block <= len(b) && bytes.Equal(a[n:n+block], b[n:n+block]) {
@@ -50,7 +50,7 @@ func commonLines(a, b []byte) int {
 	return bytes.LastIndexByte(a[:n], '\n') + 1
 }
 
-// commonTail returns the size of the complete lines at the end that are equal in both texts.
+// commonTail returns the length in bytes of the equal lines at the end of both texts.
 func commonTail(a, b []byte) int {
 	n := 0
 	for n+block <= len(a) && n+block <= len(b) && bytes.Equal(a[len(a)-n-block:len(a)-n], b[len(b)-n-block:len(b)-n]) {
@@ -62,7 +62,7 @@ func commonTail(a, b []byte) int {
 	if n == len(a) && n == len(b) {
 		return 0
 	}
-	// The first line is complete only if a line feed precedes it.
+	// The first line of the common end is complete only if a line feed precedes it.
 	i := bytes.IndexByte(a[len(a)-n:], '\n')
 	if i < 0 {
 		return 0
@@ -72,7 +72,7 @@ func commonTail(a, b []byte) int {
 
 var hunkHeader = regexp.MustCompile(`(?m)^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@`)
 
-// shift increases the line numbers in a diff.
+// shift adds a number to the line numbers in a diff.
 func shift(diff string, lines int) string {
 	if lines == 0 {
 		return diff
@@ -85,7 +85,7 @@ func shift(diff string, lines int) string {
 	})
 }
 
-// unified returns the change as a diff in git's format.
+// unified formats the change as a diff in git's format.
 func (c *change) unified() string {
 	name := strings.TrimPrefix(c.name, "/")
 	from, to := "a/"+name, "b/"+name

@@ -45,7 +45,7 @@ func (e *editor) editTool() sdk.Tool {
 	}, e.edit)
 }
 
-// edit is the handler of the tool edit. It determines which of the three forms of arguments the caller uses.
+// edit is the handler of the tool edit. The arguments have one of three forms.
 func (e *editor) edit(ctx context.Context, call *sdk.Call, in editArgs) (*sdk.Result, error) {
 	pair := in.OldString != nil || in.NewString != nil
 	switch {
@@ -94,7 +94,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	f.after = f.before()
 	defer b.release()
 	err = e.make(f, edits, b)
-	if unread := f.target.Read(); unread != nil { // report this error first, even if an edit failed
+	if unread := f.target.Read(); unread != nil { // a file that was not read is reported before a failed edit
 		return nil, unread
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	return res, nil
 }
 
-// make applies the edits of a file one after the other.
+// make applies the edits of one file in order.
 func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 	if err := b.open(len(f.after)); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 	return f.changed()
 }
 
-// numbered adds the number of the failed edit to an error, if the call has several edits.
+// numbered adds the number of the failed edit to an error if the call has several edits.
 func numbered(i, of int, err error) error {
 	if of == 1 {
 		return err
@@ -145,7 +145,7 @@ func numbered(i, of int, err error) error {
 	return tool.Errorf(e.Kind, "Nothing was changed, because edit %d of %d failed: %s", i+1, of, e.Message).WithCode(e.Code).WithCause(err)
 }
 
-// refusal converts an error of package strategy to an error with the code of its layer.
+// refusal converts an error of package strategy to an error with the code of the validation layer.
 func refusal(err error) error {
 	var e *strategy.Error
 	if !errors.As(err, &e) {

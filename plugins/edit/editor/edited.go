@@ -12,15 +12,15 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// edited is a file with the edits that were applied so far.
+// edited is a file together with the edits applied to it.
 type edited struct {
 	change
 	steps []step
 	// renamed is the old path of a renamed file.
 	renamed string
-	// data is the structured report. It is nil until it is computed.
+	// data is the structured report of the edits. It is nil until it is computed.
 	data *fileData
-	// moved means that the file is removed because it was renamed.
+	// moved is true for the old path of a renamed file. The old path is removed.
 	moved bool
 }
 
@@ -37,8 +37,8 @@ type step struct {
 	oldLength, newLength int
 }
 
-// release lets the next call reuse the memory of both texts. It must be called after the change is saved and its result
-// is complete.
+// release makes the memory of both texts available to the next call. It must be called after the change is saved and
+// its result is complete.
 func (f *edited) release() {
 	workspace.Reuse(f.after)
 	if f.target.Before != nil {
@@ -66,10 +66,10 @@ func (f *edited) add(c *strategy.Change, oldLength, newLength int) {
 	})
 }
 
-// move adjusts the line numbers of a place for changes that were made later.
+// move shifts the line numbers of a place according to the later changes of the file.
 func move(place *strategy.Lines, later []strategy.Lines) {
 	for _, l := range later {
-		was := l.End - l.Added // end of the later change in the text before it
+		was := l.End - l.Added // the end of the later change before it was applied
 		switch {
 		case was < place.Start:
 			place.Start += l.Added
@@ -80,8 +80,8 @@ func move(place *strategy.Lines, later []strategy.Lines) {
 	}
 }
 
-// chmod sets or clears the executable bits. As in git, a diff changes no other bits. Each user who can read the file can
-// then execute it.
+// chmod sets or clears the executable bits, the only bits that a diff can change. As in git, every user who can read
+// the file can then execute it.
 func (f *edited) chmod(to uint32) {
 	if to == 0 {
 		return
@@ -102,12 +102,13 @@ func (f *edited) changesMode() bool {
 	return f.mode != nil && f.target.Before != nil && *f.mode != f.target.Before.Mode
 }
 
-// changed returns an error if all edits together change nothing. It also computes the final line numbers of the steps.
+// changed returns an error if all edits together leave the file unchanged. It also computes the final line numbers
+// of the steps.
 func (f *edited) changed() error {
 	if f.target.Before != nil && f.renamed == "" && !f.remove && !f.changesMode() && bytes.Equal(f.after, f.before()) {
 		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: the edits together leave %s unchanged.", f.name)
 	}
-	if len(f.steps) > 1 { // each later step shifts lines
+	if len(f.steps) > 1 { // a later step can shift the lines of an earlier step
 		last := max(1, lines(f.after))
 		for _, s := range f.steps {
 			for j := range s.Sites {
@@ -122,8 +123,8 @@ func (f *edited) changed() error {
 	return nil
 }
 
-// summary combines the steps. It returns the least exact strategy, the range from the first to the last line, and the
-// lowest similarity.
+// summary combines the steps of a file to one step. The result has the least exact strategy, the range from the
+// first to the last line, and the lowest similarity.
 func (f *edited) summary() (s step, replacements int) {
 	names := strategy.Names()
 	for i, st := range f.steps {
@@ -150,7 +151,7 @@ func (f *edited) summary() (s step, replacements int) {
 	return s, replacements
 }
 
-// lines returns the number of lines of a text. A final newline does not begin another line.
+// lines returns the number of lines of a text. A newline at the end of the text does not begin another line.
 func lines(text []byte) int {
 	end := lineBreak(text)
 	n := bytes.Count(text, []byte{end})
@@ -160,8 +161,8 @@ func lines(text []byte) int {
 	return n
 }
 
-// lineBreak returns the last byte of the text's line endings. It is a carriage return if the text contains no line feed,
-// as in [text.LineEndings.Kind].
+// lineBreak returns the last byte of the text's line endings. The result is a carriage return if the text contains
+// no line feed, as in [text.LineEndings.Kind].
 func lineBreak(text []byte) byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') >= 0 {
 		return '\r'
@@ -169,7 +170,7 @@ func lineBreak(text []byte) byte {
 	return '\n'
 }
 
-// blanksShown returns a text in which blanks are visible.
+// blanksShown returns a text in which spaces and tabs are replaced by visible characters.
 func blanksShown(s string) string {
 	if s == "" {
 		return "nothing"

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/plugins/edit/editor"
 )
 
-// session returns a workspace with files that the session has already read.
+// session creates a workspace with files and a session that has already read them.
 func session(t *testing.T, files map[string]string) (*tooltest.Host, string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -120,13 +120,13 @@ func TestEditTellsWhatItDid(t *testing.T) {
 	if len(res.Effects) != 1 || res.Effects[0].Operation != tool.OpModify || *res.Effects[0].HashBefore != sha256.Sum256([]byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n")) {
 		t.Errorf("%+v", res.Effects)
 	}
-	// After its own edit, the session knows the new content.
+	// A session knows the content that it wrote.
 	if res := h.Call("edit", args{"file_path": "f.txt", "old_string": "five", "new_string": "5"}); !res.Success() {
 		t.Error(res.Error)
 	}
 }
 
-// TestLinesTold checks the reported lines and the snippet for all line endings, also at the last line.
+// TestLinesTold checks the reported lines and the snippet. It tests all line endings and a change of the last line.
 func TestLinesTold(t *testing.T) {
 	for name, end := range map[string]string{"LF": "\n", "CRLF": "\r\n", "CR": "\r"} {
 		for _, final := range []string{end, ""} {
@@ -157,7 +157,7 @@ func TestLinesTold(t *testing.T) {
 	}
 }
 
-// TestLayers checks that each layer of the validation can refuse an edit, in order.
+// TestLayers checks that each layer of the validation refuses an edit, and that the layers are checked in order.
 func TestLayers(t *testing.T) {
 	h, dir := session(t, map[string]string{"f.txt": "a\nb\na\n", "changed.txt": "old\n", "note.ipynb": "{}\n"})
 	put(t, filepath.Join(dir, "unread.txt"), "x\n")
@@ -226,7 +226,7 @@ func TestReadOnlyRoot(t *testing.T) {
 func TestWrite(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		before  string // empty if the file does not exist
+		before  string // content before the call; empty if the file does not exist
 		in      args
 		after   string
 		created bool

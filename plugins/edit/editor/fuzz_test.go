@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// FuzzUndo makes a random sequence of writes, edits, undos and redos. Undos and redos apply to the session or to a
-// single file. FuzzUndo compares all files and their modes with a model.
+// FuzzUndo makes a random sequence of writes, edits, undos and redos. Each undo or redo applies to the session or to
+// a single file. After each call, FuzzUndo compares all files and their modes with a model.
 func FuzzUndo(f *testing.F) {
 	f.Add([]byte("\x00\x11\x22\x40\x80\x40\x80\x00\x91\x40\x40\x40\x40\x80\x80"))
 	f.Add([]byte("\x05\x45\x05\x16\x46\x46\x86\x86\x27\x4f\x8f"))
@@ -68,12 +68,12 @@ var (
 	contents = []string{"a\n", "", "a\r\nb\r\n", "\xef\xbb\xbfx\na", "\xff\xfea\x00\n\x00", "caf\xe9 a\n", "a a a", "\ra"}
 )
 
-// model is the expected history and the expected content of the files.
+// model contains the expected history and the expected contents of the files.
 type model struct {
 	h     *tooltest.Host
 	dir   string
 	files map[string]string
-	// The next change to undo or redo is the last element of its list.
+	// The last element of each list is the next change to undo or redo.
 	done, undone []modelChange
 }
 
@@ -97,7 +97,7 @@ func (m *model) step(t *testing.T, b byte, i int) {
 	}
 }
 
-// change makes a change. A refused change, or a change without effect, does not change the model.
+// change calls a tool and updates the model. A change that is refused or has no effect does not update the model.
 func (m *model) change(t *testing.T, name, toolName string, in args) {
 	in["file_path"] = name
 	res := m.h.Call(toolName, in)
@@ -113,7 +113,7 @@ func (m *model) change(t *testing.T, name, toolName string, in args) {
 	m.files = now
 }
 
-// move undoes or redoes either all requested changes or none.
+// move undoes or redoes the requested number of changes. If one of them fails, none is undone or redone.
 func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	t.Helper()
 	if steps == 0 {
@@ -123,7 +123,7 @@ func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	if toolName == "redo" {
 		from, to = to, from
 	}
-	var at []int // indices of the affected changes, the last change first
+	var at []int // indices of the affected changes, starting with the last change
 	for i, c := range slices.Backward(*from) {
 		if len(at) < steps && (only == "" || c.name == only) {
 			at = append(at, i)
@@ -157,7 +157,8 @@ func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	}
 }
 
-// look returns all files with their modes. It fails the test if the directory contains anything else.
+// look returns the contents and modes of all files. It fails the test if the directory contains anything except
+// these files.
 func (m *model) look(t *testing.T) map[string]string {
 	t.Helper()
 	out := make(map[string]string)

@@ -17,7 +17,8 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// hunkStrategies lists the strategies that can find the place of a hunk. A file's rules can allow fewer.
+// hunkStrategies lists the strategies that can find the place of a hunk. The operator's rules can exclude some of
+// them for a file.
 var hunkStrategies = strategy.Set{strategy.Exact, strategy.LineTrimmed, strategy.Indentation, strategy.Whitespace}
 
 // patch is the state of a diff while it is applied.
@@ -30,7 +31,7 @@ type patch struct {
 	budget *budget
 }
 
-// applyDiff applies either all hunks of all files or none.
+// applyDiff applies a diff atomically: either all hunks of all files or none.
 func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff string) (*sdk.Result, error) {
 	b, err := newBudget(diff)
 	if err != nil {
@@ -76,7 +77,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 			return nil, err
 		}
 		if f.told = func() { f.tell() }; f.remove {
-			removals = append(removals, &f.change) // last, so that a killed process leaves a duplicate file and loses none
+			removals = append(removals, &f.change) // remove files last: then a killed process can leave a duplicate file, but loses no file
 			continue
 		}
 		changes = append(changes, &f.change)
@@ -88,7 +89,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	return result(p.files), nil
 }
 
-// failed adds the name of the diff's file to an error.
+// failed adds the file name to an error of a diff with several files.
 func (p *patch) failed(f *unidiff.File, i, of int, err error) error {
 	e := tool.AsError(err)
 	name := f.New
@@ -102,7 +103,7 @@ func (p *patch) failed(f *unidiff.File, i, of int, err error) error {
 	return tool.Errorf(e.Kind, "Nothing was changed, because the diff cannot be applied to %s: %s", where, e.Message).WithCode(e.Code).WithCause(err)
 }
 
-// file applies the part of a diff for one file in memory.
+// file applies the changes of a diff to one file in memory.
 func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	switch {
 	case in.Old == "":
@@ -120,7 +121,7 @@ func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	return p.hunks(f, in)
 }
 
-// open returns an existing file, including the changes that the diff has made so far.
+// open returns an existing file with the changes that earlier parts of the diff made.
 func (p *patch) open(ctx context.Context, name string) (*edited, error) {
 	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, false, false)
 	if err != nil {
@@ -146,7 +147,7 @@ func (p *patch) add(f *edited) {
 	p.byPath[f.target.Path.String()] = f
 }
 
-// vacant returns a path that has no file or an empty file.
+// vacant checks that a path has no file or an empty file. It returns the target to create.
 func (p *patch) vacant(ctx context.Context, name, doing string) (*validate.Target, error) {
 	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, true, false)
 	if err != nil {
@@ -194,7 +195,7 @@ func (p *patch) delete(ctx context.Context, in *unidiff.File) error {
 	return nil
 }
 
-// rename adds the file under its new name and marks the old file for removal.
+// rename renames a file: it adds the file under the new name and marks the old file for removal.
 func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
 	old, err := p.open(ctx, in.Old)
 	if err != nil {
@@ -222,7 +223,7 @@ func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
 	return nil
 }
 
-// hunks applies the hunks of a file.
+// hunks applies all hunks of a file.
 func (p *patch) hunks(f *edited, in *unidiff.File) error {
 	path := f.target.Path.String()
 	set := hunkStrategies
@@ -265,7 +266,7 @@ func (p *patch) hunks(f *edited, in *unidiff.File) error {
 	return nil
 }
 
-// hunkError adds the number of the hunk to an error, and rewords the error for a diff.
+// hunkError rewords an error of package strategy for a diff and adds the number of the hunk.
 func hunkError(i, of int, h *unidiff.Hunk, err error) error {
 	e := tool.AsError(err)
 	text := strings.NewReplacer("old_string", "its old text", "new_string", "its new text", ", or set replace_all to change them all", "").Replace(e.Message)

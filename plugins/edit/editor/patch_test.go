@@ -9,10 +9,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestDiffNamesAFileTwice checks that the second part of a diff for a file applies to the result of the first part.
+// TestDiffNamesAFileTwice checks a diff that contains the same file twice. The second part must apply to the result
+// of the first part.
 func TestDiffNamesAFileTwice(t *testing.T) {
 	for _, c := range []struct {
-		name, diff, want, fails string // want is the final content of a.txt
+		name, diff, want, fails string // the field want is the final content of a.txt
 	}{
 		{"changed and changed", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n 1\n-two\n+2\n", "1\n2\n", ""},
 		{"changed and deleted", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-1\n-two\n", "", ""},
@@ -40,7 +41,7 @@ func TestDiffNamesAFileTwice(t *testing.T) {
 	}
 }
 
-// TestDiffRenameIsTwoEffects checks that the host is notified of the removed and the created file.
+// TestDiffRenameIsTwoEffects checks that a rename notifies the host of the removed file and of the created file.
 func TestDiffRenameIsTwoEffects(t *testing.T) {
 	h, dir := session(t, map[string]string{"a.txt": "one\n"})
 	res := h.Call("edit", args{"diff": "diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n"})

@@ -25,7 +25,8 @@ func Plugin() sdk.Plugin {
 	}
 }
 
-// editor contains the state that all calls share. It is complete before the first call and contains no session data.
+// editor contains the state that all calls share. It does not change after the first call starts, and it contains no
+// session data.
 type editor struct {
 	commit.Committer
 	rules []rule

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// fileData is the result for one file.
+// fileData is the structured result for one file.
 type fileData struct {
 	Path      string `json:"path"`
 	Operation string `json:"operation"`
@@ -33,21 +33,21 @@ type fileData struct {
 	Edits        []step                `json:"edits,omitempty"`
 }
 
-// editData is the structured result of the tool edit. It describes the first file, and also all files if the call
-// changed several.
+// editData is the structured result of the tool edit. It describes the first file. If the call changed several
+// files, it also lists all files.
 type editData struct {
 	fileData
 	Files []fileData `json:"files,omitempty"`
 }
 
-// result returns the result of an edit.
+// result creates the result of the tool edit.
 func result(files []*edited) *sdk.Result {
 	var data editData
 	var texts, diffs, names []string
 	var effects []tool.Effect
 	for _, f := range files {
 		if effects = append(effects, f.effect); f.moved {
-			continue // reported under its new name
+			continue // the new name is reported instead
 		}
 		d := f.tell()
 		texts = append(texts, f.text(d))
@@ -66,7 +66,7 @@ func result(files []*edited) *sdk.Result {
 	return &sdk.Result{Output: strings.Join(texts, "\n") + "\n" + shown(strings.Join(diffs, "")), Title: title, Data: sdk.Data(data), Effects: effects}
 }
 
-// tell returns the report of the change. It can be computed while the change is saved.
+// tell computes the report of a changed file. It can be called while the change is saved.
 func (f *edited) tell() *fileData {
 	if f.data == nil {
 		f.data = f.describe()
@@ -95,7 +95,7 @@ func (f *edited) describe() *fileData {
 	if len(f.steps) == 0 {
 		d.Strategy, d.Similarity = d.Operation, 1
 	}
-	const most = 1000 // maximum number of listed sites
+	const most = 1000 // maximum number of listed places
 	if len(f.steps) > 1 || replacements > 1 {
 		d.Edits = f.steps
 		for i := range d.Edits {
@@ -105,7 +105,7 @@ func (f *edited) describe() *fileData {
 	return d
 }
 
-// text returns the report of a file as text for the model.
+// text formats the report of a file as text for the model.
 func (f *edited) text(d *fileData) string {
 	switch d.Operation {
 	case "delete":
@@ -161,9 +161,9 @@ func (f *edited) text(d *fileData) string {
 }
 
 const (
-	snippetContext = 3   // lines before and after a change
-	snippetLines   = 61  // lines in total
-	snippetWidth   = 500 // bytes per line
+	snippetContext = 3   // number of context lines before and after a change
+	snippetLines   = 61  // maximum number of lines in a snippet
+	snippetWidth   = 500 // maximum number of bytes per line
 )
 
 // snippet returns the changed lines and some context lines, with line numbers.

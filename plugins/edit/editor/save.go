@@ -17,21 +17,22 @@ import (
 // change is a change of a file that is not yet written.
 type change struct {
 	target *validate.Target
-	name   string // path in results
-	after  []byte // new text in UTF-8
+	name   string // path as displayed in results
+	after  []byte // new content in UTF-8
 	remove bool   // whether the file is removed
-	// perm is the mode of a new file before the umask. mode is an exact mode. Both can be zero.
+	// perm is the mode of a new file before the umask. mode is an exact mode. A zero value means that the mode is
+	// not set.
 	perm fs.FileMode
 	mode *fs.FileMode
 	// attributes contains the attributes of a renamed file. It is nil for other files.
 	attributes *workspace.Attributes
 
-	// diff returns the change as a unified diff. The method save sets it.
+	// diff returns the change as a unified diff. It is nil until save is called.
 	diff func() string
-	// told computes the slow part of the report. It can be nil.
+	// told computes the slow part of the report. save calls it while the change is written. It can be nil.
 	told func()
 
-	// The results of the method save.
+	// The following fields are results of the method save.
 	written *workspace.Written // nil for a removed file
 	effect  tool.Effect
 	lost    string // the reason why the change cannot be undone
@@ -45,7 +46,7 @@ func (c *change) before() []byte {
 	return c.target.Text.Content
 }
 
-// note describes unusual circumstances of the write.
+// note describes unusual circumstances of the write for the result.
 func (c *change) note() string {
 	out := ""
 	if c.written != nil && c.written.InPlace != "" {
@@ -66,8 +67,9 @@ func refused(w *workspace.Written) string {
 	return " [note: some attributes of the file could not be kept: " + strings.Join(w.Refused, "; ") + ". An administrator can restore them.]"
 }
 
-// open locks a file until unlock is called, and checks layers 2 to 5 of the validation. The caller must call Read on the
-// target for the other layers. For create and overwrite see [validate.File].
+// open locks a file and checks layers 2 to 5 of the validation. It returns a function that releases the lock. The
+// caller must call Read on the target to check the other layers. The parameters create and overwrite are documented
+// at [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -95,7 +97,7 @@ func (e *editor) lock(ctx context.Context, ws *workspace.Workspace, cwd string, 
 	return e.Lock(ctx, ws, paths...)
 }
 
-// save writes either all changes or none. They form one step in the history.
+// save writes all changes atomically and records them as one step in the history.
 func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) error {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -143,7 +145,7 @@ func (c *change) encoded() ([]byte, error) {
 	return data, nil
 }
 
-// conflicting adds the code of its layer to a conflict that was found during the write.
+// conflicting adds the code of the validation layer to a conflict that was found during the write.
 func conflicting(err error) error {
 	e := tool.AsError(err)
 	if e.Kind == tool.Conflict {

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// known implements the states of a session that has read every file in its current version.
+// known is a test implementation of States. It reports that the session has read the current version of every file.
 type known struct{}
 
 func (known) FileState(_ context.Context, path string) (tool.FileState, bool, error) {
@@ -25,8 +25,8 @@ func (known) FileState(_ context.Context, path string) (tool.FileState, bool, er
 	return tool.FileState{Path: path, Hash: sha256.Sum256(b), Size: int64(len(b))}, err == nil, nil
 }
 
-// TestSaveAllOrNothing makes the last write of a set fail. It checks that all earlier changes, creations and removals
-// are reverted.
+// TestSaveAllOrNothing makes the last of several writes fail. It checks that all earlier changes, creations and
+// removals are reverted.
 func TestSaveAllOrNothing(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestCallsDoNotMix edits files concurrently with reused memory. Each call must have its own text, diff and history.
+// TestCallsDoNotMix edits files concurrently while calls reuse memory. Each call must have its own text, diff and
+// history.
 func TestCallsDoNotMix(t *testing.T) {
 	const files, edits = 3, 3
 	var wg sync.WaitGroup

@@ -34,10 +34,11 @@ type undoData struct {
 	Changes []changeData `json:"changes"`
 	Files   []touched    `json:"files"`
 	Diff    string       `json:"diff"`
-	// UndoCount and RedoCount are the current numbers of changes that can be undone and redone.
+	// UndoCount is the number of changes that can now be undone. RedoCount is the number of changes that can now be
+	// redone.
 	UndoCount int `json:"undo_count"`
 	RedoCount int `json:"redo_count"`
-	// Dropped is the number of changes that the session's history dropped because of its limit.
+	// Dropped is the number of changes that the size limit has removed from the session's history.
 	Dropped    int   `json:"dropped"`
 	LimitBytes int64 `json:"limit_bytes"`
 }
@@ -51,7 +52,7 @@ type changeData struct {
 	Files  []touched `json:"files"`
 }
 
-// touched is a file with the operation on it: create, modify or delete.
+// touched is a file together with the operation that changed it: "create", "modify" or "delete".
 type touched struct {
 	Path      string         `json:"path"`
 	Operation tool.Operation `json:"operation"`
@@ -98,13 +99,13 @@ func (e *editor) redo(ctx context.Context, call *sdk.Call, in redoArgs) (*sdk.Re
 	return m.run(ctx, in.Action == "preview")
 }
 
-// undoing is a call that undoes or redoes changes of the session.
+// undoing is a call of undo or redo.
 type undoing struct {
 	editor *editor
 	call   *sdk.Call
 	ws     *workspace.Workspace
-	path   string // path of the requested file; empty means all files
-	name   string // the same path in results
+	path   string // path of the requested file; an empty path means all files
+	name   string // path of the requested file as displayed in results
 	steps  int
 	to     history.State
 }
@@ -126,7 +127,7 @@ func (e *editor) begin(call *sdk.Call, name string, steps int, to history.State)
 	return m, nil
 }
 
-// verb returns "undo" or "redo" for messages.
+// verb returns the word "undo" or "redo" for messages.
 func (m *undoing) verb() string {
 	if m.to == history.Done {
 		return "redo"
@@ -134,7 +135,7 @@ func (m *undoing) verb() string {
 	return "undo"
 }
 
-// of describes the scope of the request for messages.
+// of describes which file is undone or redone. The text is used in messages.
 func (m *undoing) of() string {
 	if m.path != "" {
 		return "of " + m.name
@@ -142,7 +143,7 @@ func (m *undoing) of() string {
 	return "in this session"
 }
 
-// tries limits the number of attempts if the history changes meanwhile.
+// tries limits the number of attempts. An attempt is repeated if another call changes the history at the same time.
 const tries = 4
 
 func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
@@ -158,8 +159,8 @@ func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
 	}
 }
 
-// recover completes or reverts changes of the session that a killed process left unfinished. Locking the files of these
-// changes does this.
+// recover locks the files of the session's unfinished changes. Locking completes or reverts changes that a killed
+// process left unfinished.
 func (m *undoing) recover(ctx context.Context) error {
 	names, err := m.editor.History.Cut(ctx, m.call.SessionID)
 	if err != nil {
@@ -181,7 +182,7 @@ func (m *undoing) recover(ctx context.Context) error {
 	return err
 }
 
-// attempt selects the changes, checks their files, and writes the files.
+// attempt selects the changes, checks their files, and writes the files. If preview is true, it writes nothing.
 func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error) {
 	chosen, err := m.choose(ctx)
 	if err != nil {
@@ -226,7 +227,7 @@ func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error
 	return m.done(ctx, out, done)
 }
 
-// choose returns the changes to undo or redo in order.
+// choose returns the changes to undo or redo, in the order of undoing or redoing.
 func (m *undoing) choose(ctx context.Context) ([]*history.Change, error) {
 	log, err := m.log(ctx)
 	if err != nil {
@@ -261,7 +262,7 @@ func past(to history.State) string {
 	return "undone"
 }
 
-// log returns the session's history. It omits changes of files outside of the roots.
+// log returns the session's history without the changes of files outside of the roots.
 func (m *undoing) log(ctx context.Context) (*history.Log, error) {
 	log, err := m.editor.History.Log(ctx, m.call.SessionID, m.path)
 	if err != nil {
@@ -286,7 +287,7 @@ func (m *undoing) inRoots(all []*history.Change) []*history.Change {
 	return in
 }
 
-// resolve resolves the paths of the files and checks that each file may be written.
+// resolve resolves the paths of the files and checks that each file is writable.
 func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.Path, error) {
 	paths := make([]workspace.Path, len(net))
 	var unasked []string
@@ -303,7 +304,7 @@ func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.
 		}
 	}
 	if len(unasked) == 0 {
-		return paths, nil // the host has checked the path in the arguments
+		return paths, nil // a path in the arguments is already checked by the host
 	}
 	err := m.call.Permit(ctx, tool.Permission{Kind: tool.PermissionEdit, Title: m.verb(), Patterns: unasked})
 	if e := tool.AsError(err); e != nil && e.Kind == tool.PermissionDenied {
@@ -312,7 +313,7 @@ func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.
 	return paths, err
 }
 
-// prepare reads the current files and loads the contents to restore.
+// prepare reads the current files and the stored contents. It returns the steps that restore the contents.
 func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []history.File, paths []workspace.Path) ([]commit.Step, error) {
 	var steps []commit.Step
 	for i, f := range net {
@@ -324,13 +325,13 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 			return nil, m.changed(ctx, chosen, f, snap)
 		}
 		if snap == nil && !f.After.Exists {
-			continue // the changes created and removed the file
+			continue // the file did not exist before these changes and does not exist after them
 		}
 		if err := m.editor.History.Load(ctx, &f.After); err != nil {
 			return nil, err
 		}
 		s := commit.Step{Path: paths[i], Before: snap, After: f.After.Data, Remove: !f.After.Exists, Attributes: f.After.Attributes}
-		// Keep the mode if the change did not affect it.
+		// Restore the mode only if the change affected the mode.
 		if f.After.Exists && (snap == nil || f.Before.Mode != f.After.Mode) {
 			s.Mode = &f.After.Mode
 		}
@@ -339,7 +340,7 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 	return steps, nil
 }
 
-// changed returns the error for a file that differs from the result of the change.
+// changed returns the error for a file that was modified after the change.
 func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File, snap *workspace.Snapshot) error {
 	last := chosen[0]
 	for _, c := range chosen {
@@ -378,7 +379,7 @@ func (m *undoing) gap(err error) error {
 		m.show(gap.Path), past(m.to), gap.Change.ID, gap.Change.Title)
 }
 
-// show returns a path relative to the working directory if possible.
+// show returns a path for messages. The path is relative to the working directory if possible.
 func (m *undoing) show(path string) string {
 	if p, err := m.ws.Resolve("/", path); err == nil {
 		return p.RelTo(m.call.Cwd)

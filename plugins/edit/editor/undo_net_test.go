@@ -25,7 +25,7 @@ func TestUndoOfAFileThatCameAndWent(t *testing.T) {
 	has(t, b, "-")
 	does(t, h, "undo", nil)
 	has(t, b, "b\n")
-	// The next undo changes no file.
+	// The next undo must change no file.
 	does(t, h, "redo", nil)
 	d = data[undone](t, does(t, h, "undo", args{"steps": 2, "file_path": "new/b.txt"}))
 	if has(t, b, "-"); d.UndoCount != 0 || d.RedoCount != 2 || len(d.Files) != 0 {

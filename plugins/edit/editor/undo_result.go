@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// describe returns the structured result for steps on files.
+// describe creates the structured result for a list of steps.
 func (m *undoing) describe(chosen []*history.Change, steps []commit.Step) *undoData {
 	d := &undoData{Action: m.verb(), Changes: m.changes(chosen), Files: []touched{}}
 	var all strings.Builder
@@ -38,7 +38,7 @@ func operation(before, after bool) tool.Operation {
 	return tool.OpModify
 }
 
-// stepDiff returns the change of a file as a unified diff. For a file that is not text, it returns a description.
+// stepDiff returns the change of a file as a unified diff. If the file is not text, stepDiff returns a description.
 func stepDiff(name string, s commit.Step) string {
 	var before, after []byte
 	for _, side := range []struct {
@@ -90,7 +90,7 @@ func (m *undoing) changes(all []*history.Change) []changeData {
 	return out
 }
 
-// count sets the current numbers of changes.
+// count sets the numbers of changes that can now be undone and redone.
 func (m *undoing) count(ctx context.Context, d *undoData) (*history.Log, error) {
 	log, err := m.log(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (m *undoing) done(ctx context.Context, d *undoData, done *commit.Done) (*sd
 	return res, nil
 }
 
-// titles joins the titles of changes in one line.
+// titles joins the titles of changes to one line.
 func titles(all []changeData) string {
 	var names []string
 	for _, c := range all {
@@ -146,7 +146,7 @@ func titles(all []changeData) string {
 	return strings.Join(names, ", ")
 }
 
-// maxListed limits the number of changes in the text. The structured result contains all changes.
+// maxListed limits the number of changes in the text of the result. The structured result contains all changes.
 const maxListed = 50
 
 func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
@@ -158,7 +158,7 @@ func (m *undoing) list(ctx context.Context) (*sdk.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Reverse(log.Undone) // the last change first, as in log.Done
+	slices.Reverse(log.Undone) // list the last change first, as in log.Done
 	d.Changes = append(m.changes(log.Undone), m.changes(log.Done)...)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s can be undone and %d redone %s.", plural(d.UndoCount, "change"), d.RedoCount, m.of())

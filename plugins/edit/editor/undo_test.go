@@ -30,7 +30,7 @@ type undone struct {
 	Dropped   int
 }
 
-// does makes a call of a tool. The call must succeed.
+// does calls a tool. The test fails if the call fails.
 func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	t.Helper()
 	res := h.Call(name, in)
@@ -40,7 +40,7 @@ func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	return res
 }
 
-// refuses calls a tool that must fail with the given kind of error. The message must contain all words.
+// refuses calls a tool and expects the given kind of error. The message must contain all words.
 func refuses(t testing.TB, h *tooltest.Host, name string, in args, kind tool.Kind, code int, words ...string) {
 	t.Helper()
 	res := h.Call(name, in)
@@ -76,12 +76,13 @@ func TestUndoAndRedo(t *testing.T) {
 	does(t, h, "write", args{"file_path": "new/deep/b.txt", "content": "b"})
 	b := filepath.Join(dir, "new/deep/b.txt")
 
-	// A preview writes nothing.
+	// A preview must write nothing.
 	d := data[undone](t, does(t, h, "undo", args{"action": "preview"}))
 	if has(t, b, "b\n"); !strings.Contains(d.Diff, "--- a/new/deep/b.txt\n+++ /dev/null\n") || !strings.Contains(d.Diff, "\n-b\n") || d.Action != "preview" || d.UndoCount != 3 {
 		t.Errorf("%+v", d)
 	}
-	// The last change is undone first. This removes the created file and the directories that were created for it.
+	// The last change is undone first. The undo removes the created file and the directories that were created for
+	// the file.
 	d = data[undone](t, does(t, h, "undo", nil))
 	if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
 		t.Error("the directories made for the file are left")
@@ -99,7 +100,7 @@ func TestUndoAndRedo(t *testing.T) {
 	refuses(t, h, "undo", nil, tool.NotFound, 0, "nothing to undo in this session", "3 changes can be redone")
 	refuses(t, h, "undo", args{"file_path": "a.txt"}, tool.NotFound, 0, "nothing to undo of a.txt")
 
-	// The session knows the current file.
+	// After an undo, the session knows the current content of the file.
 	if res := does(t, h, "redo", args{"action": "preview"}); !strings.Contains(res.Output, "-two\n+2\n") {
 		t.Errorf("%s", res.Output)
 	}
@@ -119,11 +120,11 @@ func TestUndoAndRedo(t *testing.T) {
 	has(t, a, "one\r\ntwo\n\xff")
 	has(t, b, "b\n")
 	does(t, h, "edit", args{"file_path": "a.txt", "old_string": "one", "new_string": "1"})
-	refuses(t, h, "redo", nil, tool.NotFound, 0, "nothing to redo") // the new change has replaced it
+	refuses(t, h, "redo", nil, tool.NotFound, 0, "nothing to redo") // the new change has replaced the undone change
 	refuses(t, h, "undo", args{"steps": 3}, tool.NotFound, 0, "Only 2 changes can be undone")
 }
 
-// TestUndoRefusesWhatChangedSince checks that undo does not overwrite later changes by other programs.
+// TestUndoRefusesWhatChangedSince checks that undo does not overwrite changes that other programs made later.
 func TestUndoRefusesWhatChangedSince(t *testing.T) {
 	for name, c := range map[string]struct {
 		meddle func(path string) error
@@ -153,7 +154,7 @@ func TestUndoRefusesWhatChangedSince(t *testing.T) {
 			}
 		})
 	}
-	// A new modification time or mode with the same bytes is not a change.
+	// A new modification time or mode does not count as a change if the bytes are the same.
 	h, dir := session(t, map[string]string{"f.txt": "a\n"})
 	path := filepath.Join(dir, "f.txt")
 	does(t, h, "edit", args{"file_path": "f.txt", "old_string": "a", "new_string": "b"})
@@ -168,8 +169,8 @@ func TestUndoRefusesWhatChangedSince(t *testing.T) {
 	}
 	put(t, path, "theirs\n")
 	refuses(t, h, "redo", nil, tool.Conflict, 7, "redo", "Nothing was written")
-	// Another program has written between the changes. The later change can be undone alone, but not together with the
-	// earlier change.
+	// Another program has written to the file between two changes. The later change can be undone alone. The two
+	// changes cannot be undone together.
 	know(t, h, path)
 	does(t, h, "write", args{"file_path": "f.txt", "content": "1"})
 	put(t, path, "between\n")
@@ -210,8 +211,8 @@ func TestUndoList(t *testing.T) {
 	has(t, filepath.Join(dir, "f.txt"), "59\n")
 }
 
-// TestUndoHistoryLasts checks that the history remains after a restart of the plugin, respects its limit, and reports
-// dropped changes.
+// TestUndoHistoryLasts checks that the history remains after a restart of the plugin. It also checks the size limit
+// and the reported number of dropped changes.
 func TestUndoHistoryLasts(t *testing.T) {
 	state, dir := t.TempDir(), t.TempDir()
 	start := func() *tooltest.Host {
@@ -238,7 +239,7 @@ func TestUndoHistoryLasts(t *testing.T) {
 	h = start()
 	does(t, h, "redo", args{"steps": 3})
 	has(t, filepath.Join(dir, "f.txt"), text(5))
-	// A change that is too large for the history is made, and the result reports that it cannot be undone.
+	// A change that is too large for the history is still made. The result reports that the change cannot be undone.
 	put(t, filepath.Join(dir, "big.txt"), strings.Repeat("x", 2<<20))
 	know(t, h, filepath.Join(h.Cwd, "big.txt"))
 	if res := does(t, h, "write", args{"file_path": "big.txt", "content": "y"}); !strings.Contains(res.Output, "This change cannot be undone: the change is larger than the history's limit of 1 MiB.") {
@@ -271,7 +272,7 @@ func TestUndoKeepsToTheRoots(t *testing.T) {
 		does(t, h, "edit", args{"file_path": name, "old_string": "a", "new_string": "b"})
 	}
 	whole := h.Roots
-	// Changes of files outside of the roots are hidden from this call.
+	// Changes of files outside of the current roots are hidden from the call.
 	h.Roots, h.Cwd = []tool.Root{{Path: dir + "/sub", Writable: true}}, dir+"/sub"
 	if d := data[undone](t, does(t, h, "undo", args{"action": "list"})); d.UndoCount != 1 {
 		t.Errorf("%+v", d)
@@ -280,7 +281,7 @@ func TestUndoKeepsToTheRoots(t *testing.T) {
 	refuses(t, h, "undo", nil, tool.PermissionDenied, 2, "read-only")
 	refuses(t, h, "undo", args{"file_path": "g.txt"}, tool.PermissionDenied, 2, "read-only")
 	h.Roots, h.Cwd = whole, dir
-	// The host denies the permission.
+	// The host denies the permission to write.
 	var asked []string
 	h.Answer = func(a tool.Ask) tool.Answer {
 		asked = a.Permission.Patterns
@@ -291,7 +292,7 @@ func TestUndoKeepsToTheRoots(t *testing.T) {
 		t.Errorf("asked for %q", asked)
 	}
 	h.Answer = nil
-	// Replace the directory by a symbolic link.
+	// The directory is replaced by a symbolic link.
 	if err := os.Rename(dir+"/sub", dir+"/moved"); err != nil {
 		t.Fatal(err)
 	}
@@ -314,8 +315,8 @@ func TestUndoOfAFileWithTwoNames(t *testing.T) {
 	has(t, dir+"/twin", "a\n")
 }
 
-// TestUndoAfterAKill checks a change whose process was killed. Undo must first complete or revert it, so that undo
-// always affects the last change.
+// TestUndoAfterAKill checks a change whose process was killed. Undo must first complete or revert that change. Then
+// undo affects the last complete change.
 func TestUndoAfterAKill(t *testing.T) {
 	state, dir := t.TempDir(), t.TempDir()
 	h := tooltest.New(t, editor.Plugin(), dir)
@@ -324,7 +325,7 @@ func TestUndoAfterAKill(t *testing.T) {
 	}
 	does(t, h, "write", args{"file_path": "a.txt", "content": "a"})
 	does(t, h, "write", args{"file_path": "b.txt", "content": "b"})
-	killed := history.Open(state, 0) // simulates a process that was killed after Begin and the write of its file
+	killed := history.Open(state, 0) // this process is killed after Begin and the write of its file
 	defer killed.Close()
 	for name, c := range map[string]struct{ now, after string }{"b.txt": {"B\n", "B\n"}, "c.txt": {"-", "c\n"}} {
 		before := history.Version{}

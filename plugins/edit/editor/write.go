@@ -21,7 +21,7 @@ type writeArgs struct {
 	FinalNewline bool   `json:"final_newline,omitempty" default:"true" jsonschema:"End the last line with a newline if it has none."`
 }
 
-// writeData is the structured result of write.
+// writeData is the structured result of the tool write.
 type writeData struct {
 	Path         string `json:"path"`
 	BytesWritten int    `json:"bytes_written"`
@@ -102,7 +102,7 @@ func content(in writeArgs, target *validate.Target) []byte {
 	}
 	if in.Mode == "append" {
 		if in.FinalNewline && len(before) > 0 && before[len(before)-1] != '\n' && len(content) > 0 {
-			before = append(bytes.Clone(before), ending.Bytes()...) // start the appended text on a new line
+			before = append(bytes.Clone(before), ending.Bytes()...) // begin the appended text on a new line
 		}
 		content = append(bytes.Clone(before), content...)
 	}

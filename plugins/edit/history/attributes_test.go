@@ -8,12 +8,13 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// had returns the attributes of a file before a change. The capability attribute is valid only for the same content.
+// had returns the attributes of a file before a change. One of them, the capability attribute, is valid only for the
+// same content.
 func had() *workspace.Attributes {
 	return &workspace.Attributes{UID: 7, Extended: map[string][]byte{"user.note": []byte("kept"), workspace.Capability: {1}}}
 }
 
-// keeps checks the attributes of a version. capable means that they must include the attributes that depend on the
+// keeps checks the attributes of a version. If capable is true, they must include the attributes that depend on the
 // content.
 func keeps(t *testing.T, what string, v history.Version, capable bool) {
 	t.Helper()
@@ -26,8 +27,8 @@ func keeps(t *testing.T, what string, v history.Version, capable bool) {
 	}
 }
 
-// TestCapabilitiesAreTheContents undoes the removal of a file and an earlier change. The capabilities of the last
-// content must not apply to the earlier content.
+// TestCapabilitiesAreTheContents undoes the removal of a file, and then an earlier change of the file. The
+// capabilities of the last content must not apply to the earlier content.
 func TestCapabilitiesAreTheContents(t *testing.T) {
 	edited, removed := file("/f", "1", "2"), file("/f", "2", "-")
 	removed.Before.Attributes = had()
@@ -54,7 +55,7 @@ func TestCapabilitiesAreTheContents(t *testing.T) {
 	}
 }
 
-// TestCapabilitiesOfRedone undoes the creation and an edit of a file. It checks the attributes that each redo would
+// TestCapabilitiesOfRedone undoes the creation and an edit of a file. It checks which attributes each redo would
 // restore.
 func TestCapabilitiesOfRedone(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
@@ -73,8 +74,8 @@ func TestCapabilitiesOfRedone(t *testing.T) {
 	keeps(t, "both", net[0].After, true)
 }
 
-// TestAttributesTakeRoomOnce repeatedly undoes and redoes the creation of a file. Its attributes must count once, so
-// that the history does not drop other changes.
+// TestAttributesTakeRoomOnce repeatedly undoes and redoes the creation of a file. The file's attributes must be
+// counted once, otherwise the history would drop other changes.
 func TestAttributesTakeRoomOnce(t *testing.T) {
 	s := open(t, t.TempDir(), 200_000)
 	change(t, s, "s", file("/other", "1", "2"))

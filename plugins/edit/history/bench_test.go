@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// BenchmarkChange measures the cost of the history for an edit: Begin and Finish of a change.
+// BenchmarkChange measures how long Begin and Finish of one change take.
 func BenchmarkChange(b *testing.B) {
 	s := history.Open(b.TempDir(), 0)
 	defer s.Close()

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// largeContent is the minimum size, in bytes, of contents that are stored in files. SQLite would write large contents
-// twice, page by page.
+// largeContent is the minimum size of a content that is stored in a file instead of the database, in bytes. SQLite
+// would write a large content twice, page by page.
 const largeContent = 64 << 10
 
-// orphanAge is the minimum age at which a file unknown to the database is removed. A younger file can belong to a
-// running transaction.
+// orphanAge is the minimum age of a file that is removed because the database does not contain it. A younger file
+// can belong to a running transaction.
 const orphanAge = time.Hour
 
 // contentFile returns the path of the file for a large content.
@@ -26,8 +26,9 @@ func (s *Store) contentFile(hash []byte) string {
 	return filepath.Join(filepath.Dir(s.path), "contents", hex.EncodeToString(hash))
 }
 
-// Stage writes the large contents of a change to temporary files. Begin renames these files, so that its transaction
-// does not wait for the writes. Files of a change that never begins are removed later. For ErrTooLarge, see Begin.
+// Stage writes the large contents of a change to temporary files. Begin renames these files, therefore its
+// transaction does not wait for the writes. If Begin is never called, the files are removed later. Stage can return
+// ErrTooLarge, as described at Begin.
 func (s *Store) Stage(c *Change) error {
 	var size int64
 	for i := range c.Files {
@@ -55,7 +56,7 @@ func (s *Store) Stage(c *Change) error {
 	return nil
 }
 
-// unstage removes the staged files that were not renamed.
+// unstage removes the temporary files that Begin did not rename.
 func (c *Change) unstage() {
 	for _, name := range c.staged {
 		_ = os.Remove(name)
@@ -63,16 +64,17 @@ func (c *Change) unstage() {
 	c.staged = nil
 }
 
-// large reports whether a content is stored in a file.
+// large reports whether the content of a version is stored in a file.
 func (s *Store) large(v *Version) bool { return s.path != "" && len(v.Data) >= largeContent }
 
-// kept reports whether the file of a content exists.
+// kept reports whether the content of a version is already stored in a file.
 func (s *Store) kept(v *Version) bool {
 	st, err := os.Stat(s.contentFile(v.Hash[:]))
 	return err == nil && st.Size() == int64(len(v.Data))
 }
 
-// keep stores a content. It must be called in a transaction, so that only one process at a time runs it.
+// keep stores the content of a version. It must be called in a transaction, because only one process at a time is
+// allowed to run it.
 func (s *Store) keep(ctx context.Context, tx *transaction, c *Change, v *Version) error {
 	data := v.Data
 	if s.large(v) {
@@ -85,14 +87,14 @@ func (s *Store) keep(ctx context.Context, tx *transaction, c *Change, v *Version
 	return err
 }
 
-// keepFile makes sure that the file of a large content exists. It does not sync the file. If a power failure loses the
-// content, Load returns an error.
+// keepFile makes sure that the file of a large content exists. It does not sync the file to disk. If a power failure
+// loses the content, Load later returns an error.
 func (s *Store) keepFile(c *Change, v *Version) error {
 	if s.kept(v) {
 		return nil
 	}
 	name, ok := c.staged[v.Hash]
-	if !ok { // Stage skipped this content because its file existed
+	if !ok { // Stage skipped this content because its file existed at that time
 		var err error
 		if name, err = s.stage(v.Data); err != nil {
 			return err
@@ -109,7 +111,7 @@ func (s *Store) keepFile(c *Change, v *Version) error {
 // stage writes a content to a temporary file.
 func (s *Store) stage(data []byte) (name string, err error) {
 	dir := filepath.Join(filepath.Dir(s.path), "contents")
-	tmp, err := os.CreateTemp(dir, ".new-") // os.CreateTemp creates a private file
+	tmp, err := os.CreateTemp(dir, ".new-") // os.CreateTemp creates a file that only the user can read
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", err
@@ -126,7 +128,7 @@ func (s *Store) stage(data []byte) (name string, err error) {
 	return tmp.Name(), nil
 }
 
-// content reads a content that keep stored.
+// content reads a content that the method keep has stored.
 func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]byte, error) {
 	var data []byte
 	var size int64
@@ -139,8 +141,8 @@ func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]by
 	return os.ReadFile(s.contentFile(hash))
 }
 
-// dropContents removes contents that no change needs. It considers only the contents in the table loose. The content
-// after a change is needed only while the change is undone, because otherwise the file itself contains it.
+// dropContents removes the contents in the table "loose" that no change needs. A content that a change wrote is
+// needed only while the change is undone. Otherwise the file itself contains it.
 func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
 		AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)
@@ -165,7 +167,7 @@ func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	return rows.Err()
 }
 
-// sweep removes content files that are unknown to the database. A killed process can leave such files.
+// sweep removes files that contain no content of the database. A killed process can leave such files.
 func (s *Store) sweep(ctx context.Context, db *sql.DB) error {
 	dir := filepath.Join(filepath.Dir(s.path), "contents")
 	entries, err := os.ReadDir(dir)
@@ -187,7 +189,7 @@ func (s *Store) sweep(ctx context.Context, db *sql.DB) error {
 			}
 		}
 		if !known {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // fails if another process has removed the file
+			_ = os.Remove(filepath.Join(dir, e.Name())) // ignore the error: another process has removed the file
 		}
 	}
 	return nil

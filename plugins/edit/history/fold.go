@@ -2,8 +2,8 @@ package history
 
 import "fmt"
 
-// GapError means that another program changed a file between two changes of the session. These changes cannot be undone
-// or redone together.
+// GapError means that another program changed a file between two changes of the session. These two changes cannot be
+// undone or redone together.
 type GapError struct {
 	Path   string
 	Change *Change
@@ -13,8 +13,9 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("%s was changed by another program in addition to change %d (%s)", e.Path, e.Change.ID, e.Change.Title)
 }
 
-// Fold combines several changes. Changes to undo start with the last change. If again is set, the changes are redone in
-// the given order. For each file, Fold returns the expected current version and the resulting version.
+// Fold combines several changes to one change. Undoing starts with the last change. If again is true, Fold redoes
+// the changes in the given order. For each file, Fold returns the expected current version and the resulting
+// version.
 func Fold(changes []*Change, again bool) ([]File, error) {
 	var net []File
 	at := make(map[string]int)
@@ -33,7 +34,7 @@ func Fold(changes []*Change, again bool) ([]File, error) {
 			if !net[i].After.Same(from) {
 				return nil, &GapError{f.Path, c}
 			}
-			if to.Exists && to.Attributes == nil { // only a change that removes a file stores its attributes
+			if to.Exists && to.Attributes == nil { // attributes are stored only by a change that removes a file
 				if to.Attributes = net[i].After.Attributes; !to.Same(net[i].After) {
 					to.Attributes = to.Attributes.OfOtherContent()
 				}

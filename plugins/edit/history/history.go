@@ -26,7 +26,7 @@ import (
 // DefaultLimit is the default limit of all sessions together, in bytes.
 const DefaultLimit = 64 << 20
 
-// Version is the state of a file at a point in time. The zero value means that the file does not exist.
+// Version is the state of a file before or after a change. The zero value means that the file does not exist.
 type Version struct {
 	Exists bool
 	Hash   [32]byte
@@ -34,16 +34,17 @@ type Version struct {
 	Mode fs.FileMode
 	// Data is the content of the file. It is nil if the content is not loaded.
 	Data []byte
-	// Attributes contains the attributes of a removed file, so that they can be restored. It is nil for other files.
+	// Attributes contains the attributes of a removed file. They are needed to restore the file. Attributes is nil
+	// for other files.
 	Attributes *workspace.Attributes
 }
 
-// Content returns the version of an existing file.
+// Content creates the version of an existing file from its content.
 func Content(data []byte, mode fs.FileMode) Version {
 	return Known(sha256.Sum256(data), data, mode)
 }
 
-// Known returns the version of an existing file with the given SHA-256 hash.
+// Known creates the version of an existing file from its SHA-256 hash.
 func Known(hash [sha256.Size]byte, data []byte, mode fs.FileMode) Version {
 	if data == nil {
 		data = []byte{}
@@ -64,7 +65,7 @@ type File struct {
 	After  Version
 }
 
-// State is the state of a change.
+// State is the progress of a change.
 type State int
 
 // The states of a change.
@@ -74,7 +75,7 @@ const (
 	Undone
 )
 
-// Change is a step of a session's history. It changes one or several files.
+// Change is one recorded change of a session. It changes one or several files.
 type Change struct {
 	ID      int64
 	Session string
@@ -84,10 +85,11 @@ type Change struct {
 	Title string
 	State State
 	Files []File
-	// Dirs contains the directories that the change created, the outermost first.
+	// Dirs contains the directories that the change created. The outermost directory is first.
 	Dirs []string
 
-	// Moves contains the changes that this change undoes (if To is Undone) or redoes (if To is Done), in that order.
+	// Moves contains the ids of the changes that this change undoes (if To is Undone) or redoes (if To is Done), in
+	// the order of undoing or redoing.
 	Moves []int64
 	To    State
 

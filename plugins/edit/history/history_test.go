@@ -41,7 +41,7 @@ func change(t testing.TB, s *history.Store, session string, files ...history.Fil
 	return c
 }
 
-// moved undoes or redoes changes.
+// moved undoes or redoes changes, depending on the state to.
 func moved(t testing.TB, s *history.Store, to history.State, files []history.File, changes ...*history.Change) {
 	t.Helper()
 	m := &history.Change{Session: changes[0].Session, Files: files, To: to}
@@ -52,7 +52,8 @@ func moved(t testing.TB, s *history.Store, to history.State, files []history.Fil
 	must(t, s.Finish(t.Context(), m))
 }
 
-// ids returns the ids of the changes that can be undone, and of the changes that can be redone.
+// ids returns a text with two lists: the ids of the changes that can be undone, and the ids of the changes that can
+// be redone.
 func ids(t testing.TB, s *history.Store, session, path string) string {
 	t.Helper()
 	log, err := s.Log(t.Context(), session, path)
@@ -93,7 +94,7 @@ func TestHistory(t *testing.T) {
 		if got := ids(t, s, "s", ""); got != "| 1 2 3" {
 			t.Error(got)
 		}
-		// The contents that redoing needs exist.
+		// The history must still contain the contents that a redo needs.
 		for _, text := range []string{"1", "2", "3", "x"} {
 			v := history.Content([]byte(text), 0)
 			if v.Data = nil; s.Load(t.Context(), &v) != nil || string(v.Data) != text {
@@ -101,7 +102,7 @@ func TestHistory(t *testing.T) {
 			}
 		}
 		moved(t, s, history.Done, []history.File{file("/a", "1", "2")}, a)
-		// A change cannot be moved to its current state. A change of a different session cannot be moved either.
+		// A change cannot be moved to its current state. A change of another session cannot be moved at all.
 		for _, c := range []*history.Change{{Session: "s", Moves: []int64{a.ID}, To: history.Done}, {Session: "other", Moves: []int64{a.ID}, To: history.Undone}, {Session: "s", Moves: []int64{99}, To: history.Undone}} {
 			var e *history.MovedError
 			if err := s.Begin(t.Context(), c); !errors.As(err, &e) {
@@ -156,7 +157,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestTheLastStays checks that a change that fills the history is kept, and that all other changes are dropped.
+// TestTheLastStays records a change that fills the history. This change must be kept, and all earlier changes must
+// be dropped.
 func TestTheLastStays(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		s := open(t, dir, 100_000)
@@ -192,7 +194,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	if got := ids(t, s, "s", ""); got != "9 8 7 |" {
 		t.Errorf("a change that does not fit cost others: %s", got)
 	}
-	// Created files have no old content, but their changes still count.
+	// Each change counts against the limit, even if its file was created and has no old content.
 	for i := range 400 {
 		change(t, s, "s", file(fmt.Sprint("/new", i), "-", "x"))
 	}
@@ -201,7 +203,8 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	}
 }
 
-// TestSeveralStores checks that several stores of the same directory lose no change and see all changes.
+// TestSeveralStores uses several stores of the same directory. No change must be lost, and each store must return
+// all changes.
 func TestSeveralStores(t *testing.T) {
 	dir := t.TempDir()
 	const stores, each = 4, 25
@@ -224,7 +227,7 @@ func TestSeveralStores(t *testing.T) {
 	}
 }
 
-// TestTornTail checks that the history is complete up to some change if any part of the last writes is missing.
+// TestTornTail removes any part of the last writes. The history must still contain all changes up to one of them.
 func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 0)
@@ -232,7 +235,7 @@ func TestTornTail(t *testing.T) {
 	for i := range count {
 		change(t, s, "s", file("/f", strings.Repeat(fmt.Sprint(i), 3000), strings.Repeat(fmt.Sprint(i+1), 3000)))
 	}
-	// Copy the files while the store is open, in the same state as after the death of a process.
+	// Copy the files while the store is open. The copy is in the same state as the files of a killed process.
 	db, err := os.ReadFile(filepath.Join(dir, "history.db"))
 	must(t, err)
 	wal, err := os.ReadFile(filepath.Join(dir, "history.db-wal"))
@@ -252,7 +255,7 @@ func TestTornTail(t *testing.T) {
 				t.Fatalf("cut at %d: change %d has %.20q", cut, c.ID, v.Data)
 			}
 		}
-		// The history must still work.
+		// The history must still be usable.
 		change(t, s, "s", file("/f", "a", "b"))
 		must(t, s.Close())
 	}
@@ -261,7 +264,8 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestLargeContents checks that large contents are stored in files while the history needs them.
+// TestLargeContents checks that large contents are stored in files, and that the files are removed when the history
+// no longer needs them.
 func TestLargeContents(t *testing.T) {
 	dir := t.TempDir()
 	contents := func() []string {
@@ -294,7 +298,7 @@ func TestLargeContents(t *testing.T) {
 	if _, err := s.Clear(t.Context(), "b", ""); err != nil || len(contents()) != 0 {
 		t.Errorf("left: %v %v", contents(), err)
 	}
-	// Old files that a killed process left are removed.
+	// Files of a killed process are removed after some time.
 	change(t, s, "a", file("/f", large, "small"))
 	must(t, s.Close())
 	for _, name := range []string{strings.Repeat("ab", 32), ".new-1", "young"} {
@@ -324,13 +328,14 @@ func TestLargeContents(t *testing.T) {
 	if err := s.Load(t.Context(), &v); err == nil || !strings.Contains(err.Error(), "is missing") {
 		t.Error(err)
 	}
-	// Recording the same content again repairs it.
+	// Storing the same content again repairs the damaged file.
 	change(t, s, "c", file("/h", large, "x"))
 	must(t, s.Load(t.Context(), &v))
 	must(t, s.Close())
 }
 
-// TestNothingStaysStaged checks that no staged files remain after accepted and refused changes with large contents.
+// TestNothingStaysStaged checks that no temporary files remain after changes with large contents, whether the
+// changes are accepted or refused.
 func TestNothingStaysStaged(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)
@@ -340,7 +345,7 @@ func TestNothingStaysStaged(t *testing.T) {
 		must(t, err)
 		return len(names)
 	}
-	// A content that occurs twice is stored once.
+	// A content that occurs twice in a change is stored once.
 	c := &history.Change{Session: "s", Files: []history.File{file("/f", large, "y"), file("/g", large, "y")}}
 	must(t, s.Stage(c))
 	if staged() != 1 {
@@ -358,7 +363,7 @@ func TestNothingStaysStaged(t *testing.T) {
 	if err := s.Stage(&history.Change{Session: "s", Files: []history.File{file("/h", strings.Repeat("x", 1<<20+1), "y")}}); !errors.Is(err, history.ErrTooLarge) || staged() != 0 {
 		t.Errorf("%d contents are left of a change that is too large: %v", staged(), err)
 	}
-	// A staged file that another process removed before the change is recorded is written again.
+	// If another process removes a staged file before Begin, Begin writes the file again.
 	again := &history.Change{Session: "s", Files: []history.File{file("/f", large, "w")}}
 	must(t, s.Stage(again))
 	names, err := filepath.Glob(filepath.Join(dir, "contents", "*"))
@@ -375,7 +380,7 @@ func TestNothingStaysStaged(t *testing.T) {
 	}
 }
 
-// TestStageRefused checks that the error contains a remedy if large contents cannot be stored.
+// TestStageRefused makes storing large contents fail. The error must contain a remedy.
 func TestStageRefused(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "contents"), nil, 0o600))

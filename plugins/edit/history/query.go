@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Log is a session's history. The versions in it have no contents.
+// Log is a session's history. Its versions contain no file contents.
 type Log struct {
-	// Done contains the changes that can be undone, the last change first. Undone contains the changes that can be
-	// redone, in the order of redoing.
+	// Done contains the changes that can be undone. The last change is first. Undone contains the changes that can
+	// be redone, in the order of redoing.
 	Done, Undone []*Change
 	// Dropped is the number of changes that were dropped because of the size limit.
 	Dropped int
@@ -40,8 +40,8 @@ func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 	return l, err
 }
 
-// Later returns the last change of a file, by any session, after the change with the id than. own reports whether the
-// same session made it. id is 0 if no later change exists.
+// Later returns the last change of a file that any session made after the change with the id than. The result own
+// reports whether the given session made the returned change. The result id is 0 if no later change exists.
 func (s *Store) Later(ctx context.Context, session, path string, than int64) (id int64, title string, own bool, err error) {
 	err = s.update(ctx, func(tx *transaction) error {
 		var by string
@@ -56,7 +56,7 @@ func (s *Store) Later(ctx context.Context, session, path string, than int64) (id
 	return id, title, own, err
 }
 
-// Unfinished returns the unfinished changes that affect any of the files.
+// Unfinished returns the unfinished changes that affect at least one of the files.
 func (s *Store) Unfinished(ctx context.Context, paths ...string) ([]*Change, error) {
 	names, err := json.Marshal(paths)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) Unfinished(ctx context.Context, paths ...string) ([]*Change, err
 	if err != nil {
 		return nil, err
 	}
-	var some bool // rarely true; this fast check precedes each change
+	var some bool // almost always false; this fast query runs before each change
 	if err := db.statements[anyDoing].QueryRowContext(ctx).Scan(&some); err != nil || !some {
 		return nil, s.failed(err)
 	}
@@ -97,7 +97,8 @@ func (s *Store) Load(ctx context.Context, v *Version) error {
 	})
 }
 
-// Cut returns the files of a session's unfinished changes. The process of such a change is still running or was killed.
+// Cut returns the files of a session's unfinished changes. A change is unfinished if its process is still running or
+// was killed.
 func (s *Store) Cut(ctx context.Context, session string) (paths []string, err error) {
 	db, err := s.open(ctx)
 	if err != nil {
@@ -182,7 +183,7 @@ func version(hash []byte, mode uint32) Version {
 	return v
 }
 
-// had sets the attributes of a version from their text in the database.
+// had parses the attributes of a version from their text in the database.
 func (v *Version) had(text sql.NullString) error {
 	if !text.Valid || !v.Exists {
 		return nil

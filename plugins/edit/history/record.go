@@ -12,16 +12,16 @@ import (
 // ErrTooLarge means that the contents of a change exceed the size limit of the history.
 var ErrTooLarge = errors.New("history: the change exceeds the size limit of the history")
 
-// MovedError means that a change to undo or redo has changed its state meanwhile.
+// MovedError means that another call has already undone or redone a change.
 type MovedError struct{ ID int64 }
 
 func (e *MovedError) Error() string {
 	return fmt.Sprintf("change %d was undone, redone or deleted by another call", e.ID)
 }
 
-// Begin records a change that is about to be made, and sets its ID. The Before versions of its files must have Data. A
-// *MovedError means that a change in Moves was moved meanwhile. ErrTooLarge means that the change would not fit even in
-// an empty history.
+// Begin records a change before it is made, and sets its ID. The Before versions of its files must have Data. A
+// *MovedError means that another call has already undone or redone a change in Moves. ErrTooLarge means that the
+// change does not fit even into an empty history.
 func (s *Store) Begin(ctx context.Context, c *Change) error {
 	if err := s.Stage(c); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *Store) insert(ctx context.Context, tx *transaction, c *Change) error {
 	return nil
 }
 
-// key returns the hash of a version for the database. It returns NULL if the file does not exist.
+// key returns the hash of a version as a database value. The value is NULL if the file does not exist.
 func (v Version) key() any {
 	if !v.Exists {
 		return nil
@@ -86,7 +86,8 @@ func (v Version) key() any {
 	return v.Hash[:]
 }
 
-// attributes returns the attributes of a version for the database. It returns NULL if the version has no attributes.
+// attributes returns the attributes of a version as a database value. The value is NULL if the version has no
+// attributes.
 func (v Version) attributes() any {
 	if v.Attributes == nil {
 		return nil
@@ -98,9 +99,9 @@ func (v Version) attributes() any {
 	return string(text)
 }
 
-// Finish records that the change was made, and the modes that its files now have. It also updates the changes in Moves.
-// A change without Moves discards the undone changes of its files. If the history is then too large, the oldest changes
-// are dropped.
+// Finish records that the change was made, and records the new modes of its files. It also updates the changes in
+// Moves. A change without Moves discards the undone changes of its files. If the history is then too large, Finish
+// drops the oldest changes.
 func (s *Store) Finish(ctx context.Context, c *Change) error {
 	var total int64
 	err := s.update(ctx, func(tx *transaction) error {
@@ -115,7 +116,7 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 	return err
 }
 
-// settle runs the statements of Finish in a transaction.
+// settle executes the SQL statements of Finish in a transaction.
 func (s *Store) settle(ctx context.Context, tx *transaction, c *Change) error {
 	if len(c.Moves) == 0 {
 		if err := s.forgetUndone(ctx, tx, c); err != nil {
@@ -140,8 +141,9 @@ func (s *Store) settle(ctx context.Context, tx *transaction, c *Change) error {
 	return s.forget(ctx, tx, `SELECT ?`, c.ID)
 }
 
-// keepAttributes stores the attributes of files that an undo or redo removes. The reverse operation restores the files
-// with these attributes. A version with a different content gets only attributes that do not depend on the content.
+// keepAttributes stores the attributes of files that an undo or redo removes. The reverse operation restores the
+// files with these attributes. For a version with a different content, keepAttributes stores only the attributes
+// that do not depend on the content.
 func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) error {
 	const what = `WHERE path = ? AND change IN (SELECT value FROM json_each(?))`
 	set := `UPDATE files SET after_attributes = CASE after_hash WHEN ? THEN ? ELSE ? END ` + what + ` AND after_hash IS NOT NULL`
@@ -165,9 +167,9 @@ func (s *Store) keepAttributes(ctx context.Context, tx *transaction, c *Change) 
 	return nil
 }
 
-// forgetUndone removes the undone changes that affect files of a new change.
+// forgetUndone removes the undone changes that affect a file of the new change.
 func (s *Store) forgetUndone(ctx context.Context, tx *transaction, c *Change) error {
-	var some bool // usually false, which avoids the slow query
+	var some bool // almost always false, so the slow query rarely runs
 	if err := tx.row(ctx, anyUndone, c.Session).Scan(&some); err != nil || !some {
 		return err
 	}
@@ -175,8 +177,8 @@ func (s *Store) forgetUndone(ctx context.Context, tx *transaction, c *Change) er
 		(SELECT change FROM files WHERE path IN (SELECT path FROM files WHERE change = ?))`, c.Session, Undone, c.ID)
 }
 
-// place returns the position in its session of the i-th change that c affects. Changes are undone in the reverse order
-// of being made or redone, and redone in the reverse order of being undone.
+// place returns the sort position of the i-th change that c undoes or redoes. Changes are undone in the reverse
+// order in which they were made or redone. They are redone in the reverse order in which they were undone.
 func place(c *Change, i int) int64 { return c.ID<<20 + int64(i) }
 
 // Abandon records that the change was not made.
@@ -184,8 +186,8 @@ func (s *Store) Abandon(ctx context.Context, c *Change) error {
 	return s.update(ctx, func(tx *transaction) error { return s.forget(ctx, tx, `SELECT ?`, c.ID) })
 }
 
-// Clear removes a session's changes and returns their number. If path is not empty, it removes only the changes of that
-// file.
+// Clear removes a session's changes from the history and returns the number of removed changes. If path is not
+// empty, it removes only the changes of that file.
 func (s *Store) Clear(ctx context.Context, session, path string) (n int, err error) {
 	err = s.update(ctx, func(tx *transaction) error {
 		const which = `FROM changes WHERE session = ?1 AND state <> ?2 AND (?3 = '' OR id IN (SELECT change FROM files WHERE path = ?3))`
@@ -202,7 +204,8 @@ func (s *Store) Clear(ctx context.Context, session, path string) (n int, err err
 	return n, err
 }
 
-// makeRoom drops the oldest changes of all sessions until the remaining ones fit. It does not drop the changes in kept.
+// makeRoom drops the oldest changes of all sessions until the history fits its size limit. It does not drop the
+// changes in kept.
 func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) error {
 	except, err := json.Marshal(kept)
 	if err != nil {
@@ -218,7 +221,7 @@ func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) err
 		err = tx.QueryRowContext(ctx, `SELECT id, session FROM changes WHERE state <> ? AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`,
 			Doing, string(except)).Scan(&id, &session)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil // only unfinished changes are left
+			return nil // only unfinished changes are left, which cannot be dropped
 		}
 		if err != nil {
 			return err
@@ -232,7 +235,7 @@ func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) err
 	}
 }
 
-// forget removes the changes that a query selects, and contents that no change needs any more.
+// forget removes the changes that a query selects. It also removes the contents that only these changes needed.
 func (s *Store) forget(ctx context.Context, tx *transaction, which string, args ...any) error {
 	for _, step := range []string{
 		`CREATE TEMP TABLE IF NOT EXISTS going (id INTEGER PRIMARY KEY)`,

@@ -6,7 +6,8 @@ import (
 	"errors"
 )
 
-// The SQL statements of a new change. They are prepared once, because compiling them takes longer than running them.
+// The SQL statements that record a change. They are prepared once, because compiling them takes longer than running
+// them.
 const (
 	anyDoing     = `SELECT EXISTS (SELECT 1 FROM changes WHERE state = 0)`
 	anyUndone    = `SELECT EXISTS (SELECT 1 FROM changes WHERE session = ? AND state = 2)`
@@ -18,14 +19,14 @@ const (
 	settleChange = `UPDATE changes SET state = ?, place = ? WHERE id = ?`
 )
 
-// database is an open database.
+// database is an open SQLite database with prepared statements.
 type database struct {
 	*sql.DB
-	statements map[string]*sql.Stmt // prepared statements by SQL text
+	statements map[string]*sql.Stmt // prepared statements, indexed by SQL text
 }
 
-// prepare compiles the statements. It must run before the first transaction, because a transaction occupies the only
-// connection.
+// prepare compiles the SQL statements. It must run before the first transaction, because a transaction occupies the
+// only connection.
 func prepare(ctx context.Context, db *sql.DB) (*database, error) {
 	d := &database{db, make(map[string]*sql.Stmt)}
 	for _, text := range []string{anyDoing, anyUndone, addChange, addContent, addFile, totalSize, setMode, settleChange} {
@@ -47,7 +48,7 @@ func (d *database) Close() error {
 	return errors.Join(append(errs, d.DB.Close())...)
 }
 
-// transaction is a transaction of a database.
+// transaction is a running transaction of a database.
 type transaction struct {
 	*sql.Tx
 	statements map[string]*sql.Stmt
@@ -58,7 +59,7 @@ func (tx *transaction) exec(ctx context.Context, text string, args ...any) (sql.
 	return tx.StmtContext(ctx, tx.statements[text]).ExecContext(ctx, args...)
 }
 
-// row returns the only row of one of the prepared statements.
+// row runs a prepared statement that returns one row.
 func (tx *transaction) row(ctx context.Context, text string, args ...any) *sql.Row {
 	return tx.StmtContext(ctx, tx.statements[text]).QueryRowContext(ctx, args...)
 }

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema contains the schema steps for package statedb. Existing steps must never change. New steps are added at the
-// end.
+// schema contains the schema steps for package statedb. Existing steps must never change. New steps must be
+// appended.
 var schema = []string{`
 CREATE TABLE changes (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, at_ns INTEGER NOT NULL,
@@ -52,16 +52,16 @@ CREATE TRIGGER attributes_removed AFTER DELETE ON files WHEN old.before_attribut
 
 // Store stores the histories of all sessions. It is safe for concurrent use.
 type Store struct {
-	path  string // empty for a store in memory
+	path  string // path of the database; empty for a store in memory
 	limit int64
 
 	mu       sync.Mutex
-	db       *database     // nil until first use
-	trimming chan struct{} // closed when the last trim ends; nil before the first trim
+	db       *database     // nil until the first use
+	trimming chan struct{} // closed when the last call of trim ends; nil before the first call
 }
 
-// Open returns the store in a directory. An empty dir means a store in memory. limit is the maximum size in bytes, and 0
-// means DefaultLimit. Open does not open the database; the first use does.
+// Open returns the store in a directory. An empty dir means a store in memory. The limit is the maximum size in
+// bytes; 0 means DefaultLimit. The database is opened on first use.
 func Open(dir string, limit int64) *Store {
 	s := &Store{limit: limit}
 	if limit <= 0 {
@@ -89,7 +89,7 @@ func (s *Store) Close() error {
 	return db.Close()
 }
 
-// update runs f in a transaction that excludes all other writers, also in other processes.
+// update runs f in a transaction. The transaction excludes writers of this process and of other processes.
 func (s *Store) update(ctx context.Context, f func(*transaction) error) error {
 	db, err := s.open(ctx)
 	if err != nil {
@@ -111,13 +111,13 @@ func (s *Store) transact(ctx context.Context, db *database, f func(*transaction)
 	return s.failed(tx.Commit())
 }
 
-// trim drops the oldest changes in the background, except those in kept. The caller does not wait for it, but later
-// operations on the history do.
+// trim drops the oldest changes in the background, except the changes in kept. The caller does not wait. Later
+// operations on the history wait until trim ends.
 func (s *Store) trim(ctx context.Context, kept []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	db, before, done := s.db, s.trimming, make(chan struct{})
-	if db == nil { // the store was closed meanwhile
+	if db == nil { // the store was closed before the trim started
 		return
 	}
 	s.trimming = done
@@ -127,12 +127,12 @@ func (s *Store) trim(ctx context.Context, kept []int64) {
 		if before != nil {
 			<-before
 		}
-		// After an error, the next change tries again.
+		// Ignore the error, because the next change trims the history again.
 		_ = s.transact(after, db, func(tx *transaction) error { return s.makeRoom(after, tx, kept) })
 	}()
 }
 
-// trimmed waits until a running trim ends.
+// trimmed waits until a running call of trim ends.
 func (s *Store) trimmed(ctx context.Context) error {
 	s.mu.Lock()
 	trimming := s.trimming
@@ -172,7 +172,7 @@ func (s *Store) open(ctx context.Context) (*database, error) {
 	return s.db, nil
 }
 
-// failed adds a remedy to an error of the database.
+// failed returns the database error with a remedy.
 func (s *Store) failed(err error) error {
 	var moved *MovedError
 	if err == nil || errors.As(err, &moved) || errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

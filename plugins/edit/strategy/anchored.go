@@ -5,13 +5,13 @@ import (
 	"unicode"
 )
 
-// Thresholds for treating two blocks as equal.
+// A block is equal to old_string if it meets all of these thresholds.
 const (
-	minAnchor     = 4    // minimum number of letters and digits in the better of the first and last line
+	minAnchor     = 4    // minimum number of letters and digits in the first or the last line
 	minMiddle     = 10   // minimum number of letters and digits between the first and last line
 	minAverage    = 0.90 // minimum average similarity of the lines between the first and last line
 	minLine       = 0.75 // minimum similarity of each line between the first and last line
-	maxDiffering  = 4    // one line in a group of this size can differ
+	maxDiffering  = 4    // in each group of this number of lines, one line can differ
 	minTypo       = 4    // minimum length of a word that can be misspelled
 	minTypoLike   = 0.7  // minimum similarity of a word and its misspelling
 	minLead       = 0.12 // minimum lead in similarity over the second-best block
@@ -19,7 +19,7 @@ const (
 	maxCandidates = 20_000
 )
 
-// findAnchored finds a block by its first and last line. The lines between them can differ from old_string by typing
+// findAnchored finds a block by its first and last line. The lines in between can differ from old_string by typing
 // mistakes.
 func findAnchored(s *search) (match, error) {
 	m := s.match(nil)
@@ -47,7 +47,7 @@ func findAnchored(s *search) (match, error) {
 		}
 		average, ok := c.average(i)
 		if !ok {
-			return m, nil // the block is too large to compare
+			return m, nil // the work limit is exceeded because the block is too large
 		}
 		if best < 0 || average > m.similarity {
 			if best >= 0 {
@@ -58,7 +58,7 @@ func findAnchored(s *search) (match, error) {
 			second = max(second, average)
 		}
 		if second > 1-minLead {
-			return m, nil // a different block is too similar to the best possible block
+			return m, nil // ambiguous: the similarity of a second block is too close to the best block
 		}
 	}
 	if best < 0 || m.similarity < minAverage || second > m.similarity-minLead {
@@ -71,15 +71,15 @@ func findAnchored(s *search) (match, error) {
 	return m, nil
 }
 
-// comparison compares old_string with blocks of the file. cells is the remaining work limit.
+// comparison compares old_string with blocks of the file. The field cells counts down the remaining work.
 type comparison struct {
 	s     *search
 	old   []string
 	cells int
 }
 
-// average returns the average similarity of the lines between the anchors. ok is false if the comparison would exceed
-// the work limit.
+// average returns the average similarity of the lines between the first and the last line of a block. The result ok
+// is false if the comparison would exceed the work limit.
 func (c *comparison) average(at int) (similarity float64, ok bool) {
 	sum, lines := 0.0, 0
 	for i := 1; i < len(c.old)-1; i++ {
@@ -119,7 +119,8 @@ func (c *comparison) similarity(a, b string) (float64, bool) {
 	return 1 - float64(distance(x, y))/float64(max(longest, 1)), true
 }
 
-// distance returns the edit distance. Swapping two neighbours counts as one step (optimal string alignment).
+// distance returns the edit distance of two texts. Swapping two neighbouring characters counts as one edit (optimal
+// string alignment).
 func distance(a, b []rune) int {
 	if len(a) == 0 || len(b) == 0 {
 		return max(len(a), len(b))
@@ -145,8 +146,8 @@ func distance(a, b []rune) int {
 	return last[len(b)]
 }
 
-// slips returns the misspelled words of old_string. It returns nil if a line differs by more than typing mistakes. If
-// only commas or semicolons differ, the result is empty, but not nil.
+// slips returns the misspelled words of old_string. The result is nil if a line differs by more than typing
+// mistakes. The result is empty but not nil if only commas or semicolons differ.
 func (c *comparison) slips(at int) []string {
 	differing, unequal := 0, false
 	typos := []string{}
@@ -167,12 +168,12 @@ func (c *comparison) slips(at int) []string {
 		unequal = unequal || string(normalKey(nil, []byte(old))) != string(normalKey(nil, []byte(ours)))
 	}
 	if !unequal {
-		return nil // an equality strategy handles equal lines
+		return nil // equal blocks are found by other strategies
 	}
 	return typos
 }
 
-// slip compares the tokens of two lines. ok is false if the lines differ by more than typing mistakes.
+// slip compares the tokens of two lines. The result ok is false if the lines differ by more than typing mistakes.
 func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 	for _, h := range diffLines(old, ours) {
 		was, is := old[h.oldFrom:h.oldTo], ours[h.newFrom:h.newTo]
@@ -194,8 +195,9 @@ func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 	return typos, true
 }
 
-// typo reports whether the word was is a misspelling of the word is. One letter can be inserted, missing or wrong, or
-// two letters can be swapped. typo returns false if the file contains both words, or if their parts differ.
+// typo reports whether the first word is a misspelling of the second word. A misspelling has one inserted, missing
+// or wrong letter, or two swapped letters. typo returns false if the file contains the first word, or if the words
+// differ in a very short part of the name.
 func (c *comparison) typo(was, is string) bool {
 	a, b := []rune(was), []rune(is)
 	if min(len(a), len(b)) < minTypo || strings.EqualFold(was, is) || digits(was) != digits(is) {
@@ -240,7 +242,7 @@ func tokens(line string) []string {
 	return out
 }
 
-// parts splits a name at underscores and before capital letters.
+// parts splits a name into words: at underscores and before capital letters.
 func parts(name string) []string {
 	var out []string
 	begin, lower := 0, false
@@ -278,7 +280,8 @@ func (f *file) hasWord(word string) bool {
 	}
 }
 
-// repeats returns the first misspelled word that a text contains, or "".
+// repeats returns the first misspelled word that also occurs in the text. It returns "" if the text contains none of
+// the words.
 func repeats(text string, typos []string) string {
 	if len(typos) == 0 {
 		return ""

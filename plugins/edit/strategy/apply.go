@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Edit is a replacement of the text Old by the text New.
+// Edit describes the replacement of the text Old by the text New.
 type Edit struct {
 	Old, New string
 	// File is the name of the file in messages. An empty name means "the file".
 	File string
-	// All means that all sites are replaced. Without All, there must be exactly one site.
+	// All means that Old is replaced at all places. If All is false, Old must occur exactly once.
 	All bool
 	// WholeLines means that Old and New consist of whole lines, as in a diff.
 	WholeLines bool
-	// Near is the number of a line, from 1. If there are several sites, the site near this line is used. 0 means no
-	// line.
+	// Near is a line number, counted from 1. If Old occurs several times, the occurrence near this line is replaced.
+	// Zero means that no line is preferred.
 	Near int
-	// Final is the change to the newline at the end of the file.
+	// Final is the requested change of the newline at the end of the file.
 	Final FinalNewline
 }
 
-// FinalNewline determines what happens to the newline at the end of a file.
+// FinalNewline determines whether the newline at the end of a file is kept, added or removed.
 type FinalNewline int
 
 // A normal edit keeps the final newline. Only a diff can add or remove it.
@@ -33,7 +33,7 @@ const (
 	DropFinal
 )
 
-// Lines contains the first and the last line, from 1, of a changed place.
+// Lines is a range of changed lines: the first and the last line, counted from 1.
 type Lines struct {
 	Start int `json:"start_line"`
 	End   int `json:"end_line"`
@@ -45,8 +45,8 @@ type Lines struct {
 type Change struct {
 	// Text is the new content of the file.
 	Text []byte
-	// Strategy is the name of the deciding strategy. If it changed several sites, Equality is the name of the strategy
-	// that found them all.
+	// Strategy is the name of the strategy that found the place. If the edit changed several places, Equality is the
+	// name of the strategy that found all of them.
 	Strategy, Equality string
 	// Similarity is the similarity of old_string and the replaced text, from 0 to 1.
 	Similarity float64
@@ -57,13 +57,13 @@ type Change struct {
 }
 
 const (
-	// MaxFuzzy is the maximum size of a file, in bytes, for strategies that are not exact.
+	// MaxFuzzy is the maximum size of a file in bytes for all strategies except the exact one.
 	MaxFuzzy = 10 << 20
 	// MaxText is the maximum size of an edited file, in bytes.
 	MaxText = 96 << 20
-	// maxReplacements is the maximum number of sites that replace_all changes.
+	// maxReplacements is the maximum number of places that a replace_all edit changes.
 	maxReplacements = 200_000
-	// maxFuzzyLines is the maximum number of lines for strategies that are not exact.
+	// maxFuzzyLines is the maximum number of lines of a file for all strategies except the exact one.
 	maxFuzzyLines = 1_000_000
 )
 
@@ -100,7 +100,7 @@ func Apply(text []byte, e Edit, set Set) (*Change, error) {
 	return s.splice(c, m)
 }
 
-// chain tries the strategies in order.
+// chain tries the strategies in order. It returns the name and the match of the first strategy that succeeds.
 func (s *search) chain(set Set) (string, match, error) {
 	for i, st := range Strategies {
 		if i > 0 && !s.file.fuzzy() {
@@ -114,7 +114,8 @@ func (s *search) chain(set Set) (string, match, error) {
 		if st.find == nil || s.edit.All && !st.equality {
 			continue
 		}
-		// The line-trimmed strategy also finds text with shifted indentation.
+		// The strategy LineTrimmed must also run if only Indentation is allowed, because it also finds text with
+		// shifted indentation.
 		if !set.has(st.Name) && (st.Name != LineTrimmed || !set.has(Indentation)) {
 			continue
 		}
@@ -134,7 +135,7 @@ func (s *search) chain(set Set) (string, match, error) {
 			name = Indentation
 		}
 		if !set.has(name) || len(m.sites) > 1 && name != Exact && !set.has(MultiOccurred) {
-			break // otherwise a laxer strategy would do what this strategy must not do
+			break // the strategy that decides is not allowed, and a laxer strategy must not replace it
 		}
 		if !st.equality {
 			if err := s.elsewhere(Strategies[i+1:], m.sites[0]); err != nil {
@@ -146,7 +147,7 @@ func (s *search) chain(set Set) (string, match, error) {
 	return "", match{}, s.notFound(set)
 }
 
-// tieBreak returns only the site near the requested line if all other sites are far from that line.
+// tieBreak returns the site near the requested line if all other sites are far from that line.
 func (s *search) tieBreak(sites []site) []site {
 	const near, far = 20, 40
 	if s.edit.Near == 0 || len(sites) < 2 {
@@ -169,8 +170,8 @@ func (s *search) tieBreak(sites []site) []site {
 
 func abs(n int) int { return max(n, -n) }
 
-// elsewhere runs the remaining equality strategies after a match by similarity. It returns an error if one of them finds
-// a different site.
+// elsewhere checks a match that was found by similarity. It runs the remaining equality strategies, and returns an
+// error if one of them finds a different site.
 func (s *search) elsewhere(rest []Strategy, at site) error {
 	for _, st := range rest {
 		if st.find == nil || !st.equality {

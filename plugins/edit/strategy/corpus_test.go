@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// TestCorpus measures the effect of a changed strategy. It runs the cases in TOOLHOST_EDIT_CORPUS directly through the
-// package. With -v it prints the cases with a wrong result.
+// TestCorpus measures the effect of a changed strategy. It runs the cases of the file TOOLHOST_EDIT_CORPUS directly
+// through the package. The flag -v prints the cases with a wrong result.
 func TestCorpus(t *testing.T) {
 	path := os.Getenv("TOOLHOST_EDIT_CORPUS")
 	if path == "" {

@@ -1,13 +1,13 @@
 package strategy
 
-// hunk is a difference between two sequences of lines. old[oldFrom:oldTo] was replaced by new[newFrom:newTo]. The lines
-// between hunks are common to both sequences.
+// hunk is a difference between two lists of lines. The lines old[oldFrom:oldTo] were replaced by new[newFrom:newTo].
+// The lines between two hunks are equal in both lists.
 type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
 
-// maxDiffCells limits the size of a comparison table. For larger sequences, only lines that occur once are matched.
+// maxDiffCells limits the size of a comparison table. In longer lists, only lines that occur once are matched.
 const maxDiffCells = 4 << 20
 
-// diffLines returns the hunks between two sequences.
+// diffLines returns the hunks between two lists of lines.
 func diffLines(old, theirs []string) []hunk {
 	d := differ{old: old, new: theirs}
 	d.compare(0, len(old), 0, len(theirs))
@@ -47,7 +47,7 @@ func (d *differ) add(h hunk) {
 	d.hunks = append(d.hunks, h)
 }
 
-// table finds a longest common subsequence.
+// table matches the lines of a longest common subsequence.
 func (d *differ) table(a, b, c, e int) {
 	width := e - c + 1
 	longest := make([]int32, (b-a+1)*width)
@@ -76,8 +76,8 @@ func (d *differ) table(a, b, c, e int) {
 	}
 }
 
-// anchors matches lines that occur once in each sequence and have the same order. It then compares the parts between
-// them.
+// anchors matches lines that occur once in each list and have the same order. It then compares the lines between the
+// matched lines.
 func (d *differ) anchors(a, b, c, e int) {
 	count := make(map[string][2]int32)
 	where := make(map[string]int)

@@ -2,8 +2,9 @@ package strategy
 
 import "strings"
 
-// findWithoutEdges searches old_string without some of the blank lines at its beginning and end. It removes as few as
-// possible. It removes the same blank lines from new_string, except lines that only old_string had.
+// findWithoutEdges searches for old_string without some of the blank lines at its beginning and end. It removes as
+// few blank lines as possible. From new_string it removes the same blank lines, except additional blank lines of
+// old_string.
 func findWithoutEdges(s *search) (match, error) {
 	head, tail := edges(s.edit.Old)
 	if head+tail == 0 {
@@ -41,8 +42,8 @@ func findWithoutEdges(s *search) (match, error) {
 	return match{}, nil
 }
 
-// blanksAround counts the blank lines in the file before and after n lines. It counts at most head lines before and tail
-// lines after them.
+// blanksAround counts the blank lines before and after n lines of the file. It counts at most head lines before them
+// and at most tail lines after them.
 func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	blank := func(i int) bool { return i >= 0 && i < s.file.lines() && isBlankLine(string(s.file.line(i))) }
 	for before < head && blank(first-before-1) {
@@ -54,12 +55,12 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// shared returns the number of blank lines to remove from an edge of new_string, if cut lines were removed from
-// old_string. Additional blank lines of old_string do not count.
+// shared returns how many blank lines must be removed from new_string after blank lines were removed from
+// old_string. The parameter cut is the number of lines removed from old_string. Additional blank lines of old_string
+// are not counted.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 
-// edges returns the number of blank lines at the beginning and at the end of a text. If all lines are blank, it returns
-// 0, 0.
+// edges counts the blank lines at the beginning and at the end of a text. If all lines are blank, it returns 0, 0.
 func edges(text string) (head, tail int) {
 	lines := splitLines(text, true)
 	for head < len(lines) && isBlankLine(lines[head]) {
@@ -74,7 +75,8 @@ func edges(text string) (head, tail int) {
 	return head, tail
 }
 
-// cut removes lines at the beginning and at the end of a text. It keeps a final line feed.
+// cut removes the given numbers of lines from the beginning and the end of a text. It keeps a line feed at the end
+// of the text.
 func cut(text string, head, tail int) string {
 	lines := splitLines(text, true)
 	out := strings.Join(lines[head:len(lines)-tail], "\n")

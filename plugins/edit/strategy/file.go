@@ -7,24 +7,24 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// file is a text with normalized line endings, called LF space: each line ends with a line feed. Unless noted otherwise,
-// offsets and lines refer to LF space. Lines count from 0.
+// file is a text with normalized line endings, in which every line ends with a line feed. The normalized form is
+// called LF space. Offsets and lines refer to LF space unless noted otherwise. Lines count from 0.
 type file struct {
-	text []byte // the original bytes
-	lf   []byte // the text in LF space
-	cr   bool   // whether original lines end with a single carriage return
-	// big is the most frequent line ending of a text that is too large to convert, otherwise empty. lf is then the
-	// original text, and searched texts must use this line ending.
+	text []byte // the original text
+	lf   []byte // the normalized text
+	cr   bool   // true if the original lines end with a single carriage return
+	// big is the most frequent line ending of a text that is too large to convert. For other texts it is empty. If
+	// big is set, lf is the original text, and searched texts must use the line ending big.
 	big string
 
-	samples []int32 // original offset of each sampleStep-th offset; nil if all offsets are equal
-	starts  []int32 // offsets of the lines and of the end
+	samples []int32 // original offset of every 256th offset; nil if all offsets are equal
+	starts  []int32 // offset of each line and of the end of the text
 
-	unit int  // number of spaces of a level; see the method indentation
+	unit int  // number of spaces of an indentation level; see the method indentation
 	char byte // indentation character; 0 until the method indentation is called
 }
 
-// sampleStep limits both the search for an offset and the memory for the samples.
+// sampleStep is the distance between two sampled offsets. A larger step needs less memory but a longer search.
 const sampleStep = 256
 
 func newFile(content []byte) *file {
@@ -53,8 +53,8 @@ func newFile(content []byte) *file {
 	return f
 }
 
-// original converts an offset to an offset in the file's own bytes. The offset of a line feed is converted to the offset
-// of its carriage return, if the line has one.
+// original converts an offset to an offset in the original text. For a line feed with a carriage return, it returns
+// the offset of the carriage return.
 func (f *file) original(offset int) int {
 	if f.samples == nil {
 		return offset
@@ -70,7 +70,7 @@ func (f *file) original(offset int) int {
 	return o
 }
 
-// split computes the offsets of the lines. A final line feed does not begin another line.
+// split computes the offsets of the lines. A line feed at the end of the text does not begin another line.
 func (f *file) split() {
 	if f.starts != nil {
 		return
@@ -97,7 +97,7 @@ func (f *file) line(i int) []byte {
 	return bytes.TrimSuffix(f.lf[f.starts[i]:f.starts[i+1]], []byte{'\n'})
 }
 
-// start returns the offset of a line. For the line number after the last line, it returns the end of the text.
+// start returns the offset of a line. For the line after the last line, it returns the length of the text.
 func (f *file) start(i int) int { return int(f.starts[i]) }
 
 // lineOf returns the line that begins at the offset start.
@@ -109,8 +109,8 @@ func (f *file) lineOf(start int) int {
 // lineAt returns the 1-based number of the line that contains an offset.
 func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }
 
-// ending returns the original ending of the line at an offset. If the last line has no ending, ending returns the ending
-// of the previous line.
+// ending returns the original line ending of the line at an offset. If the last line has no line ending, the result
+// is the ending of the previous line.
 func (f *file) ending(offset int) string {
 	if f.cr {
 		return "\r"
@@ -144,13 +144,13 @@ func (f *file) lineBreak() []byte {
 	return []byte{'\n'}
 }
 
-// terminated reports whether the last line has an ending.
+// terminated reports whether the last line has a line ending.
 func (f *file) terminated() bool {
-	if f.big != "" { // a line can have a different ending than most lines
+	if f.big != "" { // the line ending can differ from the most frequent line ending
 		return bytes.HasSuffix(f.text, []byte(f.big[len(f.big)-1:]))
 	}
 	return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n'
 }
 
-// fuzzy reports whether the file is small enough for strategies that are not exact.
+// fuzzy reports whether the file is small enough for all strategies. Large files allow only the exact strategy.
 func (f *file) fuzzy() bool { return f.big == "" && f.lines() <= maxFuzzyLines }

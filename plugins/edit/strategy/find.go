@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// maxSites limits the number of sites to find if the edit requires exactly one.
+// maxSites limits the number of found sites if the edit allows only one site.
 const maxSites = 1000
 
-// search is the search for the place of one edit.
+// search contains the state of the search for the place of one edit.
 type search struct {
 	file *file
 	edit Edit // the edit, with its texts in LF space
 }
 
-// wanted returns the maximum number of sites to find.
+// wanted returns how many sites the search must find at most.
 func (s *search) wanted() int {
 	if s.edit.All {
 		return maxReplacements + 1
@@ -22,7 +22,7 @@ func (s *search) wanted() int {
 	return maxSites
 }
 
-// find finds equal text: first literally, then line by line.
+// find finds text that equals old: first by bytes, then line by line.
 func (s *search) find(old string) []site {
 	if sites := s.literal(old); len(sites) > 0 {
 		return sites
@@ -43,7 +43,7 @@ func findTrimmed(s *search) (match, error) {
 	return s.match(s.equalLines(s.edit.Old, trimmedKey)), nil
 }
 
-// literal returns all sites at which the text occurs. They can overlap unless the edit replaces all sites.
+// literal returns all sites at which the text occurs. The sites can overlap unless the edit replaces all sites.
 func (s *search) literal(old string) []site {
 	lf, needle := s.file.lf, []byte(old)
 	var sites []site
@@ -65,7 +65,7 @@ func (s *search) literal(old string) []site {
 	return sites
 }
 
-// equalLines returns all sites at which the keys of the file's lines equal the keys of the text's lines.
+// equalLines returns all sites at which the lines of the file and the lines of the text have equal keys.
 func (s *search) equalLines(old string, by key) []site {
 	lines := splitLines(old, true)
 	f := s.file
@@ -100,13 +100,13 @@ func (s *search) equalLines(old string, by key) []site {
 	return sites
 }
 
-// whole returns a site of n whole lines.
+// whole returns the site that consists of n whole lines.
 func (s *search) whole(first, n int) site {
 	return site{from: s.file.start(first), to: s.file.start(first + n), kind: whole, first: first}
 }
 
-// occurrences returns the indices at which a pattern begins in a sequence of n elements. Its time is linear
-// (Knuth–Morris–Pratt).
+// occurrences returns the indices at which a pattern begins in a sequence of n elements. It uses the
+// Knuth–Morris–Pratt algorithm, which takes linear time.
 func occurrences(pattern []int32, n int, next func() int32, disjoint bool, limit int) []int {
 	back := make([]int, len(pattern)+1)
 	back[0] = -1
@@ -135,8 +135,8 @@ func occurrences(pattern []int32, n int, next func() int32, disjoint bool, limit
 	return found
 }
 
-// uniformShift reports whether all lines of old_string occur in the file with the same additional or missing
-// indentation.
+// uniformShift reports whether the lines in the file and in old_string differ only by the same additional or missing
+// indentation in each line.
 func (s *search) uniformShift(m match) bool {
 	lines := splitLines(m.old, true)
 	for _, st := range m.sites {

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// FuzzApply checks that no edit panics, and that lines outside of the changed places keep all bytes.
+// FuzzApply checks that no edit panics. It also checks that the lines outside of the changed places keep all bytes.
 func FuzzApply(f *testing.F) {
 	f.Add("a\r\nb\nc", "b\n", "x\ny\n", false)
 	f.Add("\tif a {\n\t\tb()\n\t}\n", "if a {\n    b()\n}", "if a {\n    c()\n}", false)
@@ -21,7 +21,7 @@ func FuzzApply(f *testing.F) {
 	f.Add("a\rb\rc", "a\nb", "x\n", false)
 	f.Fuzz(func(t *testing.T, text, old, theirs string, all bool) {
 		if !utf8.ValidString(text) || !utf8.ValidString(old) || !utf8.ValidString(theirs) {
-			t.Skip() // the plugin refuses such texts
+			t.Skip() // the plugin refuses texts that are not UTF-8
 		}
 		got, err := strategy.Apply([]byte(text), strategy.Edit{Old: old, New: theirs, All: all}, nil)
 		if err != nil {
@@ -36,7 +36,7 @@ func untouched(t *testing.T, text []byte, c *strategy.Change) {
 	t.Helper()
 	sep := []byte("\n")
 	if !bytes.Contains(text, sep) && bytes.Contains(text, []byte("\r")) {
-		return // the line numbers refer to a different line ending
+		return // a different line ending changes the meaning of the line numbers
 	}
 	before, after := bytes.SplitAfter(text, sep), bytes.SplitAfter(c.Text, sep)
 	added, next := 0, 0
@@ -61,8 +61,8 @@ func untouched(t *testing.T, text []byte, c *strategy.Change) {
 	}
 }
 
-// FuzzSplice checks edits whose old text differs from the file only in blanks. Lines that the edit does not change must
-// keep the file's bytes.
+// FuzzSplice checks edits in which the old text differs from the file only in blanks. The file's bytes must be kept
+// in lines that the edit does not change.
 func FuzzSplice(f *testing.F) {
 	f.Add("alpha\nbeta\ngamma\ndelta\n", uint64(0x0123456789abcdef), uint8(1))
 	f.Add("\tif x {\r\n\t\ty()\r\n\t}\r\n", uint64(7), uint8(2))

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// IndentRule maps an indentation in old_string to an indentation in the file.
+// IndentRule replaces an indentation of old_string by an indentation of the file.
 type IndentRule struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -15,11 +15,11 @@ type IndentRule struct {
 // old_string and the file have in common.
 type indenter struct {
 	rules    map[string]string
-	conflict map[string]bool // indentations in old_string that correspond to several indentations in the file
-	from     []string        // keys of rules without conflicts, the longest first
+	conflict map[string]bool // indentations of old_string that correspond to several indentations of the file
+	from     []string        // indentations that have a rule without conflicts, the longest indentation first
 	steps    []IndentRule    // differences of one or more levels, in old_string and in the file
-	same     bool            // whether all known indentations are equal in old_string and in the file
-	unit     int             // number of spaces of a level in the file; 0 if unknown
+	same     bool            // true if all known indentations are equal in old_string and in the file
+	unit     int             // number of spaces of an indentation level in the file; 0 if unknown
 	fileKind byte            // indentation character of the file
 }
 
@@ -27,7 +27,7 @@ func newIndenter() *indenter {
 	return &indenter{rules: make(map[string]string), conflict: make(map[string]bool), same: true}
 }
 
-// learn adds a line of old_string and the corresponding line of the file.
+// learn records that a line of old_string corresponds to a line of the file.
 func (in *indenter) learn(old, ours string) {
 	if isBlankLine(old) {
 		return
@@ -40,13 +40,13 @@ func (in *indenter) learn(old, ours string) {
 	in.same = in.same && from == to
 }
 
-// settle derives the rules after the last call of learn.
+// settle computes the rules. It must be called after the last call of learn.
 func (in *indenter) settle(f *file) {
 	if in.same {
 		return
 	}
 	in.unit, in.fileKind = f.indentation()
-	by := make(map[string]string) // two indentations that correspond to the same indentation are ambiguous
+	by := make(map[string]string) // a rule is ambiguous if two indentations are mapped to the same indentation
 	for from, to := range in.rules {
 		if other, taken := by[to]; taken {
 			in.conflict[from], in.conflict[other] = true, true
@@ -73,10 +73,10 @@ func (in *indenter) settle(f *file) {
 			}
 		}
 	}
-	slices.Reverse(in.steps) // small steps first
+	slices.Reverse(in.steps) // sort the small steps first
 }
 
-// used returns the rules that change an indentation.
+// used returns the rules whose two indentations differ.
 func (in *indenter) used() []IndentRule {
 	var rules []IndentRule
 	for _, from := range slices.Backward(in.from) {
@@ -87,7 +87,8 @@ func (in *indenter) used() []IndentRule {
 	return rules
 }
 
-// apply converts an indentation of new_string to the indentation of the file. ok is false if the rules do not suffice.
+// apply converts an indentation of new_string to the indentation of the file. The result ok is false if no rule
+// applies.
 func (in *indenter) apply(x string) (to string, ok bool) {
 	if in.same {
 		return x, true
@@ -104,7 +105,7 @@ func (in *indenter) apply(x string) (to string, ok bool) {
 	return in.shift(x)
 }
 
-// shift converts an indentation if all known indentations differ by the same added or removed prefix.
+// shift converts an indentation if every rule adds or removes the same prefix.
 func (in *indenter) shift(x string) (string, bool) {
 	if len(in.from) == 0 {
 		return "", false
@@ -131,15 +132,15 @@ func (in *indenter) shift(x string) (string, bool) {
 	return added + to, ok
 }
 
-// extrapolate converts an indentation in whole steps from the nearest known indentation.
+// extrapolate converts an unknown indentation. It starts from a known indentation and adds or removes whole levels.
 func (in *indenter) extrapolate(x string) (string, bool) {
-	for _, known := range in.from { // the longest known prefix, plus the rest
+	for _, known := range in.from { // first try to extend the longest known indentation
 		if rest, ok := strings.CutPrefix(x, known); ok {
 			more, ok := in.convert(rest, known)
 			return in.rules[known] + more, ok
 		}
 	}
-	for _, known := range slices.Backward(in.from) { // otherwise a part of the shortest known indentation
+	for _, known := range slices.Backward(in.from) { // then try to shorten the shortest known indentation
 		if rest, ok := strings.CutPrefix(known, x); ok {
 			less, ok := in.convert(rest, known)
 			if !ok {
@@ -151,7 +152,7 @@ func (in *indenter) extrapolate(x string) (string, bool) {
 	return "", false
 }
 
-// convert converts the difference to a known indentation, in whole steps.
+// convert converts the levels between an indentation and a known indentation.
 func (in *indenter) convert(rest, known string) (string, bool) {
 	for _, s := range in.steps {
 		if to, ok := scale(rest, s.From, s.To); ok {
@@ -161,17 +162,17 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 	if len(in.steps) > 0 {
 		return "", false
 	}
-	// Only one indentation is known.
+	// Exactly one indentation is known.
 	to := in.rules[known]
 	alike := kind(known+rest) != mixedBlanks && kind(known+rest) == kind(to+rest)
 	if alike && kind(rest) == ' ' && in.unit > 0 && len(rest)%in.unit != 0 && known != "" && to != "" {
-		// The indentation is not a level of the file. Scale the width of levels if the result is a level.
+		// The indentation is not a multiple of the file's level. Scale it if the scaled indentation is a multiple.
 		if scaled, ok := scale(rest, known, to); ok && len(scaled)%in.unit == 0 {
 			return scaled, true
 		}
 	}
 	if alike || (known == "" || to == "") && kind(rest) == in.fileKind {
-		return rest, true // the block was moved as a whole
+		return rest, true // the whole block was moved, so its inner indentation stays
 	}
 	if known == "" || to == "" {
 		return "", false
@@ -179,7 +180,7 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 	return scale(rest, known, to)
 }
 
-// scale converts an indentation that is a multiple of from to the same multiple of to.
+// scale converts an indentation that is a multiple of the text from. It returns the same multiple of the text to.
 func scale(rest, from, to string) (string, bool) {
 	if from == to {
 		return rest, kind(rest) == kind(from) || strings.TrimPrefix(rest, from) == ""
@@ -193,10 +194,11 @@ func scale(rest, from, to string) (string, bool) {
 	return strings.Repeat(to[:1], len(rest)*len(to)/len(from)), true
 }
 
-// mixedBlanks is the kind of an indentation that contains tabs and spaces.
+// mixedBlanks is the kind of an indentation that contains both tabs and spaces.
 const mixedBlanks = 'm'
 
-// kind returns the character of an indentation. It returns 0 for an empty indentation.
+// kind returns the character that an indentation consists of. It returns 0 for an empty indentation and mixedBlanks
+// for a mixed one.
 func kind(indent string) byte {
 	switch {
 	case indent == "":
@@ -209,8 +211,8 @@ func kind(indent string) byte {
 	return mixedBlanks
 }
 
-// indentation guesses the indentation of the file. unit is the most frequent increase in spaces, or 0 if it is unknown.
-// char is the indentation character.
+// indentation guesses the indentation style of the file. The result unit is the most frequent increase in spaces, or
+// 0 if it is unknown. The result char is the indentation character.
 func (f *file) indentation() (unit int, char byte) {
 	if f.char == 0 {
 		f.unit, f.char = f.guessIndentation()

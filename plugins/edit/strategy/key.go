@@ -12,13 +12,13 @@ import (
 // blanks contains the characters that are ignored at the ends of lines.
 const blanks = " \t\r\f\v"
 
-// key appends the comparison form of a line to buf.
+// key is a function that appends the normalized form of a line to buf. Lines are compared by their normalized forms.
 type key func(buf, line []byte) []byte
 
 func trimmedKey(buf, line []byte) []byte { return append(buf, bytes.Trim(line, blanks)...) }
 
-// normalKey appends a line in which each run of blanks is one blank, typographic characters are ASCII, and characters
-// are composed (NFC).
+// normalKey appends the normalized form of a line: each run of blanks becomes one blank, typographic characters
+// become ASCII, and characters are composed (NFC).
 func normalKey(buf, line []byte) []byte {
 	begin := len(buf)
 	wide, pending := false, false
@@ -58,7 +58,7 @@ func normalKey(buf, line []byte) []byte {
 	return buf
 }
 
-// plainRun returns the number of leading ASCII characters that are not blanks.
+// plainRun returns the length of the initial run of ASCII characters that are not blanks.
 func plainRun(line []byte) int {
 	for i, c := range line {
 		if c >= utf8.RuneSelf || c <= ' ' && isBlank(rune(c)) {
@@ -102,8 +102,8 @@ func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(li
 
 func isBlankLine(line string) bool { return strings.TrimFunc(line, isBlank) == "" }
 
-// splitLines returns the lines of a text. If final is set, a final line feed ends the last line. Otherwise an empty line
-// follows a final line feed.
+// splitLines splits a text into lines. If final is true, a line feed at the end of the text ends the last line. If
+// final is false, an empty line follows such a line feed.
 func splitLines(text string, final bool) []string {
 	if final {
 		text = strings.TrimSuffix(text, "\n")
@@ -113,7 +113,7 @@ func splitLines(text string, final bool) []string {
 
 func toLF(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
-// alphanumerics counts letters and digits, up to a limit.
+// alphanumerics counts the letters and digits in a text. It stops counting at the limit.
 func alphanumerics(s string, limit int) int {
 	n := 0
 	for _, r := range s {

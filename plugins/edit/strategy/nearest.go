@@ -11,7 +11,8 @@ const (
 	minAlike      = 0.5 // minimum similarity of a shown line
 )
 
-// notFound returns the error for an edit without a site. The error shows the nearest region of the file.
+// notFound returns the error for an edit whose old_string was not found. The error shows the most similar region of
+// the file.
 func (s *search) notFound(set Set) error {
 	msg := fmt.Sprintf("old_string was not found in %s. Read the file again and copy the text exactly, blanks included.", s.edit.File)
 	switch {
@@ -65,9 +66,10 @@ func (s *search) nearest() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// mostEqual returns the position of old_string at which most of its lines equal lines of the file.
+// mostEqual aligns old_string with the file at the line at which most lines are equal. It returns that line and the
+// number of equal lines.
 func (s *search) mostEqual(old []string) (at, equal int) {
-	const rare = 50 // more frequent lines are not significant
+	const rare = 50 // lines that occur more often are ignored
 	where := make(map[string][]int)
 	for i, line := range old {
 		if k := string(normalKey(nil, []byte(line))); alphanumerics(k, 3) == 3 && len(where[k]) < rare {
@@ -98,8 +100,8 @@ func (s *search) mostEqual(old []string) (at, equal int) {
 	return at, equal
 }
 
-// mostAlike returns the position of old_string at which its longest line is aligned with the most similar line of the
-// file. It returns -1 if no line is similar enough.
+// mostAlike aligns the longest line of old_string with the most similar line of the file. It returns the line of the
+// file at which old_string then begins. It returns -1 if no line is similar enough.
 func (s *search) mostAlike(old []string) int {
 	longest := 0
 	for i, line := range old {
@@ -111,7 +113,7 @@ func (s *search) mostAlike(old []string) int {
 	if len(want) > 500 {
 		return -1
 	}
-	c := &comparison{s: s, cells: maxEditCells / 4} // less work, because the result is only a hint
+	c := &comparison{s: s, cells: maxEditCells / 4} // use only a quarter of the work limit, because the result is only a hint
 	best, similarity := -1, minAlike
 	for i := range s.file.lines() {
 		line := strings.Trim(string(s.file.line(i)), blanks)
@@ -132,7 +134,7 @@ func (s *search) mostAlike(old []string) int {
 	return max(0, best-longest)
 }
 
-// visible makes the blanks at the ends of a line visible, and limits its width.
+// visible makes the blanks at the ends of a line visible and shortens long lines.
 func visible(line string) string {
 	body := strings.TrimRight(strings.TrimLeft(line, " \t"), " \t")
 	head := indent(line)

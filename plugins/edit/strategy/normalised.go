@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxBlankRun is the maximum length of a run of blanks in the file that can match a blank in old_string.
+// maxBlankRun is the maximum length of a run of blanks in the file that matches a single blank in old_string.
 const maxBlankRun = 12
 
 func findNormalised(s *search) (match, error) {
@@ -17,8 +17,8 @@ func findNormalised(s *search) (match, error) {
 	return s.match(sites), nil
 }
 
-// insideLines returns all sites within a line that equal an old text without line feeds. A site must not begin or end
-// within a word.
+// insideLines finds the text old, which contains no line feed, inside lines of the file. A site must not begin or
+// end in the middle of a word.
 func (s *search) insideLines(old string) []site {
 	if strings.Contains(old, "\n") || strings.TrimFunc(old, isBlank) != old {
 		return nil
@@ -63,19 +63,19 @@ func (s *search) insideLines(old string) []site {
 	return sites
 }
 
-// maxInside is the maximum length of a searched line, in bytes.
+// maxInside is the maximum length of a line in which insideLines searches, in bytes.
 const maxInside = 1 << 20
 
 func isWord(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// flattened is a line in which short runs of blanks are one blank and typographic characters are ASCII. Its offsets can
-// be converted to offsets in the original line.
+// flattened is a normalized line: short runs of blanks become one blank, and typographic characters become ASCII.
+// Its offsets can be converted to offsets in the original line.
 type flattened struct {
 	text  string
-	begin []int32 // for each byte of text, where its original begins in the line
-	end   []int32 // for each byte of text, where its original ends in the line
+	begin []int32 // for each byte of text, the start offset in the original line
+	end   []int32 // for each byte of text, the end offset in the original line
 	buf   []byte
 }
 
@@ -116,8 +116,8 @@ func (f *flattened) set(line []byte) {
 	f.text = string(f.buf)
 }
 
-// span converts a range of the text to a range of the line. ok is false if the range would split a character of the
-// line.
+// span converts a range of the normalized text to a range of the original line. The result ok is false if the range
+// would split a character.
 func (f *flattened) span(from, to int) (begin, end int, ok bool) {
 	cut := from > 0 && f.begin[from] == f.begin[from-1] || to < len(f.begin) && f.begin[to] == f.begin[to-1]
 	return int(f.begin[from]), int(f.end[to-1]), !cut

@@ -9,22 +9,22 @@ import (
 // Kind is the reason why an edit is refused.
 type Kind int
 
-// The reasons.
+// The reasons for refusing an edit.
 const (
 	NotFound   Kind = iota + 1
-	Ambiguous       // several places match
+	Ambiguous       // old_string matches at several places
 	NoChange        // the file would not change
 	Incomplete      // new_string omits code
-	Refused         // the edit cannot be right
+	Refused         // the edit cannot be correct
 )
 
 // Error describes why an edit is refused.
 type Error struct {
 	Kind    Kind
 	Message string
-	// Sites contains the lines, from 1, at which an ambiguous text occurs.
+	// Sites contains the numbers of the lines, from 1, at which an ambiguous text occurs.
 	Sites []int
-	// More means that the file contains further sites.
+	// More means that the text also occurs at places that Sites does not contain.
 	More bool
 }
 
@@ -96,7 +96,7 @@ func isPlaceholder(line string) (elided, explicit bool) {
 	return explicit, explicit
 }
 
-// introducedPlaceholder returns a placeholder in new_string that old_string does not contain.
+// introducedPlaceholder returns the first placeholder that new_string contains but old_string does not.
 func introducedPlaceholder(old, theirs string) string {
 	if !strings.Contains(theirs, "...") && !strings.Contains(theirs, "…") {
 		return ""
@@ -116,8 +116,8 @@ func introducedPlaceholder(old, theirs string) string {
 	return ""
 }
 
-// elided returns an error if old_string contains a placeholder for omitted lines. It is called only if old_string has no
-// exact match. A line that also occurs in the file is not a placeholder.
+// elided returns an error if old_string contains a placeholder for omitted lines. It is called only if old_string
+// has no exact match. A line that also occurs in the file does not count as a placeholder.
 func (s *search) elided() error {
 	for line := range strings.SplitSeq(s.edit.Old, "\n") {
 		line = strings.TrimSpace(line)

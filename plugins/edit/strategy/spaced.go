@@ -1,6 +1,6 @@
 package strategy
 
-// findSpaced finds the lines of old_string even if the number of blank lines between them differs in the file.
+// findSpaced finds the lines of old_string even if the file has more or fewer blank lines between them.
 func findSpaced(s *search) (match, error) {
 	m := s.match(nil)
 	old := splitLines(s.edit.Old, true)
@@ -22,7 +22,7 @@ func findSpaced(s *search) (match, error) {
 		return m, nil
 	}
 	f := s.file
-	var seq, at []int32 // keys of the nonblank lines of the file, and their line numbers
+	var seq, at []int32 // keys and line numbers of the lines that are not blank
 	for i := range f.lines() {
 		if buf = normalKey(buf[:0], f.line(i)); len(buf) == 0 {
 			continue
@@ -35,7 +35,7 @@ func findSpaced(s *search) (match, error) {
 	}
 	n := 0
 	next := func() int32 { n++; return seq[n-1] }
-	slack := max(2, len(old)/5) // the site can have only slightly more or fewer lines than old_string
+	slack := max(2, len(old)/5) // the number of lines at the site and in old_string can differ by this number
 	head, tail := edges(s.edit.Old)
 	inner := len(old) - head - tail
 	for _, first := range occurrences(pattern, len(seq), next, false, maxSites) {
@@ -51,8 +51,9 @@ func findSpaced(s *search) (match, error) {
 	return m, nil
 }
 
-// alignSpaced returns the corresponding line of the file for each line of old_string. Nonblank lines correspond in
-// order. A blank line of old_string corresponds to a blank line at the same position, or to none.
+// alignSpaced returns, for each line of old_string, the index of the corresponding line of the file. Lines that are
+// not blank correspond in order. A blank line of old_string corresponds to a blank line at the same position, or to
+// no line.
 func alignSpaced(old []string, f *file, from, to int) []int {
 	lines := make([]int, len(old))
 	at, began := from, false

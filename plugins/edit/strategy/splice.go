@@ -7,13 +7,13 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// replacement replaces a range of the file. Its offsets are in LF space.
+// replacement replaces a range of the file by a text. Its offsets are in LF space.
 type replacement struct {
 	from, to int
 	with     string
 }
 
-// splice applies the edit at the sites of a match.
+// splice replaces all sites of a match and returns the change.
 func (s *search) splice(c *Change, m match) (*Change, error) {
 	var all []replacement
 	line, counted, grown, behind := 1, 0, 0, 0
@@ -45,7 +45,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		}
 		start := line + grown
 		end := start + bytes.Count(s.file.lf[st.from:to], []byte{'\n'}) + added
-		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // otherwise the place includes the rest of a line
+		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // the place does not include the rest of a line
 			end--
 		}
 		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, end), Added: added})
@@ -60,13 +60,13 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	if bytes.Equal(c.Text, s.file.text) {
 		return nil, noChange("The edit would not change the file. (An edit does not change the newline at the file's end, nor lines that old_string and new_string have in common.)")
 	}
-	if len(bytes.TrimRight(s.file.lf[behind:], "\n")) == 0 { // otherwise a line follows the last place
+	if len(bytes.TrimRight(s.file.lf[behind:], "\n")) == 0 { // no line follows the last place
 		c.clip(s.file.lineBreak())
 	}
 	return c, nil
 }
 
-// endsLine reports whether a place still ends at the end of a line after the replacements.
+// endsLine reports whether a place still ends at the end of a line after the replacements are made.
 func endsLine(reps []replacement, to int) bool {
 	if len(reps) == 0 || reps[len(reps)-1].to < to {
 		return true
@@ -75,7 +75,7 @@ func endsLine(reps []replacement, to int) bool {
 	return last.with == "" || strings.HasSuffix(last.with, "\n")
 }
 
-// clip limits the line numbers of the sites to the lines of the text.
+// clip limits the line numbers of the sites to the number of lines in the text.
 func (c *Change) clip(lineBreak []byte) {
 	last := max(1, bytes.Count(bytes.TrimSuffix(c.Text, lineBreak), lineBreak)+1)
 	for i := range c.Sites {
@@ -83,8 +83,8 @@ func (c *Change) clip(lineBreak []byte) {
 	}
 }
 
-// literalSplice returns the replacements for a text that occurs literally in the file. They omit lines that old_string
-// and new_string have in common.
+// literalSplice returns the replacements for a text that occurs literally in the file. The replacements exclude
+// lines that old_string and new_string have in common.
 func literalSplice(m match) []replacement {
 	if len(m.sites) == 0 || m.sites[0].kind != asIs {
 		return nil
@@ -101,8 +101,8 @@ func literalSplice(m match) []replacement {
 	return reps
 }
 
-// sides returns the lines of old_string and new_string. If old_string ends with a line feed, a final line feed ends the
-// last line of both texts. Otherwise the ending of the last line is not part of the edit.
+// sides splits old_string and new_string into lines. If old_string ends with a line feed, a line feed at the end of
+// both texts ends their last lines. Otherwise the ending of the last line is not part of the edit.
 func (m *match) sides() (old, theirs []string) {
 	final := strings.HasSuffix(m.old, "\n")
 	if final && m.new == "" {
@@ -111,8 +111,8 @@ func (m *match) sides() (old, theirs []string) {
 	return splitLines(m.old, final), splitLines(m.new, final)
 }
 
-// joins reports whether old_string ends with a line feed and new_string does not. In this case a blank line after the
-// site is removed. Other lines are never joined, because callers do not intend that.
+// joins reports whether old_string ends with a line feed and new_string does not. In this case, a blank line after
+// the site is removed. Lines that are not blank are never joined, because callers do not intend to join them.
 func (m *match) joins() bool {
 	return strings.HasSuffix(m.old, "\n") && m.new != "" && !strings.HasSuffix(m.new, "\n")
 }
@@ -148,7 +148,7 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 		}
 		from, to := s.span(&st, h, len(old))
 		if from == len(s.file.lf) && from > 0 && !s.file.terminated() && with != "" {
-			with = "\n" + with // the previous line is the last line and has no ending
+			with = "\n" + with // the text is inserted after the last line, which has no line ending
 		}
 		reps = append(reps, replacement{from, to, with})
 	}
@@ -161,7 +161,7 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 	return reps, nil
 }
 
-// span returns the range of the file that a hunk replaces.
+// span returns the range of the file that a hunk of old_string and new_string replaces.
 func (s *search) span(st *site, h hunk, lines int) (from, to int) {
 	first, last := -1, -1
 	for i := h.oldFrom; i < h.oldTo; i++ {
@@ -175,7 +175,7 @@ func (s *search) span(st *site, h hunk, lines int) (from, to int) {
 	if first >= 0 {
 		return s.file.start(first), s.file.start(last + 1)
 	}
-	for i := h.oldFrom - 1; i >= 0; i-- { // an insertion follows the line before it
+	for i := h.oldFrom - 1; i >= 0; i-- { // place an insertion after the preceding line of old_string
 		if l := st.line(i); l >= 0 {
 			return s.file.start(l + 1), s.file.start(l + 1)
 		}
@@ -188,7 +188,7 @@ func (s *search) span(st *site, h hunk, lines int) (from, to int) {
 	return st.from, st.from
 }
 
-// writer creates the new lines of one site.
+// writer creates the new text of one site.
 type writer struct {
 	old, ours, theirs []string
 	st                *site
@@ -197,8 +197,8 @@ type writer struct {
 	asGiven           bool
 }
 
-// indentedAsFile reports whether new_string has the file's indentation in its unchanged lines, although old_string does
-// not. In this case it also returns the hunks.
+// indentedAsFile reports whether the unchanged lines of new_string are indented as in the file although old_string
+// is not. In this case, it also returns the hunks.
 func (w *writer) indentedAsFile() ([]hunk, bool) {
 	trim := func(lines []string) []string {
 		out := make([]string, len(lines))
@@ -257,7 +257,7 @@ func (w *writer) lines(h hunk) (string, error) {
 func (w *writer) reindent(line string, j int) (string, error) {
 	x := indent(line)
 	if x == line && !w.in.same {
-		return "", nil // a blank line
+		return "", nil // the line is blank
 	}
 	to, ok := w.in.apply(x)
 	switch {
@@ -270,7 +270,7 @@ func (w *writer) reindent(line string, j int) (string, error) {
 	return to + line[len(x):], nil
 }
 
-// replace applies replacements to the file. They must be sorted and must not overlap.
+// replace applies the replacements to the file. The replacements must be sorted and must not overlap.
 func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 	size := len(f.text)
 	for _, r := range reps {
@@ -296,8 +296,8 @@ func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 	return f.endAsBefore(out, final), nil
 }
 
-// endAsBefore adds or removes the newline at the end of the text. The result is as in the original, or as final
-// requires.
+// endAsBefore makes the end of the text agree with the original: it adds or removes the newline at the end of the
+// text. The parameter final can request a different end.
 func (f *file) endAsBefore(out []byte, final FinalNewline) []byte {
 	if len(out) == 0 || len(f.text) == 0 && final == KeepFinal {
 		return out

@@ -15,15 +15,15 @@ const (
 	MultiOccurred = "multi-occurrence"
 )
 
-// Strategy is a method of finding old_string.
+// Strategy is a method to find old_string in a file.
 type Strategy struct {
 	Name string
-	// Matches describes the texts that the strategy matches.
+	// Matches describes which texts the strategy matches. The description is part of messages.
 	Matches string
-	// equality means that a site equals old_string after both are normalized. There can then be several sites, and
-	// replace_all can change them all. Other strategies compare the similarity.
+	// equality means that old_string and the text at a site are equal after normalization. Several sites are then
+	// possible, and replace_all can change all of them. Strategies without equality compare the similarity.
 	equality bool
-	// find returns the sites. It is nil for a strategy that only describes or extends the result of another strategy.
+	// find returns the sites. It is nil for strategies that only describe or extend the result of another strategy.
 	find func(*search) (match, error)
 }
 
@@ -54,26 +54,26 @@ type Set []string
 
 func (s Set) has(name string) bool { return s == nil || slices.Contains(s, name) }
 
-// site is a place in the file.
+// site is a place in the file at which old_string was found.
 type site struct {
 	from, to int // byte offsets in LF space
 	kind     siteKind
-	// first is the first line of a site that consists of whole lines.
+	// first is the index of the first line. It is set only for a site of whole lines.
 	first int
-	// lines maps each line of old_string to a line of the file, or to -1. A nil value means that the lines correspond
-	// one to one.
+	// lines maps each line of old_string to a line of the file, or to -1. If lines is nil, the lines correspond one
+	// to one.
 	lines []int
 }
 
 type siteKind int
 
 const (
-	asIs   siteKind = iota // the bytes equal old_string
-	inLine                 // a part of a line
-	whole                  // whole lines
+	asIs   siteKind = iota // the text at the site equals old_string byte by byte
+	inLine                 // the site is part of a line
+	whole                  // the site consists of whole lines
 )
 
-// line returns the line of the file for a line of old_string, or -1.
+// line returns the line of the file that corresponds to a line of old_string. It returns -1 if no line corresponds.
 func (st *site) line(i int) int {
 	if st.lines != nil {
 		return st.lines[i]
@@ -84,7 +84,7 @@ func (st *site) line(i int) int {
 // match is the result of a strategy.
 type match struct {
 	sites []site
-	// old and new are the texts that the splice compares. They come from the edit. A strategy can transform them.
+	// old and new are the texts of the edit. A strategy can transform them, for example by removing escapes.
 	old, new string
 	// similarity is the similarity of old_string and the text at the site, from 0 to 1.
 	similarity float64

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// TestEachStrategy checks the differences that each strategy tolerates, and the resulting file.
+// TestEachStrategy checks which differences each strategy tolerates. It also checks the resulting file.
 func TestEachStrategy(t *testing.T) {
 	for _, c := range []struct {
 		name, strategy         string
@@ -75,8 +75,8 @@ func TestEachStrategy(t *testing.T) {
 	}
 }
 
-// TestLargeFileKeepsItsEnd checks that a file that is too large to convert keeps the ending of its last line, even if
-// most lines end differently.
+// TestLargeFileKeepsItsEnd checks a file that is too large to convert. The last line must keep its line ending even
+// if most lines end differently.
 func TestLargeFileKeepsItsEnd(t *testing.T) {
 	lines := strings.Repeat(strings.Repeat("x", 98)+"\r\n", strategy.MaxFuzzy/100+1)
 	for _, end := range []string{"\n", "\r\n", ""} {
@@ -90,7 +90,7 @@ func TestLargeFileKeepsItsEnd(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that doubtful edits are refused. Other tools would apply them somewhere.
+// TestRefusals checks that doubtful edits are refused. A laxer tool would apply them at a wrong place.
 func TestRefusals(t *testing.T) {
 	block := "func a() {\n\tif ready(first) {\n\t\tlaunch(rocket)\n\t}\n}\n"
 	for _, c := range []struct {

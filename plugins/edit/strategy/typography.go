@@ -5,8 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// plainer returns a replacer for typographic characters in old_string that the file always writes in ASCII. A program
-// between the model and this tool has inserted such characters. plainer returns nil if old_string contains none.
+// plainer returns a replacer that converts typographic characters to ASCII. It covers the typographic characters of
+// old_string for which the file always has ASCII. A program between the model and this tool has inserted such
+// characters. If old_string contains none, plainer returns nil.
 func plainer(old, ours []string) *strings.Replacer {
 	seen := make(map[rune]bool)
 	for i := range old {
@@ -35,8 +36,8 @@ func plainer(old, ours []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// typeset returns the new line with the file's typographic characters in its unchanged beginning and end. It does so
-// only if old_string differs from the file's line only in typographic characters.
+// typeset copies the file's typographic characters into the unchanged beginning and end of the new line. It does
+// this only if old_string differs from the file's line only in typographic characters.
 func typeset(old, theirs, ours string) string {
 	if old == ours || keyboard(old) != keyboard(ours) {
 		return theirs
@@ -51,7 +52,7 @@ func typeset(old, theirs, ours string) string {
 	return ours[:from] + theirs[head:len(theirs)-tail] + ours[to:]
 }
 
-// keyboard returns a text with ASCII in place of typographic characters.
+// keyboard replaces the typographic characters of a text by ASCII.
 func keyboard(s string) string {
 	var out strings.Builder
 	for _, r := range s {
@@ -64,7 +65,7 @@ func keyboard(s string) string {
 	return out.String()
 }
 
-// same returns the offset in s that corresponds to offset n in its ASCII form, or -1 if no offset does.
+// same converts an offset in the ASCII form of s to an offset in s. It returns -1 if no offset corresponds.
 func same(s string, n int) int {
 	for i, r := range s {
 		if n == 0 {

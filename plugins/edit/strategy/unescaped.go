@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// escaping is an escape syntax that old_string can contain by mistake.
+// escaping is an escape syntax. The model can use it in old_string by mistake.
 type escaping struct {
 	what string
-	// undo removes the escapes. ok is false if the text is not escaped consistently in this syntax.
+	// undo removes the escapes from a text. The result ok is false if the text is not consistently escaped.
 	undo func(string) (plain string, ok bool)
-	// in reports whether the text contains such an escape. plain reports whether the text contains a character that an
-	// escaped text would not contain.
+	// in reports whether a text contains an escape of this syntax. plain reports whether a text contains a character
+	// that an escaped text cannot contain.
 	in, plain func(string) bool
-	// numbered means that the escapes are line numbers.
+	// numbered means that the syntax is a line number before each line.
 	numbered bool
 }
 
@@ -35,8 +35,8 @@ var escapings = []escaping{
 	{"with line numbers", withoutNumbers, hasNumbers, func(s string) bool { _, ok := withoutNumbers(s); return !ok }, true},
 }
 
-// findUnescaped searches old_string without its escapes. It also removes the escapes of new_string if that text is
-// completely escaped.
+// findUnescaped searches for old_string without its escapes. It also removes the escapes from new_string if
+// new_string is completely escaped.
 func findUnescaped(s *search) (match, error) {
 	for _, e := range escapings {
 		old, ok := e.undo(s.edit.Old)
@@ -45,7 +45,8 @@ func findUnescaped(s *search) (match, error) {
 		}
 		m := match{sites: s.find(old), old: old, new: s.edit.New, similarity: 1}
 		if e.numbered && !strings.Contains(strings.TrimSuffix(old, "\n"), "\n") {
-			// A single line can begin with an ordinary number, so the number must be the number of the line.
+			// A number at the beginning of a single line can belong to the text. Therefore it must equal the number
+			// of the line in the file.
 			m.sites = slices.DeleteFunc(m.sites, func(st site) bool { return s.file.lineAt(st.from) != firstNumber(s.edit.Old) })
 		}
 		if len(m.sites) == 0 {
@@ -80,7 +81,7 @@ func unescapeQuotes(s string) (string, bool) { return quotes.Replace(s), !hasBar
 
 func hasEscapedQuote(s string) bool { return quotes.Replace(s) != s }
 
-// hasBareQuote reports whether the text contains the same kind of quote both escaped and unescaped.
+// hasBareQuote reports whether the text contains the same quote both escaped and unescaped.
 func hasBareQuote(s string) bool {
 	for _, q := range []string{`"`, `'`, "`"} {
 		if n := strings.Count(s, `\`+q); n > 0 && n < strings.Count(s, q) {
@@ -94,7 +95,8 @@ var breaks = strings.NewReplacer(`\r\n`, "\n", `\n`, "\n", `\t`, "\t")
 
 func hasBreakEscape(s string) bool { return breaks.Replace(s) != s }
 
-// unescapeBreaks replaces escaped line feeds and tabs if the text contains no other escapes.
+// unescapeBreaks replaces escaped line feeds and tabs by the real characters. It does so only if the text contains
+// no other escapes.
 func unescapeBreaks(s string) (string, bool) {
 	return breaks.Replace(s), strings.Contains(s, `\n`) && !strings.Contains(s, `\\`)
 }
@@ -105,7 +107,7 @@ var entity = regexp.MustCompile(`&(?:lt|gt|quot|amp|apos|#39);`)
 
 func hasEntity(s string) bool { return entity.MatchString(s) }
 
-// hasMarkup reports whether the text contains a character that an escaped text would write as an entity.
+// hasMarkup reports whether the text contains a character that an escaped text contains only as an entity.
 func hasMarkup(s string) bool { return strings.ContainsAny(entity.ReplaceAllString(s, ""), "<>&") }
 
 // number matches a line number as programs print it in front of a line.
@@ -116,7 +118,7 @@ func firstNumber(s string) int {
 	if m == nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(m[1]) // a number that is too large is not a line number
+	n, _ := strconv.Atoi(m[1]) // ignore the error: a number that is too large is not a line number
 	return n
 }
 
@@ -147,7 +149,7 @@ func withoutNumbers(s string) (string, bool) {
 		spaced = spaced && (lines[i] == "" || lines[i][0] == ' ') && line[m[4]:m[5]] != "\t"
 	}
 	out := strings.Join(lines, "\n")
-	if spaced { // the space belongs to the separator
+	if spaced { // the space after the number is part of the separator
 		for i, line := range lines {
 			lines[i] = strings.TrimPrefix(line, " ")
 		}

@@ -50,25 +50,26 @@ func Refuse(layer int, kind tool.Kind, format string, a ...any) error {
 	return tool.Errorf(kind, format, a...).WithCode(layer)
 }
 
-// States returns the session's state of a file.
+// States returns what the session knows about a file.
 type States interface {
 	FileState(ctx context.Context, path string) (tool.FileState, bool, error)
 }
 
-// Target is a file that can be changed. It has passed layers 2 to 5. After Read returns nil, it has also passed layers 6
-// and 7.
+// Target is a file to change. It has passed layers 2 to 5. After Read returns nil, it has also passed layers 6 and
+// 7.
 type Target struct {
 	Path workspace.Path
-	// Before is the file as it was read. It is nil if the file does not exist.
+	// Before is the file at the time of reading. It is nil if the file does not exist.
 	Before *workspace.Snapshot
 	// Text is the decoded content of the file. It is nil if the file does not exist.
 	Text *text.Text
 
-	known <-chan answer // nil if the file has no content
+	known <-chan answer // receives the session's state of the file; nil if the file has no content
 }
 
-// Read checks layers 6 and 7. It waits for the session's state and the hash of the file. It must be called once, before
-// the file is changed or its content is revealed. The caller can compute the new content in parallel.
+// Read checks layers 6 and 7. It waits for the session's state of the file and for the hash of the file. The caller
+// must call it once, before it changes the file or reveals the content. Meanwhile, the caller can compute the new
+// content in parallel.
 func (t *Target) Read() error {
 	if t.known == nil {
 		return nil
@@ -79,14 +80,14 @@ func (t *Target) Read() error {
 		return state.err
 	case !state.known:
 		return Refuse(NotRead, tool.Conflict, "File has not been read yet. Read it first before writing to it.")
-	case state.Hash != t.Before.Hash(): // only the bytes count, and not the modification time
+	case state.Hash != t.Before.Hash(): // compare only the bytes and ignore the modification time
 		return Refuse(ModifiedSinceRead, tool.Conflict, "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.")
 	}
 	return nil
 }
 
-// File checks layers 2 to 7 for a path. If create is set, the file must be missing or empty. overwrite permits an
-// existing file.
+// File checks layers 2 to 7 for a path. If create is true, the file must be missing or empty. If overwrite is true,
+// an existing file is also permitted.
 func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
 	t, err := Open(ctx, ws, states, cwd, name, create, overwrite)
 	if err == nil {
@@ -142,7 +143,7 @@ type answer struct {
 	err   error
 }
 
-// ask requests the session's state of a file in the background.
+// ask requests the session's state of a file in the background and returns a channel for the answer.
 func ask(ctx context.Context, states States, p workspace.Path) <-chan answer {
 	out := make(chan answer, 1)
 	go func() {

@@ -15,25 +15,25 @@ import (
 // definition is the definition of a function, converted to a definition of a tool.
 type definition struct {
 	sdk.Definition
-	original string // name of the function before conversion to a valid tool name
+	original string // name of the function before it was converted to a valid tool name
 }
 
-// written is a definition as written by the operator, in any of the supported forms.
+// written is a definition as the operator wrote it, in any of the supported forms.
 type written struct {
 	Type        string          `json:"type"`
-	Function    *written        `json:"function"` // used by OpenAI's chat completions
+	Function    *written        `json:"function"` // the form of OpenAI's chat completions
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`   // used by OpenAI
-	InputSchema json.RawMessage `json:"input_schema"` // used by Anthropic
+	Parameters  json.RawMessage `json:"parameters"`   // the form of OpenAI
+	InputSchema json.RawMessage `json:"input_schema"` // the form of Anthropic
 	MCPSchema   json.RawMessage `json:"inputSchema"`
 
-	// The following fields are those of objects that contain several definitions.
+	// The following fields belong to objects that contain several definitions.
 	Tools     []json.RawMessage `json:"tools"`
 	Functions []json.RawMessage `json:"functions"`
 }
 
-// parse parses definitions. They can be JSON text or decoded JSON.
+// parse parses function definitions, which can be JSON text or decoded JSON.
 func parse(given any) ([]*definition, error) {
 	raw, ok := given.(string)
 	if !ok {

@@ -9,7 +9,7 @@ func TestParse(t *testing.T) {
 	const schema = `{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"integer"}},"required":["a"]}`
 	for name, c := range map[string]struct {
 		given any
-		names string // expected names, or a part of the error
+		names string // expected names, or text in the expected error
 	}{
 		"chat completions":    {`{"type":"function","function":{"name":"getA","description":"x","parameters":` + schema + `}}`, "getA geta"},
 		"responses":           {`{"type":"function","name":"a","description":"x","parameters":` + schema + `,"strict":true}`, "a a"},

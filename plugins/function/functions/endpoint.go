@@ -25,7 +25,7 @@ import (
 // endpoint is a backend that makes an HTTP request for each call.
 type endpoint struct {
 	url     string
-	shown   string // URL without parts that may be secret
+	shown   string // URL without the parts that can be secret
 	method  string
 	headers map[string]string
 	params  []string // names of the parameters in the URL
@@ -63,7 +63,7 @@ func newEndpoint(b *Block, fail func(what, summary, detail string) error) (backe
 	}
 	e.client = &http.Client{CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if first := via[0].URL; r.URL.Host != first.Host || r.URL.Scheme != first.Scheme {
-			return fmt.Errorf("the endpoint redirects to %s://%s; correct url in the field block", r.URL.Scheme, r.URL.Host) // the headers may contain secrets for the configured host only
+			return fmt.Errorf("the endpoint redirects to %s://%s; correct url in the field block", r.URL.Scheme, r.URL.Host) // do not follow redirects, because the headers can contain secrets for the configured host
 		}
 		if len(via) > 10 {
 			return errors.New("the endpoint redirects more than 10 times")
@@ -73,7 +73,7 @@ func newEndpoint(b *Block, fail func(what, summary, detail string) error) (backe
 	return e, nil
 }
 
-// fits returns an error if a parameter in the URL can be absent from a call.
+// fits returns an error if the URL contains a parameter that a call can omit.
 func (e *endpoint) fits(d *definition) error {
 	schema, err := tool.ParseSchema(d.Input)
 	if err != nil {
@@ -102,7 +102,7 @@ func (e *endpoint) call(ctx context.Context, call *sdk.Call, d *definition) (*sd
 			return nil, context.Cause(ctx)
 		}
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // omit the URL from the error, because it may contain a secret
+			err = u.Err // drop the URL from the error, because the URL can contain a secret
 		}
 		return nil, sdk.Errorf(tool.Unavailable, "The endpoint of the function %s, %s, cannot be reached: %w. Try again later. If the error remains, check the url and the network setting in the field's sandbox block.", d.original, e.shown, err)
 	}
@@ -157,8 +157,8 @@ func kindOf(status int) tool.Kind {
 	return tool.ExecutionFailed
 }
 
-// request returns the HTTP request for a call. Arguments that the URL does not contain are sent in the body. If the
-// method has no body, they are added to the query.
+// request returns the HTTP request for a call. Arguments that are not part of the URL are sent in the body. If the
+// method has no body, these arguments are added to the query.
 func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &args); err != nil {

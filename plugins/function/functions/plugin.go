@@ -37,7 +37,7 @@ type Block struct {
 
 // backend runs the functions of a block.
 type backend interface {
-	// fits returns an error if the backend cannot run functions with that definition.
+	// fits returns an error if the backend cannot run functions with the given definition.
 	fits(d *definition) error
 	call(ctx context.Context, call *sdk.Call, d *definition) (*sdk.Result, error)
 }
@@ -47,7 +47,7 @@ type plugin struct {
 	tools []sdk.Tool
 }
 
-// Plugin returns the plugin. The parameter limit is the timeout of a call.
+// Plugin returns the plugin. The argument limit is the timeout of a call.
 func Plugin(limit time.Duration, needs *sdk.Needs) sdk.Plugin {
 	p := &plugin{limit: limit}
 	return sdk.Plugin{

@@ -19,13 +19,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits on a function's answer and on its error message, in bytes.
+// The following constants limit the answer and the error message of a function, in bytes.
 const (
 	maxAnswer  = 8 << 20
 	maxMessage = 4 << 10
 )
 
-// endWait is the time after the end of a program in which its child processes may keep its output open.
+// endWait is how long the child processes of a program can keep its output open after the program has ended.
 const endWait = 500 * time.Millisecond
 
 // program is a backend that runs a command for each call.
@@ -37,7 +37,7 @@ type program struct {
 
 func newProgram(b *Block, fail func(what, summary, detail string) error) (backend, error) {
 	p := &program{command: b.Command, cwd: b.Cwd}
-	for _, e := range os.Environ() { // omit the variables by which the host configures the plugin
+	for _, e := range os.Environ() { // skip the variables with which the host configures the plugin
 		if !strings.HasPrefix(e, "PLUGIN_") && !strings.HasPrefix(e, "TOOLHOST_") {
 			p.env = append(p.env, e)
 		}
@@ -110,7 +110,8 @@ func failed(err error, out, said *bounded) (*sdk.Result, error) {
 	return nil, sdk.Errorf(tool.ExecutionFailed, "The function's program failed (%v): %s", err, lastOf(text)).WithCode(status)
 }
 
-// result converts an answer to a result. If the answer is JSON, the result also has it as data.
+// result converts the answer of a function to a result. If the answer is JSON, the result also contains it as
+// structured data.
 func result(answer []byte, over int) *sdk.Result {
 	res := &sdk.Result{Output: strings.ToValidUTF8(strings.TrimRight(string(answer), "\n"), "\uFFFD")}
 	if over > 0 {
@@ -121,7 +122,7 @@ func result(answer []byte, over int) *sdk.Result {
 	return res
 }
 
-// lastOf returns the last part of a text that is too long for an error message.
+// lastOf returns the end of a text that is too long for an error message.
 func lastOf(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxMessage {

@@ -7,16 +7,16 @@ import (
 	"toolhost.dev/plugins/grep/syntax"
 )
 
-// alphabet groups the symbols of a program into kinds. Two symbols have the same kind if no part of the program
-// distinguishes them.
+// alphabet maps each symbol of a program to its kind. Two symbols have the same kind if no instruction of the
+// program distinguishes them.
 type alphabet struct {
 	ascii [utf8.RuneSelf]uint16 // the kinds of the symbols below 0x80, indexed by symbol
 	from  []rune                // the first symbol of each run of symbols of one kind, sorted; from[0] is 0
 	kinds []uint16              // the kind of each run in from
-	// sides holds, for each kind, the flags that conditions can test. The last kind is the end of the text. The kind
-	// before it is a byte that is not UTF-8.
+	// sides holds, for each kind, the flags that conditions test. The last kind means the end of the text. The
+	// second to last kind means a byte that is not UTF-8.
 	sides []side
-	// member is indexed by class and kind. An entry is true if the class contains the symbols of the kind.
+	// member[class][kind] is true if the class contains the symbols of the kind.
 	member [][]bool
 }
 
@@ -35,7 +35,7 @@ func (a *alphabet) kind(r rune) uint16 {
 	return a.kinds[i]
 }
 
-// event marks the symbol at which a set of symbols begins or ends. The sets are numbered.
+// event marks the symbol at which one of the numbered symbol sets begins or ends.
 type event struct {
 	at  rune
 	set int
@@ -105,7 +105,7 @@ func newAlphabet(classes []syntax.Class, seen side) *alphabet {
 	return a
 }
 
-// scramble returns a hash of a number, computed by the last step of splitmix64.
+// scramble returns a hash of a number. It uses the final mixing function of splitmix64.
 func scramble(x uint64) uint64 {
 	x *= 0x9E3779B97F4A7C15
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9

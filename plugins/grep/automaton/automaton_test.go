@@ -44,8 +44,8 @@ func generate(r *rand.Rand, depth int) string {
 	return sub() + sub()
 }
 
-// TestLikeRegexp compares matches with those of package regexp. It is limited to ASCII words and valid UTF-8, because
-// regexp supports no others.
+// TestLikeRegexp compares matches with the matches of package regexp. It uses only ASCII words and valid UTF-8,
+// because regexp supports nothing else.
 func TestLikeRegexp(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -78,7 +78,7 @@ func TestLikeRegexp(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	// A condition such as \b also depends on the text before and after the searched part.
+	// Conditions such as \b also depend on the text before and after the searched range.
 	for _, tc := range []struct {
 		pattern, text string
 		from, to      int
@@ -100,7 +100,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestPatience searches a text with many false candidates at its beginning and none after that.
+// TestPatience searches a text that has many false candidates at its beginning and none in the rest.
 func TestPatience(t *testing.T) {
 	m := machine(t, `foo\d`)
 	calls, skipped := 0, 0

@@ -8,9 +8,9 @@ import (
 
 // dfa is a deterministic automaton that creates its states on demand.
 //
-// A state consists of the next possible instructions and of the flags that conditions can test before the position.
-// Conditions also depend on the symbol after the position. Therefore the automaton notices a match one symbol late, in
-// the step that consumes the following symbol.
+// A state consists of the next possible instructions and of the flags of the text before the position. Conditions
+// also depend on the symbol after the position. Therefore the automaton notices a match one symbol late, when it
+// consumes the following symbol.
 type dfa struct {
 	p      *Program
 	stride int
@@ -27,8 +27,8 @@ type dfa struct {
 	kernel  []int32
 	key     []byte
 	size    int // the number of instructions in all states
-	// skips reports whether the machine may skip text while the automaton is in its initial state. No match has begun in
-	// that state.
+	// skips reports whether the machine is allowed to skip text in the initial state of the automaton. No match has
+	// begun in that state.
 	skips bool
 }
 
@@ -58,7 +58,7 @@ func (d *dfa) reset() {
 const (
 	unknown = -1 // the transition is not computed yet
 	matched = -2 // a match ends before the symbol
-	idle    = -3 // the automaton returns to the initial state, in which the machine may skip text
+	idle    = -3 // the automaton returns to the initial state, in which the machine can skip text
 )
 
 func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
@@ -69,7 +69,7 @@ func (d *dfa) exists(m *Machine, text []byte, from, to int) (int, bool, error) {
 	row := d.begin(sideBefore(text, pos) & d.p.seen)
 	ascii, next := &d.p.alphabet.ascii, d.next
 	for {
-		// Most text is ASCII, and most transitions are already computed.
+		// This loop is the fast path: most text is ASCII, and most transitions are already computed.
 		for at := int(row); pos < to; pos++ {
 			b := text[pos]
 			if b >= utf8.RuneSelf {
@@ -126,7 +126,7 @@ func (d *dfa) begin(before side) int32 {
 	return s
 }
 
-// add returns the state for sorted instructions. It creates the state if necessary.
+// add returns the state for a sorted list of instructions. It creates the state if necessary.
 func (d *dfa) add(insts []int32, before side) int32 {
 	d.key = append(d.key[:0], byte(before))
 	for _, i := range insts {
@@ -182,7 +182,7 @@ func (d *dfa) step(m *Machine, from int32, kind uint16) (int32, error) {
 		d.next[int(from)+int(kind)] = matched
 		return matched, nil
 	}
-	d.kernel = append(d.kernel, d.p.start) // a match may begin anywhere
+	d.kernel = append(d.kernel, d.p.start) // a match can begin at every position
 	slices.Sort(d.kernel)
 	d.kernel = slices.Compact(d.kernel)
 	if len(d.next) > maxTable || d.size > maxTable {

@@ -28,8 +28,8 @@ func TestOracleForgetting(t *testing.T) {
 	}
 }
 
-// TestOracleForgettingWhatIsSkipped is like TestOracleForgetting, but the machine skips text, and the automaton returns
-// to its initial state after each part of the text that cannot match.
+// TestOracleForgettingWhatIsSkipped is like TestOracleForgetting, but the machine skips text. The automaton returns
+// to its initial state after each section of the text that cannot match.
 func TestOracleForgettingWhatIsSkipped(t *testing.T) {
 	m := machine(t, `abc(?:a|b)*a(?:a|b){18}c`)
 	skipped := 0

@@ -20,7 +20,7 @@ const (
 	allSides = invalid << 1 // greater than every combination of flags
 )
 
-// seen returns the flags that a condition tests. Other flags do not affect the condition.
+// seen returns the flags that a condition tests. All other flags are irrelevant to the condition.
 func seen(l syntax.Look) side {
 	switch l {
 	case syntax.StartText, syntax.EndText:
@@ -38,7 +38,8 @@ func seen(l syntax.Look) side {
 	return wordASCII
 }
 
-// holds reports whether a condition holds at a position with these flags before and after it.
+// holds reports whether a condition is true at a position. The arguments before and after are the flags on the two
+// sides of the position.
 func holds(l syntax.Look, before, after side) bool {
 	switch l {
 	case syntax.StartText:
@@ -53,7 +54,7 @@ func holds(l syntax.Look, before, after side) bool {
 		return before&(edge|lineFeed) != 0 || before&carriage != 0 && after&lineFeed == 0
 	case syntax.EndCRLF:
 		return after&(edge|carriage) != 0 || after&lineFeed != 0 && before&carriage == 0
-	// Next to bytes that are not UTF-8, it is unknown whether the position is inside a word. Then the condition is
+	// Between bytes that are not UTF-8, it is unknown whether the position is inside a word. There, the condition is
 	// false.
 	case syntax.NotWord:
 		return before&word == after&word && (before|after)&invalid == 0
@@ -84,7 +85,7 @@ func holds(l syntax.Look, before, after side) bool {
 
 var words = syntax.Words()
 
-// sideOf returns the flags of a symbol.
+// sideOf returns the flags that describe a symbol.
 func sideOf(r rune) side {
 	switch {
 	case r == '\n':
@@ -104,7 +105,7 @@ func sideOf(r rune) side {
 	return 0
 }
 
-// sides returns the flags before and after a position of a text.
+// sides returns the flags of the text before a position and the flags of the text after the position.
 func sides(text []byte, pos int) (before, after side) {
 	return sideBefore(text, pos), sideAfter(text, pos)
 }

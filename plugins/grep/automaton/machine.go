@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// Machine runs a program. It keeps computed states for later runs. It is not safe for concurrent use.
+// Machine runs a program. It caches computed states for later runs. It is not safe for concurrent use.
 type Machine struct {
 	p   *Program
 	ctx context.Context // the context of the current search; see Machine.Use
 	dfa dfa
 	nfa nfa
-	// begin is the function passed to SkipTo. It may be nil.
+	// begin is the function passed to SkipTo. It is nil if SkipTo was not called.
 	begin    func(text []byte, places int) (at, wrong int)
 	patience Patience
 	// work counts the steps since the last check of the context.
@@ -26,13 +26,13 @@ func NewMachine(p *Program) *Machine {
 	return m
 }
 
-// Use sets the context of the following searches. If the context ends, the machine stops in the middle of a search.
+// Use sets the context of all following searches. If the context ends, the machine stops a running search.
 func (m *Machine) Use(ctx context.Context) { m.ctx = ctx }
 
-// SkipTo lets the machine skip text in which no match begins. The callback begin returns the earliest position at which
-// the first match of a text can begin, or -1 if the text has no match. It also returns the number of false candidates
-// that it examined. The parameter places limits that number. After the limit, begin returns the next candidate
-// unchecked.
+// SkipTo lets the machine skip text in which no match begins. The callback begin returns the earliest position at
+// which the first match of a text can begin, or -1 if the text has no match. It also returns the number of false
+// candidates that it examined. The parameter places limits the number of examined candidates. After the limit, begin
+// returns the next candidate unchecked.
 func (m *Machine) SkipTo(begin func(text []byte, places int) (at, wrong int)) {
 	m.begin, m.dfa.skips, m.patience = begin, m.p.seen == 0, NewPatience()
 }
@@ -57,7 +57,8 @@ func (m *Machine) skip(text []byte, pos, to int) (next int, ok bool, err error) 
 	return pos + i, true, m.Spend(1 + i/64 + wrong)
 }
 
-// checkEvery is the number of instructions between two checks of the context. These instructions take some milliseconds.
+// checkEvery is the number of instructions between two checks of the context. The machine executes that many
+// instructions in some milliseconds.
 const checkEvery = 1 << 20
 
 // Spend counts steps of work done by the machine or by other code on its behalf. Every checkEvery steps it checks the
@@ -70,12 +71,13 @@ func (m *Machine) Spend(steps int) error {
 	return m.ctx.Err()
 }
 
-// Exists reports whether text[from:to] has a match, and returns the end of the match that ends first. Conditions of the
-// pattern can test the text before from and after to. Both must be character boundaries. A non-nil error is the error of
-// the machine's context.
+// Exists reports whether text[from:to] has a match, and returns the end of the match that ends first. Conditions of
+// the pattern can test the text before from and after to. The offsets from and to must be character boundaries. A
+// non-nil error is the error of the machine's context.
 func (m *Machine) Exists(text []byte, from, to int) (end int, ok bool, err error) {
 	if m.p.bytewise && m.p.seen != 0 {
-		// Conditions see characters, but this automaton reads bytes.
+		// Use the nondeterministic automaton, because conditions test characters but this deterministic automaton
+		// reads bytes.
 		_, end, ok, err = m.nfa.find(m, text, from, to, true)
 		return end, ok, err
 	}
@@ -88,7 +90,7 @@ func (m *Machine) Find(text []byte, from, to int) (start, end int, ok bool, err 
 	return m.nfa.find(m, text, from, to, false)
 }
 
-// decode returns the kind of the symbol at a position before to, and its length.
+// decode returns the kind and the length of the symbol at a position. It does not read past to.
 func (p *Program) decode(text []byte, pos, to int) (kind uint16, n int) {
 	b := text[pos]
 	if b < utf8.RuneSelf {

@@ -3,8 +3,8 @@ package automaton
 // nfa simulates the program with threads in order of priority. It records the position at which each thread began.
 type nfa struct {
 	p         *Program
-	now, next []thread // the threads before they follow instructions that consume no symbol
-	ready     []thread // the threads whose next instruction consumes a symbol
+	now, next []thread // threads that have not yet followed the instructions that consume no symbol
+	ready     []thread // threads whose next instruction consumes a symbol
 	visited   sparse
 	stack     []int32
 }

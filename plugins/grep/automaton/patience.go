@@ -1,25 +1,26 @@
 package automaton
 
-// Patience limits how many false candidates a search may examine before it uses only the automaton. The limit ensures
-// that text with many false candidates is searched as fast as by the automaton alone. Use [NewPatience] to create a
-// Patience.
+// Patience limits how many false candidates a search examines before it uses only the automaton. Without the limit,
+// text with many false candidates would be searched more slowly than by the automaton alone. Use [NewPatience] to
+// create a Patience.
 type Patience struct{ left int }
 
 const (
-	// dear is the cost of a false candidate: the number of bytes that the automaton reads in the same time.
+	// dear is the cost of a false candidate in bytes: the automaton reads that many bytes in the time of one
+	// candidate.
 	dear = 16
-	// mostPatience is the initial and maximal patience in bytes that the automaton reads.
+	// mostPatience is the initial and maximal value of a Patience, in bytes that the automaton reads.
 	mostPatience = 4 << 10
 )
 
 // NewPatience returns a Patience with the maximal value.
 func NewPatience() Patience { return Patience{mostPatience} }
 
-// Places returns how many false candidates may still be examined.
+// Places returns the number of false candidates that the search is still allowed to examine.
 func (p *Patience) Places() int { return max(0, p.left) / dear }
 
-// Lose subtracts the cost of a number of false candidates.
+// Lose subtracts the cost of the given number of false candidates.
 func (p *Patience) Lose(places int) { p.left -= places * dear }
 
-// Gain adds the number of searched bytes, up to the maximum.
+// Gain increases the patience by the number of searched bytes, up to the maximum.
 func (p *Patience) Gain(n int) { p.left = min(p.left+n, mostPatience) }

@@ -34,7 +34,7 @@ type inst struct {
 type Program struct {
 	insts []inst
 	start int32
-	// bytewise is true if the symbols are bytes. It is false if they are characters.
+	// bytewise is true if the program reads bytes. It is false if the program reads characters.
 	bytewise bool
 	seen     side // the flags that the program's conditions test
 	alphabet *alphabet
@@ -119,7 +119,7 @@ func (c *compiler) emit(i inst) int32 {
 	return int32(len(c.p.insts) - 1) // #nosec G115 -- at most maxInsts
 }
 
-// node compiles n so that it continues at next. It returns the first instruction of n.
+// node compiles n to instructions that continue at next. It returns the first instruction of n.
 func (c *compiler) node(n *syntax.Node, next int32) int32 {
 	switch n.Op {
 	case syntax.OpClass:
@@ -194,7 +194,7 @@ func (c *compiler) split(body, exit int32, lazy bool) int32 {
 	return c.emit(inst{op: opSplit, out: body, alt: exit})
 }
 
-// enter sets the branch of a split that continues with the body of the loop.
+// enter connects a split to the body of its loop. A lazy loop enters the body with lower priority.
 func (c *compiler) enter(split, body int32, lazy bool) {
 	if lazy {
 		c.p.insts[split].alt = body
@@ -223,7 +223,7 @@ func (c *compiler) class(n *syntax.Node, next int32) int32 {
 		}
 		at = one
 	}
-	if at < 0 { // the set is empty
+	if at < 0 { // the class contains no symbols
 		return c.emit(inst{op: opClass, class: c.intern(nil), out: next})
 	}
 	return at

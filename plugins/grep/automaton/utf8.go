@@ -15,7 +15,7 @@ func utf8Sequences(set syntax.Class) [][]syntax.Range {
 			out = append(out, []syntax.Range{{Lo: r.Lo - syntax.RawByte, Hi: r.Hi - syntax.RawByte}})
 			continue
 		}
-		// Each part contains the characters of one encoded length, without the surrogates.
+		// Split the characters by the length of their encoding. The surrogates are excluded.
 		for _, part := range [...]syntax.Range{{Lo: 0, Hi: 0x7F}, {Lo: 0x80, Hi: 0x7FF}, {Lo: 0x800, Hi: 0xD7FF}, {Lo: 0xE000, Hi: 0xFFFF}, {Lo: 0x10000, Hi: utf8.MaxRune}} {
 			if lo, hi := max(r.Lo, part.Lo), min(r.Hi, part.Hi); lo <= hi {
 				var a, b [utf8.UTFMax]byte
@@ -28,8 +28,8 @@ func utf8Sequences(set syntax.Class) [][]syntax.Range {
 	return out
 }
 
-// sequences appends the byte ranges of all encodings from lo to hi, each with prefix before it. lo and hi have the same
-// length.
+// sequences appends the byte ranges that encode all characters from lo to hi. Each sequence begins with prefix. lo
+// and hi have the same length.
 func sequences(out [][]syntax.Range, prefix []syntax.Range, lo, hi []byte) [][]syntax.Range {
 	if len(lo) == 0 {
 		return append(out, prefix)

@@ -8,13 +8,12 @@ import "bytes"
 type Pair struct {
 	Distance      int
 	First, Second byte
-	// FirstOr and SecondOr are ORed to the bytes of the text before the comparison. With the value 0x20, a lower-case
-	// letter also matches its upper case.
+	// FirstOr and SecondOr are bit masks. Index ORs them to the bytes of the text before the comparison. The mask
+	// 0x20 makes a lower-case letter match its upper case too.
 	FirstOr, SecondOr byte
 }
 
-// Index returns the first position i in buf such that the pair begins at buf[i]. It returns -1 if the pair does not
-// occur.
+// Index returns the position of the first occurrence of the pair in buf. It returns -1 if the pair does not occur.
 func (p *Pair) Index(buf []byte) int {
 	places := len(buf) - p.Distance
 	if Fast && places >= block {
@@ -35,5 +34,5 @@ func (p *Pair) Index(buf []byte) int {
 	return -1
 }
 
-// block is the number of positions examined in one step.
+// block is the number of positions that the search examines at once.
 const block = 32

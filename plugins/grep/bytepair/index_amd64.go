@@ -2,11 +2,11 @@ package bytepair
 
 import "golang.org/x/sys/cpu"
 
-// Fast reports whether the search for a pair is as fast as the search for one byte. If Fast is false, Index checks every
-// position of the first byte.
+// Fast reports whether searching for a pair is as fast as searching for one byte. If Fast is false, Index finds each
+// occurrence of the first byte and then checks the second.
 var Fast = cpu.X86.HasAVX2
 
-// index implements Index for at least block positions.
+// index is the implementation of Index for buffers with at least block positions.
 //
 //go:noescape
 func index(buf []byte, distance int, first, second, firstOr, secondOr byte) int

@@ -33,8 +33,8 @@ func guarded(t testing.TB, pages int) []byte {
 	return all[size : len(all)-size]
 }
 
-// TestEveryPlace checks the pair at every position of texts of every length. The texts lie at the beginning and at the
-// end of readable memory.
+// TestEveryPlace checks that a pair is found at every position of texts of every length. The texts lie at the
+// beginning and at the end of readable memory.
 func TestEveryPlace(t *testing.T) {
 	page := guarded(t, 1)
 	for _, distance := range []int{0, 1, 2, 7, 31, 32, 33, 63} {
@@ -77,7 +77,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// TestRandom searches texts that consist of few different letters, so that the first byte often occurs without the
+// TestRandom searches texts with few different letters. In these texts, the first byte often occurs without the
 // second.
 func TestRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- a test

@@ -10,7 +10,7 @@ const (
 	rowWords  = groupSize / 64
 )
 
-// row holds, for one hash, the bits of all blocks in a group.
+// row holds one bit for each block of a group. All bits belong to the same hash.
 type row [rowWords]uint64
 
 func hash(v uint32) uint32 { return (v * 0x9E3779B1) >> (32 - hashBits) }
@@ -25,7 +25,7 @@ var lower = func() (t [256]byte) {
 	return t
 }()
 
-// filter holds the bits of one block that are already set in the rows of its group.
+// filter is a copy of the Bloom filter of one block.
 type filter [rows / 64]uint64
 
 // mark adds the trigrams of a text to the filter of block n in a group.
@@ -58,7 +58,7 @@ func hashes(literal string) []uint32 {
 	return out
 }
 
-// having returns the blocks of a group that may contain the trigrams with all of these hashes.
+// having returns the blocks of a group whose filters contain all of the hashes.
 func having(g []row, hashes []uint32) row {
 	r := g[hashes[0]]
 	for _, h := range hashes[1:] {

@@ -30,8 +30,8 @@ func lines(r *rand.Rand, n int) []byte {
 
 var specialLetters = strings.NewReplacer("ſ", "s", "K", "k")
 
-// has returns the beginning of the first line after offset from that contains a literal of each set. If no line does, it
-// returns -1.
+// has returns the start of the first line at or after from that contains a literal of each set. It returns -1 if no
+// line matches.
 func has(text []byte, n Need, from int) (at int) {
 	for from < len(text) {
 		end := len(text)

@@ -19,12 +19,12 @@ type segment struct {
 	taken int64 // number of bytes taken from the budget
 	// texts is sorted by the offset of the texts. A removed text leaves a nil element.
 	texts []*Text
-	// ends holds the end offset of each block. first holds the index of the first text in each block.
+	// ends contains the end offset of each block. first contains the index of the first text in each block.
 	ends, first []int
 	rows        []row // filter rows of all groups in order
 	raw         []byte
-	// partial marks each block that contains a part of a line too long for one block. special marks each block with a
-	// non-ASCII character that matches an ASCII letter if case is ignored.
+	// partial marks the blocks that contain a fragment of a line too long for one block. special marks the blocks
+	// with a non-ASCII character that matches an ASCII letter if case is ignored.
 	partial, special []uint64
 	last             filter // filter of the last block
 }
@@ -77,7 +77,7 @@ func (g *segment) strip(b *Budget) {
 	g.data, g.taken = nil, index
 }
 
-// fits reports whether the segment has room for a text of n bytes.
+// fits reports whether the segment has enough free space for a text of n bytes.
 func (g *segment) fits(n int) bool {
 	return g.used+n+1 <= g.size && len(g.ends)+blocksFor(n) <= len(g.rows)/rows*groupSize
 }
@@ -101,7 +101,7 @@ func (g *segment) start(block int) int {
 	return g.ends[block-1]
 }
 
-// add adds a text. The caller must check that the segment has room for the text.
+// add adds a text. The caller must first call fits.
 func (g *segment) add(owner uint32, text []byte) *Text {
 	t := &Text{Owner: owner, seg: g, off: g.used, n: len(text), index: len(g.texts)}
 	if g.data != nil {
@@ -119,7 +119,7 @@ func (g *segment) add(owner uint32, text []byte) *Text {
 		block := len(g.ends) - 1
 		piece := firstPiece(rest)
 		marked := piece
-		if within { // a literal may be partly in the last block
+		if within { // a literal can span the previous block and this block
 			at := len(text) - len(rest)
 			marked = text[at-min(at, maxLiteral):][:min(at, maxLiteral)+len(piece)]
 		}
@@ -156,7 +156,8 @@ func firstPiece(text []byte) []byte {
 	return text[:blockSize]
 }
 
-// special reports whether a text contains U+017F or U+212A. These characters match s and k if case is ignored.
+// special reports whether a text contains U+017F or U+212A. If case is ignored, these characters match the letters s
+// and k.
 func special(text []byte) bool {
 	return bytes.Contains(text, []byte("\u017f")) || bytes.Contains(text, []byte("\u212a"))
 }

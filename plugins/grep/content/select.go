@@ -2,29 +2,31 @@ package content
 
 import "math/bits"
 
-// Need describes the literals of a matching text: at least one literal of each set, ignoring the case of ASCII letters.
+// Need describes which literals a matching text contains: at least one literal of each set. The case of ASCII
+// letters is ignored.
 type Need struct {
 	Sets [][]string
-	// Special is true if U+017F matches s and U+212A matches k.
+	// Special is true if U+017F must match the letter s and U+212A the letter k.
 	Special bool
-	// Apart is true if the literals may be in different lines. Otherwise one line must contain a literal of each set.
+	// Apart is true if the literals can be in different lines. Otherwise one line must contain a literal of each
+	// set.
 	Apart bool
 }
 
 // Part is a range of a text that consists of whole lines.
 type Part struct{ From, To int }
 
-// Selection is the set of texts that may match a [Need].
+// Selection is the set of texts that can match a [Need].
 type Selection struct {
-	all    bool // the need excludes no text, so any text may match
+	all    bool // the need excludes no text, so every text can match
 	apart  bool
-	groups map[*segment][][]uint64 // bit sets of blocks for each segment: one per set of literals if apart is true, otherwise one
+	groups map[*segment][][]uint64 // bit sets of blocks for each segment: one bit set per set of literals if apart is true, otherwise one bit set
 }
 
-// shortest is the minimal length of a literal that the filters can exclude.
+// shortest is the minimal length of a literal. The filters cannot exclude blocks by a shorter literal.
 const shortest = 3
 
-// Select returns the texts that may match n.
+// Select returns the texts that can match the need.
 func (s *Store) Select(n Need) *Selection {
 	var sets [][][]uint32
 	for _, set := range n.Sets {
@@ -48,8 +50,8 @@ func (s *Store) Select(n Need) *Selection {
 	return sel
 }
 
-// blocks returns the blocks that may contain a literal of every set. If n.Apart is true, the result has one bit set of
-// blocks per set of literals.
+// blocks returns the blocks that can contain a literal of every set. If n.Apart is true, the result has one bit set
+// of blocks per set of literals.
 func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	var out [][]uint64
 	for i, set := range sets {
@@ -66,7 +68,7 @@ func (g *segment) blocks(sets [][][]uint32, n Need) [][]uint64 {
 	return out
 }
 
-// blocksOf returns the blocks that may contain any literal of a set.
+// blocksOf returns the blocks that can contain at least one literal of a set.
 func (g *segment) blocksOf(set [][]uint32, special bool) []uint64 {
 	out := make([]uint64, len(g.special))
 	for at := 0; at < len(out); at += rowWords {
@@ -84,8 +86,8 @@ func (g *segment) blocksOf(set [][]uint32, special bool) []uint64 {
 	return out
 }
 
-// spread completes long lines in a set of blocks. If the set contains one block of a long line, spread adds all blocks
-// of that line, because the other literals may be in them.
+// spread extends a set of blocks by the rest of each long line. If the set contains one block of a long line, the
+// other literals can be in any block of the line.
 func (g *segment) spread(set []uint64) {
 	has := func(bits []uint64, b int) bool { return bits[b/64]>>(b%64)&1 != 0 }
 	for w, word := range g.partial {
@@ -94,7 +96,7 @@ func (g *segment) spread(set []uint64) {
 			if b > 0 && has(g.partial, b-1) && has(set, b-1) {
 				set[w] |= 1 << (b % 64)
 			}
-			if has(set, b) { // add the previous blocks of the line
+			if has(set, b) { // also add the previous blocks of the same line
 				for a := b - 1; a >= 0 && has(g.partial, a) && !has(set, a); a-- {
 					set[a/64] |= 1 << (a % 64)
 				}
@@ -106,10 +108,11 @@ func (g *segment) spread(set []uint64) {
 // All reports whether the selection excludes no text.
 func (s *Selection) All() bool { return s.all }
 
-// Each calls do for each text of the selection, in any order. It must not be called if All returns true.
+// Each calls the function do for each text of the selection, in any order. It must not be called if All returns
+// true.
 func (s *Selection) Each(do func(*Text)) {
 	for g, sets := range s.groups {
-		done := 0 // number of leading texts that are done
+		done := 0 // number of texts at the start of the segment that are done
 		for w, word := range sets[0] {
 			for ; word != 0; word &= word - 1 {
 				block := w*64 + bits.TrailingZeros64(word)
@@ -137,7 +140,7 @@ func (s *Selection) Each(do func(*Text)) {
 // Has reports whether the selection contains a text.
 func (s *Selection) Has(t *Text) bool { return s.all || s.has(t, s.groups[t.seg]) }
 
-// has reports whether each set contains a block of the text.
+// has reports whether every bit set contains at least one block of the text.
 func (s *Selection) has(t *Text, sets [][]uint64) bool {
 	for _, set := range sets {
 		found := false
@@ -151,7 +154,7 @@ func (s *Selection) has(t *Text, sets [][]uint64) bool {
 	return true
 }
 
-// Parts returns the parts of a text that may contain a match. A nil result means that a match may be anywhere in the
+// Parts returns the parts of a text that can contain a match. A nil result means that a match can be anywhere in the
 // text.
 func (s *Selection) Parts(t *Text) []Part {
 	if s.all || s.apart || t.first == t.last {

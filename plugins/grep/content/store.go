@@ -1,5 +1,5 @@
 // Package content stores the text of files in memory outside of the garbage-collected heap. Its index finds the files
-// that may contain a literal.
+// that can contain a literal.
 //
 // The store divides text into segments, and segments into blocks of whole lines of about 2 KB. Small files share a
 // block. Each block has a Bloom filter of its trigrams. A line is in one block unless it is very long. Therefore all
@@ -45,7 +45,7 @@ func (b *Budget) Take(n int64) bool {
 // Give returns n bytes to the budget.
 func (b *Budget) Give(n int64) { b.used.Add(-n) }
 
-// Text is a text in a store. The caller chooses the number in Owner.
+// Text is a text in a store. Owner is a number that the caller chooses.
 type Text struct {
 	Owner uint32
 	seg   *segment
@@ -68,8 +68,8 @@ func (t *Text) Bytes() (text []byte, ok bool) {
 	return t.seg.data[t.off : t.off+t.n : t.off+t.n], true
 }
 
-// Store holds the texts of a tree. Different appenders may add texts at the same time. Several goroutines may read at
-// the same time. All other concurrent use is unsafe.
+// Store holds the texts of a tree. Different appenders can add texts at the same time. Several goroutines can read
+// at the same time. All other concurrent use is unsafe.
 type Store struct {
 	budget    *Budget
 	appenders []*Appender
@@ -85,8 +85,8 @@ func NewStore(b *Budget, n int) *Store {
 	return s
 }
 
-// Making sets whether the store is under construction. During construction nobody reads its texts. Then the store may
-// drop texts to free memory for the index of other texts.
+// Making sets whether the store is under construction. During construction, no goroutine reads texts, so the store
+// is allowed to drop texts to free memory for the index of other texts.
 func (s *Store) Making(yes bool) { s.making = yes }
 
 // Appender returns the appender with number i.
@@ -130,15 +130,16 @@ func (s *Store) Usage() (u Usage) {
 	return u
 }
 
-// Appender adds texts to a store. One goroutine at a time may use it.
+// Appender adds texts to a store. It is not safe for concurrent use.
 type Appender struct {
 	store    *Store
 	segments []*segment
-	// open is the segment that receives new texts. bare is the segment that receives only the index of texts.
+	// open is the segment to which new texts are added. bare is the segment that stores the index of texts without
+	// the texts.
 	open, bare *segment
 }
 
-// Add adds a text to the store. It returns nil if the memory is too small even for the index of the text.
+// Add adds a text to the store. It returns nil if the memory is not even enough for the index of the text.
 func (a *Appender) Add(owner uint32, text []byte) *Text {
 	if g := a.room(&a.open, len(text), true); g != nil {
 		return g.add(owner, text)
@@ -167,7 +168,7 @@ func (a *Appender) strip() bool {
 	return false
 }
 
-// room returns the open segment if it has room for n bytes, and otherwise a new segment. It returns nil if there is no
+// room returns the open segment if n bytes fit into it, and otherwise a new segment. It returns nil if there is no
 // memory.
 func (a *Appender) room(open **segment, n int, keep bool) *segment {
 	if g := *open; g != nil && g.fits(n) && g.take(a.store.budget, n) {
@@ -193,8 +194,8 @@ func (s *Store) Remove(t *Text) {
 	t.seg.texts[t.index] = nil
 }
 
-// Compact copies the remaining texts out of segments that are half unused, and frees these segments. It calls moved with
-// each old text and its copy. If there is no memory for the copy, the copy is nil.
+// Compact copies the remaining texts out of segments that are half unused, and frees these segments. It calls the
+// function moved with each old text and the copy of the text. The copy is nil if there is no memory for it.
 func (s *Store) Compact(moved func(old, now *Text)) {
 	for _, a := range s.appenders {
 		for _, g := range slices.Clone(a.segments) {

@@ -22,10 +22,10 @@ func keyOf(name string, text []byte) key {
 	return key{sum: index.Sum(text), length: len(text), way: outline.Way(name)}
 }
 
-// entry is the cache entry of a table. A caller can keep the entry to avoid later lookups.
+// entry is the cache entry of a table. A caller can keep the entry to avoid another lookup in the cache.
 type entry struct {
 	table atomic.Pointer[symbol.Table] // nil if the cache dropped the table
-	used  atomic.Bool                  // true if the table was used since the cache last aged
+	used  atomic.Bool                  // true if the table was used after the last call of age
 	size  int64
 }
 
@@ -47,8 +47,8 @@ type Cache struct {
 	limit  int64
 
 	mu sync.Mutex
-	// Each entry is in one of two generations. If the younger generation exceeds half of the limit, the cache drops the
-	// unused entries of the older generation.
+	// The cache consists of two generations of entries. If the younger generation exceeds half of the limit, the
+	// cache drops the unused entries of the older generation.
 	young, old generation
 }
 

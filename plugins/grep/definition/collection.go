@@ -11,18 +11,19 @@ import (
 // collection collects matches in any order and keeps the best matches.
 type collection struct {
 	query *Query
-	rooms [][]Match // reusable buffers for the matches of one file, indexed by worker
+	rooms [][]Match // match buffers that are reused for every file, indexed by worker
 
 	mu      sync.Mutex
 	matches []Match
 	total   int
 	ranks   [symbol.Matched + 1]int
 	files   int // number of files with a matching declaration or a matching name
-	// last is the worst match that can still be returned. It is nil while there are fewer matches than requested.
+	// last is the worst match that is still among the best. It is nil until there are as many matches as requested.
 	last *Match
 }
 
-// slack is the number of additional matches that are kept before the list is sorted and shortened.
+// slack is the number of matches beyond the requested ones that are collected before the list is sorted and
+// shortened.
 const slack = 1 << 12
 
 // maxKept is the maximal number of matches in an answer to a query without a limit.
@@ -35,13 +36,13 @@ func (c *collection) most() int {
 	return c.query.Offset + c.query.Limit
 }
 
-// room returns the empty buffer of a worker. The worker fills it and passes it to add.
+// room returns the empty buffer of a worker. The worker appends matches to the buffer and passes it to add.
 func (c *collection) room(worker int) *[]Match {
 	c.rooms[worker] = c.rooms[worker][:0]
 	return &c.rooms[worker]
 }
 
-// add adds the matches of a file. It does not retain the slice.
+// add adds the matches of a file. It copies the elements of the slice.
 func (c *collection) add(matches []Match) {
 	if len(matches) == 0 {
 		return
@@ -62,7 +63,7 @@ func (c *collection) add(matches []Match) {
 	}
 }
 
-// cut sorts the matches and keeps only the best.
+// cut sorts the matches and drops all matches beyond the requested number.
 func (c *collection) cut() {
 	slices.SortFunc(c.matches, func(a, b Match) int { return c.compare(&a, &b) })
 	if most := c.most(); len(c.matches) > most {
@@ -90,7 +91,7 @@ func (c *collection) compare(a, b *Match) int {
 		cmp.Compare(a.Symbol.Name, b.Symbol.Name), cmp.Compare(a.Symbol.Kind, b.Symbol.Kind))
 }
 
-// weight returns the sort order of a kind. Kinds that users search for most often come first.
+// weight returns the position of a kind in the sort order. The kinds that users search for most often come first.
 func weight(k symbol.Kind) int {
 	switch {
 	case symbol.Classes.Has(k):
@@ -107,7 +108,7 @@ func weight(k symbol.Kind) int {
 	return 3
 }
 
-// page copies the requested range of matches to an answer.
+// page copies the requested range of matches into an answer.
 func (c *collection) page(a *Answer) {
 	c.cut()
 	a.Total, a.Ranks, a.Files = c.total, c.ranks, c.files

@@ -54,7 +54,7 @@ func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options, with 
 	}
 }
 
-// gather copies a text, which is parsed after the pass.
+// gather copies a text. The copy is parsed after the pass.
 func (r *run) gather(k key, file string, b []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *run) parseGathered() {
 	r.unparsed, r.gathered = nil, 0
 }
 
-// enough reports whether a pass has gathered so many texts that it should end and parse them.
+// enough reports whether the pass must end because enough texts are gathered for parsing.
 func (r *run) enough() bool {
 	if !r.pass.more.Load() {
 		return false
@@ -96,7 +96,7 @@ func (r *run) enough() bool {
 	return r.gathered > maxGathered
 }
 
-// snapshot searches the files of a snapshot. It ends the pass early if enough texts to parse are gathered.
+// snapshot searches the files of a snapshot. It returns early if enough texts are gathered for parsing.
 func (r *run) snapshot(s *index.Snapshot, o walk.Options) error {
 	c := s.Counts()
 	r.pass.walked.Add(c.NotWanted)
@@ -123,7 +123,7 @@ func (r *run) snapshot(s *index.Snapshot, o walk.Options) error {
 	if r.pass.more.Load() {
 		return nil
 	}
-	r.later = false // parsing these files later would read them from disk again in each pass
+	r.later = false // do not postpone parsing: each pass would read these files from disk again
 	return s.Trees(func(start walk.Start) error { return r.walk(start, o) }, r.pass.walked.Count)
 }
 
@@ -170,7 +170,7 @@ func (r *run) item(worker int, known index.Text) {
 	r.matches(worker, t, shown, known.Parts, func(m *Match) { m.item = i })
 }
 
-// open searches a file whose text is not in memory. Its table may be cached.
+// open searches an indexed file whose text is not in memory. The cache can still contain its table.
 func (r *run) open(worker int, i index.Item) {
 	if r.parsing.Err() != nil && !i.Known() {
 		r.pass.notParsed.Add(1)

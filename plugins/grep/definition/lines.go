@@ -20,7 +20,7 @@ func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	for i := 0; i < n && from > 0; i++ {
 		from = bytes.LastIndexByte(text[:from-1], '\n') + 1
 	}
-	for i := 0; i < n && to+1 < len(text); i++ { // the text after the final line break is not a line
+	for i := 0; i < n && to+1 < len(text); i++ { // the text after the final line break does not count as a line
 		to = lineEnd(text, to+1)
 	}
 	var lines []string

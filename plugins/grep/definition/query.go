@@ -1,4 +1,4 @@
-// Package definition searches a tree for declarations of a name. It parses the files that may declare the name and
+// Package definition searches a tree for declarations of a name. It parses the files that can declare the name and
 // caches their declarations for later queries.
 package definition
 
@@ -30,7 +30,7 @@ type Query struct {
 	Offset, Limit int
 	// Context is the number of lines to return before and after the line that contains the name.
 	Context int
-	// Time limits the duration of the search; 0 means no limit. If the time is over, the answer contains the matches
+	// Time limits the duration of the search; 0 means no limit. After the limit, the search returns the matches
 	// found so far.
 	Time time.Duration
 	// Parsed counts the files that the query parsed.
@@ -49,8 +49,8 @@ type Match struct {
 	Symbol symbol.Symbol
 	Rank   symbol.Rank
 	Parser symbol.Parser // empty if the match is a file
-	// Code is the line that contains the name. Context is the same line with the requested lines around it. Both are
-	// empty if the match is a file.
+	// Code is the line that contains the name. Context is the same line with the requested number of lines before
+	// and after it. Both fields are empty if the match is a file.
 	Code, Context string
 
 	item index.Item // the file in the snapshot from which Code and Context are read
@@ -65,13 +65,14 @@ type Answer struct {
 	Ranks [symbol.Matched + 1]int
 	// Looked is the number of files in supported languages.
 	Looked int
-	// NotParsed is the number of files that may declare the name but were not parsed before the time was over.
+	// NotParsed is the number of files that were not parsed within the time limit although they can declare the
+	// name.
 	NotParsed int
 	// Problems lists files that were not parsed completely, with the reasons. It has at most MaxProblems elements.
-	// HasProblems is the number of all such files.
+	// HasProblems is the number of all files that were not parsed completely.
 	Problems    []Problem
 	HasProblems int
-	// Broken is the number of files with syntax errors that may declare the name.
+	// Broken is the number of files that can declare the name but have syntax errors.
 	Broken  int
 	Skipped Skipped
 }
@@ -99,7 +100,7 @@ type run struct {
 	ctx  context.Context // context of the caller
 	// parsing is a context that ends after Query.Time or when ctx ends.
 	parsing context.Context
-	// later means that texts without a cached table are parsed after the pass.
+	// later means that the run first gathers texts without a cached table and parses them after the pass.
 	later bool
 	pass  *pass
 
@@ -146,7 +147,7 @@ func (r *run) matcher(worker int) *symbol.Matcher {
 	return m
 }
 
-// answering returns a run for the query. The caller must call end after the run.
+// answering creates the run that answers a query. The caller must call the function end after the run.
 func (q *Query) answering(ctx context.Context, from *Source) (r *run, end func()) {
 	r = &run{q: q, from: from, ctx: ctx, parsing: ctx, tables: make(map[key]*symbol.Table)}
 	if q.Time <= 0 {
@@ -168,7 +169,7 @@ func (q *Query) Tree(ctx context.Context, from *Source, start walk.Start, o walk
 	return r.answer(), ctx.Err()
 }
 
-// File searches a single file with any name. Its content is read from f.
+// File searches a single file, whatever its name is. It reads the content from f.
 func (q *Query) File(ctx context.Context, from *Source, f io.Reader, size int64, shown string) (*Answer, error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -229,7 +230,7 @@ func (r *run) file(worker int, path string, shown func() string) {
 
 func (r *run) fail(err error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // the file was removed meanwhile
+	case errors.Is(err, fs.ErrNotExist): // another process removed the file during the search
 	case errors.Is(err, fs.ErrPermission):
 		r.pass.permission.Add(1)
 	default:
@@ -268,7 +269,8 @@ func (r *run) read(worker int, f io.Reader, size int64, shown string) {
 	r.matches(worker, t, shown, nil, func(m *Match) { m.Code, m.Context = around(text, m.Symbol, r.q.Context) })
 }
 
-// table returns the table of a text. It returns nil if the time is over, or if the text is parsed after the pass.
+// table returns the table of a text. It returns nil if the time limit is exceeded or if the run parses the text
+// after the pass.
 func (r *run) table(shown string, k key, text func() []byte) *symbol.Table {
 	r.mu.Lock()
 	t := r.tables[k]
@@ -291,7 +293,7 @@ func (r *run) table(shown string, k key, text func() []byte) *symbol.Table {
 	return r.parse(k, shown, text())
 }
 
-// parse parses a text and caches its table. It returns nil if the time is over.
+// parse parses a text and caches the resulting table. It returns nil if the time limit is exceeded.
 func (r *run) parse(k key, shown string, text []byte) *symbol.Table {
 	t, err := r.from.Outliner.Table(r.parsing, shown, text)
 	if err != nil {
@@ -303,7 +305,8 @@ func (r *run) parse(k key, shown string, text []byte) *symbol.Table {
 	return t
 }
 
-// matches adds the matching symbols in some parts of a text. The function at completes each match.
+// matches adds the matching symbols in the given parts of a text. The function at fills in the remaining fields of
+// each match.
 func (r *run) matches(worker int, t *symbol.Table, shown string, parts func() []content.Part, at func(*Match)) {
 	if t.Problem != "" {
 		r.problem(shown, t.Problem)
@@ -312,7 +315,7 @@ func (r *run) matches(worker int, t *symbol.Table, shown string, parts func() []
 		r.pass.broken.Add(1)
 	}
 	found := r.pass.found.room(worker)
-	_ = r.matcher(worker).Table(t, r.q.Group, shown, parts, func(i int, rank symbol.Rank) { // the only possible error is that of the call's context
+	_ = r.matcher(worker).Table(t, r.q.Group, shown, parts, func(i int, rank symbol.Rank) { // the error is ignored, because it can only be the error of the call's context
 		*found = append(*found, Match{File: shown, Symbol: t.Symbols[i], Rank: rank, Parser: t.Parser})
 		at(&(*found)[len(*found)-1])
 	})

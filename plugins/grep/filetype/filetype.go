@@ -49,7 +49,7 @@ func Find(name string) (t *Type, ok bool) {
 	for text := range strings.SplitSeq(list, ", ") {
 		g, err := glob.Parse(text, glob.Options{})
 		if err != nil {
-			panic("filetype: " + err.Error()) // the table is embedded in the program, so it is always valid
+			panic("filetype: " + err.Error()) // cannot happen, because the table is embedded in the program
 		}
 		t.globs = append(t.globs, g)
 	}

@@ -33,7 +33,7 @@ func TestRulesBesideEntries(t *testing.T) {
 	h := newHost(t, ".git/info/exclude=", "sub/deep/x.go=needle\n", "sub/d.txt=needle\n")
 	hosts := h.inWays("disk", "events", "stat", "few")
 	for _, change := range []string{".git/info/exclude=*.go\n", ".git/info/exclude=*.txt\n", ".ignore=!*.txt\n", ".git/info/exclude="} {
-		time.Sleep(50 * time.Millisecond) // the files read so far must be older than one tick of the file system's clock
+		time.Sleep(50 * time.Millisecond) // the files read so far must be older than one clock tick of the file system
 		h.add(change)
 		name, _, _ := strings.Cut(change, "=")
 		h.add("new" + strings.ReplaceAll(name, "/", "-") + "=needle\n")

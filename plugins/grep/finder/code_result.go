@@ -49,12 +49,13 @@ func codeMatchOf(m *definition.Match) codeMatch {
 	}
 }
 
-// codePrinter formats matches as text.
+// codePrinter writes the result of code_query as text.
 type codePrinter struct {
 	in      codeArgs
 	maxLine int
 	lines   []string
-	// grouped is true if the matches have different ranks. Then the matches of each rank have a heading.
+	// grouped is true if the matches have different ranks. Then each group of matches with the same rank has a
+	// heading.
 	grouped bool
 	rank    string
 	ranks   map[string]int
@@ -137,7 +138,7 @@ func codeNotes(in codeArgs, p *place, a *definition.Answer, f *finder, given int
 	return notes
 }
 
-// noDeclaration returns the notes for a query without matches, including remedies.
+// noDeclaration returns the notes for a query without matches. The notes contain remedies.
 func noDeclaration(in codeArgs, p *place, a *definition.Answer) []string {
 	where, what := p.shown, "declaration"
 	if where == "." {

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// code calls code_query and expects success. It returns the notes separately from the rest of the output.
+// code calls code_query and expects success. The result text excludes the notes, which are returned separately.
 func (h *host) code(a args) (text, notes string, d codeData) {
 	h.t.Helper()
 	res := h.call("code_query", a)
@@ -183,8 +183,8 @@ func TestCodeHostile(t *testing.T) {
 	}
 }
 
-// TestCodeTimeLimit checks that a call at its time limit returns the matches found so far, and that later calls find the
-// others.
+// TestCodeTimeLimit checks that a call at its time limit returns the matches found so far. Later calls must find the
+// other matches.
 func TestCodeTimeLimit(t *testing.T) {
 	h := newHost(t, "a.go=package p\n\nfunc Wanted() {}\n")
 	for i := range 150 {

@@ -54,7 +54,8 @@ type codeData struct {
 	Total     int                `json:"total"`
 	Truncated bool               `json:"truncated"`
 	Skipped   definition.Skipped `json:"skipped"`
-	// NotParsed is the number of files that may declare the name but were not parsed before the time was over.
+	// NotParsed is the number of files that were not parsed within the time limit although they can declare the
+	// name.
 	NotParsed int `json:"not_parsed"`
 	// Problems lists files that were not parsed completely, with the reasons. In these files, the tool searches for
 	// lines that look like declarations.
@@ -75,13 +76,14 @@ type codeMatch struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Container string `json:"container,omitempty"`
-	// Code is the line that contains the name. Context is the same line with the requested lines around it.
+	// Code is the line that contains the name. Context is the same line with the requested number of lines before
+	// and after it.
 	Code    string `json:"code"`
 	Context string `json:"context"`
 	// Match describes how well the name matches the query.
 	Match    string `json:"match"`
 	Language string `json:"language,omitempty"`
-	// Parser is go/parser, tree-sitter or pattern. Matches found by pattern may be wrong.
+	// Parser is "go/parser", "tree-sitter" or "pattern". Matches whose parser is "pattern" can be wrong.
 	Parser string `json:"parser,omitempty"`
 }
 
@@ -132,7 +134,7 @@ func languageOf(name string) (outline.Language, error) {
 	return l, nil
 }
 
-// define searches a place. The place is a directory or a single file.
+// define searches for declarations in a place, which is a directory or a single file.
 func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *definition.Answer, state index.State, err error) {
 	state = index.None
 	progress := func() (index.State, int64) { return index.None, 0 }
@@ -167,7 +169,7 @@ func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *
 	return a, state, err
 }
 
-// declared searches a place that is a single file.
+// declared searches for declarations in a single file.
 func (p *place) declared(ctx context.Context, f *finder, q *definition.Query) (*definition.Answer, error) {
 	file, info, err := p.open()
 	if err != nil {

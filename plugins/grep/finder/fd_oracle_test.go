@@ -100,7 +100,7 @@ func sameAsFd(t testing.TB, fd, name string, a args, hosts map[string]*host) {
 		}
 		res := h.call("glob", a)
 		if res.Error != nil && strings.Contains(res.Error.Message, "is not a directory.") && ok && len(want) == 0 {
-			continue // the path is a file, and the error reports that
+			continue // the path is a file, so the tool correctly returns an error
 		}
 		if res.Error != nil || !ok {
 			if (res.Error == nil) == !ok {
@@ -132,8 +132,8 @@ func below(dir string, paths []string) (out []string) {
 	return out
 }
 
-// withFdignore copies each .rgignore file to .fdignore, because fd reads .fdignore files where ripgrep and glob read
-// .rgignore files. All three read .gitignore and .ignore files.
+// withFdignore copies each .rgignore file to .fdignore. fd reads .fdignore files in the same situations in which
+// ripgrep and glob read .rgignore files. All three programs read .gitignore and .ignore files.
 func (h *host) withFdignore() {
 	h.t.Helper()
 	var had, want []string
@@ -205,7 +205,7 @@ func TestOracleGlobLikeFd(t *testing.T) {
 			hosts := h.inWays("disk", "events")
 			for i, g := range globs {
 				sameAsFd(t, fd, name, args{"pattern": g}, hosts)
-				switch i % 9 { // some globs get one of the arguments; below, two globs get all of them
+				switch i % 9 { // some globs are tested with one more argument; below, two globs are tested with all arguments
 				case 0:
 					sameAsFd(t, fd, name, args{"pattern": g, "hidden": true}, hosts)
 				case 3:
@@ -250,7 +250,7 @@ func TestOracleGlobUnlikeFd(t *testing.T) {
 			t.Errorf("%s is read alike now; it was not, because %s", g, why)
 		}
 	}
-	// fd reads only .fdignore, and glob reads only .rgignore.
+	// fd reads only the .fdignore files, and glob reads only the .rgignore files.
 	theirs, _ := h.fdFinds(fd, args{"pattern": "**"})
 	if got := below(h.cwd, theirs); !slices.Equal(got, []string{"a.go", "a}", "c/x", "c/y"}) {
 		t.Errorf("fd finds %q", got)
@@ -276,7 +276,8 @@ func TestOracleGlobOrder(t *testing.T) {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
-		// Some files have the same time, so they must be sorted by name. Some times differ by less than a second.
+		// Some files have the same time and must therefore be sorted by name. The times of other files differ by
+		// less than a second.
 		when := base.Add(-time.Duration(r.IntN(8)) * 250 * time.Millisecond)
 		return os.Chtimes(p, when, when)
 	}))

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/plugins/grep/index"
 )
 
-// agree checks that hosts with the same directory return the same answers as a search of the disk.
+// agree checks that hosts with the same directory return the same answers as a host that searches the disk.
 func agree(t *testing.T, name string, hosts map[string]*host) {
 	t.Helper()
 	calls := []struct {
@@ -158,7 +158,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestFreshGlobal checks the effect of changes to git's global excludes file.
+// TestFreshGlobal changes git's global excludes file. It checks that later answers apply the changed rules.
 func TestFreshGlobal(t *testing.T) {
 	path := filepath.Join(ownHome(t), "config", "git", "ignore")
 	staysFresh(t, func(*host) {
@@ -167,7 +167,7 @@ func TestFreshGlobal(t *testing.T) {
 	})
 }
 
-// staysFresh compares answers with those of a search of the disk, before and after a change.
+// staysFresh compares answers with the answers of a search of the disk, before and after a change.
 func staysFresh(t *testing.T, do func(*host)) {
 	t.Helper()
 	top := newHost(t)
@@ -208,8 +208,8 @@ func appendTo(h *host, name, content string) {
 	must(h.t, f.Close())
 }
 
-// stores returns a function that writes to a file through a memory mapping. If create is true, the function creates the
-// file, and the mapping exists until the end of the test.
+// stores returns a function that writes to a file through a memory mapping. If create is true, that function creates
+// the file. The mapping exists until the end of the test.
 func stores(h *host, name string, create bool) func() {
 	h.t.Helper()
 	return func() {

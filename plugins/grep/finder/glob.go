@@ -42,7 +42,7 @@ func (f *finder) globTool() sdk.Tool {
 	}, f.glob)
 }
 
-// globData is the structured result of glob.
+// globData is the structured result of the tool glob.
 type globData struct {
 	Files     []globFile  `json:"files"`
 	Total     int         `json:"total"`
@@ -109,8 +109,8 @@ func (f *finder) glob(ctx context.Context, call *sdk.Call, in globArgs) (*sdk.Re
 	return res, nil
 }
 
-// named reports whether only the pattern names the missing directory. Then path is a directory, and the pattern simply
-// matches nothing.
+// named reports whether the missing directory at path comes from the pattern, not from the argument. In this case,
+// the pattern has no matches, which is not an error.
 func (p *place) named(path string) bool {
 	base, err := at(p.call, path)
 	return err == nil && base.path.String() != p.path.String() && base.path.IsDir()

@@ -60,15 +60,16 @@ func (f *finder) grepTool() sdk.Tool {
 	}, f.grep)
 }
 
-// grepData is the structured result of grep.
+// grepData is the structured result of the tool grep.
 type grepData struct {
-	// Matches contains the returned matches in output mode content.
+	// Matches contains the returned matches in the output mode "content".
 	Matches []grepMatch `json:"matches"`
-	// Files contains the files of the returned results. Counts contains their numbers of matches. In output mode
-	// files_with_matches, matches are not counted.
+	// Files contains the files of the returned results. Counts contains the number of matches in each file. In the
+	// output mode "files_with_matches", matches are not counted.
 	Files  []string       `json:"files"`
 	Counts map[string]int `json:"counts"`
-	// Total is the number of all matches. In output mode files_with_matches, it is the number of all matching files.
+	// Total is the number of all matches. In the output mode "files_with_matches", it is the number of all matching
+	// files.
 	Total     int           `json:"total"`
 	Truncated bool          `json:"truncated"`
 	Searched  int           `json:"searched"`
@@ -82,7 +83,7 @@ type grepMatch struct {
 	Column int `json:"column"`
 	// Text is the text of the line. If the match spans several lines, it contains line breaks.
 	Text string `json:"text"`
-	// Before and After are the requested lines before and after the match.
+	// Before and After are the requested context lines around the match.
 	Before []string `json:"before"`
 	After  []string `json:"after"`
 	// Cut is true if the line was shortened.
@@ -121,7 +122,8 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	return res, nil
 }
 
-// search searches a place, which is a directory or a single file. The key identifies the selection of files by the call.
+// search searches a place, which is a directory or a single file. The argument key identifies the file selection of
+// the call.
 func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Options, key string) (*query.Answer, index.State, error) {
 	at := func() (index.State, int64) { return index.None, 0 }
 	if !p.path.IsDir() {

@@ -54,7 +54,7 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
 	}
 }
 
-// totalResults returns the total number of results, in the unit of the arguments offset and head_limit.
+// totalResults returns the total number of results. It counts the same unit as the arguments offset and head_limit.
 func totalResults(in grepArgs, a *query.Answer) int {
 	if in.OutputMode == "content" {
 		return a.Total
@@ -93,7 +93,7 @@ func printable(path string) string {
 
 var lineBreaks = strings.NewReplacer("\n", "\uFFFD", "\r", "\uFFFD")
 
-// printer formats results in the format of ripgrep.
+// printer writes results in the output format of ripgrep.
 type printer struct {
 	in    grepArgs
 	lines []string
@@ -129,7 +129,7 @@ func (w *printer) file(path string, f *query.File) {
 	}
 }
 
-// separate prints a separator between groups of lines if context is requested.
+// separate prints a separator between groups of lines if the call requested context lines.
 func (w *printer) separate() {
 	if len(w.lines) > 0 && w.in.Before+w.in.After+w.in.Context > 0 {
 		w.line("--")
@@ -181,7 +181,7 @@ func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 	return nil
 }
 
-// nothing returns the notes for a search without a match. The notes list the files that were not searched.
+// nothing returns the notes for a search without a match. The notes mention the files that were not searched.
 func nothing(in grepArgs, p *place, a *query.Answer) []string {
 	where := p.shown
 	if where == "." {
@@ -206,12 +206,12 @@ func remedies(s query.Skipped) string {
 	return ""
 }
 
-// skippedByRule lists how many files the default options exclude.
+// skippedByRule describes how many files the default options exclude.
 func skippedByRule(s query.Skipped) string {
 	return list([]reason{{s.Ignored, "ignored"}, {s.Hidden, "hidden"}})
 }
 
-// skippedFiles lists how many files could not be searched.
+// skippedFiles describes how many files could not be searched.
 func skippedFiles(s query.Skipped) string {
 	return list([]reason{
 		{s.Binary, "binary"}, {s.TooLarge, "too large"}, {s.Permission, "not permitted to be read"},

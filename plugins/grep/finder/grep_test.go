@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestHugeArguments checks that far too long arguments quickly cause an error.
+// TestHugeArguments checks that the tools quickly reject far too long arguments.
 func TestHugeArguments(t *testing.T) {
 	h := newHost(t, "a.go=package a\n")
 	huge := strings.Repeat("abcdefg*", 1<<17)
@@ -200,7 +200,7 @@ func TestSkippedIsTold(t *testing.T) {
 	if _, notes, _ = h.grep(args{"pattern": `needle\n`, "multiline": true, "path": "."}); !strings.Contains(notes, "1 too large") {
 		t.Error(notes)
 	}
-	// A search by line needs no time for the five gigabytes of NUL bytes.
+	// A line search does not read the five gigabytes of NUL bytes.
 	if _, _, d = h.grep(args{"pattern": "needle"}); d.Skipped.Binary != 2 {
 		t.Errorf("%+v", d.Skipped)
 	}
@@ -300,15 +300,15 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// TestRulesBehindLinks checks that an ignore file is read if it is a link to a file inside the root. It is ignored if it
-// is a link to a file outside.
+// TestRulesBehindLinks checks ignore files that are links. A link to a file inside the root is read. A link to a
+// file outside of the root is ignored.
 func TestRulesBehindLinks(t *testing.T) {
 	outside := newHost(t, "rules=*.a\n")
 	h := newHost(t, "x.a=needle", "x.b=needle", "sub/x.b=needle", ".ignore -> "+outside.path("rules"), "sub/.ignore -> ../inside", "inside=*.b\n")
 	if text, _, _ := h.grep(args{"pattern": "needle"}); text != "x.a:1:needle\nx.b:1:needle" {
 		t.Errorf("%q", text)
 	}
-	// The same holds for the exclude file of a work tree whose repository is outside of the root.
+	// The exclude file of a work tree is also ignored if its repository is outside of the root.
 	outside.add("repo/info/exclude=*.a\n")
 	outside.add("repo/wt/commondir=..\n")
 	h = newHost(t, "x.a=needle", ".git=gitdir: "+outside.path("repo/wt"))

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// ownHome creates a home directory for a test. Such a test cannot run in parallel.
+// ownHome creates a home directory for the test. The calling test must not run in parallel.
 func ownHome(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -85,7 +85,7 @@ func newHost(t testing.TB, entries ...string) *host {
 	return h
 }
 
-// patientFinder returns a finder whose calls do not time out on a busy machine.
+// patientFinder returns a finder with long time limits, because calls are slow on a busy machine.
 func patientFinder() *finder {
 	f := newFinder()
 	f.timeLimit = 5 * time.Minute
@@ -104,16 +104,16 @@ func (h *host) serve(f *finder) {
 	must(h.t, err)
 }
 
-// ways contains one configuration for each method to search a tree. One searches the disk. The others use an index: with
-// events, with comparing, without memory for texts, and with few watched directories.
+// ways contains one configuration for each search method. One method reads the disk. The others use an index with
+// events, with comparison of stamps, without memory for texts, or with few watched directories.
 var ways = map[string]config{
 	"disk": {Index: new(bool)}, "events": {}, "stat": {Freshness: "stat"}, "small": {Memory: &small}, "few": {},
 }
 
 var small = 5
 
-// inWays returns one host for each method to search the directory. If names are given, it uses only these methods. The
-// indexes of the hosts are already built.
+// inWays returns one host for each search method, all with the same directory. If names are given, it uses only
+// these methods. The indexes of the hosts are already built.
 func (h *host) inWays(names ...string) map[string]*host {
 	h.t.Helper()
 	out := make(map[string]*host)

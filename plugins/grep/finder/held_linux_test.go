@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// TestHeldOpen replaces directories that an index may hold open, and checks the answers after that.
+// TestHeldOpen replaces directories that an index can hold open, and checks the answers after the replacement.
 func TestHeldOpen(t *testing.T) {
 	rename := func(from, to string) func(*host) {
 		return func(h *host) { must(h.t, os.Rename(h.path(from), h.path(to))) }
@@ -67,7 +67,7 @@ func TestHeldOpen(t *testing.T) {
 				h.add(e)
 			}
 			t.Parallel()
-			time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger directories are not held open
+			time.Sleep(2 * time.Duration(freshness.LocalSlack)) // wait, because an index does not hold young directories open
 			hosts := h.inWays("disk", "events", "stat", "few")
 			agree(t, "before", hosts)
 			for _, way := range []string{"stat", "few"} {
@@ -84,7 +84,8 @@ func TestHeldOpen(t *testing.T) {
 	}
 }
 
-// mayMount reports whether this process may mount. If it may not, mayMount runs the test in a namespace in which it may.
+// mayMount reports whether this process has permission to mount. Without permission, mayMount runs the test again in
+// a namespace that permits mounting.
 func mayMount(t *testing.T) bool {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +97,8 @@ func mayMount(t *testing.T) bool {
 	return true
 }
 
-// TestNarrowed changes files that a call with a glob does not compare. It checks that later calls find the changes.
+// TestNarrowed changes files that do not match the glob of a call. It checks that later calls without the glob find
+// the changes.
 func TestNarrowed(t *testing.T) {
 	home := ownHome(t)
 	h := newHost(t, ".git/HEAD=x", "a.txt=needle\n", "b.txt=needle\n", "sub/a.txt=needle\n", "sub/b.txt=needle\n", "global.txt=needle\n")

@@ -39,7 +39,7 @@ func TestOverflow(t *testing.T) {
 		agreeOn(t, name, hosts, "glob", args{"pattern": "**/*", "head_limit": 0})
 	}
 	same("before")
-	for i := range 12_000 { // each file causes events for creating, writing and closing
+	for i := range 12_000 { // the kernel reports three events per file: create, write and close
 		h.add(fmt.Sprintf("new/%d/f%d=needle %d\n", i%10, i, i))
 	}
 	h.add("a.txt=changed\n")
@@ -74,7 +74,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestRootReplaced checks the answers after another directory has replaced the root.
+// TestRootReplaced checks the answers after the root was replaced by another directory.
 func TestRootReplaced(t *testing.T) {
 	h := newHost(t, "root/a.txt=needle one\n", "root/sub/b.txt=needle\n")
 	top := h.cwd
@@ -99,7 +99,7 @@ func TestRootReplaced(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileSearched removes and creates a tree while calls search it. No call may hang or panic, and the answers
+// TestDeletedWhileSearched removes and creates a tree while calls search it. No call must hang or panic, and the answers
 // must be correct afterwards.
 func TestDeletedWhileSearched(t *testing.T) {
 	h := newHost(t)
@@ -163,7 +163,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// TestLargeFile searches a file that is too large for the index and then becomes smaller.
+// TestLargeFile searches a file that is too large for the index. Then it shrinks the file and searches again.
 func TestLargeFile(t *testing.T) {
 	h := newHost(t, "a.txt=needle\n")
 	f, err := os.Create(h.path("large.txt"))
@@ -181,7 +181,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// TestMemory checks that the index keeps its memory limit, and that the limit does not change the answers.
+// TestMemory checks that the index obeys its memory limit, and that answers do not depend on the limit.
 func TestMemory(t *testing.T) {
 	h := newHost(t)
 	for i := range 400 {

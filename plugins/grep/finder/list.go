@@ -26,7 +26,7 @@ type listArgs struct {
 	Limit     int    `json:"limit,omitempty" default:"1000" min:"1" max:"10000" jsonschema:"The maximal number of entries to return; the others are only counted."`
 }
 
-// listData is the structured result of list.
+// listData is the structured result of the tool list.
 type listData struct {
 	Files     []listFile `json:"files"`
 	Total     int        `json:"total"`

@@ -179,7 +179,8 @@ func TestListRefusals(t *testing.T) {
 	}
 }
 
-// The listed files of a tree are the files that glob finds. Listing a deeply nested tree also ends.
+// TestListAsGlob checks that list returns the same files of a tree as glob. It also checks that listing a deeply
+// nested tree ends.
 func TestListAsGlob(t *testing.T) {
 	h := newHost(t, ".git/HEAD=x", ".gitignore=*.log\n/out\n!keep.log\n", "a/.ignore=b.txt\n", "a/b.txt=", "a/c/keep.log=", "a/c/x.log=", "out/x=", "a/out/y=", ".h/z=")
 	must(t, os.MkdirAll(h.path(strings.Repeat("d/", 100)), 0o777))

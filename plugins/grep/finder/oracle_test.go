@@ -71,13 +71,13 @@ func flags(a args) []string {
 
 var binaryMessage = regexp.MustCompile(`(?m)^.*: (WARNING: stopped searching binary file after match|binary file matches) \(found .*\)\n`)
 
-// same compares the result of a call with that of ripgrep.
+// same compares the result of a call with the result of ripgrep.
 func (h *host) same(rg, name string, a args) {
 	h.t.Helper()
 	same(h.t, rg, name, a, map[string]*host{"": h})
 }
 
-// same compares the result of a call with that of ripgrep. It makes the call on each host.
+// same makes the call on each host and compares the results with the result of ripgrep.
 func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 	t.Helper()
 	a["head_limit"] = 0
@@ -88,7 +88,7 @@ func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 			want = binaryMessage.ReplaceAllString(want, "")
 			want = lineStart.ReplaceAllString(want, "")
 			want = string([]rune(strings.TrimSuffix(want, "\n"))) // replace bytes that are not UTF-8, because this test does not compare them
-			// After the last line of a binary file, ripgrep prints a separator that belongs to nothing.
+			// After the last line of a binary file, ripgrep prints a superfluous separator.
 			want = strings.TrimSuffix(want, "\n--")
 			ran = true
 		}
@@ -212,8 +212,8 @@ func TestOracleGlobalExcludes(t *testing.T) {
 	}
 }
 
-// TestOracleParentRules compares the effect of ignore files above the start with ripgrep. Some of these files are inside
-// the root, others are above it.
+// TestOracleParentRules compares the effect of ignore files above the start directory with ripgrep. Some of these
+// files are inside the root, and others are above the root.
 func TestOracleParentRules(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	h := newHost(t, ".git/HEAD=x", ".gitignore=*.log\n/a/b/anchored\n", ".git/info/exclude=ex.txt\n", ".ignore=plain.txt\n", "a/.gitignore=mid.txt\n", "a/.rgignore=rg.txt\n",
@@ -260,13 +260,13 @@ func randomCase(r *rand.Rand, tree []string) args {
 		p, content, _ := strings.Cut(pick(r, tree...), "=")
 		a["path"] = filepath.Clean(p)
 		if strings.Contains(content, "\x00") {
-			// ripgrep prints the lines before a match with a NUL byte, but does not print the match.
+			// If a match contains a NUL byte, ripgrep prints the context lines before the match but not the match.
 			delete(a, "before")
 			delete(a, "context")
 		}
 	}
 	if a["pattern"] == "^$" {
-		// ripgrep prints the lines before the end of the file, although no line matches there.
+		// ripgrep prints the context lines before the end of the file, although no line matches at the end.
 		delete(a, "multiline")
 	}
 	if a["context"] != nil {

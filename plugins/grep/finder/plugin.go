@@ -24,7 +24,7 @@ const Version = "0.1.0"
 // Plugin returns the plugin that serves the tools.
 func Plugin() sdk.Plugin { return newFinder().plugin() }
 
-// config is the configuration of the plugin by the operator.
+// config is the configuration that the operator sets for the plugin.
 type config struct {
 	MaxLine   *int   `json:"max_line,omitempty" min:"0" max:"100000" jsonschema:"The maximal number of characters that grep shows of a line. Of a longer line it shows the part around the match. 0 means no limit. The default is 500."`
 	TimeLimit *int   `json:"time_limit,omitempty" min:"0" max:"3600" jsonschema:"The number of seconds after which a search ends with the results so far. 0 means no limit. The default is 20."`
@@ -33,7 +33,7 @@ type config struct {
 	Freshness string `json:"freshness,omitempty" enum:"events,stat" jsonschema:"How changes to indexed files are detected: events (the default) uses notifications of the kernel where possible; stat compares all files for each call, which is slower but also detects writes through hard links outside of the tree."`
 }
 
-// finder is the state that all calls share. Its configuration must be complete before the first call.
+// finder is the state that all calls share. Its configuration must not change after the first call.
 type finder struct {
 	maxLine   int
 	timeLimit time.Duration
@@ -99,7 +99,7 @@ func (f *finder) health(context.Context, string) sdk.Health {
 	return sdk.Health{Status: tool.Healthy, Message: fmt.Sprintf("%s ready, %d of %d MB", count(ready, "index"), r.Memory>>20, r.Limit>>20), Details: r.JSON()}
 }
 
-// looking holds the traits of all tools of this plugin. None of them changes anything.
+// looking holds the traits of all tools of this plugin. The tools are read-only.
 var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
 // count formats a number with a noun in singular or plural: "1 file", "2 files", "3 matches".
@@ -115,7 +115,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// withNotes appends notes to a text. Each note is marked as a note.
+// withNotes appends notes to a text and marks each of them as a note.
 func withNotes(text string, notes []string) string {
 	if len(notes) == 0 {
 		return text

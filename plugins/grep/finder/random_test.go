@@ -13,8 +13,8 @@ import (
 
 var long = strings.Repeat("filler line without anything to find in it\n", 2500)
 
-// random runs a test with several seeds. A failure reports its seed; TOOLHOST_SEED=seed reproduces the failure. The
-// seeds are fixed, so that unchanged code does not fail at random. TOOLHOST_SEED=new selects new seeds.
+// random runs a test with several fixed seeds. Therefore unchanged code does not fail at random. A failure reports
+// its seed; TOOLHOST_SEED=seed reproduces the failure. TOOLHOST_SEED=new selects new seeds.
 func random(t *testing.T, times int, test func(t *testing.T, seed uint64, r *rand.Rand)) {
 	t.Helper()
 	var seeds []uint64
@@ -93,7 +93,7 @@ func randomTree(r *rand.Rand) []string {
 	return out
 }
 
-// edit makes a random change to the tree. All kinds of changes occur in practice.
+// edit makes one random change to the tree. The possible changes are changes that occur in practice.
 func (h *host) edit(r *rand.Rand, tree []string) {
 	h.t.Helper()
 	name, _, _ := strings.Cut(pick(r, tree...), "=")
@@ -106,7 +106,7 @@ func (h *host) edit(r *rand.Rand, tree []string) {
 		}
 	case 2, 3: // create a file
 		if os.MkdirAll(filepath.Dir(other), 0o777) == nil {
-			_ = os.WriteFile(other, []byte(content), 0o666) // fails if the path is a directory
+			_ = os.WriteFile(other, []byte(content), 0o666) // the error is ignored: writing fails if the path is a directory
 		}
 	case 4:
 		_ = os.RemoveAll(path)
@@ -118,7 +118,7 @@ func (h *host) edit(r *rand.Rand, tree []string) {
 			must(h.t, err)
 			must(h.t, f.Close())
 		}
-	case 7: // change the content but keep the size and the time
+	case 7: // change the content but neither the size nor the time
 		info, err := os.Lstat(path)
 		if err != nil || !info.Mode().IsRegular() || info.Size() < 6 {
 			return
@@ -136,7 +136,8 @@ func (h *host) edit(r *rand.Rand, tree []string) {
 	}
 }
 
-// TestRandomEdits makes random edits and compares the answers from an index with those from the disk.
+// TestRandomEdits makes random edits and compares the answers of a host with an index with the answers of a host
+// that reads the disk.
 func TestRandomEdits(t *testing.T) {
 	random(t, 8, func(t *testing.T, seed uint64, r *rand.Rand) {
 		tree := randomTree(r)

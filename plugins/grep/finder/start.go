@@ -113,7 +113,7 @@ func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) er
 	return t.unindexed(without)
 }
 
-// snapshot calls f with a snapshot if the index is ready. If it calls f, used is true.
+// snapshot calls f with a snapshot if the index is ready. The result used reports whether f was called.
 func (t *tree) snapshot(o walk.Options, key string, f func(*index.Snapshot) error) (used bool, err error) {
 	if t.at == nil {
 		return false, nil
@@ -129,7 +129,7 @@ func (t *tree) snapshot(o walk.Options, key string, f func(*index.Snapshot) erro
 	return true, f(s)
 }
 
-// unindexed calls do, which must search the disk. After do returns, the index may be built.
+// unindexed calls the function do, which must search the disk. Afterwards it allows the index to be built.
 func (t *tree) unindexed(do func() error) (index.State, error) {
 	if t.at == nil {
 		return index.None, do()
@@ -152,8 +152,9 @@ func (p *place) options(hidden, noIgnore bool) walk.Options {
 	return o
 }
 
-// readRules reads an ignore file. Inside the roots it reads any file. Above the roots it reads only ignore files of
-// directories that contain a root. These files decide which files belong to the tree. No result contains their content.
+// readRules reads an ignore file. Inside the roots, any file can be read. Above the roots, only ignore files of
+// directories that contain a root can be read. The ignore files decide which files belong to the tree. No result
+// contains their content.
 func (p *place) readRules(path string) ([]byte, error) {
 	var f *os.File
 	name, err := p.ws.Resolve("/", path)
@@ -190,7 +191,8 @@ func (p *place) aboveRoots(path string) bool {
 	return false
 }
 
-// watch reports the progress of a call to the host every second. The caller must call stop at the end.
+// watch reports the progress of a call to the host every second. The caller must call the function stop at the end
+// of the call.
 func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int64, at func() (index.State, int64)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// symbols holds the known declarations of files.
+// symbols manages the cached declarations of files.
 type symbols struct {
 	outliner *outline.Outliner
 	source   func() *definition.Source
@@ -28,7 +28,8 @@ type symbols struct {
 }
 
 const (
-	// symbolsShare defines the memory limit for declarations: the limit of the indexes divided by symbolsShare.
+	// symbolsShare defines the memory limit for declarations: the memory limit of the indexes is divided by
+	// symbolsShare.
 	symbolsShare = 8
 	// parsersHeap is the approximate memory of the parsers in bytes.
 	parsersHeap = 64 << 20
@@ -53,7 +54,7 @@ func (s *symbols) close() {
 	s.outliner.Close()
 }
 
-// fill starts to parse the remaining files of a tree in the background, so that later queries are fast. Parsing pauses
+// fill starts a background job that parses the remaining files of a tree to make later queries fast. The job pauses
 // while queries run.
 func (s *symbols) fill(p *place, t *tree) {
 	s.mu.Lock()
@@ -69,7 +70,8 @@ func (s *symbols) fill(p *place, t *tree) {
 	})
 }
 
-// parseRest parses the files of a tree that no query has parsed yet. After an error, the caller may try again.
+// parseRest parses the files of a tree that no query has parsed yet. If it returns an error, the caller can try
+// again.
 func (s *symbols) parseRest(p *place, t *tree) error {
 	ctx, cancel := context.WithTimeout(s.ctx, fillTime)
 	defer cancel()
@@ -118,7 +120,7 @@ type filling struct {
 	trees map[*index.Tree]bool
 }
 
-// begin reports whether to fill a tree now. If it returns true, it records the tree as filled.
+// begin reports whether the caller must fill a tree now. If it returns true, it records the tree as filled.
 func (f *filling) begin(t *index.Tree) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +130,7 @@ func (f *filling) begin(t *index.Tree) bool {
 	if f.trees[t] {
 		return false
 	}
-	const most = 64 // limit the memory for trees that no longer exist
+	const most = 64 // the maximal number of recorded trees; it limits the memory for trees that no longer exist
 	if len(f.trees) > most {
 		clear(f.trees)
 	}

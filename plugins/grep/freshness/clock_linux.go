@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now returns the time in nanoseconds, read from the clock that file systems use. Therefore the timestamp of a later
-// change to a file is never earlier than the result.
+// Now returns the current time of the clock that file systems use, in nanoseconds. If a file changes later, its
+// timestamp is never earlier than the result.
 func Now() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &t); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // Mounts detects mounts and unmounts above and below a directory. It is not safe for concurrent use.
 type Mounts struct {
-	fd   int // signals POLLPRI after a mount; not registered with Go's poller
+	fd   int // becomes ready with POLLPRI after a mount; not registered with Go's poller
 	root string
 	here string // the last known mounts above and below the root
 }
@@ -50,7 +50,8 @@ func (m *Mounts) Changed() bool {
 	return changed
 }
 
-// concerning returns the mounts above and below the root, each with its ID, device, source and mount point.
+// concerning lists the mounts above and below the root. It describes each mount by its ID, device, source and mount
+// point.
 func (m *Mounts) concerning() (string, error) {
 	all, err := os.ReadFile(mountInfo)
 	if err != nil {

@@ -29,7 +29,7 @@ func NewWatcher() (*Watcher, error) {
 	return &Watcher{fd: fd, buf: make([]byte, 64<<10)}, nil
 }
 
-// MaxWatches returns how many directories this user may watch at the same time.
+// MaxWatches returns how many directories this user can watch at the same time.
 func MaxWatches() int {
 	const least = 8192 // the lowest default of any kernel
 	b, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
@@ -49,10 +49,9 @@ func (w *Watcher) Close() error { return unix.Close(w.fd) }
 const interest = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// Add watches an open directory and returns the ID that its events have. A directory that is already watched keeps its
-// ID.
+// Add watches an open directory and returns the ID of the watch. A directory that is already watched keeps its ID.
 func (w *Watcher) Add(dir *os.File) (int32, error) {
-	// The code uses the descriptor because another directory may have the path by now.
+	// Add the watch by file descriptor, because the path can already belong to another directory.
 	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), interest)
 	runtime.KeepAlive(dir)
 	return int32(wd), err // #nosec G115 -- watch descriptors are 32 bits wide
@@ -61,8 +60,8 @@ func (w *Watcher) Add(dir *os.File) (int32, error) {
 // Remove ends the watch with that ID.
 func (w *Watcher) Remove(id int32) { _, _ = unix.InotifyRmWatch(w.fd, uint32(id)) } // #nosec G115 -- as above
 
-// Drain calls handle for each event since the last call. If lost is true, the kernel dropped events because there were
-// too many. Then everything must be checked again.
+// Drain calls handle for each event since the last call. If lost is true, the kernel dropped events because there
+// were too many. In this case, the caller must check everything again.
 func (w *Watcher) Drain(handle func(Event)) (lost bool, err error) {
 	for {
 		n, err := unix.Read(w.fd, w.buf)

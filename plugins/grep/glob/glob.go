@@ -1,9 +1,9 @@
 // Package glob matches paths against the globs of ignore files and file type tables. "*" and "?" match within one
-// element of a path. "**" as a whole element matches any number of elements. "{a,b}" matches either alternative. "[a-z]"
-// matches one byte in the range, and "[!a-z]" one byte outside of it.
+// element of a path. "**" as a whole element matches any number of elements. "{a,b}" matches either alternative.
+// "[a-z]" matches one byte in the range, and "[!a-z]" one byte outside of the range.
 //
-// Every match takes at most time proportional to the length of the path times the length of the glob. This bound is
-// needed because the globs come from files that nobody has checked.
+// Every match takes at most time proportional to the length of the path times the length of the glob. The time must
+// be limited because the globs come from untrusted files.
 package glob
 
 import (
@@ -16,33 +16,34 @@ type Glob struct {
 	kind kind
 	text string // the literal text that the glob's kind compares with the path
 	prog *program
-	// Every path that matches begins with prefix and ends with suffix, and its last element begins with base.
+	// Every matching path begins with prefix and ends with suffix. Its last element begins with base.
 	prefix, suffix, base string
 }
 
-// kind is the cheapest correct method to match a glob.
+// kind is the method that matches a glob. Each glob uses the cheapest method that is correct for it.
 type kind uint8
 
 const (
 	general   kind = iota
 	literal        // the path must equal the literal text
 	basename       // the last element must equal the literal text
-	extension      // the last element must end with the literal text, an extension whose only dot is the first character
+	extension      // the last element must end with the literal text, which is a file extension with its dot
 	ending         // the path must end with the literal text
 )
 
-// maxStates limits the number of states of a glob. The memory of a glob grows with the square of that number.
+// maxStates limits the number of states of a glob. The memory of a glob grows with the square of its number of
+// states.
 const maxStates = 4096
 
-// maxText limits the length of a glob in bytes. All paths are shorter.
+// maxText limits the length of a glob in bytes. It exceeds the length of every path.
 const maxText = 64 << 10
 
 // Options change the syntax of a glob.
 type Options struct {
-	// LiteralBracket makes a "[" without "]" match the character "[". Without LiteralBracket, it is an error.
+	// LiteralBracket makes a "[" without "]" match the character "[". Otherwise a "[" without "]" is an error.
 	LiteralBracket bool
-	// Shell selects the syntax of shells and most programs. It differs from the syntax of ignore files in two points:
-	// the empty alternative in "{a,}" matches the empty text, and a class does not match "/".
+	// Shell selects the glob syntax of shells and most programs. In contrast to ignore files, the empty alternative
+	// in "{a,}" matches the empty text, and a class does not match "/".
 	Shell bool
 }
 
@@ -86,11 +87,11 @@ func (g *Glob) Match(path string) bool {
 	return g.prog.match(path)
 }
 
-// Basename returns the name that the last element must have. The bool is false if a match also depends on other
+// Basename returns the name that the last element must have. The bool is false if matching also depends on other
 // elements.
 func (g *Glob) Basename() (string, bool) { return g.text, g.kind == basename }
 
-// Extension returns the [Ext] that the path must have. The bool is false if a match also depends on the rest of the
+// Extension returns the [Ext] that the path must have. The bool is false if matching also depends on the rest of the
 // path.
 func (g *Glob) Extension() (string, bool) { return g.text, g.kind == extension }
 
@@ -104,7 +105,8 @@ func Ext(path string) string {
 	return ""
 }
 
-// classify returns the kind of a glob, and the text to compare with if the kind needs no compiled program.
+// classify returns the kind of a glob and the literal text of the kind. The text is empty if the kind needs a
+// compiled program.
 func classify(toks tokens) (kind, string) {
 	if s, ok := toks.literal(); ok {
 		return literal, s
@@ -139,7 +141,7 @@ func (t tokens) prefix() string {
 }
 
 // base returns the literal text with which the last element begins. It returns "" unless the glob is "**/" followed by a
-// name, which may contain "*" and "?".
+// name, which can contain "*" and "?".
 func (t tokens) base() string {
 	if len(t) == 0 || t[0].op != recursivePrefix {
 		return ""

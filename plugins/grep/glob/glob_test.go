@@ -113,8 +113,8 @@ func TestLiteralBracket(t *testing.T) {
 	}
 }
 
-// TestFastKinds checks that a glob has the expected kind, and that its fast match returns the same result as the
-// compiled program.
+// TestFastKinds checks that a glob has the expected kind. It also checks that the fast match returns the same result
+// as the compiled program.
 func TestFastKinds(t *testing.T) {
 	paths := []string{"a", "a.go", ".go", "x/a.go", "x/y.a.go", "go", "x/a", "a/x", "a.go/x", "x.go.a", ".a.go", "x/.a.go", "_a", "b/c_a", "xa/b"}
 	for text, want := range map[string]kind{

@@ -40,11 +40,11 @@ type parser struct {
 	src  []rune
 	pos  int
 	opts Options
-	// branches is a stack of token lists: first the list of the whole glob, then the lists of the alternatives in open
-	// braces. open holds, for each open "{", the length of branches before it.
+	// branches is a stack of token lists. The bottom list belongs to the whole glob. The other lists belong to the
+	// alternatives in open braces. open holds, for each open "{", the length of branches before the "{".
 	branches []tokens
 	open     []int
-	// unclosed is true if a "[" without "]" was found. Then no later "[" has a "]" either.
+	// unclosed is true if the parser has found a "[" without "]". In this case, every later "[" also lacks its "]".
 	unclosed bool
 }
 
@@ -110,7 +110,7 @@ func (p *parser) peek() (rune, bool) {
 	return 0, false
 }
 
-// star parses a "*" or "**" whose first "*" was just consumed. "**" is special only as a whole element of the path.
+// star parses a "*" or "**" after its first "*". "**" is special only as a whole element of the path.
 func (p *parser) star() {
 	afterSlash := p.pos >= 2 && p.src[p.pos-2] == '/'
 	if c, ok := p.peek(); !ok || c != '*' {
@@ -143,7 +143,8 @@ func (p *parser) star() {
 		p.push(token{op: star})
 		return
 	}
-	// The new token replaces the slash before it. If the token before it is of the same kind, the two are merged.
+	// The new token replaces the slash before it. If the token before the slash has the same kind as the new token,
+	// the two tokens are merged.
 	list := p.last()
 	prev := (*list)[len(*list)-1]
 	if prev.op == recursivePrefix || prev.op == recursiveSuffix {
@@ -152,7 +153,7 @@ func (p *parser) star() {
 	(*list)[len(*list)-1] = t
 }
 
-// class parses a "[...]" whose "[" was just consumed. Inside the brackets, a backslash is a literal character.
+// class parses a "[...]" after its "[". Inside the brackets, a backslash is a literal character.
 func (p *parser) class() error {
 	start := p.pos
 	t := token{op: class}

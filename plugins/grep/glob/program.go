@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// program is a glob compiled to an automaton over bytes. It matches without backtracking, because it tracks all possible
-// states in a bit set.
+// program is a glob that is compiled to an automaton over bytes. The automaton tracks all possible states in a bit
+// set and therefore needs no backtracking.
 type program struct {
 	states []state
-	// follow[s] is the set of states that can be reached from state s without consuming a byte. It includes s.
+	// follow[s] is the set of states that can be reached from state s without consuming a byte. The set includes s.
 	follow []set
 	start  int
 	words  int
@@ -49,7 +49,7 @@ func compile(toks tokens, shell bool) *program {
 	return p
 }
 
-// close computes the follow sets, which completes the program.
+// close computes the set "follow" of each state. Afterwards the program is complete.
 func (p *program) close() {
 	p.words = (len(p.states) + 63) / 64
 	p.follow = make([]set, len(p.states))
@@ -74,7 +74,7 @@ func (p *program) loop(b *[4]uint64, next int) int {
 	return s
 }
 
-// sequence compiles the tokens so that the last one continues at next. It starts with the last token.
+// sequence compiles a list of tokens from last to first. The last token continues at next.
 func (p *program) sequence(toks tokens, next int) int {
 	for i := len(toks) - 1; i >= 0; i-- {
 		next = p.token(toks[i], next)
@@ -156,7 +156,7 @@ func (p *program) reach(i int, into set) {
 }
 
 func (p *program) match(path string) bool {
-	var buf [8]uint64 // large enough for most globs, so that no memory is allocated
+	var buf [8]uint64 // a buffer on the stack that is large enough for most globs
 	var now, next set
 	if 2*p.words <= len(buf) {
 		now, next = buf[:p.words], buf[p.words:2*p.words]

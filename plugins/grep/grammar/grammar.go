@@ -30,8 +30,8 @@ const (
 	pageSize = 64 << 10
 	// maxMemory is the maximal memory of one parse in bytes.
 	maxMemory = 192 << 20
-	// keepMemory is the maximal memory in bytes of an instance that is reused. Larger instances are closed, because
-	// WebAssembly memory never shrinks.
+	// keepMemory is the maximal memory in bytes of a parser instance that is reused. Larger instances are closed,
+	// because the memory of a WebAssembly instance never shrinks.
 	keepMemory = 24 << 20
 )
 
@@ -45,7 +45,7 @@ var (
 // Set is the set of all grammars. It compiles a grammar when it is first used. A Set is safe for concurrent use.
 type Set struct {
 	runtime func() (wazero.Runtime, error)
-	turns   chan struct{} // limits the number of concurrent parses
+	turns   chan struct{} // limits the number of parses that run at the same time
 
 	mu        sync.Mutex
 	closed    bool
@@ -75,8 +75,8 @@ func newRuntime() (wazero.Runtime, error) {
 	return r, err
 }
 
-// effort limits the steps and the time of a parse. The parser counts its own steps, which do not depend on the load of
-// the machine. The time limit is necessary because single steps are slow for some texts.
+// effort limits the steps and the time of a parse. The parser counts its own steps, whose number does not depend on
+// the load of the machine. The time limit is also necessary, because single steps are slow for some texts.
 type effort struct {
 	left int
 	end  time.Time
@@ -84,8 +84,8 @@ type effort struct {
 
 type effortKey struct{}
 
-// The parser calls the host function stop every hundred steps. Normal text needs less than 0.01 calls and less than a
-// microsecond per byte.
+// The parser calls the host function "stop" every hundred steps. Normal text needs less than 0.01 of these calls and
+// less than a microsecond per byte.
 const (
 	leastEffort, effortPerByte = 1_000, 0.05
 	leastTime, timePerByte     = 3 * time.Second, 10 * time.Microsecond
@@ -140,8 +140,8 @@ type parser struct {
 	nodes        api.Function
 }
 
-// Parse parses a text with the language module of that name. It calls use with the tree, which is invalid after use
-// returns. The error is the error of ctx, [ErrEffort], [ErrTooLarge], or an error of the grammar.
+// Parse parses a text with the grammar of the named language. It passes the tree to the callback use. The tree is
+// invalid after use returns. The error is the error of ctx, [ErrEffort], [ErrTooLarge], or an error of the grammar.
 func (s *Set) Parse(ctx context.Context, name string, text []byte, use func(*Tree)) error {
 	if len(text) > MaxText {
 		return ErrTooLarge
@@ -256,7 +256,7 @@ func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, erro
 	}
 	n, err := p.parse.Call(ctx)
 	if err != nil {
-		if p.module.Memory().Size() > maxMemory/2 { // the parser traps if it runs out of memory
+		if p.module.Memory().Size() > maxMemory/2 { // a parser that runs out of memory traps
 			return nil, ErrTooLarge
 		}
 		return nil, fmt.Errorf("grammar: the parser failed: %w", err)
@@ -280,7 +280,7 @@ func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, erro
 	return &Tree{Text: text, l: l, raw: raw}, nil
 }
 
-// names reads a list of names by calling a function of the module.
+// names calls a function of the WebAssembly module that returns a list of names.
 func (p *parser) names(function string) ([]string, error) {
 	var out []string
 	f := p.module.ExportedFunction(function)

@@ -2,8 +2,8 @@ package grammar
 
 import "encoding/binary"
 
-// Tree holds the nodes of a text that are named or belong to a field. The nodes are sorted by start, parents before
-// their children.
+// Tree contains the nodes of a parsed text that are named or belong to a field. The nodes are sorted by start,
+// parents before their children.
 type Tree struct {
 	Text []byte
 	l    *language
@@ -30,7 +30,8 @@ func (t *Tree) End(i int) int { return t.word(i, 4) }
 // Next returns the index of the first node after all descendants of node i.
 func (t *Tree) Next(i int) int { return t.word(i, 8) }
 
-// Symbol returns the number of the node's type. For an error node, the number may exceed the indices of [Tree.Symbols].
+// Symbol returns the number of the node's type. For an error node, the number can exceed the indices of
+// [Tree.Symbols].
 func (t *Tree) Symbol(i int) int { return int(binary.LittleEndian.Uint16(t.raw[i*nodeSize+12:])) }
 
 // Symbols returns the names of all node types. The names are the same for all trees of a language.

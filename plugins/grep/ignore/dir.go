@@ -1,7 +1,7 @@
 package ignore
 
-// Names of ignore files. If several files have a rule for a path, the first in this order decides: .rgignore, .ignore,
-// .gitignore, .git/info/exclude.
+// The names of ignore files. If several files have a rule for a path, the first file in this order decides:
+// .rgignore, .ignore, .gitignore, .git/info/exclude.
 const (
 	RipgrepFile = ".rgignore"
 	PlainFile   = ".ignore"
@@ -10,36 +10,38 @@ const (
 
 // Source reads ignore files for [NewDir].
 type Source interface {
-	// Rules reads the ignore file with that name. The name is one of RipgrepFile, PlainFile and GitFile.
+	// Rules reads the ignore file with the given name, which is RipgrepFile, PlainFile or GitFile.
 	Rules(name string) *Rules
-	// Exclude reads the exclude file of the repository whose .git is in the directory, if any.
+	// Exclude reads the exclude file of a repository. It returns nil unless the directory contains the repository's
+	// .git.
 	Exclude() *Rules
 }
 
-// Dir holds the rules that apply in a directory: its own rules and those of the directories above. It is immutable and
-// safe for concurrent use.
+// Dir contains the rules that apply in a directory: the directory's own rules and the rules of the directories above
+// it. It is immutable and safe for concurrent use.
 type Dir struct {
 	parent *Dir
-	// depth is the length of the directory's absolute path including a final "/". Thus path[depth:] is relative to the
-	// directory.
+	// depth is the length of the directory's absolute path including a final "/". For a path below the directory,
+	// path[depth:] is relative to the directory.
 	depth                        int
 	ripgrep, plain, git, exclude *Rules
-	// repository is true if the directory is the top of a repository. Then .gitignore files above it do not apply.
+	// repository is true if the directory is the top of a repository. In this case, .gitignore files above the
+	// directory do not apply.
 	repository bool
-	inside     bool // this directory or one above it is the top of a repository
+	inside     bool // true if this directory or a directory above it is the top of a repository
 }
 
-// Content reports which entries that affect the rules exist in a directory.
+// Content lists which entries of a directory affect the ignore rules.
 type Content struct {
-	Ripgrep, Plain, Git bool // the directory contains the ignore file of that kind
+	Ripgrep, Plain, Git bool // true if the directory contains .rgignore, .ignore or .gitignore
 	Repository          bool // .git or .jj
 }
 
-// NewDir returns the rules of the directory with that absolute path. The rules of the directory above are in parent,
-// which is nil at the top.
+// NewDir returns the rules of the directory with the given absolute path. The argument parent contains the rules of
+// the directory above, or nil at the top.
 func NewDir(parent *Dir, path string, has Content, src Source) *Dir {
 	if parent != nil && has == (Content{}) {
-		return parent // the directory has no rules of its own
+		return parent // the directory has no rules of its own, so the parent's rules apply
 	}
 	d := &Dir{parent: parent, depth: len(path) + 1, repository: has.Repository}
 	if path == "/" {

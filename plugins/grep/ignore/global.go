@@ -10,9 +10,9 @@ import (
 
 var excludesFile = regexp.MustCompile(`(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$`)
 
-// GlobalPath returns the path of git's global excludes file, which may not exist. The path is the value of
-// core.excludesFile in the user's git configuration, or git's default. If the default is unknown too, GlobalPath returns
-// "". The usual arguments are [os.Getenv] and [os.ReadFile]; tests pass replacements.
+// GlobalPath returns the path of git's global excludes file. The file possibly does not exist. The path is the value
+// of core.excludesFile in the user's git configuration, or git's default. If the default is also unknown, GlobalPath
+// returns "". The usual arguments are [os.Getenv] and [os.ReadFile]; tests pass replacements.
 func GlobalPath(getenv func(string) string, read func(string) ([]byte, error)) string {
 	home, config := getenv("HOME"), getenv("XDG_CONFIG_HOME")
 	if config == "" && home != "" {
@@ -66,7 +66,7 @@ func Global() *Rules {
 	return parsed.of(string(content))
 }
 
-// parsed caches the last parsed file, so that equal content yields the same *Rules.
+// parsed caches the last parsed file. If the content is equal, the next call returns the same *Rules.
 var parsed lastParsed
 
 type lastParsed struct {

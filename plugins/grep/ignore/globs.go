@@ -8,11 +8,11 @@ import (
 )
 
 // Globs are the globs that a caller passes to a search. A glob includes matching files. A glob that begins with "!"
-// excludes matching files. Otherwise the syntax is that of a line in an ignore file. Globs take precedence over all
-// ignore rules. A nil *Globs contains no globs.
+// excludes matching files. Apart from the meaning of "!", a glob has the syntax of a line in an ignore file. Globs
+// take precedence over all ignore rules. A nil *Globs contains no globs.
 type Globs struct {
 	rules Rules
-	// selects is true if at least one glob includes files. Then all files that match no glob are excluded.
+	// selects is true if at least one glob includes files. In this case, all files that match no glob are excluded.
 	selects bool
 }
 
@@ -41,7 +41,7 @@ func (g *Globs) Match(path string, isDir bool) Verdict {
 	if g == nil {
 		return None
 	}
-	switch g.rules.Match(path, isDir) { // the meaning is reversed: "!" excludes here, but includes in ignore files
+	switch g.rules.Match(path, isDir) { // the meaning is reversed: "!" excludes files here but includes files in an ignore file
 	case Ignore:
 		return Include
 	case Include:

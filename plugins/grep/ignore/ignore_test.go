@@ -9,7 +9,7 @@ import (
 func TestRules(t *testing.T) {
 	for _, tc := range []struct {
 		rules string
-		paths string // each path follows the expected verdict: - ignored, + included, = no rule
+		paths string // a sign and a path for each case: - means ignored, + means included, = means no rule
 	}{
 		{"*.log", "-a.log -x/a.log =log -.log/"},
 		{"a", "-a -x/a -a/ =ab"},
@@ -42,7 +42,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// files maps names to contents and implements Source for tests.
+// files is a Source for tests that maps the names of ignore files to their contents.
 type files map[string]string
 
 func (f files) Rules(name string) *Rules { return Parse(f[name]) }

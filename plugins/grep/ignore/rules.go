@@ -1,6 +1,7 @@
 // Package ignore implements the rules that exclude files of a tree. The rules come from .gitignore, .ignore and
-// .rgignore files, .git/info/exclude, git's global excludes file, and the globs of a call. The decisions equal those of
-// ripgrep. They differ from git in two points: git's rules apply only inside a repository, and a glob may contain {a,b}.
+// .rgignore files, .git/info/exclude, git's global excludes file, and the globs of a call. The decisions equal the
+// decisions of ripgrep. They differ from git in two points: git's rules apply only inside a repository, and a glob
+// can contain {a,b}.
 //
 // The package reads only git's global files. Callers provide other ignore files through [Source].
 package ignore
@@ -16,7 +17,7 @@ import (
 // Verdict is the decision of rules on a path.
 type Verdict uint8
 
-// Values of [Verdict].
+// The values of [Verdict].
 const (
 	None    Verdict = iota // no rule matches the path
 	Ignore                 // exclude the path
@@ -27,8 +28,9 @@ const (
 // use.
 type Rules struct {
 	rules []rule
-	// byName and byExt index the rules that depend only on the last element of a path. Most rules are of that kind. The
-	// values are indices into rules, in ascending order. rest holds the indices of all other rules.
+	// byName and byExt are indexes of the rules that depend only on the last element of a path. Most rules depend
+	// only on it. The map values are indices into rules, in ascending order. rest contains the indices of all other
+	// rules.
 	byName map[string][]int
 	byExt  map[string][]int
 	rest   []int
@@ -83,7 +85,7 @@ func parseLine(line string, o glob.Options) (r rule, ok bool, err error) {
 		line = "**/" + line
 	}
 	if strings.HasSuffix(line, "/**") {
-		line += "/*" // the rule matches the contents of the directory, but not the directory
+		line += "/*" // the rule matches the files in the directory, but not the directory itself
 	}
 	r.glob, err = glob.Parse(line, o)
 	return r, true, err

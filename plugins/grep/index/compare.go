@@ -10,14 +10,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unheard returns the directories that must be compared by stamps before a call searches below a path. If full is true,
-// the result contains all directories. Otherwise it contains the directories without a watch that are above the path, at
-// the path or below it.
+// unheard returns the directories that must be compared by stamps before a call searches below a path. If full is
+// true, the result contains all directories. Otherwise it contains the directories without a watch that are at,
+// above or below the path.
 func (x *Index) unheard(under string, full bool) []*dir {
 	switch {
 	case full:
 		return x.all(x.root, nil)
-	case len(x.byStat) == x.dirs: // tree order is fastest, because the kernel caches directories in that order
+	case len(x.byStat) == x.dirs: // all directories in tree order: the kernel caches directories in this order, so comparing is fastest
 		return x.around(under)
 	}
 	var out []*dir
@@ -30,7 +30,7 @@ func (x *Index) unheard(under string, full bool) []*dir {
 	return out
 }
 
-// around returns the directory at a path, the directories below it and the directories above it.
+// around returns the directory at a path together with all directories below and above it.
 func (x *Index) around(under string) []*dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(under)
 	if !ok {
@@ -52,7 +52,7 @@ func (x *Index) around(under string) []*dir {
 	return x.all(d, append(make([]*dir, 0, len(out)+x.dirs), out...))
 }
 
-// all appends a directory and all directories below it to out.
+// all appends a directory and all directories below it to the slice out.
 func (x *Index) all(d *dir, out []*dir) []*dir {
 	out = append(out, d)
 	for i := range d.entries {
@@ -63,7 +63,7 @@ func (x *Index) all(d *dir, out []*dir) []*dir {
 	return out
 }
 
-// compareAll compares directories with the disk and relists the changed ones.
+// compareAll compares directories with the disk. It relists the directories that have changed.
 func (x *Index) compareAll(dirs []*dir, wanted *view) error {
 	for _, d := range x.compare(dirs, wanted) {
 		if d.dropped {
@@ -79,17 +79,18 @@ func (x *Index) compareAll(dirs []*dir, wanted *view) error {
 // part is a range of the entries in a directory. A worker compares one part at a time.
 type part struct {
 	d        *dir
-	from, to int // indices in the entries of d
+	from, to int // indices of the first entry and after the last entry in d
 }
 
-// manyDirs is the number of directories from which a spare processor saves more time than it costs.
+// manyDirs is the number of directories from which a second processor saves more time than it costs.
 const manyDirs = 64
 
 // partSize is the maximal number of entries in a part. Larger directories are divided into several parts.
 const partSize = 1024
 
-// compare compares directories and their wanted files with the disk. A nil wanted means that all files are wanted. It
-// returns the directories to relist, and adds the files to read again to pending.
+// compare compares directories and their wanted files with the disk. A nil wanted means that all files are wanted.
+// It returns the directories that must be relisted. It adds the files that must be read again to the list of pending
+// files.
 func (x *Index) compare(dirs []*dir, wanted *view) []*dir {
 	if len(dirs) == 0 {
 		return nil
@@ -136,7 +137,8 @@ type comparison struct {
 	x      *Index
 	wanted *view
 	stamp  walk.Stamper
-	// changed lists the directories with changed entries or rules. stale lists the files that must be read again.
+	// changed contains the directories with changed entries or rules. stale contains the files that must be read
+	// again.
 	changed []*dir
 	stale   []*file
 }

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// TestOldTimes checks that a new entry is found even if the time of its directory was set back.
+// TestOldTimes sets the time of a directory back after adding an entry. The new entry must be found.
 func TestOldTimes(t *testing.T) {
 	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -26,8 +26,8 @@ func TestOldTimes(t *testing.T) {
 	x.close()
 }
 
-// TestSameTick checks that a change is found even if it happens in the clock tick of the listing, so that the stamp does
-// not change.
+// TestSameTick makes a change in the same clock tick as the listing, which leaves the stamp unchanged. The change
+// must be found.
 func TestSameTick(t *testing.T) {
 	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -44,14 +44,14 @@ func TestSameTick(t *testing.T) {
 	x.close()
 }
 
-// TestRulesWrittenTo checks that writing to an ignore file has an effect although it does not change the directory's
-// times.
+// TestRulesWrittenTo writes to an ignore file, which does not change the directory's times. The new rules must
+// apply.
 func TestRulesWrittenTo(t *testing.T) {
 	x, _, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a")
 	rules := filepath.Join(root, "a/.ignore")
 	must(t, os.WriteFile(filepath.Join(root, "a/f"), nil, 0o600))
 	must(t, os.WriteFile(rules, []byte("x\n"), 0o600))
-	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // after this time, the directory's age is no reason to list it again
+	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // wait, because a young directory would be listed again in any case
 	must(t, x.sync(root, nil, false))
 	known := func() bool {
 		d := x.lookup(filepath.Join(root, "a"))
@@ -70,13 +70,14 @@ func TestRulesWrittenTo(t *testing.T) {
 	x.close()
 }
 
-// TestPartsOfADirectory checks that changes to the first and the last file of each part of a large directory are found.
+// TestPartsOfADirectory changes the first and the last file of each part of a large directory. All changes must be
+// found.
 func TestPartsOfADirectory(t *testing.T) {
 	root := t.TempDir()
 	for i := range partSize + 2 {
 		must(t, os.WriteFile(filepath.Join(root, fmt.Sprintf("%04d", i)), []byte("x"), 0o600))
 	}
-	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // files younger than this are always read again
+	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // wait, because young files are always read again
 	handle, err := os.Open(root)                        // #nosec G304 -- the test's
 	must(t, err)
 	s := NewSet(Options{Memory: 1 << 20, Freshness: ByStat})

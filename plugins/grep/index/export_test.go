@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// wait waits until the set builds no index.
+// wait waits until the set is not building any index.
 func (s *Set) wait(ctx context.Context) {
 	s.mu.Lock()
 	trees := slices.Clone(s.trees)

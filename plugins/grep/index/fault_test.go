@@ -17,7 +17,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// faultyTree is a directory with one file and an index of the directory.
+// faultyTree is a directory with one file, together with its index.
 type faultyTree struct {
 	t    *testing.T
 	set  *Set
@@ -64,7 +64,7 @@ func (f *faultyTree) ask() bool {
 	}
 }
 
-// refused checks that the index is given up permanently and that its report contains the reason.
+// refused checks that the index is permanently refused and that the report contains the reason.
 func (f *faultyTree) refused(why string) {
 	f.t.Helper()
 	for range 3 {
@@ -77,15 +77,14 @@ func (f *faultyTree) refused(why string) {
 	}
 }
 
-// TestFaultWhileBuilding checks that calls work without an index after a panic during its construction.
+// TestFaultWhileBuilding causes a panic while the index is built. Calls must work without an index.
 func TestFaultWhileBuilding(t *testing.T) {
 	f := newFaultyTree(t, func(string) ([]byte, error) { panic("ouch") })
 	f.ask()
 	f.refused("ouch")
 }
 
-// TestFaultLater checks the effect of panics in two cases: in a goroutine that updates the index, and in the goroutine
-// of a call.
+// TestFaultLater causes panics in the goroutine that updates the index and in the goroutine of a call.
 func TestFaultLater(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(x *Index)
@@ -111,7 +110,7 @@ func TestFaultLater(t *testing.T) {
 	}
 }
 
-// TestFaultInAudit checks that the next call gives up the index after a panic in an audit.
+// TestFaultInAudit causes a panic in an audit. The next call must stop using the index.
 func TestFaultInAudit(t *testing.T) {
 	f := newFaultyTree(t, os.ReadFile)
 	f.ask()

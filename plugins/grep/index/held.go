@@ -10,17 +10,18 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// The index holds directories open if it compares them for each call, to avoid opening them each time. Such a directory
-// is outdated if another directory has its path now. That can happen in two cases. Either the entries of a directory
-// above change, which changes the stamp of that directory. Or something is mounted, which Index.mounts detects. If the
-// entries of a directory change, [Index.keepDir] checks whether the directories below are still the same.
+// If the index compares a directory for each call, it holds the directory open to avoid opening it each time. An
+// open directory is outdated if another directory now has its path. There are two causes. First, the entries of a
+// directory above it change, which also changes the stamp of that upper directory. Second, a file system is mounted,
+// which Index.mounts detects. If the entries of a directory change, [Index.keepDir] checks whether the directories
+// below it are still the same.
 
-// descriptors limits how many directories all indexes together hold open.
+// descriptors limits the number of directories that all indexes together hold open.
 type descriptors struct{ left atomic.Int64 }
 
-// newDescriptors returns a limit of a quarter of the process's open files. The rest is left for calls.
+// newDescriptors returns a limit of a quarter of the files that the process can open. The other files are for calls.
 func newDescriptors() *descriptors {
-	const most = 1 << 14 // a maximum is needed because each open directory takes kernel memory
+	const most = 1 << 14 // limit the number, because each open directory takes kernel memory
 	var d descriptors
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
@@ -49,11 +50,12 @@ func (x *Index) probe(d *dir) (p walk.Probe, held bool, err error) {
 	return p, false, err
 }
 
-// keepOpen holds an opened directory open if possible, and reports whether it does. The directory must be the one that
-// was listed.
+// keepOpen tries to hold an opened directory open, and reports whether it succeeded. The directory must be the one
+// that was listed.
 //
-// It does not hold directories of a network file system, because such a file system may ask its server only when a
-// directory is opened. It does not hold directories on other mounts, because then these mounts could not be unmounted.
+// It does not hold directories of a network file system open, because such a file system possibly asks its server
+// only when a directory is opened. It does not hold directories on other mounts open, because these mounts could
+// then not be unmounted.
 func (x *Index) keepOpen(d *dir, p walk.Probe) bool {
 	if _, compared := x.byStat[d]; !compared || x.mounts == nil || d.kind != freshness.Watched || len(d.entries) > partSize {
 		return false
@@ -65,7 +67,7 @@ func (x *Index) keepOpen(d *dir, p walk.Probe) bool {
 	return true
 }
 
-// release closes a directory if the index holds it open.
+// release closes a directory if the index holds the directory open.
 func (x *Index) release(d *dir) {
 	if d.held != nil {
 		d.held.Close()
@@ -74,7 +76,7 @@ func (x *Index) release(d *dir) {
 	}
 }
 
-// held returns the number of directories that are held open.
+// held returns the number of directories that the index holds open.
 func (x *Index) held() (n int) {
 	for d := range x.byStat {
 		if d.held != nil {
@@ -84,8 +86,8 @@ func (x *Index) held() (n int) {
 	return n
 }
 
-// releaseAll closes all directories that are held open. It iterates over byStat, because byStat still contains a
-// directory that an error removed from the tree.
+// releaseAll closes all directories that the index holds open. It iterates over byStat. If an error removed a
+// directory from the tree, byStat still contains that directory.
 func (x *Index) releaseAll() {
 	for d := range x.byStat {
 		x.release(d)

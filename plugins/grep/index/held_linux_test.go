@@ -22,7 +22,7 @@ func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x
 	for _, name := range names {
 		must(t, os.MkdirAll(filepath.Join(root, name), 0o777))
 	}
-	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // younger directories are not held open
+	time.Sleep(2 * time.Duration(freshness.LocalSlack)) // wait, because an index does not hold young directories open
 	handle, err := os.Open(root)                        // #nosec G304 -- the test's
 	must(t, err)
 	o.Memory = 1 << 20
@@ -44,8 +44,8 @@ func heldTree(t *testing.T, o Options, interrupt func(*Set), names ...string) (x
 	return x, s, root
 }
 
-// TestInterruptedIsReleased checks that no directory stays open if an index is closed while it relists a directory with
-// subdirectories. It also checks that other indexes may then hold as many directories open.
+// TestInterruptedIsReleased closes an index while it relists a directory with subdirectories. No directory must stay
+// open. Afterwards, other indexes must be able to hold the same number of directories open.
 func TestInterruptedIsReleased(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(s *Set) { s.ending.Do(func() { close(s.stop) }) }, "a", "b", "c")
 	before, left := openFiles(t), s.open.left.Load()
@@ -54,7 +54,7 @@ func TestInterruptedIsReleased(t *testing.T) {
 		t.Fatal("it was not interrupted")
 	}
 	x.close()
-	if n := before - openFiles(t); n != 6 || s.open.left.Load() != left+4 { // four directories, the root's handle and the file of the mounts
+	if n := before - openFiles(t); n != 6 || s.open.left.Load() != left+4 { // four directories, the handle of the root, and the file that monitors the mounts
 		t.Errorf("%d files were closed, and %d may be held again", n, s.open.left.Load()-left)
 	}
 }
@@ -67,8 +67,8 @@ func openFiles(t *testing.T) int {
 	return len(names)
 }
 
-// TestDescriptorsAreBounded checks that an index holds no more directories open than allowed, but still compares the
-// others.
+// TestDescriptorsAreBounded checks that an index does not exceed the limit of directories held open. It must still
+// compare the other directories.
 func TestDescriptorsAreBounded(t *testing.T) {
 	x, s, root := heldTree(t, Options{Freshness: ByStat}, func(*Set) {}, "a", "b", "c")
 	x.releaseAll()
@@ -124,14 +124,14 @@ func TestRemovedIsNotHeld(t *testing.T) {
 	before, left := openFiles(t), s.open.left.Load()
 	must(t, os.RemoveAll(filepath.Join(root, "a")))
 	must(t, x.sync(root, nil, false))
-	// The root changed recently. Therefore it is not held open either.
+	// The root is not held open either, because it changed a short time ago.
 	if n := before - openFiles(t); n != 3 || s.open.left.Load() != left+3 || x.held() != 1 {
 		t.Errorf("%d files were closed, %d more may be held, and %d are", n, s.open.left.Load()-left, x.held())
 	}
 	x.close()
 }
 
-// TestWatchEnds checks that a directory is compared after its watch has ended without another event.
+// TestWatchEnds ends the watch of a directory without another event. The directory must then be compared.
 func TestWatchEnds(t *testing.T) {
 	x, _, root := heldTree(t, Options{}, func(*Set) {}, "a")
 	a := filepath.Join(root, "a")
@@ -144,7 +144,8 @@ func TestWatchEnds(t *testing.T) {
 	x.close()
 }
 
-// TestOtherMountsAreNotHeld checks that a mounted directory in the tree is compared but can still be unmounted.
+// TestOtherMountsAreNotHeld mounts a directory in the tree. The directory must be compared, and it must still be
+// possible to unmount it.
 func TestOtherMountsAreNotHeld(t *testing.T) {
 	from := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(from, "in"), 0o777))

@@ -3,7 +3,7 @@
 //
 // The index contains the directories that a call without options visits, and the files in them. It does
 // not contain ignored and hidden directories, the text of very large files, or unreadable files. Calls
-// that need those read the disk. Therefore the index may be incomplete, but its content must be valid.
+// that need those read the disk. Therefore the index can be incomplete, but its content must be valid.
 // [Index.sync] makes the content valid in these steps:
 //
 //   - It applies the events of the watched directories. The kernel queues an event before the system call
@@ -39,40 +39,40 @@ type Index struct {
 	handle  *os.File // the open root directory
 	root    *dir
 	store   *content.Store
-	watcher *freshness.Watcher // nil if changes are detected only by comparing
+	watcher *freshness.Watcher // nil if changes are detected only by comparing stamps
 	mounts  *freshness.Mounts  // nil if mounts cannot be monitored
-	open    *descriptors       // limits the number of directories held open
-	mount   uint64             // ID of the root's mount; zero if unknown
+	open    *descriptors       // shared limit for the number of directories held open
+	mount   uint64             // ID of the root's mount; zero if the ID is unknown
 	workers int
-	made    bool // true if the index is complete, so that its texts may be read
-	// readRule reads an ignore file outside of the indexed directories.
+	made    bool // true if the index is complete and calls can read its texts
+	// readRule is a function that reads an ignore file outside of the indexed directories.
 	readRule func(path string) ([]byte, error)
 
-	files   []*file // indexed by file.id
+	files   []*file // all indexed files; the index in the slice is file.id
 	free    []uint32
 	pending []*file
 	watches map[int32][]*dir
 	byStat  map[*dir]struct{} // directories without a watch
-	// mostWatches is the maximal number of watched directories. refused is the error of the last failed attempt to add a
-	// watch.
+	// mostWatches is the maximal number of watched directories. refused is the error of the last watch that could
+	// not be added.
 	mostWatches int
 	refused     error
 	linked      map[*file]struct{}
 	writing     map[*file]struct{}
 	outside     []looked
 	above       *ignore.Dir // rules of the directories above the root
-	// aboveDir represents the directories above the root in outside.
+	// aboveDir stands for all directories above the root as a key in outside.
 	aboveDir dir
 	newLinks []*file
 	dirty    map[*dir]map[string]change
-	gone     bool // true if the root was moved or removed
+	gone     bool // true if the root directory was moved or removed
 
 	entries, dirs int
 	events, lost  int64
 	generation    uint64
 	changed       bool // true if the index has changed since the current generation began
 
-	// failed is the error because of which the index was closed. It may be nil.
+	// failed is the error because of which the index was closed. It is nil if no error occurred.
 	failed error
 
 	viewsMu sync.Mutex
@@ -80,7 +80,7 @@ type Index struct {
 
 	progress *atomic.Int64 // number of entries found so far
 	stop     <-chan struct{}
-	pause    func() // waits until no call searches the disk
+	pause    func() // blocks while a call searches the disk
 }
 
 // build builds the index of a directory. It takes ownership of handle, the open directory.
@@ -147,14 +147,14 @@ func (x *Index) stopped() bool {
 	}
 }
 
-// yield waits for calls that search the disk, because they have precedence over building the index.
+// yield waits until no call searches the disk, because such calls have precedence over building the index.
 func (x *Index) yield() {
 	if x.pause != nil {
 		x.pause()
 	}
 }
 
-// whyClosed returns the error of calls that use the closed index.
+// whyClosed returns the error for calls that use the index after it was closed.
 func (x *Index) whyClosed() error {
 	if x.failed != nil {
 		return x.failed
@@ -162,7 +162,7 @@ func (x *Index) whyClosed() error {
 	return errStale
 }
 
-// close releases the resources of the index. It may be called in any state.
+// close releases the resources of the index. It can be called in any state.
 func (x *Index) close() {
 	x.closed = true
 	for _, free := range []func(){

@@ -20,16 +20,16 @@ import (
 // maxFile is the maximal size of an indexed file in bytes. Larger files are read at each search.
 const maxFile = 64 << 20
 
-// seed is random, so that other processes cannot compute the same sums.
+// seed is the random seed of all sums. Other processes cannot compute the same sums.
 var seed = maphash.MakeSeed()
 
 // Sum returns a hash of a text. Hashes of different processes are not comparable.
 func Sum(text []byte) uint64 { return maphash.Bytes(seed, text) }
 
-// chunk is the number of files that a worker reads in one step.
+// chunk is the number of files that a worker reads before it takes the next files.
 const chunk = 64
 
-// enqueue adds a file to the files that the next load reads.
+// enqueue adds a file to the pending files, which the next load reads.
 func (x *Index) enqueue(f *file) {
 	if !f.queued {
 		f.queued = true
@@ -37,7 +37,7 @@ func (x *Index) enqueue(f *file) {
 	}
 }
 
-// load reads the pending files, including files that become pending during load.
+// load reads the pending files until no file is pending. Further files can become pending while load runs.
 func (x *Index) load() {
 	for len(x.pending) > 0 && !x.stopped() {
 		x.loadPending()
@@ -85,7 +85,7 @@ type loaded struct {
 	sum   uint64
 	stamp freshness.Stamp
 	read  int64
-	same  bool // true if the text is unchanged
+	same  bool // true if the text of the file is unchanged
 }
 
 // loader reads files one after the other.
@@ -103,7 +103,7 @@ func (l *loader) close() {
 	}
 }
 
-// in opens a directory. If the previous file was in the same directory, it reuses the open directory.
+// in opens a directory. If the previous file was in the same directory, in returns the directory that is still open.
 func (l *loader) in(d *dir) (*os.File, error) {
 	if l.dir == d && l.open != nil {
 		return l.open, nil
@@ -165,7 +165,7 @@ func (l *loader) all(src *walk.File) ([]byte, error) {
 	if src.Size() > maxFile {
 		return nil, errLarge
 	}
-	const most = 1 << 20 // a larger buffer is not reused
+	const most = 1 << 20 // maximal size of a buffer that is reused
 	buf := l.buf
 	if need := int(src.Size()) + 1; cap(buf) < need {
 		if buf = make([]byte, max(need, 64<<10)); len(buf) <= most {
@@ -191,7 +191,7 @@ func (l *loader) all(src *walk.File) ([]byte, error) {
 	}
 }
 
-// adopt stores the result of reading a file.
+// adopt stores the result of reading a file in the index.
 func (x *Index) adopt(l *loaded) {
 	f := l.f
 	if f.dropped {
@@ -208,7 +208,7 @@ func (x *Index) adopt(l *loaded) {
 		f.kept.Store(nil)
 	}
 	f.kind, f.text, f.sum, f.stamp, f.read = l.kind, l.text, l.sum, l.stamp, l.read
-	// The directory gets no event if the file changes through a hard link elsewhere, or if the file is a mount point.
+	// If the file has another hard link or is a mount point, it can change without an event for the directory.
 	if f.stamp.Links > 1 || f.stamp.Dev != f.in.stamp.Dev && f.stamp.Regular() {
 		if _, known := x.linked[f]; !known {
 			x.linked[f] = struct{}{}
@@ -224,8 +224,8 @@ func (x *Index) adopt(l *loaded) {
 	}
 }
 
-// shareInodes handles files with a new hard link. It finds the other names of such a file in the tree. It queues those
-// names for which the index has no changes made through the new link.
+// shareInodes handles files with a new hard link. It finds the other names of such a file in the tree. Changes
+// through the new link cause no event for these names, so it queues the names whose text can be outdated.
 func (x *Index) shareInodes() {
 	if len(x.newLinks) == 0 {
 		return

@@ -19,11 +19,11 @@ var errManyWatches = errors.New("half of this user's limit on watched directorie
 
 var errTooLarge = errors.New("the tree has too many files for an index")
 
-// list reads a directory and its new subdirectories. If deep is true, it also relists the known subdirectories, because
-// their rules may have changed. If the directory cannot be read, list returns false, and the caller must drop the
-// directory.
+// list reads a directory and its new subdirectories. If deep is true, it also relists the known subdirectories,
+// because their rules can have changed. If the directory cannot be read, list returns false, and the caller must
+// drop the directory.
 //
-// list adds the watch before it reads the directory, so that it misses no change.
+// list adds the watch before it reads the directory. Otherwise it could miss a change.
 func (x *Index) list(d *dir, deep bool) (bool, error) {
 	if x.stopped() {
 		return false, errStale
@@ -38,7 +38,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	if !d.stamp.Same(stamp) { // the directory is new or has replaced another directory
+	if !d.stamp.Same(stamp) { // the directory is new, or it has replaced another directory
 		for i := range d.entries {
 			x.dropEntry(&d.entries[i])
 		}
@@ -53,7 +53,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	}
 	x.watch(d, f)
 	d.stamp, d.read = stamp, freshness.Now()
-	if now, err := walk.StampOf(f); err == nil { // use the stamp taken after the watch was added
+	if now, err := walk.StampOf(f); err == nil { // the stamp must be taken after the watch was added
 		d.stamp = now
 	}
 	entries, err := walk.List(context.Background(), f)
@@ -64,7 +64,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	return true, x.merge(d, f, entries, deep || changed)
 }
 
-// watch adds a watch to a directory. If that is impossible, it adds the directory to byStat.
+// watch adds a watch to a directory. If no watch can be added, it adds the directory to byStat.
 func (x *Index) watch(d *dir, f *os.File) {
 	id := int32(0)
 	if d.kind == freshness.Watched && x.watcher != nil {
@@ -91,7 +91,8 @@ func (x *Index) watch(d *dir, f *os.File) {
 	}
 }
 
-// readRules reads the ignore files of a directory. It reports whether the rules in the directory changed for any reason.
+// readRules reads the ignore files of a directory. It reports whether the rules that apply in the directory have
+// changed.
 func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) (changed bool) {
 	was, before := d.ruleStamps, x.lookedFor(d)
 	d.ruleStamps = nil
@@ -116,14 +117,15 @@ func (x *Index) readRules(d *dir, f *os.File, entries []walk.Entry) (changed boo
 	return !maps.Equal(was, d.ruleStamps) || !maps.Equal(before, x.lookedFor(d))
 }
 
-// reader returns a reader of ignore files for a directory. The index records the paths that the reader checks.
+// reader returns a reader of ignore files for a directory. The index records the path of each ignore file that the
+// reader looks up.
 func (x *Index) reader(d *dir) walk.RuleReader {
 	x.forget(d)
 	return walk.RuleReader{Read: x.readRule, Looked: func(path string) { x.outside = append(x.outside, x.lookAt(d, path)) }}
 }
 
-// merge replaces the entries of a directory by the listed entries. It keeps the known data of entries that are in both
-// lists.
+// merge replaces the entries of a directory by the listed entries. It keeps the data of each entry that was already
+// known.
 func (x *Index) merge(d *dir, f *os.File, listed []walk.Entry, deep bool) error {
 	old := d.entries
 	x.entries += len(listed) - len(old)
@@ -159,7 +161,8 @@ func (x *Index) merge(d *dir, f *os.File, listed []walk.Entry, deep bool) error 
 	return nil
 }
 
-// keepDir drops the directory of an entry if another directory has replaced it. The directory f contains the entry.
+// keepDir drops an entry's directory from the index if another directory has replaced it on disk. The open directory
+// f contains the entry.
 func (x *Index) keepDir(e *entry, f *os.File) {
 	if e.dir == nil {
 		return
@@ -170,7 +173,7 @@ func (x *Index) keepDir(e *entry, f *os.File) {
 	}
 }
 
-// place adds an entry to the index or removes it, as its ignore rules require. It lists new directories.
+// place adds an entry to the index or removes it, depending on the ignore rules. It lists new directories.
 func (x *Index) place(e *entry, deep bool) error {
 	if e.verdict = ignore.None; e.in.rules != nil {
 		e.verdict = e.in.rules.Match(e.path, e.kind.IsDir())
@@ -246,7 +249,8 @@ func (x *Index) refresh(d *dir, f *os.File, name string) error {
 		x.changed = true
 	}
 	x.changed = x.changed || e.kind.IsDir() || d.entries[i].kind != kind
-	// The list of entries must be valid while place reads the directories below.
+	// Set the entry before the call of place. The list of entries must be valid while place reads the directories
+	// below.
 	d.entries[i] = entry{path: e.path, in: d, kind: kind}
 	if err := x.place(&e, false); err != nil {
 		return err

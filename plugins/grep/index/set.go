@@ -20,21 +20,21 @@ import (
 // Freshness is the method by which an index detects changes.
 type Freshness string
 
-// Values of [Freshness].
+// The values of [Freshness].
 const (
-	ByEvents Freshness = "events" // use events where possible, and comparing elsewhere
-	ByStat   Freshness = "stat"   // compare everything for each call
+	ByEvents Freshness = "events" // use events where possible, and compare stamps elsewhere
+	ByStat   Freshness = "stat"   // compare all stamps for each call
 )
 
 // Options are the options of a [Set].
 type Options struct {
-	// Memory is the memory limit of all indexes together in bytes. Files beyond the limit are searched on disk.
+	// Memory is the memory limit of all indexes together in bytes. Files that exceed the limit are searched on disk.
 	Memory    int64
 	Freshness Freshness
 	// Beside is the heap memory in bytes that the process uses in addition to the indexes.
 	Beside int64
 	// Watches is the maximal number of watched directories of a tree. Zero means half of the number that the system
-	// allows. The remaining directories are compared.
+	// allows. Directories without a watch are compared for each call.
 	Watches int
 }
 
@@ -60,10 +60,10 @@ func NewSet(o Options) *Set {
 	return &Set{options: o, budget: content.NewBudget(o.Memory), open: newDescriptors(), stop: make(chan struct{})}
 }
 
-// Budget returns the memory budget of the indexes. Other data derived from their texts shares this budget.
+// Budget returns the memory budget of the indexes. Data that is derived from the indexed texts uses the same budget.
 func (s *Set) Budget() *content.Budget { return s.budget }
 
-// Close stops the background work and frees the memory.
+// Close stops the background work of the set and frees its memory.
 func (s *Set) Close() {
 	s.ending.Do(func() { close(s.stop) })
 	s.work.Wait()
@@ -78,20 +78,21 @@ func (s *Set) Close() {
 // State is the state of an index.
 type State string
 
-// Values of [State].
+// The values of [State].
 const (
-	None     State = "none" // the index is not built yet or is out of date
+	None     State = "none" // the index is not yet built or is outdated
 	Building State = "building"
 	Ready    State = "ready"
 	Refused  State = "refused" // the tree cannot be indexed; the report contains the reason
 )
 
-// Tree is a directory that calls search. It holds the index of the directory.
+// Tree is a directory that calls search, together with its index.
 type Tree struct {
 	set  *Set
 	path string
 	key  string
-	// open opens the directory. readRule reads an ignore file outside of the directory.
+	// open is a function that opens the directory. readRule is a function that reads an ignore file outside of the
+	// directory.
 	open     func() (*os.File, error)
 	readRule func(string) ([]byte, error)
 	scans    atomic.Int64 // number of calls that currently search the disk
@@ -105,8 +106,8 @@ type Tree struct {
 	retry time.Time
 }
 
-// Tree returns the tree at an absolute path. The key contains the roots that a caller may access, so callers with
-// different roots get different trees. The functions open and readRule are called in the background.
+// Tree returns the tree at an absolute path. The key contains the roots that the caller is allowed to access.
+// Callers with different roots get different trees. The functions open and readRule are called in the background.
 func (s *Set) Tree(path, key string, open func() (*os.File, error), readRule func(string) ([]byte, error)) *Tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +119,7 @@ func (s *Set) Tree(path, key string, open func() (*os.File, error), readRule fun
 	}
 	t := &Tree{set: s, path: path, key: key, open: open, readRule: readRule, state: None}
 	if len(s.trees) == maxTrees {
-		go s.trees[0].forget() // forget waits for calls that still use the tree
+		go s.trees[0].forget() // run in a goroutine, because forget waits for calls that still use the tree
 		s.trees = slices.Delete(s.trees, 0, 1)
 	}
 	s.trees = append(s.trees, t)
@@ -142,9 +143,9 @@ func (t *Tree) forget() {
 // auditEvery is the minimal time between two audits of a tree. Audits run only while calls arrive.
 const auditEvery = 10 * time.Second
 
-// Snapshot updates the index and returns the part of it that a call with these options can find below a start. The key
-// identifies the options. If there is no index, or if it does not contain the start, Snapshot returns nil. Then the
-// caller must search the disk and announce that with [Tree.Scan].
+// Snapshot updates the index. It returns the files that a call with these options can find below a start. The key
+// identifies the options. If the index does not exist or does not contain the start, Snapshot returns nil. In this
+// case, the caller must search the disk and announce the search with [Tree.Scan].
 func (t *Tree) Snapshot(s walk.Start, o walk.Options, key string) *Snapshot {
 	t.mu.Lock()
 	x := t.index
@@ -190,8 +191,8 @@ func (s *Set) inBackground(do func()) {
 	s.work.Go(do)
 }
 
-// Scan announces that a call searches the disk. The caller must call end after the search. Then the index is built. It
-// is built only afterwards, so that the search and the building do not slow each other down.
+// Scan announces that a call searches the disk. The caller must call the function end after the search. Then the
+// index is built. If it were built earlier, it would slow down the search.
 func (t *Tree) Scan() (end func()) {
 	t.scans.Add(1)
 	return func() {
@@ -211,7 +212,7 @@ func (t *Tree) Scan() (end func()) {
 }
 
 const (
-	// breath is the delay before an index is built, in which the call can return its answer.
+	// breath is the delay before an index is built. During the delay, the call can return its answer.
 	breath = 10 * time.Millisecond
 	// patience is the maximal total time for which the building of an index waits for calls that search the disk.
 	patience = 2 * time.Second
@@ -219,8 +220,8 @@ const (
 	retryAfter = 30 * time.Second
 )
 
-// faulty refuses the tree permanently if err is a panic, because the same files would cause the same panic again. Then
-// calls search the disk. The caller must hold t.mu.
+// faulty marks the tree as permanently refused if err is a panic, because the same files would cause the same panic
+// again. For a refused tree, calls search the disk. The caller must hold t.mu.
 func (t *Tree) faulty(err error) bool {
 	_, ok := errors.AsType[*workers.PanicError](err)
 	if ok {
@@ -261,12 +262,12 @@ func (t *Tree) build() {
 	}
 }
 
-// limitHeap sets a memory limit for the Go heap, because the process also needs memory for the indexes, which are not on
-// the heap. The limit is well above the heap memory in use. Close to the limit, the process would spend its time
-// collecting garbage.
+// limitHeap sets a memory limit for the Go heap, because the process also needs memory for the indexes, which are
+// not on the heap. The limit is far above the heap memory in use. If heap use came close to the limit, the process
+// would spend its time collecting garbage.
 func (s *Set) limitHeap(entries int) {
 	const base, perEntry, percent = 96 << 20, 1 << 10, 200
-	if entries > 1000 { // smaller indexes leave little garbage
+	if entries > 1000 { // collect garbage only after a large index, because a small one leaves little garbage
 		debug.FreeOSMemory()
 	}
 	s.entries.Add(int64(entries))
@@ -276,7 +277,7 @@ func (s *Set) limitHeap(entries int) {
 	debug.SetMemoryLimit(max(base+s.options.Beside+perEntry*s.entries.Load(), 2*int64(m.HeapAlloc))) // #nosec G115 -- bytes of memory
 }
 
-// State returns the state of the index. The number is that of the files and directories found so far.
+// State returns the state of the index and the number of files and directories found so far.
 func (t *Tree) State() (State, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -284,7 +285,7 @@ func (t *Tree) State() (State, int64) {
 }
 
 // Audit compares all trees with the disk. It detects changes that no event reports. While calls arrive, the set also
-// does this automatically from time to time.
+// audits its trees automatically from time to time.
 func (s *Set) Audit() {
 	s.mu.Lock()
 	trees := slices.Clone(s.trees)
@@ -301,7 +302,7 @@ func (s *Set) Audit() {
 
 // Report describes a set for an operator.
 type Report struct {
-	// Memory is the memory of all indexes in bytes. Limit is its maximum.
+	// Memory is the memory usage of all indexes in bytes. Limit is the maximal memory usage.
 	Memory int64        `json:"memory"`
 	Limit  int64        `json:"limit"`
 	Trees  []TreeReport `json:"trees"`
@@ -312,7 +313,7 @@ type TreeReport struct {
 	Path  string `json:"path"`
 	State State  `json:"state"`
 	Why   string `json:"why,omitempty"`
-	// Entries is the number of indexed files and directories. Directories is the number of directories among them.
+	// Entries is the number of indexed files and directories. Directories is the number of indexed directories.
 	Entries     int `json:"entries"`
 	Directories int `json:"directories"`
 	// Watched is the number of directories with a watch. All other directories are compared for each call.
@@ -320,12 +321,12 @@ type TreeReport struct {
 	// Held is the number of directories that are held open. These directories have no watch.
 	Held    int           `json:"held"`
 	Content content.Usage `json:"content"`
-	// Freshness is "events", "stat", or "events and stat".
+	// Freshness is the method that detects changes: "events", "stat", or "events and stat".
 	Freshness string `json:"freshness"`
 	// NotWatched is the error of the last failed attempt to add a watch.
 	NotWatched string `json:"not_watched,omitempty"`
-	// Events is the number of events so far. Lost counts how often the kernel dropped events because there were too
-	// many.
+	// Events is the number of events received so far. Lost is the number of times that the kernel dropped events
+	// because there were too many.
 	Events int64 `json:"events"`
 	Lost   int64 `json:"lost"`
 }
@@ -346,7 +347,7 @@ func (s *Set) Report() Report {
 func (r Report) JSON() json.RawMessage {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic("index: " + err.Error()) // values of these types always have a JSON form
+		panic("index: " + err.Error()) // cannot happen, because values of these types always have a JSON form
 	}
 	return b
 }

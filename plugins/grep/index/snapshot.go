@@ -26,7 +26,7 @@ func (x *Index) snapshot(s walk.Start, o walk.Options, key string) (snap *Snapsh
 		d := x.lookup(s.Path)
 		now, err := walk.StampOf(s.Dir)
 		if d == nil || err != nil || !now.Same(d.stamp) {
-			if d != nil && d.parent == nil { // another directory has replaced the root
+			if d != nil && d.parent == nil { // the root was replaced by another directory
 				return errStale
 			}
 			return nil
@@ -69,12 +69,12 @@ func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
 		case !narrowed || x.generation == generation:
 			return nil
 		}
-		x.mu.RUnlock() // another call has changed the index, so other files may be wanted than those compared
+		x.mu.RUnlock() // another call has changed the index, so the compared files are possibly not the wanted files
 	}
 }
 
 // syncFor updates the index for a call. If narrow is true, it tries to compare only the files that the call wants.
-// narrowed reports whether it compared only these files.
+// The result narrowed reports whether it compared only these files.
 func (x *Index) syncFor(s walk.Start, o *walk.Options, key string, narrow bool) (narrowed bool, err error) {
 	d := x.lookup(s.Path)
 	if !narrow || len(x.byStat) == 0 || d == nil {
@@ -84,14 +84,15 @@ func (x *Index) syncFor(s walk.Start, o *walk.Options, key string, narrow bool) 
 	if err := x.sync(s.Path, wanted, false); err != nil || x.generation == generation {
 		return true, err
 	}
-	// Names or ignore rules have changed. Both can change the set of wanted files, so all files must be compared.
+	// Names or ignore rules have changed. Either change can affect which files are wanted, so all files must be
+	// compared.
 	return false, x.sync(s.Path, nil, false)
 }
 
-// Release releases the snapshot. It must not be used afterwards.
+// Release releases the snapshot. After Release, the snapshot must not be used.
 func (s *Snapshot) Release() { s.x.mu.RUnlock() }
 
-// Counts holds the numbers of wanted entries below the start.
+// Counts contains the numbers of wanted entries below the start.
 type Counts struct {
 	Files     int // number of all entries except directories
 	Texts     int // number of indexed texts
@@ -116,10 +117,11 @@ type Item struct {
 // Path returns the absolute path.
 func (i Item) Path() string { return i.e.path }
 
-// Shown returns the path that results display.
+// Shown returns the path as displayed in results.
 func (i Item) Shown() string { return i.s.v.shownAs(i.e) }
 
-// Place returns the number of a file in the order of paths, counted from 1. If the file is not indexed, Place returns 0.
+// Place returns the position of a file in the order of paths, counted from 1. If the file is not indexed, Place
+// returns 0.
 func (i Item) Place() int32 {
 	if i.e.file == nil {
 		return 0
@@ -150,7 +152,8 @@ func (i Item) Kept() any {
 	return nil
 }
 
-// Text returns the text of a file. If the text is not in memory, ok is false. The caller must not retain the text.
+// Text returns the text of a file. If the text is not in memory, ok is false. The caller must not keep a reference
+// to the text.
 func (i Item) Text() (text []byte, ok bool) {
 	if !i.Known() {
 		return nil, false
@@ -189,7 +192,7 @@ func (i Item) Open() (*walk.File, error) {
 	return walk.OpenFile(dir, i.e.in.path, i.e.name())
 }
 
-// Each calls do for each item. Several goroutines call do at the same time.
+// Each calls the function do for each item. Several goroutines call do at the same time.
 func (s *Snapshot) Each(do func(worker int, i Item)) {
 	const chunk = 1024
 	parallel(len(s.v.items), chunk, func(worker, i int) bool {
@@ -198,8 +201,8 @@ func (s *Snapshot) Each(do func(worker int, i Item)) {
 	})
 }
 
-// parallel calls do in several goroutines, for indices from 0 to n-1 in roughly that order. It stops when a call returns
-// false.
+// parallel calls the function do for the indices from 0 to n-1, roughly in this order. Several goroutines call do at
+// the same time. parallel stops when a call returns false.
 func parallel(n, chunk int, do func(worker, i int) bool) {
 	var next atomic.Int64
 	work := func(worker int) {
@@ -223,7 +226,7 @@ func parallel(n, chunk int, do func(worker, i int) bool) {
 	}
 }
 
-// Text is an indexed text that may match. The caller must not retain its bytes.
+// Text is an indexed text that can contain a match. The caller must not keep a reference to its bytes.
 type Text struct {
 	Item
 	Bytes []byte
@@ -231,8 +234,8 @@ type Text struct {
 	selected *content.Selection
 }
 
-// Parts returns the parts of the text that may contain a match. A nil result means that a match may be anywhere in the
-// text.
+// Parts returns the parts of the text that can contain a match. A nil result means that a match can be anywhere in
+// the text.
 func (t Text) Parts() []content.Part {
 	if t.selected == nil {
 		return nil
@@ -240,8 +243,9 @@ func (t Text) Parts() []content.Part {
 	return t.selected.Parts(t.e.file.text)
 }
 
-// Candidates calls text for each text in memory that may match the need. It calls disk for each other file that may
-// match. Several goroutines make these calls, roughly in the order of paths. Candidates stops when a call returns false.
+// Candidates calls the function text for each text in memory that can match the need. It calls the function disk for
+// each other file that can match. Several goroutines make these calls, roughly in the order of paths. Candidates
+// stops when a call returns false.
 func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) bool, disk func(worker int, i Item) bool) {
 	v := s.v
 	sel := s.x.store.Select(need)
@@ -249,7 +253,7 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 	mark := func(at int32) { places[at/64] |= 1 << (at % 64) }
 	n := 0
 	const few = 8
-	if sel.All() || v.texts < len(s.x.files)/few { // it is faster to check each text of the view
+	if sel.All() || v.texts < len(s.x.files)/few { // checking each text of the view is faster
 		for i, e := range v.items {
 			if e.file != nil && e.file.kind == textFile && sel.Has(e.file.text) {
 				mark(int32(i)) // #nosec G115 -- at most maxEntries
@@ -295,7 +299,7 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 	})
 }
 
-// Texts calls do for each text in memory, in the order of paths, until do returns false.
+// Texts calls the function do for each text in memory, in the order of paths, until do returns false.
 func (s *Snapshot) Texts(do func(Text) bool) {
 	for _, e := range s.v.items {
 		if e.file == nil || e.file.kind != textFile {
@@ -307,8 +311,8 @@ func (s *Snapshot) Texts(do func(Text) bool) {
 	}
 }
 
-// Trees calls do with each directory that is not indexed. This callback must walk the directory with the options of the
-// call. If a directory cannot be opened, Trees calls failed with the error.
+// Trees calls the function do with each directory that is not indexed. The function must walk the directory with the
+// options of the call. If a directory cannot be opened, Trees calls the function failed with the error.
 func (s *Snapshot) Trees(do func(walk.Start) error, failed func(error)) error {
 	for _, e := range s.v.trees {
 		rel := e.name()

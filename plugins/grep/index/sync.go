@@ -15,19 +15,19 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// errStale is the error if the index cannot be updated and must be rebuilt.
+// errStale means that the index cannot be updated and must be rebuilt.
 var errStale = errors.New("the index is out of date")
 
 // change combines the events of one directory entry.
 type change struct {
-	entries bool // the entry was created or removed
-	content bool // the file was written or closed; open is true if it was written and not closed since
+	entries bool // true if the entry was created or removed
+	content bool // content: the file was written or closed; open: the file was written and is not closed yet
 	open    bool
 }
 
-// sync applies the changes since the last call of sync. Afterwards the index is valid for calls that search wanted files
-// below a path. If full is true, sync also detects changes without events. It does not compare other files. Therefore
-// the next call that wants other files must also call sync.
+// sync applies the changes since the last call of sync. Afterwards the index is valid for calls that search the
+// wanted files below a path. If full is true, sync also detects changes without events. It does not compare files
+// that are not wanted. The next call that wants other files must call sync again.
 func (x *Index) sync(under string, wanted *view, full bool) error {
 	if x.stopped() {
 		return errStale
@@ -67,7 +67,7 @@ func (x *Index) sync(under string, wanted *view, full bool) error {
 		}
 	}
 	x.load()
-	if x.stopped() { // loading may have stopped early
+	if x.stopped() { // the files are possibly not all loaded
 		return errStale
 	}
 	if x.changed {
@@ -77,19 +77,20 @@ func (x *Index) sync(under string, wanted *view, full bool) error {
 	return nil
 }
 
-// note records an event.
+// note records an event for the next call of sync.
 func (x *Index) note(e freshness.Event) {
 	x.events++
 	for _, d := range x.watches[e.ID] {
 		switch {
 		case e.Ended:
-			// If the directory was removed, its parent gets an event. Otherwise, the directory is compared from now on.
+			// If the directory was removed, its parent gets an event. Otherwise the directory exists without a watch
+			// and is compared from now on.
 			d.watch = 0
 			x.byStat[d] = struct{}{}
 		case e.Gone:
 			x.gone = x.gone || d == x.root
 		case e.Name == "":
-			x.gone = x.gone || d == x.root // the root's permissions changed; for any other directory, the parent gets an event
+			x.gone = x.gone || d == x.root // permissions changed; the root has no parent that could get an event
 		default:
 			names := x.dirty[d]
 			if names == nil {
@@ -108,10 +109,10 @@ func (x *Index) note(e freshness.Event) {
 	}
 }
 
-// many is a number of entries. If more entries of a directory were created or removed, the directory is relisted.
+// many is the number of created or removed entries of a directory above which the directory is relisted.
 const many = 64
 
-// apply looks up the entries for which events were recorded.
+// apply updates the entries for which events were recorded.
 func (x *Index) apply() error {
 	for len(x.dirty) > 0 {
 		for d, names := range x.dirty {
@@ -176,7 +177,8 @@ func (x *Index) applyTo(d *dir, names map[string]change) error {
 	return nil
 }
 
-// reexamine reads everything below a directory again. It is called after the directory's permissions have changed.
+// reexamine reads all entries below a directory again. It is called when the permissions of the directory have
+// changed.
 func (x *Index) reexamine(d *dir) error {
 	if err := x.relist(d, true); err != nil || d.dropped {
 		return err
@@ -200,7 +202,7 @@ func (x *Index) relist(d *dir, deep bool) error {
 	return err
 }
 
-// openSame opens a directory. It fails if another directory has replaced it.
+// openSame opens a directory. It fails if another directory has replaced the indexed one.
 func (x *Index) openSame(d *dir) (*os.File, error) {
 	f, err := walk.OpenDir(x.handle, x.rel(d))
 	if err != nil {
@@ -213,8 +215,8 @@ func (x *Index) openSame(d *dir) (*os.File, error) {
 	return f, nil
 }
 
-// unknown removes a directory from the index. If the directory still exists, calls walk it on disk until an event
-// reports it.
+// unknown removes a directory from the index. If the directory still exists on disk, calls walk it there until an
+// event reports it.
 func (x *Index) unknown(d *dir) error {
 	if d == x.root {
 		return errStale
@@ -226,7 +228,7 @@ func (x *Index) unknown(d *dir) error {
 	return nil
 }
 
-// rulesChanged reports whether the ignore files of a directory may have changed since it was listed.
+// rulesChanged reports whether the ignore files of a directory have possibly changed since the directory was listed.
 func (x *Index) rulesChanged(d *dir) bool {
 	p, err := walk.OpenProbe(x.handle, x.rel(d))
 	if err != nil {
@@ -243,8 +245,8 @@ func (x *Index) rulesChanged(d *dir) bool {
 	return false
 }
 
-// fewLinks is the maximal number of hard-linked files that are compared one by one. If there are more, their directories
-// are compared.
+// fewLinks is the maximal number of hard-linked files that are compared one by one. If more files are hard-linked,
+// their directories are compared.
 const fewLinks = 256
 
 // checkLinks compares the hard-linked files below a path with the disk.
@@ -280,14 +282,14 @@ func (x *Index) checkLinks(under string) error {
 // looked is the state of an ignore file outside of the indexed directories. Such a file is above the root, in a .git
 // directory, or the target of a link.
 type looked struct {
-	d     *dir // the directory whose rules depend on the file
+	d     *dir // directory whose rules depend on the file
 	path  string
 	stamp freshness.Stamp // zero if the file does not exist
 	sum   [sha256.Size]byte
 	read  int64
 }
 
-// seen holds those properties of an ignore file that affect rules.
+// seen contains the properties of an ignore file that affect the rules.
 type seen struct {
 	missing bool
 	mode    uint32
@@ -298,7 +300,7 @@ func seenAs(stamp freshness.Stamp, sum [sha256.Size]byte) seen {
 	return seen{stamp == freshness.Stamp{}, stamp.Mode, sum}
 }
 
-// lookAt returns the current state of an ignore file outside of the indexed directories.
+// lookAt reads the current state of an ignore file outside of the indexed directories.
 func (x *Index) lookAt(d *dir, path string) looked {
 	l := looked{d: d, path: path, read: freshness.Now()}
 	l.stamp = stampAt(path)
@@ -314,7 +316,7 @@ func stampAt(path string) freshness.Stamp {
 	return freshness.StampOf(&st)
 }
 
-// sum returns the checksum of an ignore file's content. If the file cannot be read, it returns zero.
+// sum returns the SHA-256 of an ignore file's content. If the file cannot be read, it returns zero.
 func (x *Index) sum(path string) [sha256.Size]byte {
 	if x.readRule == nil {
 		return [sha256.Size]byte{}
@@ -326,7 +328,8 @@ func (x *Index) sum(path string) [sha256.Size]byte {
 	return sha256.Sum256(content)
 }
 
-// lookedFor returns the recorded ignore files on which the rules of a directory depend. The keys are their paths.
+// lookedFor returns the recorded ignore files on which the rules of a directory depend. The map keys are the paths
+// of the ignore files.
 func (x *Index) lookedFor(d *dir) map[string]seen {
 	var all map[string]seen
 	for _, l := range x.outside {
@@ -371,7 +374,7 @@ func (x *Index) outsideRules() error {
 		if d.dropped {
 			continue
 		}
-		if d == &x.aboveDir { // the file affects the rules of the directories above the root
+		if d == &x.aboveDir { // the rules of the directories above the root depend on the file
 			x.above = x.reader(&x.aboveDir).Parents(x.root.path)
 			d = x.root
 		}

@@ -13,32 +13,32 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// dir is an indexed directory. Ignored and hidden directories and their contents are never indexed. If a call searches
-// them, they are read from disk.
+// dir is an indexed directory. Ignored and hidden directories are never indexed. If a call searches an ignored or
+// hidden directory, it reads the disk.
 type dir struct {
 	path    string // absolute path
 	parent  *dir
 	rules   *ignore.Dir
 	entries []entry // sorted by name
-	// stamp is the stamp of the directory. read is the time at which the stamp was taken.
+	// stamp is the stamp of the directory. read is the time at which the stamp was read.
 	stamp freshness.Stamp
 	read  int64
 	// ruleStamps maps the names of the directory's ignore files to their stamps.
 	ruleStamps map[string]freshness.Stamp
 	kind       freshness.Kind
-	watch      int32       // ID of the watch, or 0 if the directory is not watched
-	held       *walk.Probe // nil if the directory is not held open
+	watch      int32       // ID of the directory's watch; 0 if the directory is not watched
+	held       *walk.Probe // open directory; nil if the directory is not held open
 	dropped    bool        // true if the directory was removed from the index
 }
 
 // entry is an entry of a directory.
 type entry struct {
-	path    string // absolute path
+	path    string // absolute path of the entry
 	in      *dir
-	kind    fs.FileMode // only the type bits
+	kind    fs.FileMode // type bits of the file mode
 	verdict ignore.Verdict
-	dir     *dir  // set if the entry is an indexed directory
-	file    *file // set if the entry is an indexed regular file
+	dir     *dir  // the indexed directory; nil if the entry is something else
+	file    *file // the indexed regular file; nil if the entry is something else
 }
 
 func (e *entry) name() string { return e.path[strings.LastIndexByte(e.path, '/')+1:] }
@@ -48,7 +48,7 @@ func (e *entry) byDefault() bool {
 	return e.verdict == ignore.Include || e.verdict == ignore.None && !walk.IsHidden(e.name())
 }
 
-// fileKind selects how to search a file.
+// fileKind determines how the content of a file is searched.
 type fileKind uint8
 
 const (
@@ -66,12 +66,12 @@ type file struct {
 	text  *content.Text
 	sum   uint64 // [Sum] of the text
 	kept  atomic.Pointer[any]
-	stamp freshness.Stamp // zero if the stamp is not known
+	stamp freshness.Stamp // zero if the stamp is unknown
 	read  int64           // time at which the file was read
-	// writing is true if the file was written and not closed since.
+	// writing is true if the file was written and is not closed yet.
 	writing bool
 	dropped bool
-	queued  bool // true if the next load reads the file
+	queued  bool // true if the file is pending and the next load reads it
 }
 
 func (f *file) name() string { return f.path[strings.LastIndexByte(f.path, '/')+1:] }
@@ -91,8 +91,8 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// find returns the index of the entry with that name. If there is no such entry, it returns the index at which to insert
-// one, and false.
+// find returns the index of the entry with the given name. If no entry has this name, it returns false and the index
+// at which to insert the entry.
 func (d *dir) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(d.entries, name, func(e entry, name string) int { return strings.Compare(e.name(), name) })
 }
@@ -151,7 +151,7 @@ func (x *Index) dropFile(f *file) {
 	x.changed = true
 }
 
-// drop removes a directory and everything below it from the index.
+// drop removes a directory and all entries below it from the index.
 func (x *Index) drop(d *dir) {
 	for i := range d.entries {
 		x.dropEntry(&d.entries[i])

@@ -6,20 +6,21 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// view is the part of a directory that calls with the same options can find.
+// view is the list of entries below a directory that calls with the same options can find.
 type view struct {
 	key        string
 	generation uint64
 	start      int // length of the directory's path including a final slash
 	shown      string
 	items      []*entry // files and directories in the order of paths
-	// at maps the ID of a file to the index of the file in items. It is -1 for a file that the view does not contain.
+	// at maps the ID of a file to the position of the file in items. It maps a file that the view does not contain
+	// to -1.
 	at []int32
-	// texts and binaries are the numbers of indexed texts and indexed binary files. disk lists the files to search on
-	// disk.
+	// texts and binaries are the numbers of indexed texts and indexed binary files. disk contains the files that
+	// must be searched on disk.
 	texts, binaries int
 	disk            []*entry
-	// trees lists the directories to walk on disk.
+	// trees contains the directories that must be walked on disk.
 	trees            []*entry
 	symlinks, others int
 	files            int // number of items that are not directories
@@ -36,7 +37,7 @@ func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view 
 	defer x.viewsMu.Unlock()
 	for i, v := range x.views {
 		if v.key == key && v.generation == x.generation {
-			copy(x.views[1:i+1], x.views[:i]) // the most recently used view comes first
+			copy(x.views[1:i+1], x.views[:i]) // move the most recently used view to the front
 			x.views[0] = v
 			return v
 		}
@@ -56,7 +57,7 @@ func (x *Index) viewOf(d *dir, s walk.Start, o *walk.Options, key string) *view 
 	return v
 }
 
-// shownAs returns the path of an entry that results display.
+// shownAs returns the path of an entry as displayed in results.
 func (v *view) shownAs(e *entry) string { return v.shown + e.path[v.start:] }
 
 // add adds the wanted entries of a directory to the view.

@@ -1,4 +1,4 @@
-// Package listing lists a directory or a tree in order. The results include directories.
+// Package listing lists the entries of a directory or a tree in order, including directories.
 package listing
 
 import (
@@ -28,7 +28,7 @@ type Pattern struct {
 	paths bool
 }
 
-// Parse parses a glob. If text is empty, Parse returns a nil Pattern, which matches everything. Every error is a
+// Parse parses a glob. If text is empty, Parse returns a nil Pattern, which matches all entries. Every error is a
 // [*glob.Error].
 func Parse(text string) (*Pattern, error) {
 	if text == "" {
@@ -38,7 +38,7 @@ func Parse(text string) (*Pattern, error) {
 	return &Pattern{glob: g, paths: strings.Contains(text, "/")}, err
 }
 
-// Deep reports whether the pattern matches paths and not only names.
+// Deep reports whether the pattern matches paths instead of names.
 func (p *Pattern) Deep() bool { return p != nil && p.paths }
 
 func (p *Pattern) matches(rel string) bool {
@@ -51,17 +51,17 @@ func (p *Pattern) matches(rel string) bool {
 	return p.glob.Match(path.Base(rel))
 }
 
-// metadata lists the directories of version control systems. A listing contains these directories, but their contents
-// only if such a directory is the listed directory.
+// metadata lists the directories of version control systems. A listing contains such a directory without its
+// contents, unless it is the listed directory.
 var metadata = []string{".git", ".hg", ".svn", ".jj"}
 
-// Closed reports whether a listing contains a directory with that name but not its contents.
+// Closed reports whether a listing contains a directory with the given name without its contents.
 func Closed(name string) bool { return slices.Contains(metadata, name) }
 
 // Order is the sort order of the entries.
 type Order string
 
-// Values of [Order].
+// The values of [Order].
 const (
 	// ByPath sorts by path, directories first. The contents of a directory directly follow the directory.
 	ByPath Order = "path"
@@ -78,8 +78,8 @@ type Options struct {
 
 // Entry is one listed file, directory, link or special file.
 type Entry struct {
-	Rel      string      // path relative to the listed directory
-	Type     fs.FileMode // only the type bits
+	Rel      string      // path of the entry, relative to the listed directory
+	Type     fs.FileMode // type bits of the file mode
 	Size     int64
 	Modified time.Time
 	Target   string // target of a symbolic link
@@ -96,14 +96,14 @@ type Listing struct {
 	Entries []Entry
 	// Total is the number of all matching entries, including entries beyond the limit.
 	Total int
-	// GivenUp is true if the directory has too many entries to examine. Total then counts only matches among the
-	// examined entries.
+	// GivenUp is true if the directory has too many entries to examine all of them. In this case, Total counts only
+	// matches among the examined entries.
 	GivenUp bool
 	// Closed lists the directories whose contents were omitted; see the function [Closed].
 	Closed []string
 }
 
-// Maximal number of entries examined on disk, in a tree and in one directory.
+// The following limits are the maximal numbers of entries that are examined on disk, in a tree and in one directory.
 const (
 	maxExamined = 1_000_000
 	maxInOne    = 100_000
@@ -125,13 +125,14 @@ func Directory(ctx context.Context, s walk.Start, o Options, hidden bool, skippe
 		}
 		c.add(Entry{Rel: e.Name(), Type: e.Type()})
 	}
-	c.out.Closed = nil // the contents of subdirectories are never listed here, so the list would mean nothing
+	c.out.Closed = nil // subdirectories are never listed here, so the field Closed is not useful
 	return c.listing(ctx, s)
 }
 
-// read reads a limited number of entries of a directory, unsorted. more is true if the directory has further entries.
+// read reads a limited number of entries of a directory, unsorted. The result more is true if the directory has
+// further entries.
 func read(ctx context.Context, dir *os.File, most int) (entries []fs.DirEntry, more bool, err error) {
-	again, err := walk.OpenDir(dir, ".") // a new descriptor starts reading at the first entry
+	again, err := walk.OpenDir(dir, ".") // a new file descriptor starts reading at the first entry
 	if err != nil {
 		return nil, false, err
 	}
@@ -152,7 +153,8 @@ func read(ctx context.Context, dir *os.File, most int) (entries []fs.DirEntry, m
 	return nil, false, ctx.Err()
 }
 
-// Tree lists a directory and everything below it, which it reads from disk. The field Closed of w must be [Closed].
+// Tree lists all entries below a directory, which it reads from disk. The field Closed of w must be the function
+// [Closed].
 func Tree(ctx context.Context, s walk.Start, w walk.Options, o Options, skipped *walk.Skipped) (*Listing, error) {
 	c := collection{o: o}
 	if err := c.walk(ctx, s, w, skipped); err != nil {
@@ -161,8 +163,8 @@ func Tree(ctx context.Context, s walk.Start, w walk.Options, o Options, skipped 
 	return c.listing(ctx, s)
 }
 
-// Indexed lists a tree from a snapshot of its index. The snapshot must match the options w. The result does not refer to
-// the snapshot. Call [Pending.Listing] to complete the result.
+// Indexed lists a tree from a snapshot of its index. The snapshot must match the options w. The result does not
+// refer to the snapshot. Call [Pending.Listing] to get sizes and times.
 func Indexed(ctx context.Context, s *index.Snapshot, w walk.Options, o Options, skipped *walk.Skipped) (*Pending, error) {
 	p := &Pending{collection{o: o}}
 	skipped.Add(s.Counts().NotWanted)
@@ -185,14 +187,14 @@ func (p *Pending) Listing(ctx context.Context, s walk.Start) (*Listing, error) {
 	return p.listing(ctx, s)
 }
 
-// collection collects entries, which may be added in any order.
+// collection collects entries that are added in any order.
 type collection struct {
 	o       Options
 	mu      sync.Mutex
 	seen    int
 	entries []Entry
-	// last is the last entry within the limit so far. Entries that sort after it are dropped. It is valid if hasLast is
-	// true.
+	// last is the last of the entries that are within the limit. Entries that sort after it are dropped. It is valid
+	// only if hasLast is true.
 	last    Entry
 	hasLast bool
 	out     Listing
@@ -213,7 +215,8 @@ func (c *collection) add(e Entry) {
 	}
 }
 
-// keep adds an entry, unless enough kept entries sort before it.
+// keep adds an entry to the collection. It drops the entry if the limit is reached and all kept entries sort before
+// the entry.
 func (c *collection) keep(e Entry) {
 	if c.hasLast && comparePaths(&e, &c.last) > 0 {
 		return
@@ -253,7 +256,7 @@ func (c *collection) walk(ctx context.Context, s walk.Start, w walk.Options, ski
 	return err
 }
 
-// listing sorts the entries and looks up sizes and times of the entries within the limit.
+// listing sorts the entries. It looks up the sizes and times of the entries within the limit.
 func (c *collection) listing(ctx context.Context, s walk.Start) (*Listing, error) {
 	at := looker{start: s.Dir}
 	defer at.close()
@@ -279,7 +282,7 @@ func (c *collection) listing(ctx context.Context, s walk.Start) (*Listing, error
 			break
 		}
 		e := c.entries[i]
-		if !at.complete(&e) { // the entry was removed meanwhile
+		if !at.complete(&e) { // another process removed the entry
 			c.out.Total--
 			continue
 		}
@@ -288,7 +291,7 @@ func (c *collection) listing(ctx context.Context, s walk.Start) (*Listing, error
 	return &c.out, ctx.Err()
 }
 
-// comparePaths compares paths element by element, directories first.
+// comparePaths compares paths element by element. Directories precede files.
 func comparePaths(a, b *Entry) int {
 	x, y := a.Rel, b.Rel
 	for {
@@ -310,7 +313,8 @@ func comparePaths(a, b *Entry) int {
 	}
 }
 
-// looker looks up the metadata of entries. It keeps the directory of the last entry open for the next entry.
+// looker looks up the metadata of entries. It keeps the directory of the last entry open, because the next entry is
+// often in the same directory.
 type looker struct {
 	start *os.File
 	rel   string
@@ -351,8 +355,8 @@ func (l *looker) complete(e *Entry) bool {
 	return true
 }
 
-// gone reports whether an error means that a path does not exist. A path also does not exist if a file or a link has
-// replaced its directory.
+// gone reports whether an error means that a path does not exist. This includes the error for a path whose directory
+// was replaced by a file or a link.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }

@@ -17,7 +17,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// start creates a temporary directory with files and opens it for a listing.
+// start creates a temporary directory with files. It opens the directory for a listing.
 func start(t *testing.T, files ...string) walk.Start {
 	t.Helper()
 	root := t.TempDir()
@@ -38,7 +38,7 @@ func names(l *Listing) (out []string) {
 	return out
 }
 
-// TestGoneByThen checks listings of entries that were removed or replaced before their metadata is looked up.
+// TestGoneByThen removes or replaces entries before their metadata is looked up. It checks the resulting listings.
 func TestGoneByThen(t *testing.T) {
 	s := start(t, "here/x", "elsewhere/x", "file")
 	must(t, os.Symlink("elsewhere", filepath.Join(s.Path, "link")))
@@ -55,7 +55,7 @@ func TestGoneByThen(t *testing.T) {
 	}
 }
 
-// TestKept checks that dropping entries early, in any order of adding, does not change the result.
+// TestKept adds entries in any order and drops entries early. The result must not change.
 func TestKept(t *testing.T) {
 	var all []Entry
 	for i := range 3000 {

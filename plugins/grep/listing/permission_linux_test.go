@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// TestNotPermitted lists a tree with a directory that allows reading names but not metadata. The listing must not
-// contain invented sizes or times.
+// TestNotPermitted lists a tree with a directory whose permissions allow reading names but not metadata. The listing
+// must not contain sizes or times of its entries.
 func TestNotPermitted(t *testing.T) {
 	s := start(t, "names/file")
 	dir := filepath.Join(s.Path, "names")
@@ -21,7 +21,7 @@ func TestNotPermitted(t *testing.T) {
 	must(t, os.Chmod(s.Path, 0o755))
 	must(t, os.Chmod(dir, 0o444))
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
-	if os.Geteuid() == 0 { // this thread accesses files as another user
+	if os.Geteuid() == 0 { // from here, this thread accesses files as another user
 		runtime.LockOSThread()
 		must(t, unix.Setfsuid(65534))
 		defer func() { must(t, unix.Setfsuid(0)) }()

@@ -1,4 +1,4 @@
-// Package locate finds the files of a tree by a glob that their paths match.
+// Package locate finds the files of a tree whose paths match a glob.
 package locate
 
 import (
@@ -20,9 +20,9 @@ import (
 // Pattern is a glob that matches paths below a directory.
 type Pattern struct {
 	glob *glob.Glob
-	// dirs is true if only directories match. The glob of such a pattern ends with a slash.
+	// dirs is true if the pattern matches only directories. The glob of such a pattern ends with a slash.
 	dirs   bool
-	dotted []*glob.Glob // those elements of the glob that begin with a dot
+	dotted []*glob.Glob // the elements of the glob that begin with a dot
 	// elements is the text of the elements in dotted.
 	elements string
 }
@@ -57,21 +57,22 @@ func (p *Pattern) Dotted(name string) bool {
 // methods [Pattern.Dotted] return the same results.
 func (p *Pattern) DottedElements() string { return p.elements }
 
-// Split splits a glob into a literal directory and the remaining glob. The directory may be empty.
+// Split splits a glob into a literal directory and the remaining glob. The directory is empty if the first element
+// of the glob is not literal.
 func Split(text string) (dir, rest string) {
 	end := strings.IndexAny(text, `*?[{\`)
-	if end < 0 { // text is a plain path, so its last element is the pattern
+	if end < 0 { // the text is a plain path, so its last element becomes the glob
 		end = len(strings.TrimSuffix(text, "/"))
 	}
 	end = strings.LastIndexByte(text[:end], '/') + 1
 	return text[:end], text[end:]
 }
 
-// File is a found file of any type.
+// File is a file that was found. It can have any type.
 type File struct {
 	Path     string // absolute path
 	Shown    string
-	Type     string // one of file, directory, symlink, fifo, socket and device
+	Type     string // one of "file", "directory", "symlink", "fifo", "socket" and "device"
 	Size     int64
 	Modified time.Time
 }
@@ -83,8 +84,8 @@ type Found struct {
 	Total, Seen int
 }
 
-// Find searches a tree for matching files, the newest first. It skips the first offset files and returns at most limit
-// files. If limit is 0, it returns all files. The error is that of [walk.Walk].
+// Find searches a tree for matching files. It sorts them by time, the newest first. It skips the first offset files
+// and returns at most limit files. If limit is 0, it returns all files. The error is the error of [walk.Walk].
 func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
 	c := newCollection(offset, limit)
 	if err := p.walk(ctx, c, start, o, skipped); err != nil {
@@ -93,8 +94,8 @@ func (p *Pattern) Find(ctx context.Context, start walk.Start, o walk.Options, sk
 	return c.page(offset), nil
 }
 
-// FindIndexed is like Find, for an indexed tree. The snapshot must match the options o, in which the field Dotted is
-// [Pattern.Dotted].
+// FindIndexed works like Find on an indexed tree. The snapshot must match the options o. The field Dotted of o must
+// be [Pattern.Dotted].
 func (p *Pattern) FindIndexed(ctx context.Context, s *index.Snapshot, o walk.Options, skipped *walk.Skipped, offset, limit int) (*Found, error) {
 	c := newCollection(offset, limit)
 	counts := s.Counts()
@@ -144,7 +145,7 @@ type collection struct {
 	most  int // maximal number of files to keep; 0 means no limit
 	mu    sync.Mutex
 	found Found
-	// full is true if there are enough files. Then files older than oldest are dropped.
+	// full is true if the collection has reached its limit. Files that are older than oldest are then dropped.
 	full   bool
 	oldest time.Time
 }

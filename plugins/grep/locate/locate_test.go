@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestNewestAreKept checks that the newest files are kept if there are more files than the limit.
+// TestNewestAreKept checks that the newest files are kept if the number of files exceeds the limit.
 func TestNewestAreKept(t *testing.T) {
 	c := &collection{most: 3}
 	base := time.Unix(1_000_000, 0)

@@ -35,15 +35,15 @@ func cppNamespace(w *walker, i int) {
 	name := w.child(i, "name")
 	text := strings.ReplaceAll(w.text(name), "::", ".")
 	if name >= 0 {
-		// The symbol gets the last part of a::b as its name. The scope gets the full name.
+		// The name of a symbol a::b is its last part. The scope has the full name.
 		short := text[strings.LastIndexByte(text, '.')+1:]
 		w.addAs(symbol.Namespace, short, name, i)
 	}
 	w.open(i, inSpace, text)
 }
 
-// cType returns the rule for a type that can have members. The rule ignores a type without a body, because such a type
-// is only mentioned.
+// cType returns the rule for a type that can have members. A type without a body is ignored, because it is only
+// mentioned, not declared.
 func cType(kind symbol.Kind) rule {
 	return func(w *walker, i int) {
 		if w.child(i, "body") < 0 {
@@ -70,7 +70,8 @@ func joined(outer, inner string) string {
 	return outer + "." + inner
 }
 
-// cppName splits a qualified name. It returns the container and the node of the last part without template arguments.
+// cppName splits a qualified name. It returns the container and the node of the last part. The node excludes
+// template arguments.
 func (w *walker) cppName(i int) (container string, name int) {
 	var parts []string
 	for {
@@ -99,8 +100,8 @@ func (w *walker) cppName(i int) (container string, name int) {
 	}
 }
 
-// declared returns the name inside a declarator. isFunction is true if the name is declared as a function. It is false
-// for a pointer to a function.
+// declared returns the name inside a declarator. The result isFunction is true if the name is declared as a
+// function. It is false for a pointer to a function.
 func (w *walker) declared(i int) (name int, isFunction bool) {
 	for i >= 0 {
 		switch w.t.Type(i) {
@@ -158,7 +159,7 @@ func cFunction(w *walker, i int) {
 func (w *walker) cMethod(kind symbol.Kind, container string, at, whole int) {
 	name := w.operatorName(at)
 	switch name {
-	case "if", "for", "while", "switch", "return", "else", "do", "catch", "sizeof": // a keyword as a name results from a parsing error
+	case "if", "for", "while", "switch", "return", "else", "do", "catch", "sizeof": // a keyword is the name only after a parsing error
 		return
 	}
 	class := container
@@ -183,7 +184,7 @@ func (w *walker) operatorName(at int) string {
 	return strings.TrimSpace(name)
 }
 
-// declarators calls do with the name of each declarator in a declaration.
+// declarators calls the function do with the name in each declarator of a declaration.
 func (w *walker) declarators(i int, do func(name int, isFunction bool)) {
 	w.children(i, func(c int) bool {
 		if w.t.Field(c) == "declarator" {

@@ -21,8 +21,8 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// declared holds the part of a declaration that is compared: its file, line, name and class. The class is "callable" or
-// "type".
+// declared contains the properties of a declaration that are compared: its file, line, name and class. The class is
+// "callable" or "type".
 type declared struct {
 	file  string
 	line  int
@@ -51,22 +51,22 @@ func classOf(k symbol.Kind) string {
 type source struct {
 	name string
 	args []string // arguments of ctags
-	// files returns the existing files. If it returns no files, the source is skipped.
+	// files lists the files of the source. If it returns no files, the source is skipped.
 	files func(t testing.TB) []string
 	least int // minimal number of declarations that both programs must find
-	// exact is true if additional declarations found by this package count as differences.
+	// exact is true if a declaration that only this package finds counts as a difference.
 	exact bool
-	// kept is true if the files are in the repository. Then every excuse must match a difference.
+	// kept is true if the files are in the repository. In this case, every excuse must match a difference.
 	kept    bool
 	excuses []excuse
-	// lost is the permitted share of other differences. One cause is macros that contain declarations, because macros
-	// are not expanded. Another cause is members of objects in functions, because these have no name outside of the
-	// function.
+	// lost is the permitted share of differences without an excuse. One cause of such differences is macros that
+	// contain declarations, because macros are not expanded. Another cause is members of objects in functions,
+	// because these members have no name outside of the function.
 	lost float64
 }
 
-// excuse permits a kind of difference that is an error of ctags or a known gap. Its regular expression matches the text
-// of the difference: "ours class name|line" or "theirs class name|line".
+// excuse permits a kind of difference that is an error of ctags or a known gap of this package. Its regular
+// expression matches the text of the difference: "ours class name|line" or "theirs class name|line".
 type excuse struct{ difference, why string }
 
 // anyWhere contains the excuses for all languages.
@@ -146,7 +146,7 @@ var sources = []source{
 	{name: "Python, its library", files: within("/usr/lib/python3.11", 8, ".py"), least: 500, exact: true, excuses: pythonLibraryExcuses},
 }
 
-// within returns a function that lists every step-th file below a directory.
+// within returns a function that lists the files below a directory. It lists only every n-th file, where n is step.
 func within(root string, step int, extensions ...string) func(t testing.TB) []string {
 	return func(t testing.TB) (out []string) {
 		t.Helper()
@@ -154,7 +154,7 @@ func within(root string, step int, extensions ...string) func(t testing.TB) []st
 		at := 0
 		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-				return nil // the minimum in least detects missing files
+				return nil // no error, because the field least detects missing files
 			}
 			if err != nil {
 				return err
@@ -213,7 +213,7 @@ func ctags(t testing.TB, args, files []string) map[declared]bool {
 		}
 		class := ctagsKinds[tag.Kind]
 		switch {
-		case tag.Kind == "macro" && tag.Signature == "" && tag.Language != "Rust": // this package treats a macro without parameters as a constant
+		case tag.Kind == "macro" && tag.Signature == "" && tag.Language != "Rust": // this package treats macros without parameters as constants
 			class = ""
 		case tag.Kind == "member" && tag.Language == "Python":
 			class = "callable"
@@ -225,7 +225,7 @@ func ctags(t testing.TB, args, files []string) map[declared]bool {
 	return found
 }
 
-// plainName returns a name in the form used for the comparison. The forms differ because ctags puts a space in operator
+// plainName returns a name in the form that is compared. The names of ctags differ: ctags puts a space in operator
 // names and omits a leading "#" or "r#".
 func plainName(name string) string {
 	if rest, ok := strings.CutPrefix(name, "operator"); ok && !wordly(rest) {
@@ -234,13 +234,14 @@ func plainName(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, "#"), "r#")
 }
 
-// wordly reports whether rest begins with a letter or "_" after spaces. An empty rest counts as well.
+// wordly reports whether rest begins with a letter or "_" after optional spaces. It also returns true if rest is
+// empty.
 func wordly(rest string) bool {
 	rest = strings.TrimSpace(rest)
 	return rest == "" || rest[0] == '_' || rest[0] >= 'a' && rest[0] <= 'z' || rest[0] >= 'A' && rest[0] <= 'Z'
 }
 
-// TestOracleLikeCtags compares functions and types with those that universal-ctags finds.
+// TestOracleLikeCtags compares functions and types with the functions and types that universal-ctags finds.
 func TestOracleLikeCtags(t *testing.T) {
 	o := New()
 	defer o.Close()

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// maxDepth limits the depth of nested brackets and the number of consecutive operators. Longer sequences would need too
-// much stack in Go's recursive parser. Programs written by people are far below the limit.
+// maxDepth limits the depth of nested brackets and the number of consecutive operators. Above this limit, Go's
+// recursive parser would need too much stack. Programs written by people are far below the limit.
 const maxDepth = 2000
 
 // goTable returns the declarations that Go's parser finds, regardless of build tags. It omits declarations in function
@@ -56,8 +56,8 @@ func parseGo(text []byte) (*goFile, *ast.File, error) {
 const maxParts = 10_000
 
 // goParts parses the declarations of a text with errors one by one. A declaration must begin at the start of a line.
-// Separate parsing is needed because the parser may treat the declarations after an error as part of the broken
-// declaration. goParts returns the symbols that are not in known.
+// The parser would otherwise treat declarations after an error as part of the broken declaration. goParts returns
+// the symbols that are not in known.
 func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	type place struct{ line, column int32 }
 	seen := make(map[place]bool)
@@ -96,8 +96,8 @@ func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	return more
 }
 
-// deep reports whether the nested brackets or consecutive operators of a text exceed maxDepth. It also counts brackets
-// in strings. If there are more closing than opening brackets, the depth stays 0.
+// deep reports whether the nested brackets or consecutive operators of a text exceed maxDepth. It also counts
+// brackets in strings. If the text has more closing than opening brackets, the depth stays 0.
 func deep(text []byte) bool {
 	depth, row := 0, 0
 	for _, c := range text {

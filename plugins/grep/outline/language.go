@@ -1,5 +1,5 @@
-// Package outline finds the declarations in a source text. For Go it uses Go's own parser. For languages with a grammar
-// it uses package grammar. In other languages it matches lines that look like declarations.
+// Package outline finds the declarations in a source text. For Go it uses Go's own parser. For languages with a
+// grammar it uses package grammar. For all other languages it finds the lines that look like declarations.
 package outline
 
 import (
@@ -35,7 +35,7 @@ var byExtension = map[string]dialect{
 	"js": {JavaScript, "javascript"}, "jsx": {JavaScript, "javascript"}, "mjs": {JavaScript, "javascript"}, "cjs": {JavaScript, "javascript"},
 	"ts": {TypeScript, "typescript"}, "mts": {TypeScript, "typescript"}, "cts": {TypeScript, "typescript"}, "tsx": {TypeScript, "tsx"},
 	"rs": {Rust, "rust"}, "java": {Java, "java"}, "c": {C, "c"},
-	"h":  {C, "c"}, // may also be C++, see parsedAs
+	"h":  {C, "c"}, // can also be C++; see parsedAs
 	"cc": {Cpp, "cpp"}, "cpp": {Cpp, "cpp"}, "cxx": {Cpp, "cpp"}, "c++": {Cpp, "cpp"}, "hpp": {Cpp, "cpp"}, "hh": {Cpp, "cpp"}, "hxx": {Cpp, "cpp"},
 	"h++": {Cpp, "cpp"}, "ipp": {Cpp, "cpp"}, "tpp": {Cpp, "cpp"}, "inl": {Cpp, "cpp"},
 	"rb": {"ruby", ""}, "rake": {"ruby", ""}, "php": {"php", ""}, "cs": {"csharp", ""}, "kt": {"kotlin", ""}, "kts": {"kotlin", ""},
@@ -93,8 +93,8 @@ func dialectOf(name string) dialect {
 	return d
 }
 
-// Way identifies the method to parse a file with that name. If two files have the same text and the same result of Way,
-// their outlines are equal. If [Of] returns "", Way also returns "".
+// Way identifies the method with which a file is parsed. If two files have the same text and the same Way, their
+// outlines are equal. If [Of] returns "", Way also returns "".
 func Way(name string) string {
 	d := dialectOf(name)
 	switch {
@@ -106,20 +106,20 @@ func Way(name string) string {
 	return string(d.language)
 }
 
-// Is reports whether a file with that name can be in the language. A C header can be in C or in C++.
+// Is reports whether a file with the given name can be in the language. A C header can be in C or in C++.
 func (l Language) Is(name string) bool {
 	of := Of(name)
 	return l == of || l == Cpp && of == C && strings.HasSuffix(name, ".h")
 }
 
-// parsedAs returns the dialect with which to parse a text from a file with that name.
+// parsedAs returns the dialect in which a file is parsed. The dialect depends on the file's name and text.
 func parsedAs(name string, text []byte) dialect {
 	d := dialectOf(name)
 	switch {
 	case d.language == C && strings.HasSuffix(name, ".h") && looksLikeCpp(text):
 		return dialect{Cpp, "cpp"}
 	case d.language == JavaScript && bytes.Contains(text[:min(len(text), 512)], []byte("@flow")):
-		return dialect{JavaScript, "tsx"} // Flow types resemble those of TypeScript
+		return dialect{JavaScript, "tsx"} // the types of Flow resemble the types of TypeScript
 	}
 	return d
 }

@@ -5,8 +5,8 @@ import (
 	"regexp"
 )
 
-// macroUses match uses of macros that a parser without preprocessor takes for names. The group matches the macro, which
-// must consist of capital letters.
+// macroUses match uses of macros that a parser without a preprocessor would treat as names. The group of each
+// expression matches the macro, which must consist of capital letters.
 var macroUses = []*regexp.Regexp{
 	// Example: class API_EXPORT Widget {
 	regexp.MustCompile(`\b(?:class|struct|union|enum)\s+([A-Z_][A-Z0-9_]{2,}(?:\([^()\n]*\))?)\s+[A-Za-z_]\w*\s*(?:final\s*)?[:{]`),
@@ -21,8 +21,8 @@ var macroUses = []*regexp.Regexp{
 // macroLine matches a line that contains only a macro, such as BEGIN_NAMESPACE.
 var macroLine = regexp.MustCompile(`(?m)^[ \t]*([A-Z_][A-Z0-9_]{3,})[ \t]*$`)
 
-// withoutMacros replaces macros that a C or C++ grammar cannot parse by blanks. The positions of all other text stay the
-// same. If there are no such macros, the result is nil.
+// withoutMacros replaces macros that a C or C++ grammar cannot parse by blanks. The positions of all other text stay
+// the same. If the text contains no such macros, the result is nil.
 func withoutMacros(text []byte) []byte {
 	var out []byte
 	blank := func(from, to int) {
@@ -48,8 +48,8 @@ func withoutMacros(text []byte) []byte {
 	return out
 }
 
-// standsAlone reports whether the text between before and after can be a separate declaration. It returns false for the
-// value of an enum and for a part of an expression.
+// standsAlone reports whether a text can be a separate declaration between the texts before and after. It returns
+// false for the value of an enum and for part of an expression.
 func standsAlone(before, after []byte) bool {
 	before, after = bytes.TrimSpace(before), bytes.TrimSpace(after)
 	if len(after) > 0 && bytes.IndexByte([]byte("},=.)?&|+-<("), after[0]) >= 0 {

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// pythonOracle is a program that prints the declarations in Python's own library. Each line has the file, line, kind and
-// name.
+// pythonOracle is a program that prints the declarations in Python's own library. Each line contains the file, line,
+// kind and name.
 const pythonOracle = `
 import ast, os, sys, sysconfig
 root = sysconfig.get_paths()["stdlib"]
@@ -33,7 +33,7 @@ for where, step in (root, 4), (root + "/asyncio", 1), (root + "/email", 1):
             elif isinstance(n, ast.ClassDef): print("D", n.lineno, "c", n.name)
 `
 
-// TestOraclePython compares functions and classes with those found by Python's own parser.
+// TestOraclePython compares functions and classes with the results of Python's own parser.
 func TestOraclePython(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -74,8 +74,8 @@ func (o *Outliner) parsed(ctx context.Context, d dialect, text []byte) (t *symbo
 	return t, parseErr
 }
 
-// withoutMacros parses a text again without its macros. If the new table has more symbols or no errors, it returns the
-// new table. Otherwise it returns t.
+// withoutMacros parses a text again with blanks in place of its macros. If the new table has more symbols or no
+// errors, it returns the new table. Otherwise it returns t.
 func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t *symbol.Table) *symbol.Table {
 	rest := withoutMacros(text)
 	if rest == nil {
@@ -88,8 +88,8 @@ func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t 
 	return better
 }
 
-// unparsed returns a table of the lines that look like declarations. The parameter why is the reason for not parsing the
-// text.
+// unparsed returns a table of the lines that look like declarations. The argument why is the reason why the text was
+// not parsed.
 func unparsed(text []byte, why string) *symbol.Table {
 	t := byLines(text)
 	t.Problem = why
@@ -111,7 +111,7 @@ func linesOf(text []byte) lines {
 	}
 }
 
-// at returns the line and the column of an offset. Both count from 1.
+// at returns the line and the column of an offset. Lines and columns count from 1.
 func (l lines) at(pos int) (line, column int32) {
 	i := sort.SearchInts(l, pos+1)
 	return int32(i), int32(pos - l[i-1] + 1) // #nosec G115 -- less than MaxText

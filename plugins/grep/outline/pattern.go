@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// declaring matches lines that look like declarations in languages without a parser. The last group is the name. The
-// group before the name is the keyword that determines the kind.
+// declaring matches lines that look like declarations, for languages without a parser. Its last group is the name.
+// The group before the name is the keyword that determines the kind.
 var declaring = regexp.MustCompile(`^[ \t]*(?:(?:export|default|public|private|protected|internal|static|abstract|final|sealed|open|override|virtual|async|` +
 	`partial|inline|suspend|data|case|pub|local|readonly|extern|unsafe|const|implicit|lazy|fileprivate|mutating|indirect|operator|inner|value)[ \t]+)*` +
 	`(class|struct|interface|protocol|trait|enum|record|object|module|namespace|package|extension|type|typealias|message|service|rpc|contract|` +
@@ -52,7 +52,7 @@ func byLines(text []byte) *symbol.Table {
 			if k, ok := declaredKinds[string(line[m[2]:m[3]])]; ok {
 				kind = k
 			}
-			if kind >= symbol.Variable && (line[0] == ' ' || line[0] == '\t') { // an indented variable is probably local
+			if kind >= symbol.Variable && (line[0] == ' ' || line[0] == '\t') { // skip an indented variable, because it is probably local
 				continue
 			}
 		} else if m := shellFunction.FindSubmatchIndex(bytes.TrimRight(line, "\r\n")); m != nil {

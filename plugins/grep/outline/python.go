@@ -35,8 +35,8 @@ func (w *walker) pythonTargets(target, whole int) {
 		}
 		w.add(kind, target, whole)
 	case w.is(target, "pattern_list", "tuple_pattern", "list_pattern", "list_splat_pattern"):
-		// Identifiers are one or two levels below the target. Identifiers at deeper levels are rare, so they are
-		// ignored.
+		// An identifier is one or two levels below the target. Deeper levels are ignored, because identifiers are
+		// rare there.
 		w.children(target, func(c int) bool {
 			if w.is(c, "identifier") {
 				w.pythonTargets(c, whole)

@@ -41,8 +41,8 @@ var scriptRules = rules{
 
 func scriptSignature(w *walker, i int) { w.add(symbol.Function, w.child(i, "name"), i) }
 
-// scriptClass is the rule for a class expression. It opens a scope with the name of the variable to which the class is
-// assigned, if any.
+// scriptClass is the rule for a class expression. It opens a scope. If the class is assigned to a variable, the
+// scope has the name of the variable.
 func scriptClass(w *walker, i int) {
 	name := w.named[i]
 	if name == "" {
@@ -51,7 +51,7 @@ func scriptClass(w *walker, i int) {
 	w.open(i, inClass, name)
 }
 
-// scriptObject is the rule for an object that is assigned to a name. It opens a scope with that name.
+// scriptObject is the rule for an object that is assigned to a name. It opens a scope with the same name.
 func scriptObject(w *walker, i int) {
 	if name := w.named[i]; name != "" {
 		w.open(i, inSpace, name)
@@ -79,7 +79,7 @@ func scriptModule(w *walker, i int) {
 	w.open(i, inSpace, text)
 }
 
-// member adds a member whose name may be written as a string. It ignores computed names.
+// member adds a member of a class or object. The name can be written as a string. Computed names are ignored.
 func (w *walker) member(kind symbol.Kind, name, whole int) {
 	switch {
 	case w.is(name, "property_identifier", "private_property_identifier", "identifier", "number"):
@@ -125,10 +125,10 @@ func (w *walker) isFunction(i int) bool {
 	return w.is(i, "arrow_function", "function_expression", "generator_function")
 }
 
-// scriptVariables is the rule for variables. It adds variables declared outside of functions. Inside functions, it adds
-// only variables with a function or a class as value.
+// scriptVariables is the rule for variables. It adds variables outside of functions. Inside functions, it adds only
+// variables whose value is a function or a class.
 func scriptVariables(w *walker, i int) {
-	if w.t.Field(i) == "initializer" { // variables of a for loop are ignored
+	if w.t.Field(i) == "initializer" { // ignore the variables of a for loop
 		return
 	}
 	kind := symbol.Variable
@@ -174,9 +174,9 @@ func (w *walker) scriptPattern(kind symbol.Kind, pattern, whole int) {
 			w.add(kind, n, whole)
 			n = w.t.Next(n)
 		case w.is(n, "pair_pattern"):
-			n = max(n+1, w.child(n, "value")) // continue with the value, because the key is not a variable
+			n = max(n+1, w.child(n, "value")) // skip the key, because only the value contains variables
 		case w.is(n, "assignment_pattern", "object_assignment_pattern"):
-			// The first child is the left side. The right side contains only values.
+			// Continue with the left side, which is the first child. The right side contains only values.
 			left := w.child(n, "left")
 			if w.is(left, "identifier", "shorthand_property_identifier_pattern") {
 				w.add(kind, left, whole)
@@ -192,7 +192,7 @@ func (w *walker) scriptPattern(kind symbol.Kind, pattern, whole int) {
 	}
 }
 
-// nested adds the names that are direct children of a nested pattern with a default value.
+// nested adds the names in a nested pattern that has a default value. The names are direct children of the pattern.
 func (w *walker) nested(kind symbol.Kind, pattern, whole int) {
 	w.children(pattern, func(c int) bool {
 		if w.is(c, "shorthand_property_identifier_pattern", "identifier") {
@@ -212,7 +212,7 @@ func scriptAssignment(w *walker, i int) {
 	}
 	name, object := w.child(left, "property"), w.text(w.child(left, "object"))
 	if own := w.child(right, "name"); own >= 0 && object == "module" && w.text(name) == "exports" {
-		name, object = own, "" // the exported function has a name of its own
+		name, object = own, "" // the exported function has its own name
 	}
 	if w.is(w.child(left, "object"), "this") {
 		return
@@ -231,8 +231,8 @@ func scriptAssignment(w *walker, i int) {
 	w.addIn(kind, object, w.text(name), name, i)
 }
 
-// scriptPair is the rule for a property of an object literal. It adds properties outside of functions that have a
-// function as value.
+// scriptPair is the rule for a property of an object literal. It adds properties whose value is a function, except
+// inside functions.
 func scriptPair(w *walker, i int) {
 	if !w.inBody() && w.isFunction(w.child(i, "value")) {
 		w.member(symbol.Method, w.child(i, "key"), i)

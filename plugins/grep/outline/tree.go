@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// scopeKind is the kind of a scope in which names are declared.
+// scopeKind is the kind of a scope. A scope is a range of the text in which names are declared.
 type scopeKind uint8
 
 const (
@@ -22,13 +22,13 @@ const (
 type scope struct {
 	end  int // index of the first node after the scope
 	kind scopeKind
-	name string // name with the names of the outer scopes before it
+	name string // full name of the scope, which begins with the names of the outer scopes
 }
 
-// rule handles one node. A rule belongs to a type of nodes.
+// rule is a function that handles one node. Each rule belongs to a type of nodes.
 type rule func(w *walker, i int)
 
-// rules maps the name of a node type to the rule for these nodes.
+// rules maps the name of a node type to the rule for nodes of this type.
 type rules map[string]rule
 
 var allRules = map[string]rules{
@@ -60,8 +60,8 @@ type walker struct {
 	scopes  []scope
 	symbols []symbol.Symbol
 	broken  bool
-	// named holds names that nodes get from surrounding nodes. For example, an anonymous struct gets its name from the
-	// typedef.
+	// named maps nodes to names that come from surrounding nodes. For example, an anonymous struct gets its name
+	// from the typedef.
 	named map[int]string
 }
 
@@ -113,7 +113,7 @@ func (w *walker) text(i int) string {
 	return string(b)
 }
 
-// children calls do with each child of a node until do returns false.
+// children calls the function do with each child of a node until do returns false.
 func (w *walker) children(i int, do func(child int) bool) {
 	for c := i + 1; c < w.t.Next(i); c = w.t.Next(c) {
 		if !do(c) {
@@ -134,7 +134,8 @@ func (w *walker) child(i int, field string) int {
 	return found
 }
 
-// childOf returns the first child of a node with one of these types. It returns -1 if there is no such child.
+// childOf returns the first child of a node that has one of the given types. It returns -1 if no child has such a
+// type.
 func (w *walker) childOf(i int, types ...string) int {
 	found := -1
 	w.children(i, func(c int) bool {
@@ -146,7 +147,7 @@ func (w *walker) childOf(i int, types ...string) int {
 	return found
 }
 
-// is reports whether a node has one of these types. It returns false for node -1.
+// is reports whether a node has one of the given types. It returns false for node -1.
 func (w *walker) is(i int, types ...string) bool {
 	if i < 0 {
 		return false
@@ -160,14 +161,15 @@ func (w *walker) is(i int, types ...string) bool {
 	return false
 }
 
-// add adds a symbol. The node name contains the symbol's name. The node whole is the complete declaration.
+// add adds a symbol. The argument name is the node that contains the symbol's name. The argument whole is the node
+// of the complete declaration.
 func (w *walker) add(kind symbol.Kind, name, whole int) {
 	if name >= 0 {
 		w.addAs(kind, w.text(name), name, whole)
 	}
 }
 
-// addAs adds a symbol with the given name, which is at the node at.
+// addAs adds a symbol with the given name. The argument at is the node whose position the symbol gets.
 func (w *walker) addAs(kind symbol.Kind, name string, at, whole int) {
 	w.addIn(kind, w.scope().name, name, at, whole)
 }
@@ -187,7 +189,7 @@ func declare(kind symbol.Kind) rule {
 	return func(w *walker, i int) { w.add(kind, w.child(i, "name"), i) }
 }
 
-// enclose returns a rule that adds a symbol and opens a scope.
+// enclose returns a rule that adds a symbol and opens a scope for the symbol's members.
 func enclose(kind symbol.Kind, within scopeKind) rule {
 	return func(w *walker, i int) {
 		name := w.child(i, "name")

@@ -1,18 +1,20 @@
 package pattern
 
-// either is a set of texts. Every match contains at least one of these texts. ASCII letters match in either case.
+// either is a set of texts. Every match contains at least one text of the set. The case of ASCII letters is ignored.
 type either []needle
 
 const (
-	// mostEither is the maximal number of texts. For more texts, the automaton is faster than one search per text.
+	// mostEither is the maximal number of texts in a set. For larger sets, the automaton is faster than one search
+	// per text.
 	mostEither = 8
-	// minWindow and maxWindow limit how many bytes are searched for one text before the search turns to the next text.
-	// The window grows with the distance from the beginning. Therefore a frequent text is found before the whole buffer
-	// is searched for a rare text.
+	// minWindow and maxWindow limit how many bytes are searched for one text of the set before the other texts are
+	// searched. The window grows with the distance from the beginning. Therefore a frequent text is found before the
+	// whole buffer is searched for a rare text.
 	minWindow, maxWindow = 256, 64 << 10
 )
 
-// eitherOf returns the most selective set among the literals of a pattern. If no set is useful, it returns nil.
+// eitherOf returns the set of literals of a pattern that excludes the most text. If no set is useful, it returns
+// nil.
 func eitherOf(l Literals) (e either) {
 	if l.Special {
 		return nil
@@ -29,12 +31,13 @@ func eitherOf(l Literals) (e either) {
 	return e
 }
 
-// index returns the first position of any of the texts in buf, or -1, and the number of false candidates. If there are
-// more false candidates than places, it returns a position such that no text begins earlier.
+// index returns the first position in buf at which a text of the set begins, or -1. It also returns the number of
+// false candidates. If this number exceeds places, the returned position is only a lower bound: no text begins
+// before it.
 func (e either) index(buf []byte, places int) (at, wrong int) {
 	window := minWindow
 	for from := 0; from < len(buf); from, window = from+window, min(2*window, maxWindow) {
-		found, to := -1, min(from+window, len(buf)) // the search for the other texts ends at to
+		found, to := -1, min(from+window, len(buf)) // the other texts are searched only up to the offset to
 		for k := range e {
 			end := min(to+len(e[k].text)-1, len(buf))
 			i, missed, _ := e[k].seek(buf[from:end], places-wrong)

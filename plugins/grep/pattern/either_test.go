@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/plugins/grep/bytepair"
 )
 
-// eitherFor compiles a pattern. It sets the field either on all processors, although Compile sets it only where that is
-// faster.
+// eitherFor compiles a pattern and sets its field "either" on all processors. Compile sets this field only on
+// processors on which it makes the search faster.
 func eitherFor(t *testing.T, expr string) *Pattern {
 	t.Helper()
 	p, err := Compile(expr, Options{})
@@ -28,17 +28,17 @@ func eitherFor(t *testing.T, expr string) *Pattern {
 	return p
 }
 
-// TestEither checks which texts of a pattern the field either contains.
+// TestEither checks which texts the field "either" of a pattern contains.
 func TestEither(t *testing.T) {
 	many := "one1|two2|tri3|for4|fiv5|six6|sev7|eig8"
 	for expr, want := range map[string]string{
 		"alpha|Beta":               `"alpha" folded, "beta" folded`,
 		"(get|set)(User)?":         `"get" folded, "getuser" folded, "set" folded, "setuser" folded`,
 		`\b(alpha|beta)\(`:         `"alpha(" folded, "beta(" folded`,
-		"(alpha|beta).*long":       "", // every match contains "long", so either is not needed
+		"(alpha|beta).*long":       "", // every match contains "long", so the set is not needed
 		"alpha|be":                 "",
 		"alpha|x*":                 "",
-		"(?i)task|disk":            "", // the Kelvin sign also matches k
+		"(?i)task|disk":            "", // the Kelvin sign also matches the letter k
 		many:                       `"one1" folded, "two2" folded, "tri3" folded, "for4" folded, "fiv5" folded, "six6" folded, "sev7" folded, "eig8" folded`,
 		many + "|nin9":             "",
 		".(one|two).(three|fiver)": `"fiver" folded, "three" folded`,
@@ -49,7 +49,8 @@ func TestEither(t *testing.T) {
 	}
 }
 
-// TestEitherIndex checks that each text is found at every position, even if the other texts follow it.
+// TestEitherIndex checks that each text of the set is found at every position, even if other texts of the set
+// follow.
 func TestEitherIndex(t *testing.T) {
 	e := eitherFor(t, "abcdefghijklm|XYZ|uvw1").either
 	if i, _ := e.index(nil, math.MaxInt); i != -1 {
@@ -75,8 +76,8 @@ func TestEitherIndex(t *testing.T) {
 	}
 }
 
-// TestEitherPatience checks that the automaton replaces the text search if most lines contain a text but no match. In
-// all other cases the text search continues.
+// TestEitherPatience searches lines that contain a text of the set. If most of these lines have no match, the
+// automaton must replace the search for texts. Otherwise the search for texts must continue.
 func TestEitherPatience(t *testing.T) {
 	for line, lost := range map[string]bool{"xalpha\n": true, strings.Repeat(" ", 300) + "xalpha\n": false} {
 		m := eitherFor(t, `\b(alpha|beta)`).Matcher(t.Context())
@@ -88,7 +89,7 @@ func TestEitherPatience(t *testing.T) {
 		if left := m.patience.Places(); lost && left > 5 || !lost && left < most-20 {
 			t.Errorf("%d of %d places are left after %q", left, most, line)
 		}
-		for _, expr := range []string{`\b(alpha|beta)`, `\A(alpha|beta)`} { // patience grows with the bytes that the automaton reads
+		for _, expr := range []string{`\b(alpha|beta)`, `\A(alpha|beta)`} { // the patience grows with the bytes that the automaton reads
 			m := eitherFor(t, expr).Matcher(t.Context())
 			m.patience.Lose(most)
 			if _, _, ok, err := m.NextLine(bytes.Repeat([]byte(line), 1000), 0); ok || err != nil {
@@ -101,8 +102,8 @@ func TestEitherPatience(t *testing.T) {
 	}
 }
 
-// TestFalsePlaces checks that few false candidates are examined in text that resembles a match, and that the match is
-// still found.
+// TestFalsePlaces searches text that resembles a match. The search must examine few false candidates and still find
+// the match.
 func TestFalsePlaces(t *testing.T) {
 	long := strings.Repeat("a", 250)
 	for expr, c := range map[string]struct{ text, match string }{
@@ -121,7 +122,7 @@ func TestFalsePlaces(t *testing.T) {
 				wrong += w
 			}
 		}
-		if wrong > 2000 { // up to 100 for each text, and some at the last candidate of each
+		if wrong > 2000 { // at most 100 false candidates for each text, plus the cost of the last candidate of each text
 			t.Errorf("%.40s…: %d places", expr, wrong)
 		}
 		start, end, ok, err := p.Matcher(t.Context()).NextLine(text, 0)
@@ -134,8 +135,8 @@ func TestFalsePlaces(t *testing.T) {
 	}
 }
 
-// TestLinesWithoutTheOthers checks that a search notices the end of the context even if no line contains all required
-// texts.
+// TestLinesWithoutTheOthers checks a text in which no line contains all required texts. The search must notice the
+// end of the context.
 func TestLinesWithoutTheOthers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -145,7 +146,7 @@ func TestLinesWithoutTheOthers(t *testing.T) {
 	}
 }
 
-// TestEitherLines checks that the search for texts finds the same lines as the automaton alone.
+// TestEitherLines checks that the search for a set of texts finds the same lines as the automaton alone.
 func TestEitherLines(t *testing.T) {
 	p := eitherFor(t, `(alpha|beta|gamma)\d?$`)
 	plain := *p
@@ -174,8 +175,8 @@ func TestEitherLines(t *testing.T) {
 	}
 }
 
-// TestSeek checks that no match begins before the returned position when the limit of false candidates is reached. It
-// also checks that a candidate with a long common prefix counts more.
+// TestSeek checks that no match begins before the returned position if the limit of false candidates is reached. It
+// also checks that a candidate costs more if a long prefix of it equals the text.
 func TestSeek(t *testing.T) {
 	n := newNeedle(requirement{text: []byte("abc"), folded: true})
 	for before := range 12 {

@@ -1,29 +1,29 @@
 package pattern
 
-// lead learns from the searched text which required text is the rarest. The rarest text is searched for first. The
-// longest text is a bad choice if it is in every other line ("export function "). lead also decides whether to check a
-// line for the other required texts before the automaton runs.
+// lead learns which required text is the rarest in the searched text. The rarest text is searched for first. The
+// longest text is a bad choice if every other line contains it ("export function "). lead also decides whether a
+// line is checked for the other required texts before the automaton runs.
 type lead struct {
 	leading int
-	// learnt is the number of bytes examined to choose the leading text. places counts the occurrences of each required
-	// text in these bytes.
+	// learnt is the number of bytes that were examined to find the rarest text. places counts the occurrences of
+	// each required text in these bytes.
 	learnt int
 	places [mostRequired]int
-	// looked is the number of lines checked for the other texts. lacking is the number of checked lines that did not
-	// contain all of them.
+	// looked is the number of lines that were checked for the other texts. lacking is the number of lines that
+	// failed the check.
 	looked, lacking int
 }
 
 const (
 	// learnFrom is the number of bytes that a matcher examines to learn which text is the rarest. Bytes that are
-	// searched again after a match count again.
+	// searched again after a match are counted again.
 	learnFrom = 32 << 10
-	// lookFirst is the number of lines that are always checked for the other texts. Later lines are checked only while
-	// at least one of lookLacking checked lines does not contain all texts.
+	// lookFirst is the number of lines that are always checked for the other texts. Later lines are checked only if
+	// at least one of lookLacking checked lines failed the check.
 	lookFirst, lookLacking = 64, 8
 )
 
-// learn counts the required texts in the buffer that is searched next.
+// learn counts how often each required text occurs in the buffer that is searched next.
 func (l *lead) learn(required []needle, buf []byte) {
 	if len(required) < 2 || l.learnt >= learnFrom {
 		return
@@ -40,7 +40,7 @@ func (l *lead) learn(required []needle, buf []byte) {
 	}
 }
 
-// has reports whether a line that contains the leading text also contains the other required texts. If checks rarely
+// has reports whether a line that contains the rarest text also contains the other required texts. If checks rarely
 // reject lines, it returns true without a check.
 func (l *lead) has(required []needle, line []byte) bool {
 	if len(required) < 2 || l.looked >= lookFirst && l.lacking < l.looked/lookLacking {

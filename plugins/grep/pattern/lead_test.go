@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// TestLead checks that the search starts with the rarest required text. It also checks that lines are checked for the
-// other texts only while such checks often reject lines.
+// TestLead checks that the search uses the rarest required text first. It also checks that lines are checked for the
+// other texts only if such checks often reject lines.
 func TestLead(t *testing.T) {
 	const expr = `^export function \w+Cache\w+`
 	for name, c := range map[string]struct {
 		lines  []string
 		leads  string
-		asking bool // lines are checked for the other texts until the end
+		asking bool // true if lines are still checked for the other texts at the end
 		found  int
 	}{
 		"the longest is in every line": {[]string{"export function getUser()", "export function aCacheX()", "export function list()", "export function other()"}, "Cache", false, 1},
@@ -53,7 +53,8 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// TestLineLacksOne checks that a line is rejected if any one of the required texts except the leading text is missing.
+// TestLineLacksOne checks that a line without one of the required texts is rejected. It tests each required text
+// except the rarest.
 func TestLineLacksOne(t *testing.T) {
 	p, err := Compile("alpha.*beta.*gam", Options{})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // ASCII letters.
 type Literals struct {
 	Sets [][]string
-	// Special is true if U+017F also matches s and U+212A also matches k.
+	// Special is true if U+017F also matches the letter s and U+212A also matches the letter k.
 	Special bool
 }
 
@@ -19,15 +19,15 @@ const (
 	maxSet = 64
 	// maxMembers is the maximal number of characters in a class that is expanded to literals.
 	maxMembers = 16
-	// maxLiteral is the maximal length of a combined literal. maxSets is the maximal number of sets. Higher limits would
-	// not exclude more texts.
+	// maxLiteral is the maximal length of a combined literal. maxSets is the maximal number of sets. Higher limits
+	// would not make the search faster.
 	maxLiteral = 256
 	maxSets    = 16
-	// worth is the minimal length of a useful literal.
+	// worth is the minimal length of a literal that is useful for a search.
 	worth = 3
 )
 
-// Literals returns the literals of the pattern. If there are no sets, a match can contain any text.
+// Literals returns the literals of the pattern. If the result has no sets, a match can contain any text.
 func (p *Pattern) Literals() Literals { return p.literals }
 
 // literalsOf computes the literals of a syntax tree.
@@ -52,7 +52,7 @@ type knowledge struct {
 	sets  [][]string
 }
 
-// closed converts the exact texts to a set.
+// closed returns knowledge in which the exact texts are one more set.
 func (k knowledge) closed() knowledge {
 	if k.exact == nil {
 		return k
@@ -60,7 +60,7 @@ func (k knowledge) closed() knowledge {
 	return knowledge{sets: with(nil, k.exact)}
 }
 
-// with returns sets with one more set. It omits the new set if that contains the empty text.
+// with appends a set to a list of sets. It does not append a set that contains the empty text.
 func with(sets [][]string, set []string) [][]string {
 	if shortestOf(set) == 0 {
 		return sets
@@ -93,8 +93,8 @@ func (a *analysis) node(n *syntax.Node) knowledge {
 	return a.alternate(n.Sub)
 }
 
-// class returns the members of a class in lower case. It returns nil if the class has too many members or contains a
-// line break. Literals never contain line breaks.
+// class returns the members of a character class in lower case. It returns nil if the class has too many members or
+// contains a line break, because literals never contain line breaks.
 func (a *analysis) class(c syntax.Class) []string {
 	total := 0
 	for _, r := range c {
@@ -136,7 +136,7 @@ func (a *analysis) repeat(n *syntax.Node) knowledge {
 	return sub.closed()
 }
 
-// concat combines the literals of adjacent nodes as long as there are few combinations.
+// concat combines the literals of adjacent nodes until there are too many combinations.
 func (a *analysis) concat(subs []*syntax.Node) knowledge {
 	run := []string{""}
 	var sets [][]string
@@ -193,7 +193,7 @@ func (a *analysis) alternate(subs []*syntax.Node) knowledge {
 	return knowledge{}
 }
 
-// longestSet returns the set with the longest minimal length of its literals.
+// longestSet returns the set whose shortest literal is the longest.
 func longestSet(sets [][]string) (best []string) {
 	for _, s := range sets {
 		if shortestOf(s) > shortestOf(best) {

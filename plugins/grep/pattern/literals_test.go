@@ -42,7 +42,7 @@ func TestLiterals(t *testing.T) {
 			t.Fatalf("%s: %v", tc.expr, err)
 		}
 		got := p.Literals()
-		if tc.want == "aaaxyz|" { // there are too many combinations to list
+		if tc.want == "aaaxyz|" { // too many combinations to list
 			if len(got.Sets) == 0 || shortestOf(got.Sets[len(got.Sets)-1]) < 3 {
 				t.Errorf("%s: %s", tc.expr, got)
 			}
@@ -54,7 +54,7 @@ func TestLiterals(t *testing.T) {
 	}
 }
 
-// TestNeedle compares the results with those of package bytes.
+// TestNeedle compares the results of needle with the results of package bytes.
 func TestNeedle(t *testing.T) {
 	texts := []string{"", "x", "needle", "xneedle", "eeeeeeeeeeeeeeeeeneedle", "nnnnnnnnnnnnnnnnnnnnnneedl", "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz", "zazbzczdzezfzgzhzizjzkzlzmznzozpz"}
 	for _, find := range []string{"n", "needle", "z", "zp", "pz", "zz", "ee", "zkz"} {

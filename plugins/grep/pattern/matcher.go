@@ -15,19 +15,17 @@ type Matcher struct {
 	p *Pattern
 	m *automaton.Machine
 	lead
-	// patience limits the time spent on lines without a match that contain a required text or one of the alternative
-	// texts.
+	// patience limits the time that is spent on false candidates: lines that contain a required text but no match.
 	patience automaton.Patience
 }
 
-// wrongLine is the cost of a line without a match that contains one of the alternative texts. The unit is one false
-// candidate.
+// wrongLine is the cost of a line that contains a text of the set but no match. The unit is one false candidate.
 const wrongLine = 8
 
-// lineSteps is the number of bytes that a text search reads in the time of one automaton step.
+// lineSteps is the number of bytes that a search for a text reads in the time of one step of the automaton.
 const lineSteps = 16
 
-// Matcher returns a matcher that stops when ctx ends, even in the middle of a text.
+// Matcher returns a matcher. When ctx ends, the matcher stops, even in the middle of a text.
 func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 	m := automaton.NewMachine(p.prog)
 	m.Use(ctx)
@@ -41,7 +39,7 @@ func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 func (m *Matcher) Crossing() bool { return m.p.crossing }
 
 // NextLine finds the first line with a match in buf[pos:]. The position pos must be the beginning of a line. The
-// returned end is after the line break.
+// result end is the position after the line break.
 func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err error) {
 	for pos < len(buf) {
 		cost := 0 // cost of this line if it has no match
@@ -99,8 +97,8 @@ func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err er
 	return 0, 0, false, nil
 }
 
-// line returns the text to search for a match in one line of buf, and the range of the line in that text. The range
-// excludes the line break.
+// line returns the text in which to search for a match in one line of buf. It also returns the range of the line in
+// that text, without the line break.
 func (m *Matcher) line(buf []byte, start, end int) (text []byte, from, to int) {
 	to = end
 	if to > start && buf[to-1] == '\n' {
@@ -121,13 +119,13 @@ func lineAt(buf []byte, pos int) (start, end int) {
 	return start, len(buf)
 }
 
-// lineStart returns the beginning of the line that contains a position. It runs for every line found, and lines are
-// short. Therefore it examines eight bytes at a time.
+// lineStart returns the beginning of the line that contains a position. It examines eight bytes at once, because it
+// runs for every line that is found and lines are short.
 func lineStart(buf []byte, pos int) int {
 	const breaks, low = 0x0a0a0a0a0a0a0a0a, 0x7f7f7f7f7f7f7f7f
 	for ; pos >= 8; pos -= 8 {
-		x := binary.LittleEndian.Uint64(buf[pos-8:]) ^ breaks // bytes that are line breaks become 0
-		if zero := ^((x&low + low) | x | low); zero != 0 {    // the highest bit of each of these bytes is set, and all other bits are clear
+		x := binary.LittleEndian.Uint64(buf[pos-8:]) ^ breaks // bytes of x that are line breaks become 0
+		if zero := ^((x&low + low) | x | low); zero != 0 {    // zero has the highest bit set in each byte of x that is 0; all its other bits are clear
 			return pos - bits.LeadingZeros64(zero)/8
 		}
 	}
@@ -136,8 +134,8 @@ func lineStart(buf []byte, pos int) int {
 	return pos
 }
 
-// InLine returns the column of the first match in a line, in bytes from 0. The range from start to end must be a line
-// with a match, including its line break.
+// InLine returns the column of the first match in a line, in bytes from 0. The range from start to end must be a
+// line with a match. The range includes the line break.
 func (m *Matcher) InLine(buf []byte, start, end int) (int, error) {
 	if m.p.exact {
 		return max(0, bytes.Index(buf[start:end], m.p.required[0].text)), nil

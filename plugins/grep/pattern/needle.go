@@ -7,11 +7,12 @@ import (
 	"toolhost.dev/plugins/grep/bytepair"
 )
 
-// needle searches for a text by its two rarest bytes. These two occur together less often than the first byte alone.
+// needle searches for a text by the two rarest bytes of the text. Both bytes occur together less often than one byte
+// alone.
 type needle struct {
 	requirement
-	rare  int // index of the rarest byte
-	first int // index of the first of the two rarest bytes
+	rare  int // index of the rarest byte in the text
+	first int // index of that one of the two rarest bytes that comes first
 	// pair holds the two rarest bytes. If the text is a single byte, the distance of the pair is 0.
 	pair bytepair.Pair
 }
@@ -46,7 +47,8 @@ func newNeedle(r requirement) needle {
 	return l
 }
 
-// caseBit returns the bit in which upper and lower case of the byte at an index differ. It returns 0 if case matters.
+// caseBit returns the bit in which the upper and lower case of a byte differ. The byte is given by its index. The
+// result is 0 if the case must match.
 func (r *requirement) caseBit(at int) byte {
 	if b := r.text[at]; r.folded && 'a' <= b && b <= 'z' {
 		return 0x20
@@ -54,8 +56,8 @@ func (r *requirement) caseBit(at int) byte {
 	return 0
 }
 
-// same returns how many leading bytes of text equal the required text. Both have the same length. If case matters, any
-// difference yields 0.
+// same returns how many leading bytes of a text equal the required text. The texts must have the same length. If the
+// case must match, any difference yields 0.
 func (r *requirement) same(text []byte) int {
 	if !r.folded {
 		if string(text) == string(r.text) {
@@ -71,9 +73,9 @@ func (r *requirement) same(text []byte) int {
 	return len(text)
 }
 
-// index returns the first position in buf at which the text occurs between matching surroundings, or -1. It also returns
-// the number of false candidates. If there are more false candidates than places, it returns a position before which no
-// match begins.
+// index returns the first position in buf at which the text occurs and the bytes around it are possible in a match,
+// or -1. It also returns the number of false candidates. If this number exceeds places, the returned position is
+// only a lower bound: no match begins before it.
 func (l *needle) index(buf []byte, places int) (at, wrong int) {
 	for at := 0; ; at++ {
 		i, missed, there := l.seek(buf[at:], places-wrong)
@@ -102,8 +104,8 @@ func boundary(buf []byte, at int) int {
 	return at
 }
 
-// count returns the approximate number of occurrences in buf. If the search finds too many false candidates, it returns
-// a large number.
+// count returns the approximate number of occurrences of the text in buf. If the search finds too many false
+// candidates, it returns a large number.
 func (l *needle) count(buf []byte) (n int) {
 	places := len(buf) / bytesPerPlace
 	for at := 0; places >= 0; at++ {
@@ -137,19 +139,19 @@ func (l *needle) fits(buf []byte, at int) bool {
 	return true
 }
 
-// bytesPerPlace is the number of searched bytes that allow one more false candidate. Comparing that many bytes at one
-// candidate counts as another false candidate.
+// bytesPerPlace is the number of searched bytes for which one more false candidate is allowed. If a comparison at a
+// candidate reads this number of bytes, it counts as another false candidate.
 const bytesPerPlace = 16
 
-// next returns the position of the text in buf, or -1. If there are too many false candidates, it returns a position
-// before which the text does not occur.
+// next returns the position of the text in buf, or -1. If there are too many false candidates, the returned position
+// is only a lower bound: the text does not occur before it.
 func (l *needle) next(buf []byte) int {
 	at, _, _ := l.seek(buf, len(buf)/bytesPerPlace+bytesPerPlace)
 	return at
 }
 
 // seek returns the position of the text in buf, or -1, and the number of false candidates. If a folded text has more
-// false candidates than places, seek returns the next candidate unchecked, and there is false.
+// false candidates than places, seek returns the next candidate unchecked, and the result there is false.
 func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	n := len(l.text)
 	misses := 0
@@ -171,7 +173,7 @@ func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 			wrong += 1 + same/bytesPerPlace
 			continue
 		}
-		if misses++; misses > 8 && misses*32 > at { // the two bytes are not rare in this text
+		if misses++; misses > 8 && misses*32 > at { // give up, because the two bytes are not rare in this buffer
 			if i = bytes.Index(buf[at:], l.text); i < 0 {
 				break
 			}

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/plugins/grep/internal/peer"
 )
 
-// corpus contains lines in which most differences between patterns become visible.
+// corpus contains lines that reveal most differences between patterns.
 var corpus = strings.Join([]string{
 	"func main() {", "func(", "interface{}", "foo", "Foo bar", "foobar baz", "a|b", "a\\b", "x+y", "(a)(b)", "aa", "aaa", "", " ", "\t",
 	"caf\u00e9", "na\u00efve", "\u00c9cole", "\u03b1\u03b2\u03b3", "\u0391\u0392", "\u65e5\u672c\u8a9e", "\u0661\u0662", "\u00a0", "\u2003x", "K", "\u212a", "\u017f", "s S", "k\u00df",
@@ -61,7 +61,7 @@ func TestOracleRustLikeRipgrep(t *testing.T) {
 }
 
 // TestOracleColumnsLikeRipgrep compares columns with ripgrep. It omits patterns for which ripgrep returns no column,
-// because ripgrep searches for the column in another text.
+// because ripgrep looks for the column in a different text.
 func TestOracleColumnsLikeRipgrep(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	file := writeCorpus(t)
@@ -149,10 +149,10 @@ func search(expr string, o Options) (string, error) {
 	return out.String(), nil
 }
 
-// searchAcross is like search, for patterns whose matches may span lines. The column of a line is that of its first
-// match. It is 1 for a line within a match.
+// searchAcross works like search, for patterns whose matches can span lines. The column of a line is the column of
+// its first match. It is 1 for a line in the middle of a match.
 func searchAcross(m *Matcher, buf []byte) (string, error) {
-	columns := make(map[int]int) // indexed by the start of the line
+	columns := make(map[int]int) // the column of each line, by the start of the line
 	var order []int
 	for pos := 0; pos < len(buf); {
 		start, end, ok, err := m.Find(buf[pos:], 0)

@@ -15,7 +15,7 @@ import (
 // Dialect is the syntax of an expression.
 type Dialect string
 
-// Values of [Dialect].
+// The values of [Dialect].
 const (
 	Rust     Dialect = "rust"  // the syntax of ripgrep
 	Basic    Dialect = "bre"   // the syntax of grep -G
@@ -34,26 +34,26 @@ type Options struct {
 // Pattern is a compiled expression. It is immutable and safe for concurrent use.
 type Pattern struct {
 	prog *automaton.Program
-	// required lists texts that every match contains, the longest first. It may be empty.
+	// required contains texts that every match contains, the longest first. It can be empty.
 	required []needle
 	// exact is true if every match equals the required text.
 	exact bool
-	// either holds alternative texts. It is set only if no required text is known or the known text is short.
+	// either is a set of alternative texts. It is set only if no required text is known or the known text is short.
 	either either
-	// prefix is a text with which every match begins. It is empty if no such text is known or the text is too short.
+	// prefix is the text with which every match begins. It is empty if the text is unknown or too short.
 	prefix needle
-	// crossing is true if a match may contain a line break or depend on a line break next to the match.
+	// crossing is true if a match can contain a line break or depend on a line break next to it.
 	crossing bool
 	literals Literals
-	// apart is true if the pattern contains a condition on the beginning or end of the text. Then each line is searched
-	// as a separate text.
+	// apart is true if the pattern contains a condition on the beginning or end of the text. In this case, each line
+	// is searched as a separate text.
 	apart bool
 }
 
 // MaxLength is the maximal length of an expression in bytes.
 const MaxLength = 256 << 10
 
-// Compile compiles an expression. If the error concerns a part of the expression, it is a [*syntax.Error].
+// Compile compiles an expression. If the error concerns an element of the expression, it is a [*syntax.Error].
 func Compile(expr string, o Options) (*Pattern, error) {
 	if len(expr) > MaxLength {
 		return nil, fmt.Errorf("the pattern has %d bytes, and the limit is %d; search for a rare part of the pattern, or for its alternatives in several calls", len(expr), MaxLength)
@@ -79,7 +79,7 @@ func Compile(expr string, o Options) (*Pattern, error) {
 	if p.prog, err = automaton.Compile(tree); err != nil {
 		return nil, err
 	}
-	fold := bytepair.Fast // on other processors, the automaton is as fast as a folded search
+	fold := bytepair.Fast // without fast pair search, a folded search is not faster than the automaton
 	required, exact := requirementsOf(tree, fold)
 	for _, r := range required {
 		p.required = append(p.required, newNeedle(r))
@@ -115,7 +115,7 @@ func parse(expr string, o Options) (*syntax.Node, error) {
 	return nil, fmt.Errorf("unknown dialect %q; use rust, bre, ere or fixed", o.Dialect)
 }
 
-// Crossing reports whether a text must be searched as a whole, because a match may span several lines.
+// Crossing reports whether a match can span several lines. If so, a text must be searched as a whole.
 func (p *Pattern) Crossing() bool { return p.crossing }
 
 var (
@@ -123,8 +123,8 @@ var (
 	errNUL       = errors.New("the pattern has a NUL byte, which text files do not contain; remove the NUL byte")
 )
 
-// at returns err with the position of an invalid element. The position is set if expr contains the escaped or the plain
-// spelling of the element.
+// at converts err to a [*syntax.Error] with the position of an invalid element. It finds the element in expr by its
+// escaped or plain spelling. If expr contains neither spelling, the result has no position.
 func at(expr, escaped, plain string, err error) error {
 	e := &syntax.Error{Pattern: expr, Reason: err.Error()}
 	for _, s := range []string{escaped, plain} {
@@ -136,7 +136,7 @@ func at(expr, escaped, plain string, err error) error {
 	return e
 }
 
-// withoutLineBreaks removes the line break from all classes. It returns an error if a class becomes empty.
+// withoutLineBreaks removes the line break from all character classes. It returns an error if a class becomes empty.
 func withoutLineBreaks(n *syntax.Node) error {
 	if n.Op == syntax.OpClass && n.Class.Has('\n') {
 		if n.Class = n.Class.Without('\n'); len(n.Class) == 0 {

@@ -14,7 +14,7 @@ import (
 
 var t0 = context.Background()
 
-// matching returns the lines of a text that match, each with the column of its first match.
+// matching returns the matching lines of a text, each with the column of its first match.
 func matching(t *testing.T, expr string, o Options, text string) []string {
 	t.Helper()
 	p, err := Compile(expr, o)
@@ -46,7 +46,7 @@ func TestNextLine(t *testing.T) {
 	for _, tc := range []struct {
 		expr string
 		o    Options
-		want string // expected lines, separated by /
+		want string // the expected lines, separated by /
 	}{
 		{"one", Options{}, "one two:0/two one:4"}, {"one", Options{IgnoreCase: true}, "one two:0/two one:4/ONE:0"}, {"^one", Options{}, "one two:0"}, {"one$", Options{}, "two one:4"},
 		{"^$", Options{}, ":0"}, {"t$", Options{}, "last:3"}, {`\Aone`, Options{}, "one two:0"}, {`\At`, Options{}, "two one:0"}, {`st\z`, Options{}, "last:2"}, {`two\z`, Options{}, "one two:4"}, {`\bt\w+\b`, Options{}, "one two:4/two one:0"},
@@ -80,8 +80,8 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// TestHugePatterns checks that a huge pattern is compiled or refused quickly. Without the limits, each of the refused
-// patterns takes minutes.
+// TestHugePatterns checks that a huge pattern is quickly compiled or refused. Without the limits, compiling each
+// refused pattern would take minutes.
 func TestHugePatterns(t *testing.T) {
 	words := make([]string, 20_000)
 	for i := range words {
@@ -91,7 +91,7 @@ func TestHugePatterns(t *testing.T) {
 	for _, tc := range []struct {
 		name, expr string
 		o          Options
-		want       string // part of the error; empty if the pattern is accepted
+		want       string // text in the error; empty if the pattern is accepted
 	}{
 		{"16 MiB", strings.Repeat("abcdefgh", 2<<20), Options{}, "has 16777216 bytes, and the limit is 262144"},
 		{"16 MiB, fixed", strings.Repeat("abcdefgh", 2<<20), Options{Dialect: Fixed}, "search for a rare part of the pattern"},
@@ -215,8 +215,8 @@ func TestMatchersAreApart(t *testing.T) {
 	}
 }
 
-// TestLineStart checks all positions of a line break before a position. The other bytes differ from a line break by one
-// bit.
+// TestLineStart checks line breaks at all distances before a position. The other bytes differ from a line break in
+// one bit.
 func TestLineStart(t *testing.T) {
 	for _, other := range []byte{0x0b, 0x08, 0x8a, 0x0a ^ 0x40, 0, 0xff, 'x'} {
 		for size := range 40 {

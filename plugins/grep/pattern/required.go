@@ -10,22 +10,23 @@ import (
 // requirement is a text that every match of a pattern contains.
 type requirement struct {
 	text []byte
-	// folded means that the text is in lower case and its ASCII letters match in either case.
+	// folded means that the text is in lower case and that the case of ASCII letters is ignored.
 	folded bool
-	// before and after hold the bytes that can be next to the text in a match, as far as known. The first element of
-	// each is the nearest byte.
+	// before contains the bytes that can precede the text in a match. after contains the bytes that can follow it.
+	// Each element belongs to one position, the nearest position first. Unknown positions are missing.
 	before, after []*byteSet
 }
 
 const (
 	// mostRequired is the maximal number of required texts.
 	mostRequired = 4
-	// minRequired is the minimal length of every required text after the first. Shorter texts are in too many lines.
+	// minRequired is the minimal length of each required text except the first. Too many lines contain shorter
+	// texts.
 	minRequired = 3
 )
 
-// requirementsOf returns texts that every match contains, the longest first. If exact is true, every match equals the
-// text. If fold is true, the texts may be folded.
+// requirementsOf returns texts that every match contains, the longest first. If the result exact is true, every
+// match equals the text. If fold is true, the texts can be folded.
 func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
 		if text, ok := literal(n); ok && len(text) > 0 {
@@ -42,7 +43,7 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 			break
 		}
 		if slices.ContainsFunc(all, func(r requirement) bool { return bytes.Contains(r.text, f.text) }) {
-			continue // a longer required text contains this text
+			continue // skip this text, because a longer required text contains it
 		}
 		r := requirement{text: f.text, folded: small}
 		if f.within != nil {
@@ -54,10 +55,10 @@ func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	return all, false
 }
 
-// minPrefix is the minimal length of a prefix to search for. Shorter prefixes are too frequent.
+// minPrefix is the minimal length of a prefix that is searched for. Shorter prefixes occur too often.
 const minPrefix = 3
 
-// prefixOf returns a text with which every match begins. The parameter fold is that of requirementsOf.
+// prefixOf returns a text with which every match begins. If fold is true, the text can be folded.
 func prefixOf(n *syntax.Node, fold bool) requirement {
 	r := prefixBy(n, literal)
 	if f := prefixBy(n, folded); fold && len(f.text) > len(r.text) {
@@ -85,8 +86,8 @@ func prefixBy(n *syntax.Node, literal literalOf) (r requirement) {
 	return r
 }
 
-// foundText is a text that the elements [from,to) of the concatenation within match. If a single node matches the text,
-// within is nil.
+// foundText is a text that is part of every match. It is matched by the elements [from,to) of the concatenation
+// within, or by a single node if within is nil.
 type foundText struct {
 	text     []byte
 	within   *syntax.Node
@@ -102,7 +103,8 @@ func longest(all []foundText) (best foundText) {
 	return best
 }
 
-// texts appends the longest texts that every match of the node contains, in the order of their occurrence.
+// texts appends the longest texts that every match of the node contains. The texts have the order in which they
+// occur in a match.
 func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 	var run foundText
 	end := func() {
@@ -136,11 +138,11 @@ func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 	return out
 }
 
-// literalOf is the type of the functions literal and folded. If a node matches only one text, they return that text and
-// true.
+// literalOf is the type of the functions literal and folded. If a node matches exactly one text, the function
+// returns that text and true.
 type literalOf func(n *syntax.Node) ([]byte, bool)
 
-// literal returns the bytes of the text that the node matches, if the node matches only one text.
+// literal returns the text that a node matches, if the node matches exactly one text.
 func literal(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r, ok := c.Single()
@@ -154,7 +156,7 @@ func literal(n *syntax.Node) ([]byte, bool) {
 	})
 }
 
-// folded is like literal, but ignores the case of ASCII letters. The result is in lower case.
+// folded works like literal, but ignores the case of ASCII letters. The result is in lower case.
 func folded(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r := c[0].Lo
@@ -200,12 +202,12 @@ func concatenated(n *syntax.Node, class func(syntax.Class) ([]byte, bool)) ([]by
 // byteSet is a set of bytes.
 type byteSet [256]bool
 
-// maxMargin is the maximal number of bytes checked on each side of a text. Most false candidates differ in the first
-// byte.
+// maxMargin is the maximal number of bytes that are checked before a text and after it. Most false candidates
+// already differ in the first byte.
 const maxMargin = 8
 
-// margins returns the possible first bytes of a sequence of nodes. If back is true, it returns the possible last bytes.
-// If whole is true, the sequence matches no further bytes.
+// margins returns which bytes can be the first bytes of a match of a sequence of nodes. If back is true, it returns
+// the possible last bytes. If the result whole is true, the match has no further bytes.
 func margins(nodes []*syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	for i := range nodes {
 		n := nodes[i]
@@ -247,7 +249,7 @@ func margin(n *syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	return nil, false
 }
 
-// alternatives returns the union of the margins of several nodes.
+// alternatives returns the union of the results of margins for several nodes.
 func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	for i, n := range nodes {
 		other, _ := margin(n, back)
@@ -267,8 +269,8 @@ func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	return sets
 }
 
-// bytesOf returns the possible first or last bytes of the encoding of a class's symbols. If whole is true, every symbol
-// is encoded as one byte.
+// bytesOf returns which bytes can be the first bytes of an encoded symbol of a class, or the last bytes. If the
+// result whole is true, every symbol is encoded as one byte.
 func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
 	set := new(byteSet)
 	whole = true

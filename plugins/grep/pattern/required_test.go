@@ -81,7 +81,7 @@ func TestRequirement(t *testing.T) {
 	}
 }
 
-// TestFolded checks that a folded required text is preferred if it is longer than the exact text.
+// TestFolded checks that a folded required text is preferred to the exact text if it is longer.
 func TestFolded(t *testing.T) {
 	for expr, want := range map[string][2]string{
 		"(?i)foo1":        {`"foo1" folded`, ""},
@@ -114,7 +114,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// TestPatience checks that the bytes around a required text are checked only while these checks save time.
+// TestPatience checks that the bytes around a required text are checked only if these checks save time.
 func TestPatience(t *testing.T) {
 	p, err := Compile("[a-z]_[0-9]x", Options{})
 	if err != nil {
@@ -161,7 +161,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestSkip checks that conditions of a pattern can test skipped text.
+// TestSkip checks that conditions of a pattern can test text that the machine has skipped.
 func TestSkip(t *testing.T) {
 	p, err := Compile(`\babc\s+d`, Options{Multiline: true})
 	if err != nil {

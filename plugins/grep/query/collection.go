@@ -8,11 +8,11 @@ import (
 	"toolhost.dev/plugins/grep/search"
 )
 
-// spot is the position of a file in the sort order of results.
+// spot is the position of a file in the sort order of the results.
 type spot struct {
 	path string
-	// place is the number of the file in an index, counted from 1. Zero means that the number is unknown. Two files with
-	// known numbers are compared by number, all others by path.
+	// place is the number of the file in an index, counted from 1. Zero means that the number is unknown. Two files
+	// with known numbers are compared by number. All other files are compared by path.
 	place int32
 }
 
@@ -31,28 +31,28 @@ type found struct {
 	kept   int // number of matches whose lines are kept
 }
 
-// collection collects the results of files, which may be added in any order. It keeps the lines of the first limit
-// matches in the order of paths.
+// collection collects the results of files, which are added in any order. It keeps the lines of the first matches in
+// path order, up to the field limit.
 type collection struct {
 	limit int
 
 	mu    sync.Mutex
 	files []found   // sorted results
-	fresh [][]found // unsorted new results of each worker; usually they are in order
+	fresh [][]found // new results of each worker, not yet sorted but usually in order
 	kept  int       // number of matches whose lines are kept
-	held  int       // number of lines that are kept
-	// last is the last file whose lines may be returned. It is valid if hasLast is true.
+	held  int       // number of kept lines
+	// last is the last file whose lines can be part of the answer. It is valid only if hasLast is true.
 	last    spot
 	hasLast bool
 }
 
-// slack is the number of additional matches that are kept before unneeded lines are dropped.
+// slack is the number of matches beyond the limit that are kept before unneeded lines are dropped.
 const slack = 1 << 10
 
 // maxLines is the maximal number of kept lines, including context.
 const maxLines = 1 << 16
 
-// beyond reports whether the lines of a file can be dropped because the files before it have enough matches.
+// beyond reports whether the lines of a file can be dropped because earlier files have enough matches.
 func (c *collection) beyond(s spot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,12 +67,12 @@ func (c *collection) matches() (n int) {
 	return n
 }
 
-// windows returns the files that contain the matches with numbers in [from,to). The value for each file selects these
-// matches.
+// windows returns the files that contain the matches with the numbers [from,to). The value for each file selects the
+// requested matches of the file.
 func (c *collection) windows(from, to int) map[string]search.Window {
 	c.sort()
 	out := make(map[string]search.Window)
-	n := 0 // number of matches in the files before f
+	n := 0 // number of matches in the files before the current file
 	for _, f := range c.files {
 		w := search.Window{From: max(0, from-n), To: min(f.Matches, to-n)}
 		if w.From < w.To {
@@ -116,7 +116,7 @@ func (c *collection) sort() {
 
 func compareFound(a, b found) int { return a.compare(b.spot) }
 
-// merge merges two sorted lists. It may reuse the memory of either.
+// merge merges two sorted lists. It can reuse the memory of the lists.
 func merge(a, b []found) []found {
 	if len(a) == 0 {
 		return b

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// indexed searches the files of an indexed tree. A nil map means all files; otherwise it searches only the files in the
-// map.
+// indexed searches the files of an indexed tree. If only is nil, it searches all files. Otherwise it searches the
+// files in the map.
 func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.Window) error {
 	c := s.Counts()
 	r.walked.Add(c.NotWanted)
@@ -29,7 +29,7 @@ func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.
 		if _, ok := only[shown]; ok || only == nil {
 			f, err := i.Open()
 			r.opened(worker, f, err, spot{shown, i.Place()})
-			if i.Known() { // this file was already counted above
+			if i.Known() { // the file was already counted above
 				r.searched.Add(-1)
 			}
 		}

@@ -8,11 +8,11 @@ type Group struct {
 	Before, Lines, After []search.Line
 }
 
-// MaxText limits the size in bytes of the texts in an answer. If a line is context of several matches, it counts once
-// for each match.
+// MaxText limits the size in bytes of the texts in an answer. A line that is the context of several matches counts
+// once for each match.
 const MaxText = 8 << 20
 
-// entryCost is the size in bytes that a formatted result adds to its text.
+// entryCost is the number of bytes that the format of a result adds to the text of the result.
 const entryCost = 128
 
 // lines adds up to limit matches with their lines to an answer. If limit is 0, it adds all matches whose lines are kept.
@@ -36,12 +36,12 @@ func (c *collection) lines(a *Answer, limit int, o search.Options) {
 			a.Files = append(a.Files, file)
 		}
 		if len(file.Groups) < f.wanted {
-			return // the lines of the next match were dropped, so the answer ends with this file
+			return // the lines of the next match were dropped, so the answer must end here
 		}
 	}
 }
 
-// numbers adds the files with the numbers [from,to) to an answer.
+// numbers adds the files with indices in [from,to) to an answer.
 func (c *collection) numbers(a *Answer, from, to int) {
 	c.sort()
 	size := 0

@@ -24,11 +24,11 @@ type Query struct {
 	Pattern *pattern.Pattern
 	Search  search.Options
 	// Offset is the number of results to skip. Limit is the maximal number of results to return; 0 means no limit. A
-	// result is a match, or a file if only files are requested.
+	// result is a match. If only files are requested, a result is a file.
 	Offset, Limit int
-	// Searched is increased by the number of searched files. It may be nil.
+	// Searched is incremented for each searched file. It can be nil.
 	Searched *atomic.Int64
-	// Time limits the duration of the search; 0 means no limit. If the time is over, the answer contains the results
+	// Time limits the duration of the search; 0 means no limit. After the limit, the answer contains the results
 	// found so far.
 	Time time.Duration
 }
@@ -37,15 +37,15 @@ type Query struct {
 type Answer struct {
 	// Files lists the files with results in the requested range, in order.
 	Files []File
-	// Total is the number of all matches, or of all matching files if only files are requested.
+	// Total is the number of all matches. If only files are requested, it is the number of all matching files.
 	Total int
 	// Matched is the number of files with a match. Searched is the number of all searched files.
 	Matched, Searched int
 	// Given is the number of results in Files. It is less than the requested number if the results are too large.
 	Given   int
 	Skipped Skipped
-	// Stopped is true if the time was over before the end of the search. StoppedAt is approximately the last searched
-	// file. It is not exact, because files are searched concurrently.
+	// Stopped is true if the search reached its time limit before the end. StoppedAt is approximately the last
+	// searched file. It is not exact, because files are searched concurrently.
 	Stopped   bool
 	StoppedAt string
 }
@@ -54,7 +54,7 @@ type Answer struct {
 type File struct {
 	Path    string
 	Matches int
-	// Groups contains the matches to return.
+	// Groups contains the returned matches of the file.
 	Groups []Group
 	// Binary is the offset of a NUL byte in the file. It is negative if no NUL byte was found. Hidden is true if matches
 	// are omitted because of the NUL byte.
@@ -67,10 +67,10 @@ type Skipped struct {
 	Ignored    int `json:"ignored"`    // excluded by an ignore rule; a directory counts as one
 	Hidden     int `json:"hidden"`     // excluded because the name begins with a dot
 	Binary     int `json:"binary"`     // binary files, which are searched at most up to the first NUL byte
-	TooLarge   int `json:"too_large"`  // too large to search across lines, or containing a line that is too long
-	Permission int `json:"permission"` // not readable with the process's permissions
+	TooLarge   int `json:"too_large"`  // too large for a search across lines, or with a line that is too long
+	Permission int `json:"permission"` // not readable because of missing permissions
 	Special    int `json:"special"`    // FIFOs, sockets and devices
-	Symlink    int `json:"symlink"`    // symbolic links are not followed
+	Symlink    int `json:"symlink"`    // symbolic links, which are not followed
 	Failed     int `json:"failed"`     // not readable for other reasons
 }
 
@@ -79,13 +79,13 @@ type run struct {
 	q         *Query
 	ctx       context.Context
 	searchers []*search.Searcher
-	// windows returns which matches of a file are requested.
+	// windows is a function that returns which matches of a file are requested.
 	windows   func(path string) search.Window
 	collected collection
 	searched  atomic.Int64
-	reached   atomic.Int64 // number of searched files that are in the index
+	reached   atomic.Int64 // number of indexed files that were searched
 	walked    walk.Skipped
-	// at holds, for each worker, the last file that it searched.
+	// at contains the last file that each worker searched.
 	at []spot
 
 	binary, tooLarge, permission, special, symlink, failed atomic.Int64
@@ -119,8 +119,8 @@ func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]sear
 	twice := q.Search.Mode == search.Lines && q.Offset > 0
 	wanted := func(string) search.Window { return search.Window{To: q.end()} }
 	if twice {
-		// Any number of matches can precede the requested range. Therefore the first pass only counts matches. The
-		// second pass searches the files with requested matches again.
+		// The number of matches before the requested range is unknown. Therefore the first pass only counts matches.
+		// The second pass searches the files with requested matches again.
 		wanted = func(string) search.Window { return search.Window{} }
 	}
 	r, stopped, err := q.pass(ctx, wanted, q.end(), nil, pass)
@@ -141,7 +141,7 @@ func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]sear
 	return a, nil
 }
 
-// pass searches the files once. If the time was over before the end, stopped is true.
+// pass searches the files once. The result stopped is true if the time limit was reached before the end.
 func (q *Query) pass(ctx context.Context, windows func(string) search.Window, limit int, only map[string]search.Window,
 	do func(*run, map[string]search.Window) error,
 ) (r *run, stopped bool, err error) {
@@ -159,11 +159,11 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 	return r, false, err
 }
 
-// last returns the last file in path order among the files that the workers searched last.
+// last returns the file that comes last in path order among the last files of all workers.
 func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 
-// walk searches the files of a tree, which it reads from disk. A nil map means all files; otherwise it searches only the
-// files in the map.
+// walk searches the files of a tree, which it reads from disk. If only is nil, it searches all files. Otherwise it
+// searches the files in the map.
 func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Window) error {
 	return walk.Walk(r.ctx, start, o, &r.walked, func(worker int, d *walk.Dir, e walk.Entry) {
 		switch {
@@ -207,7 +207,7 @@ func (r *run) open(worker int, d *walk.Dir, name string) {
 	r.opened(worker, f, err, spot{path: d.Shown(name)})
 }
 
-// opened searches an opened file. If opening failed, it counts the reason instead.
+// opened searches a file that was opened. If the file could not be opened, it counts the reason.
 func (r *run) opened(worker int, f *walk.File, err error, at spot) {
 	if err != nil {
 		r.fail(err)
@@ -219,7 +219,7 @@ func (r *run) opened(worker int, f *walk.File, err error, at spot) {
 
 func (r *run) fail(err error) {
 	switch {
-	case errors.Is(err, os.ErrNotExist): // a file that was removed meanwhile does not count
+	case errors.Is(err, os.ErrNotExist): // ignore a file that was removed during the search
 	case errors.Is(err, os.ErrPermission):
 		r.permission.Add(1)
 	case errors.Is(err, os.ErrInvalid): // the file was replaced by an entry that is not a regular file
@@ -255,8 +255,8 @@ func (r *run) searcher(worker int) *search.Searcher {
 	return s
 }
 
-// window returns the requested matches of a file, and the matches whose lines to keep. If files before this file have
-// enough matches, it keeps no lines.
+// window returns which matches of a file are requested, and of which matches the lines must be kept. If earlier
+// files have enough matches, it keeps no lines.
 func (r *run) window(at spot) (wanted, keep search.Window) {
 	wanted = r.windows(at.path)
 	if r.collected.beyond(at) {

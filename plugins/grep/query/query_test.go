@@ -81,7 +81,7 @@ func manyFiles(t testing.TB) (dir string, total int) {
 	return dir, total
 }
 
-// TestPages checks that the results read page by page equal the results of one call.
+// TestPages reads results page by page and in one call. The results must be equal.
 func TestPages(t *testing.T) {
 	dir, total := manyFiles(t)
 	s := start(t, dir)
@@ -133,7 +133,7 @@ func TestSingleFilePages(t *testing.T) {
 	}
 }
 
-// TestLinesAreDropped checks an answer with more matches than are kept. The files are added in any order.
+// TestLinesAreDropped adds files in any order to an answer that has more matches than are kept.
 func TestLinesAreDropped(t *testing.T) {
 	c := &collection{limit: 10}
 	r := rand.New(rand.NewPCG(4, 4))
@@ -160,8 +160,8 @@ func TestLinesAreDropped(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOutInBetween checks that an answer ends with the first file whose lines were dropped, so that no
-// match in between is missing.
+// TestNothingIsLeftOutInBetween checks that an answer ends with the first file whose lines were dropped. Otherwise
+// matches in the middle of the answer would be missing.
 func TestNothingIsLeftOutInBetween(t *testing.T) {
 	c := &collection{limit: 1 << 40}
 	line := []search.Line{{Number: 1, Text: "x", Match: true, Column: 1}}
@@ -204,7 +204,7 @@ func TestNamesAreLimited(t *testing.T) {
 	}
 }
 
-// TestComparePaths compares the order of paths with that of a walk that sorts the names of each directory.
+// TestComparePaths compares the sort order of paths with the order of a walk that sorts the names of each directory.
 func TestComparePaths(t *testing.T) {
 	paths := []string{"a", "a/b", "a.go", "a-b", "a/b/c", "ab", "A", "a/b.go", "é", "a b", "a/", "b/a"}
 	slices.SortFunc(paths, comparePaths)

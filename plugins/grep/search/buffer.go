@@ -6,20 +6,20 @@ import (
 	"io"
 )
 
-// binary selects the treatment of NUL bytes in a file.
+// binary is the treatment of NUL bytes in a file.
 type binary uint8
 
 const (
 	quit    binary = iota // end the search at the first NUL byte
 	convert               // replace NUL bytes by line breaks
-	notice                // search files with NUL bytes, but do not return their matches
+	notice                // search files with NUL bytes, but omit their matches
 )
 
-// capacity is the size of a buffer in bytes. It determines how much of a file with a NUL byte is searched. It equals the
-// buffer size of ripgrep.
+// capacity is the size of a buffer in bytes. It determines how much of a file with a NUL byte is searched, and
+// therefore equals the buffer size of ripgrep.
 const capacity = 64 << 10
 
-// lineBuffer reads a file in pieces that consist of whole lines.
+// lineBuffer reads a file in chunks of whole lines.
 type lineBuffer struct {
 	src    io.Reader
 	binary binary
@@ -27,18 +27,18 @@ type lineBuffer struct {
 	// buf[start:lines] contains the current lines. buf[lines:end] contains the beginning of the next line.
 	start, lines, end int
 	offset            int64 // offset of buf[0] in the file
-	nul               int64 // offset of the first NUL byte in the file, or -1 if none was found
+	nul               int64 // offset of the first NUL byte in the file; -1 if none is found
 }
 
 func (b *lineBuffer) reset(src io.Reader, mode binary) {
 	buf := b.buf
-	if cap(buf) != capacity { // do not reuse a buffer that was enlarged for a long line
+	if cap(buf) != capacity { // a buffer that was enlarged for a long line is not reused
 		buf = make([]byte, capacity)
 	}
 	*b = lineBuffer{src: src, binary: mode, buf: buf, nul: -1}
 }
 
-// bytes returns the current lines. The result contains a line until the line is consumed.
+// bytes returns the lines in the buffer that are not yet consumed.
 func (b *lineBuffer) bytes() []byte { return b.buf[b.start:b.lines] }
 
 func (b *lineBuffer) consume(n int) { b.start += n }
@@ -80,10 +80,11 @@ func (b *lineBuffer) fill() (bool, error) {
 	}
 }
 
-// checkBinary searches the bytes read last for NUL bytes. It returns true if the search must end at a NUL byte.
+// checkBinary looks for NUL bytes in the bytes that were read last. It returns true if the search must end at a NUL
+// byte.
 func (b *lineBuffer) checkBinary(from int) bool {
 	fresh := b.buf[from:b.end]
-	if b.binary == notice { // beyond the first buffer, only returned lines are checked for NUL bytes
+	if b.binary == notice { // after the first buffer, only returned lines are checked for NUL bytes
 		fresh = fresh[:max(0, min(len(fresh), capacity-int(min(b.offset, capacity))-from))]
 	}
 	i := bytes.IndexByte(fresh, 0)
@@ -108,7 +109,7 @@ func (b *lineBuffer) checkBinary(from int) bool {
 	return false
 }
 
-// grow enlarges a full buffer.
+// grow enlarges the buffer when it is full.
 func (b *lineBuffer) grow() error {
 	if b.end < len(b.buf) {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// cut shortens a line to at most limit characters. The result contains the characters around offset at. If limit is 0,
-// the line is not shortened.
+// cut shortens a line to at most limit characters. It keeps the characters around the offset at. If limit is 0, it
+// does not shorten the line.
 func cut(text []byte, at, limit int) Line {
 	if limit <= 0 || len(text) <= limit {
 		return Line{Text: valid(text)}
@@ -16,7 +16,7 @@ func cut(text []byte, at, limit int) Line {
 		return Line{Text: valid(text)}
 	}
 	before := 0
-	if ahead := utf8.RuneCount(text[:at]); ahead > limit*3/4 { // otherwise, the match would be cut off
+	if ahead := utf8.RuneCount(text[:at]); ahead > limit*3/4 { // move the cut text, because the match would otherwise be cut off
 		before = min(ahead-limit/4, n-limit)
 	}
 	start := skip(text, before)
@@ -24,7 +24,7 @@ func cut(text []byte, at, limit int) Line {
 	return Line{Text: valid(text[start:end]), CutBefore: before, CutAfter: n - before - limit}
 }
 
-// skip returns the length of the first n characters in bytes.
+// skip returns the length in bytes of the first n characters.
 func skip(text []byte, n int) int {
 	pos := 0
 	for ; n > 0 && pos < len(text); n-- {

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// finding is the state of the search in one file. Positions are offsets in the current buffer. A search by line moves
-// the buffer forward in the file.
+// finding is the state of the search in one file. Positions are offsets in the buffer. In a search line by line, the
+// buffer moves forward in the file.
 type finding struct {
 	s      *Searcher
 	binary binary
@@ -14,11 +14,11 @@ type finding struct {
 	result Result
 
 	base    int64 // offset of the buffer in the file
-	line    int   // line number at offset counted
+	line    int   // line number at the offset counted
 	counted int
 	visited int // end of the last line in the result
 	pos     int // offset at which the search continues
-	after   int // number of context lines after the last match that are still missing
+	after   int // number of context lines that are still missing after the last match
 	kept    int // memory of the lines in the result, in bytes
 }
 
@@ -78,7 +78,7 @@ func preceding(buf []byte, n int) int {
 	}
 }
 
-// lines searches the current lines of the buffer. It reports whether the search continues.
+// lines searches the lines in the buffer. It reports whether the search continues.
 func (f *finding) lines(buf []byte) (more bool, err error) {
 	if more, err := f.linesBelow(buf, len(buf)); !more || err != nil {
 		return false, err
@@ -86,7 +86,7 @@ func (f *finding) lines(buf []byte) (more bool, err error) {
 	return f.afterContext(buf, len(buf)), nil
 }
 
-// linesBelow searches the lines up to the offset to, which is the end of a line.
+// linesBelow searches the lines before the offset to, which is the end of a line.
 func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
 	for f.pos < to {
 		start, end, ok, err := f.s.m.NextLine(buf[:to], f.pos)
@@ -136,7 +136,7 @@ func (f *finding) beforeContext(buf []byte, upto int) bool {
 	return f.takeContext(buf, from, upto)
 }
 
-// afterContext adds the missing context lines after the last match, up to an offset.
+// afterContext adds the missing context lines of the last match. It stops at the offset upto.
 func (f *finding) afterContext(buf []byte, upto int) bool {
 	for f.after > 0 && f.visited < upto {
 		if !f.takeContext(buf, f.visited, lineEnd(buf, f.visited)) {
@@ -155,13 +155,13 @@ func lineEnd(buf []byte, pos int) int {
 	return len(buf)
 }
 
-// mark is the beginning of a match in a block of matching lines.
+// mark is the start of a match within a block of matching lines.
 type mark struct {
 	line   int // offset of the match's first line
 	column int // column of the match, from 0
 }
 
-// match adds the lines of one match, or of several matches in consecutive lines. It reports whether the search
+// match adds the lines of a match, or of several matches in consecutive lines. It reports whether the search
 // continues.
 func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 	if f.ends(buf, start, end) {
@@ -178,7 +178,7 @@ func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 	first := min(len(marks), max(0, f.window.From-f.result.Matches))
 	last := max(first, min(len(marks), f.window.To-f.result.Matches))
 	f.result.Matches += len(marks)
-	if first == last { // the lines can still be context of the last match
+	if first == last { // no match is wanted, but the lines can be context of the last match
 		return f.afterContext(buf, end)
 	}
 	if first > 0 { // lines of skipped matches can be context of the first match in the window
@@ -228,8 +228,8 @@ func (f *finding) take(buf []byte, start, end int, marks []mark, match bool) {
 	}
 }
 
-// ends checks matching lines for a NUL byte if the search has not checked them yet. It reports whether the search ends
-// at these lines.
+// ends checks matching lines for a NUL byte if they are not yet checked. It reports whether the search ends at these
+// lines.
 func (f *finding) ends(buf []byte, start, end int) bool {
 	if f.binary == convert || f.binary == quit && !f.s.m.Crossing() {
 		return false
@@ -244,7 +244,7 @@ func (f *finding) ends(buf []byte, start, end int) bool {
 	return f.binary == quit
 }
 
-// hides reports whether lines are omitted because the file contains a NUL byte.
+// hides reports whether matching lines are omitted because the file contains a NUL byte.
 func (f *finding) hides() bool { return f.binary != quit && f.result.Binary >= 0 }
 
 // count advances the line number to the line at an offset.

@@ -1,6 +1,6 @@
 // Package search searches one file for a pattern. If a match cannot span lines, it searches line by line in a small
-// buffer, for files of any size. Otherwise it searches the whole file in memory. The results equal those of ripgrep,
-// even in binary files and files that are not UTF-8.
+// buffer, which works for files of any size. Otherwise it searches the whole file in memory. The results equal the
+// results of ripgrep, even in binary files and files that are not UTF-8.
 package search
 
 import (
@@ -18,13 +18,13 @@ type Mode uint8
 const (
 	Lines Mode = iota // return matching lines and their context
 	Count             // return the number of matches
-	First             // return whether there is a match
+	First             // return whether the file has a match
 )
 
 // Options are the options of a [Searcher].
 type Options struct {
 	Mode Mode
-	// Before and After are the numbers of context lines before and after a match. They apply in mode Lines.
+	// Before and After are the numbers of context lines before and after a match. They apply only to the mode Lines.
 	Before, After int
 	// MaxLine is the maximal number of characters of a returned line; 0 means no limit.
 	MaxLine int
@@ -32,8 +32,8 @@ type Options struct {
 
 // Result is the result of searching one file.
 type Result struct {
-	// Matches is the number of matching lines. If a match may span lines, it is the number of groups of consecutive
-	// matching lines; in mode Count it is then the number of single matches.
+	// Matches is the number of matching lines. If a match can span lines, Matches is the number of groups of
+	// consecutive matching lines, or in mode Count the number of single matches.
 	Matches int
 	// Lines contains the lines of the matches in the window, with their context.
 	Lines []Line
@@ -49,7 +49,8 @@ type Line struct {
 	Number int
 	// Text is valid UTF-8. U+FFFD replaces invalid bytes.
 	Text string
-	// CutBefore and CutAfter are the numbers of characters removed at the start and at the end because of MaxLine.
+	// CutBefore and CutAfter are the numbers of characters that were removed at the start and at the end of the line
+	// because of MaxLine.
 	CutBefore, CutAfter int
 	// Match is true if the line belongs to a match.
 	Match bool
@@ -59,14 +60,14 @@ type Line struct {
 
 // Errors that [Searcher.Search] can return in addition to read errors.
 var (
-	// ErrTooLarge is the error for a file larger than MaxWhole if a match may span lines.
+	// ErrTooLarge is the error for a file that is larger than MaxWhole if a match can span lines.
 	ErrTooLarge = errors.New("search: the file is too large to be searched across lines")
 	// ErrLongLine is the error for a line longer than MaxLineBytes.
 	ErrLongLine = errors.New("search: a line is too long")
 )
 
 const (
-	// MaxWhole is the maximal size in bytes of a file in which matches may span lines.
+	// MaxWhole is the maximal size in bytes of a file in which matches can span lines.
 	MaxWhole = 128 << 20
 	// MaxLineBytes is the maximal length of a line in bytes.
 	MaxLineBytes = 64 << 20
@@ -89,7 +90,7 @@ type Window struct{ From, To int }
 
 // Searcher searches files one after the other. It is not safe for concurrent use.
 type Searcher struct {
-	ctx  context.Context // context of all searches, because a searcher serves one call
+	ctx  context.Context // the context of all searches; a searcher serves one call
 	m    *pattern.Matcher
 	opts Options
 	head []byte
@@ -130,7 +131,7 @@ func (s *Searcher) Search(file File, w Window) (Result, error) {
 		err = f.byLine(src)
 	}
 	if f.result.Binary >= 0 && binary == quit && s.opts.Mode == Count {
-		f.result.Matches = 0 // only a part of the file was counted
+		f.result.Matches = 0 // the number is wrong, because only a part of the file was counted
 	}
 	return f.result, err
 }

@@ -27,7 +27,7 @@ func compiled(t testing.TB, expr string, multiline bool) *pattern.Pattern {
 	return p
 }
 
-// show formats a result as "number:column:text". Context lines have "-" instead of ":".
+// show formats each line of a result as "number:column:text". A context line has "-" instead of ":".
 func show(r Result) string {
 	var b strings.Builder
 	for _, l := range r.Lines {
@@ -104,7 +104,7 @@ func TestAcrossLines(t *testing.T) {
 	}
 }
 
-// naive searches a text by a simple method. Tests compare its result with that of the package.
+// naive searches a text with a simple algorithm. Tests compare its result with the result of the package.
 func naive(re *regexp.Regexp, text string, o Options) string {
 	lines := strings.SplitAfter(text, "\n")
 	if lines[len(lines)-1] == "" {
@@ -131,7 +131,7 @@ func naive(re *regexp.Regexp, text string, o Options) string {
 	return b.String()
 }
 
-// TestBufferBoundaries checks lines of all lengths in texts that fill many buffers.
+// TestBufferBoundaries searches texts that fill many buffers, with lines of all lengths.
 func TestBufferBoundaries(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, expr := range []string{"needle", `ne+dle\w`, "^n", "e$", "^$"} {
@@ -238,7 +238,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// endless is a reader that never ends and repeats one byte.
+// endless is a reader that repeats one byte without end.
 type endless struct{ b byte }
 
 func (e endless) Read(p []byte) (int, error) {
@@ -264,7 +264,7 @@ func TestLimits(t *testing.T) {
 	if _, err := across.Search(File{Reader: strings.NewReader(""), Size: MaxWhole + 1}, all); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a file of a large size: %v", err)
 	}
-	// A file with many matches keeps only a limited number of lines, but counts all matches.
+	// If a file has many matches, only a limited number of lines are kept, but all matches are counted.
 	text := bytes.Repeat([]byte("x"+strings.Repeat("y", 400)+"\n"), 50_000)
 	r, err := s.Search(File{Reader: bytes.NewReader(text)}, all)
 	if err != nil || r.Matches != 50_000 || len(r.Lines) > MaxKept/400 || len(r.Lines) == 0 {
@@ -289,7 +289,7 @@ func TestErrorsOfReading(t *testing.T) {
 func TestStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := New(ctx, compiled(t, "x", false), Options{})
-	stop := iotest.TimeoutReader(endless{'\n'}) // the timeout is never reached, because the context ends first
+	stop := iotest.TimeoutReader(endless{'\n'}) // the reader's timeout is never reached, because the context ends first
 	cancel()
 	if _, err := s.Search(File{Reader: stop}, all); !errors.Is(err, context.Canceled) {
 		t.Errorf("went on: %v", err)

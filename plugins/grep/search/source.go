@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// source is a reader of a file of which the beginning was already read.
+// source is a reader of a file whose beginning was already read.
 type source struct {
 	head []byte
 	eof  bool // true if the file ends after head
@@ -29,8 +29,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return s.rest.Read(p)
 }
 
-// sniff reads the beginning of a file and removes its byte order mark. It returns a reader of the whole file as UTF-8.
-// If the file has a byte order mark, encoded is true.
+// sniff reads the beginning of a file and removes its byte order mark. It returns a reader of the whole file as
+// UTF-8. If the file has a byte order mark, the result encoded is true.
 func sniff(r io.Reader, buf []byte) (src io.Reader, encoded bool, err error) {
 	n, err := io.ReadFull(r, buf)
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -52,7 +52,7 @@ func sniff(r io.Reader, buf []byte) (src io.Reader, encoded bool, err error) {
 
 var marks = []struct {
 	bytes    []byte
-	encoding encoding.Encoding // nil means UTF-8
+	encoding encoding.Encoding // a nil encoding means UTF-8
 }{
 	{[]byte("\xEF\xBB\xBF"), nil},
 	{[]byte("\xFF\xFE"), unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)},

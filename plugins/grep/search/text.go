@@ -5,9 +5,9 @@ import "bytes"
 // Part is a range of a text that consists of whole lines.
 type Part struct{ From, To int }
 
-// Text searches a text in memory. The text must contain neither a byte order mark nor a NUL byte. The parts must contain
-// all matches; nil parts mean the whole text. The result equals that of [Searcher.Search] for a file with this text that
-// the caller did not name.
+// Text searches a text in memory. The text must not contain a byte order mark or a NUL byte. The parts must contain
+// all matches; nil parts mean the whole text. The result equals the result of [Searcher.Search] for a file with this
+// text whose field Explicit is false.
 func (s *Searcher) Text(text []byte, parts []Part, w Window) (Result, error) {
 	f := &finding{s: s, binary: quit, window: w, result: Result{Binary: -1}, line: 1}
 	if s.m.Crossing() {
@@ -27,8 +27,8 @@ func (s *Searcher) Text(text []byte, parts []Part, w Window) (Result, error) {
 	return f.result, nil
 }
 
-// Decoded converts the content of a file to a text for [Searcher.Text]. If the content cannot be decoded or contains a
-// NUL byte, ok is false. nul is the offset of the NUL byte, or -1.
+// Decoded converts the content of a file to a text for [Searcher.Text]. If the content cannot be decoded or contains
+// a NUL byte, ok is false. The result nul is the offset of the first NUL byte, or -1.
 func Decoded(content []byte) (text []byte, nul int, ok bool) {
 	src, encoded, err := sniff(bytes.NewReader(content), make([]byte, min(len(content)+1, capacity)))
 	text = content
@@ -45,8 +45,8 @@ func Decoded(content []byte) (text []byte, nul int, ok bool) {
 	return text, nul, nul < 0
 }
 
-// SureBinary reports whether every search of a file ends before it can find a match. The offset of the first NUL byte is
-// in nul. It applies to files that the caller did not name.
+// SureBinary reports whether every search of a file ends before it can find a match. The argument nul is the offset
+// of the first NUL byte. The result is valid for files whose field Explicit is false.
 func SureBinary(content []byte, nul int) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(content, m.bytes) {

@@ -5,14 +5,14 @@ import (
 	"io"
 )
 
-// lookAhead is the number of bytes after the lines of a match that are searched as well to count the matches in these
-// lines.
+// lookAhead is the number of bytes after the lines of a match that are also searched. The search counts the matches
+// in these lines.
 const lookAhead = 128
 
-// whole searches a file as one text. The size may be wrong; it only sets the initial capacity.
+// whole searches a file as one text. The argument size only sets the initial capacity and can be wrong.
 func (f *finding) whole(src io.Reader, size int64) error {
 	var all bytes.Buffer
-	all.Grow(int(size) + bytes.MinRead) // ReadFrom needs the extra bytes to detect the end of the file
+	all.Grow(int(size) + bytes.MinRead) // ReadFrom detects the end of the file only with free space in the buffer
 	if _, err := all.ReadFrom(io.LimitReader(src, MaxWhole+1)); err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (f *finding) whole(src io.Reader, size int64) error {
 	return f.across(buf)
 }
 
-// across searches a text in which a match may span lines.
+// across searches a text in which a match can span lines.
 func (f *finding) across(buf []byte) error {
 	var b block
 	for f.pos < len(buf) {
@@ -67,7 +67,7 @@ type block struct {
 	marks      []mark
 }
 
-// add adds a match to the block. It returns false if other lines lie between the block and the match.
+// add adds a match to the block. It returns false if the block and the match are separated by other lines.
 func (b *block) add(buf []byte, start, end int) bool {
 	from := bytes.LastIndexByte(buf[:start], '\n') + 1
 	to := end
@@ -110,7 +110,7 @@ func (f *finding) block(buf []byte, b block) (more bool, err error) {
 
 // countIn returns the number of matches that begin in the range [from,to) of a text.
 func (f *finding) countIn(text []byte, from, to int) (n int, err error) {
-	last := -1 // end of the previous match
+	last := -1 // end of the previous match; -1 before the first match
 	for pos := from; pos <= len(text); {
 		start, end, ok, err := f.s.m.Find(text, pos)
 		if err != nil || !ok {

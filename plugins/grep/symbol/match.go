@@ -13,17 +13,17 @@ import (
 type Matcher struct {
 	q        *Query
 	m, files *pattern.Matcher
-	// file is the whole text of a query without wildcards. It is needed to find files, because a dot before a file
-	// extension is parsed as a separator of containers.
+	// file is the whole text of a query without wildcards. It is needed to find files, because the parser of queries
+	// treats the dot of a file extension as a separator of containers.
 	file string
-	// path is true if the query text contains a slash. Then the text must match the end of a file's path.
+	// path is true if the query contains a slash. In this case, the query must match the end of a file's path.
 	path bool
 }
 
 // Matcher returns a matcher that stops when ctx ends.
 func (q *Query) Matcher(ctx context.Context) *Matcher {
 	m := &Matcher{q: q, file: q.text}
-	if len(q.within) > 0 { // a dot before a file extension was parsed as a separator
+	if len(q.within) > 0 { // the dot of a file extension was parsed as a separator of containers
 		m.file = strings.Join(q.within, ".") + "." + q.text
 	}
 	m.path = strings.Contains(m.file, "/")
@@ -37,7 +37,7 @@ func (q *Query) Matcher(ctx context.Context) *Matcher {
 	return m
 }
 
-// MayDeclare reports whether a text contains the name of the query and therefore may declare it.
+// MayDeclare reports whether a text contains the name of the query. Only such a text can declare the name.
 func (m *Matcher) MayDeclare(text []byte) bool {
 	if !m.q.plain {
 		return true
@@ -46,7 +46,7 @@ func (m *Matcher) MayDeclare(text []byte) bool {
 	return ok || err != nil
 }
 
-// MayHave reports whether a table may contain a matching name.
+// MayHave reports whether a table can contain a matching name.
 func (m *Matcher) MayHave(t *Table) bool {
 	if len(t.Symbols) > manySymbols {
 		return true
@@ -59,12 +59,13 @@ func (m *Matcher) MayHave(t *Table) bool {
 	return true
 }
 
-// Table calls found for each matching symbol of a table, in the order of the text. The rank describes how well the
-// symbol matches. The container in a query also matches elements of the file's path. If parts returns a list of parts,
-// only symbols in these parts match. If parts is nil or returns nil, all symbols are checked.
+// Table calls the function found for each matching symbol of a table, in the order of the text. The rank describes
+// how well the symbol matches. The container in a query also matches elements of the file's path. If the function
+// parts returns a list, only symbols in these parts of the text match. If parts is nil or returns nil, all symbols
+// are checked.
 func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {
 	var list []content.Part
-	if parts != nil && len(t.Symbols) > manySymbols { // for small tables, selecting parts saves no time
+	if parts != nil && len(t.Symbols) > manySymbols { // in a small table, selecting parts saves no time
 		list = parts()
 	}
 	if list == nil {
@@ -79,7 +80,7 @@ func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.P
 	return nil
 }
 
-// part is like Table, for the symbols with indices in [from,to).
+// part works like Table, but checks only the symbols with indices in [from,to).
 func (m *Matcher) part(t *Table, from, to int, g Group, file string, found func(i int, r Rank)) error {
 	switch {
 	case m.q.plain:
@@ -108,7 +109,7 @@ func (m *Matcher) part(t *Table, from, to int, g Group, file string, found func(
 	return nil
 }
 
-// plain is like part, for a query without wildcards.
+// plain is the implementation of part for a query without wildcards.
 func (m *Matcher) plain(t *Table, from, to int, g Group, file string, found func(i int, r Rank)) {
 	q := m.q
 	names := t.folded[:place(t.folds, to, len(t.folded))]
@@ -137,8 +138,8 @@ func (m *Matcher) plain(t *Table, from, to int, g Group, file string, found func
 	}
 }
 
-// declaredIn reports whether a symbol is declared in the containers that the query names. The outermost container may be
-// a package, a module or a directory.
+// declaredIn reports whether a symbol is declared in the containers of the query. The outermost container can be a
+// package, a module or a directory.
 func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 	if len(q.within) == 0 {
 		return true
@@ -157,7 +158,7 @@ func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 			}
 			continue
 		}
-		// All remaining containers together must match the package or the path of the file.
+		// The remaining containers together must match the package or the path of the file.
 		return n == 0 && (strings.EqualFold(t.Package, want) || inPath(file, want)) || n > 0 && inPath(file, strings.Join(q.within[:n+1], "/"))
 	}
 	return true
@@ -171,8 +172,8 @@ func bare(name string) string {
 	return name
 }
 
-// inPath reports whether a path ends with names. It tries the whole path, the path without its extension, and the
-// directory.
+// inPath reports whether a path ends with the given names. It tries the whole path, the path without its extension,
+// and the directory.
 func inPath(file, names string) bool {
 	file = "/" + file
 	stem := file
@@ -207,7 +208,8 @@ func (m *Matcher) Path(path string) (Rank, bool) {
 	return Matched, ok && err == nil
 }
 
-// plainPath is like Path, for a query without wildcards. It is called for all files and therefore avoids needless work.
+// plainPath is the implementation of Path for a query without wildcards. It must be fast, because it is called for
+// all files.
 func (m *Matcher) plainPath(path string) (Rank, bool) {
 	want := m.file
 	if !m.path {

@@ -13,7 +13,7 @@ import (
 // Rank describes how well a name matches a query. A lower rank is a better match.
 type Rank uint8
 
-// Values of [Rank].
+// The values of [Rank].
 const (
 	Exact    Rank = iota
 	Folded        // equals the query, ignoring case
@@ -29,29 +29,29 @@ func (r Rank) String() string { return rankNames[r] }
 
 // Query is a parsed query. It is immutable and safe for concurrent use.
 type Query struct {
-	// text is the name in a query without wildcards.
+	// text is the name in the query. It is empty if the query has wildcards.
 	text string
-	// needle is text in lower case.
+	// needle is the field text in lower case.
 	needle []byte
-	marks  []uint32 // bits of the needle's trigrams in the signature of a table
-	// within holds the names of the containers, the innermost last.
+	marks  []uint32 // positions of the needle's trigrams in the signature of a table
+	// within contains the names of the containers, the innermost container last.
 	within []string
-	most   Rank // worst rank of a match to return
-	// pattern matches the names. A nil pattern matches all.
+	most   Rank // worst rank that is returned
+	// pattern matches the names of symbols. A nil pattern matches all names.
 	pattern *pattern.Pattern
-	// files matches file names. If slash is true, files matches paths. A nil files means that pattern matches the file
+	// files matches file names, or paths if slash is true. If files is nil, the field pattern matches the file
 	// names.
 	files *pattern.Pattern
 	slash bool
 	plain bool
 }
 
-// Match is the method to compare names with a query without wildcards.
+// Match is the method with which names are compared with a query without wildcards.
 type Match string
 
 // Values of [Match].
 const (
-	Ranked    Match = "ranked" // all methods below, with the best matches first
+	Ranked    Match = "ranked" // use all methods below and return the best matches first
 	ExactOnly Match = "exact"
 	Prefix    Match = "prefix"
 	Substring Match = "substring"
@@ -61,8 +61,8 @@ const (
 const maxText = 64 << 10
 
 // Parse parses a query. A query is a name, a glob for the whole name (get*User, or "*" for all names), or a regular
-// expression between slashes. A name can follow the name of its container (Server.Close, Server::close). An i after the
-// last slash ignores case.
+// expression between slashes. A name can follow the name of its container (Server.Close, Server::close). The letter
+// i after the last slash means that case is ignored.
 func Parse(text string, m Match) (*Query, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("the query has %d bytes, and the limit is %d; give only a name or a part of a name", len(text), maxText)
@@ -111,7 +111,7 @@ func Parse(text string, m Match) (*Query, error) {
 	return q, err
 }
 
-// parseGlob parses a glob, which may follow the names of containers.
+// parseGlob parses a glob, which can follow the names of containers.
 func parseGlob(text string) (*Query, error) {
 	files, err := globbed(text)
 	if err != nil {
@@ -197,7 +197,7 @@ func globbed(glob string) (*pattern.Pattern, error) {
 // Plain reports whether the query is a name without wildcards.
 func (q *Query) Plain() bool { return q.plain }
 
-// Literals returns literals that every text with a matching name contains.
+// Literals returns the literals of the query. Every text with a matching name contains them.
 func (q *Query) Literals() pattern.Literals {
 	if q.pattern == nil {
 		return pattern.Literals{}

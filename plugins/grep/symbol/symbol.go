@@ -1,4 +1,5 @@
-// Package symbol defines the symbols that source files declare. It implements queries for symbols by name.
+// Package symbol defines the symbols that source files declare. It also implements queries that find symbols by
+// name.
 package symbol
 
 import (
@@ -102,17 +103,18 @@ const (
 // Table holds the symbols of one file. It is immutable.
 type Table struct {
 	Parser Parser
-	// Problem is the reason why the parser of the language did not parse the whole text. It is empty if the parser did.
+	// Problem is the reason why the parser of the language did not parse the whole text. It is empty if the whole
+	// text was parsed.
 	Problem string
 	// Broken is true if the text has syntax errors. The table then contains all declarations that the parser recognized.
 	Broken bool
-	// Package is the name of the package that the text declares to belong to. It may be empty.
+	// Package is the name of the package that the text declares. It can be empty.
 	Package string
-	// Symbols are sorted by their position in the text.
+	// Symbols contains the symbols, sorted by their position in the text.
 	Symbols []Symbol
 
-	// names contains all names, each followed by a line break. folded contains the names in lower case, which can have
-	// other lengths. The slices starts and folds hold the offset of each name in names and folded.
+	// names contains all names, each followed by a line break. folded contains the names in lower case, whose
+	// lengths can differ. starts and folds contain the offset of each name in names and in folded.
 	names, folded []byte
 	starts, folds []uint32
 	// signature is a Bloom filter of the trigrams of the names in lower case.
@@ -121,8 +123,8 @@ type Table struct {
 
 const (
 	signatureBits = 2048
-	// manySymbols is a number of symbols. A table with more symbols has so many bits in its signature that the signature
-	// excludes no query.
+	// manySymbols is a limit for the use of signatures. If a table has more symbols, almost all bits of its
+	// signature are set, and the signature excludes no query.
 	manySymbols = 400
 )
 
@@ -141,7 +143,7 @@ func (t *Table) sign() {
 	}
 }
 
-// NewTable returns a table of the symbols. It does not retain the strings passed to it.
+// NewTable returns a table of the symbols. It copies the strings.
 func NewTable(p Parser, symbols []Symbol) *Table {
 	slices.SortStableFunc(symbols, func(a, b Symbol) int { return cmp.Compare(a.Offset, b.Offset) })
 	size := 0
@@ -178,7 +180,7 @@ func NewTable(p Parser, symbols []Symbol) *Table {
 	return t
 }
 
-// within returns the index range [from,to) of the symbols whose names lie in a part of the text.
+// within returns the index range [from,to) of the symbols whose names are in a part of the text.
 func (t *Table) within(p content.Part) (from, to int) {
 	after := func(pos int) int {
 		return sort.Search(len(t.Symbols), func(i int) bool { return int(t.Symbols[i].Offset) >= pos })
@@ -186,7 +188,8 @@ func (t *Table) within(p content.Part) (from, to int) {
 	return after(p.From), after(p.To)
 }
 
-// place returns the offset of symbol i in a list of names. The list has the given start offsets and total length.
+// place returns the offset of the symbol i in a list of names. The argument starts contains the start offsets of the
+// names. The argument length is the total length of the list.
 func place(starts []uint32, i, length int) int {
 	if i == len(starts) {
 		return length
@@ -194,8 +197,8 @@ func place(starts []uint32, i, length int) int {
 	return int(starts[i])
 }
 
-// at returns the index of the symbol whose name contains offset pos in a list of names. The list has the given start
-// offsets.
+// at returns the index of the symbol at the offset pos in a list of names. The argument starts contains the start
+// offsets of the names.
 func at(starts []uint32, pos int) int {
 	i, found := slices.BinarySearch(starts, uint32(pos)) // #nosec G115 -- a place in the names
 	if !found {

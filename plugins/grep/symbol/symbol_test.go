@@ -9,7 +9,8 @@ import (
 	"toolhost.dev/plugins/grep/content"
 )
 
-// table returns a table of symbols ten bytes apart. Each argument has the form "Container Name" or "Name".
+// table returns a table of symbols whose offsets differ by ten bytes. Each argument has the form "Container Name" or
+// "Name".
 func table(names ...string) *Table {
 	var out []Symbol
 	for i, name := range names {
@@ -42,7 +43,7 @@ func find(t *testing.T, query string, m Match, tab *Table, file string, parts fu
 
 func TestNames(t *testing.T) {
 	names := []string{"get", "Get", "getUser", "forget", "Server Close", "net.Server close", "Box[T] Close", "größe", "İstanbul", "operator==", "~Box", "a_b", "x"}
-	for range 400 { // with this many symbols, signatures are not used
+	for range 400 { // tables with this many symbols do not use signatures
 		names = append(names, "zzz")
 	}
 	large := table(names...)

@@ -21,7 +21,7 @@ var (
 	anyByte = Class{{0, 0x7F}, {RawByte + 0x80, RawByte + 0xFF}}
 )
 
-// normalize sorts ranges and merges ranges that overlap or touch.
+// normalize sorts ranges and merges ranges that overlap or are adjacent.
 func normalize(c Class) Class {
 	slices.SortFunc(c, func(a, b Range) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
 	out := c[:0]
@@ -77,7 +77,7 @@ func (c Class) Has(r rune) bool {
 	return ok
 }
 
-// Single returns the only symbol of the class. If the class has no or several symbols, the result is false.
+// Single returns the only symbol of the class. If the class does not have exactly one symbol, the bool is false.
 func (c Class) Single() (rune, bool) {
 	if len(c) == 1 && c[0].Lo == c[0].Hi {
 		return c[0].Lo, true
@@ -85,10 +85,10 @@ func (c Class) Single() (rune, bool) {
 	return 0, false
 }
 
-// fold returns the class with all other cases of its symbols added.
+// fold adds all other cases of the symbols to the class.
 func (c Class) fold() Class { return c.foldIf(func(_, _ rune) bool { return true }) }
 
-// foldUpper is like fold, but with the rule of the C library: two symbols match if their upper case is equal.
+// foldUpper works like fold, but uses the rule of the C library: two symbols match if their upper case is equal.
 func (c Class) foldUpper() Class {
 	return c.foldIf(func(a, b rune) bool { return unicode.ToUpper(a) == unicode.ToUpper(b) })
 }
@@ -111,10 +111,10 @@ func (c Class) foldIf(same func(a, b rune) bool) Class {
 	return normalize(out)
 }
 
-// lastFolding is the last character that has another case.
+// lastFolding is the last character that has a different upper or lower case.
 const lastFolding = 0x1E943
 
-// foldASCII is like fold, for ASCII letters only.
+// foldASCII works like fold, but adds only the other cases of ASCII letters.
 func (c Class) foldASCII() Class {
 	out := slices.Clone(c)
 	for _, r := range c {

@@ -1,15 +1,15 @@
 package syntax
 
-// effort limits how much work a parser spends on classes. Without the limit, a short pattern could name a class of a
-// hundred thousand symbols thousands of times.
+// effort limits how much work a parser does for character classes. Without the limit, a short pattern could contain
+// a class of a hundred thousand symbols thousands of times.
 type effort struct{ spent int }
 
-// maxEffort takes about half a second to use up.
+// maxEffort limits the work to about half a second.
 const maxEffort = 1 << 23
 
 const tooManyClasses = "the pattern has too many large character classes up to here; remove some classes, or use smaller ones"
 
-// affords adds the cost of a class. It reports whether the total is within the limit.
+// affords adds the cost of a class to the effort. It reports whether the total is within the limit.
 func (e *effort) affords(c Class, fold bool) bool {
 	const perRange = 4
 	e.spent += perRange * len(c)

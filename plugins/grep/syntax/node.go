@@ -8,9 +8,9 @@ type Op uint8
 
 // Values of [Op].
 const (
-	OpEmpty     Op = iota // matches the empty string
+	OpEmpty     Op = iota // matches the empty text
 	OpClass               // matches one symbol of Class; an empty Class never matches
-	OpLook                // matches the empty string where the condition Look holds
+	OpLook                // matches the empty text where the condition Look is true
 	OpConcat              // matches all elements of Sub, in order
 	OpAlternate           // matches one element of Sub; earlier elements have priority
 	OpRepeat              // matches Sub[0] Min to Max times; a negative Max means no limit
@@ -26,7 +26,7 @@ type Node struct {
 	Lazy     bool
 }
 
-// Look is a condition on the text before and after a position.
+// Look is a condition that a position in the text must meet.
 type Look uint8
 
 // Values of [Look]. For the ASCII variants, word characters are ASCII letters, ASCII digits and "_". For the other
@@ -42,8 +42,8 @@ const (
 	NotWord
 	WordStart
 	WordEnd
-	WordStartHalf // true if no word character is before the position
-	WordEndHalf   // true if no word character is after the position
+	WordStartHalf // no word character precedes the position
+	WordEndHalf   // no word character follows the position
 	WordASCII
 	NotWordASCII
 	WordStartASCII

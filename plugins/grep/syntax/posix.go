@@ -66,7 +66,7 @@ func (p *posix) fail(from, to int, reason string) {
 	panic(&Error{Pattern: p.src, Offset: min(from, len(p.src)), End: min(to, len(p.src)), Reason: reason})
 }
 
-// operator reports whether the next characters are the operator c. In the basic dialect, operators begin with a
+// operator reports whether the operator c is next in the pattern. In the basic dialect, operators begin with a
 // backslash.
 func (p *posix) operator(c string) bool {
 	if !p.extended {
@@ -82,16 +82,17 @@ func (p *posix) skipOperator() {
 	}
 }
 
-// alternation parses alternatives up to the end of the pattern, or to the end of the group opened at offset open.
+// alternation parses alternatives until the end of the pattern or of the group. The group was opened at the offset
+// open.
 func (p *posix) alternation(open int) *Node {
 	if p.depth++; p.depth > maxNest {
 		p.fail(open, open+1, "groups are nested too deeply; write a simpler pattern")
 	}
 	defer func() { p.depth-- }()
 	var branches, items []*Node
-	anchored := false // true if items contains only "^"
+	anchored := false // true if the items consist only of "^"
 	for {
-		start := len(items) == 0 || anchored // true if nothing before this position can be repeated
+		start := len(items) == 0 || anchored // true if no item before this position can be repeated
 		wasAnchored := anchored
 		anchored = false
 		switch {
@@ -141,8 +142,8 @@ func (p *posix) endsBranch(pos int) bool {
 	return rest == "" || rest[0] == '\n' || strings.HasPrefix(rest, `\)`) || strings.HasPrefix(rest, `\|`)
 }
 
-// repeats reports whether the next characters are a repetition operator. At the start of a branch, the basic dialect
-// treats them as literal.
+// repeats reports whether a repetition operator is next in the pattern. At the start of a branch, the basic dialect
+// treats such an operator as literal.
 func (p *posix) repeats(start bool) bool {
 	if start && !p.extended {
 		return false
@@ -174,8 +175,8 @@ func (p *posix) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, false)
 }
 
-// counts parses {2}, {2,}, {,5} or {2,5} without advancing. In the extended dialect, "{" before any other text is
-// literal. Then ok is false.
+// counts parses {2}, {2,}, {,5} or {2,5} without advancing. In the extended dialect, a "{" before any other text is
+// literal, and ok is false.
 func (p *posix) counts() (lo, hi, end int, ok bool) {
 	at := p.pos
 	i := at + 1

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// posixClasses are the named classes [[:name:]] as defined by the C library for UTF-8.
+// posixClasses contains the named classes [[:name:]]. Their members are those of the C library for UTF-8.
 var posixClasses = map[string]func() Class{
 	"alpha":  posixAlpha,
 	"digit":  func() Class { return asciiClasses["digit"] },
@@ -32,7 +32,7 @@ var (
 	})
 )
 
-// posixAlpha is the class [[:alpha:]]. It contains the digits of all scripts except the ASCII digits.
+// posixAlpha is the class [[:alpha:]]. It includes the digits of all scripts except the ASCII digits.
 var posixAlpha = sync.OnceValue(func() Class {
 	digits := fromTables(unicode.Nd).minus(runes('0', '9'))
 	return fromTables(unicode.L, unicode.Nl, unicode.Other_Alphabetic).union(digits)
@@ -42,7 +42,7 @@ func posixAlnum() Class { return posixAlpha().union(asciiClasses["digit"]) }
 
 func posixWord() Class { return posixAlnum().union(runes('_', '_')) }
 
-// bracket parses a "[...]" whose "[" was just consumed at offset at. Inside the brackets, a backslash is a literal
+// bracket parses a "[...]" after its "[", which is at the offset at. Inside the brackets, a backslash is a literal
 // character.
 func (p *posix) bracket(at int) Class {
 	rest := p.src[p.pos:]

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxNest is the maximal nesting depth of groups and classes.
+// maxNest is the maximal depth of nested groups and classes.
 const maxNest = 250
 
 // rust is the parser of ripgrep's dialect.
@@ -19,8 +19,8 @@ type rust struct {
 	effort
 }
 
-// Rust parses a pattern in the syntax of ripgrep. It is the syntax of Rust's regex crate, but ^ and $ match at every
-// line. Every error is an [*Error].
+// Rust parses a pattern in the syntax of ripgrep. This is the syntax of Rust's regex crate, except that ^ and $
+// match at every line. Every error is an [*Error].
 func Rust(pattern string, fold bool) (*Node, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, &Error{Pattern: strings.ToValidUTF8(pattern, "\uFFFD"), Reason: `it is not UTF-8; write (?-u:\xFF) for the byte FF`}
@@ -31,7 +31,7 @@ func Rust(pattern string, fold bool) (*Node, error) {
 	return n, err
 }
 
-// catch calls parse and returns the error that the parser reports by a panic.
+// catch calls the function parse. If parse panics with an error of the parser, catch returns the error.
 func catch(parse func()) (err error) {
 	defer func() {
 		switch e := recover().(type) {
@@ -101,7 +101,8 @@ func (p *rust) enter(at int) {
 	}
 }
 
-// alternation parses alternatives up to the end of the pattern, or to the ")" of the group opened at offset open.
+// alternation parses alternatives until the end of the pattern or the ")" of the group. The group was opened at the
+// offset open.
 func (p *rust) alternation(open int) *Node {
 	var branches, items []*Node
 	repeatable := false // true if the last item can be repeated
@@ -145,7 +146,7 @@ func (p *rust) alternation(open int) *Node {
 	}
 }
 
-// repetition parses one repetition operator and returns the node n repeated accordingly.
+// repetition parses one repetition operator. It returns a node that repeats the node n.
 func (p *rust) repetition(n *Node) *Node {
 	at := p.pos
 	lo, hi := 0, -1
@@ -168,7 +169,7 @@ func (p *rust) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, lazy)
 }
 
-// counts parses the counts of a repetition and the "}" after them. The "{" is at offset at.
+// counts parses the counts of a repetition and the final "}". The "{" is at the offset at.
 func (p *rust) counts(at int) (lo, hi int) {
 	p.space()
 	lo, okLo := p.decimal(at)
@@ -262,7 +263,8 @@ func (p *rust) dot() Class {
 	return c.Without('\n')
 }
 
-// foldChar returns the class of a character. If the flag i is set, the class includes the other cases of the character.
+// foldChar returns a class that contains one character. If the flag i is set, the class also contains the other
+// cases of the character.
 func (p *rust) foldChar(e escape) Class {
 	r := e.char
 	if p.flags.ascii && e.byte && r > 0x7F {

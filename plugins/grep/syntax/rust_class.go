@@ -12,8 +12,8 @@ func (p *rust) universe() Class {
 	return anyRune
 }
 
-// set parses a "[...]" class, which may contain classes. The operators are && (intersection), -- (difference) and ~~
-// (symmetric difference). They associate to the left. Adjacent items without an operator are combined first.
+// set parses a "[...]" class, which can contain other classes. The operators are && (intersection), -- (difference)
+// and ~~ (symmetric difference). They are left-associative. Adjacent items without an operator are combined first.
 func (p *rust) set() Class {
 	at := p.pos
 	p.enter(at)
@@ -30,7 +30,7 @@ func (p *rust) set() Class {
 		p.nextSpace()
 		open()
 	}
-	var left, items Class // left is the left operand of op; items is the part of the right operand parsed so far
+	var left, items Class // left is the left operand of op; items is the beginning of the right operand
 	op := ""
 	for p.peek() == '-' {
 		items = append(items, Range{'-', '-'})
@@ -120,7 +120,7 @@ func (p *rust) setItem(open int) Class {
 	return Class{{a, b}}
 }
 
-// peekAfter returns the character after the current character. It ignores white space that space skips.
+// peekAfter returns the character after the current one. It skips white space if the flag x is set.
 func (p *rust) peekAfter() rune {
 	back := p.pos
 	defer func() { p.pos = back }()
@@ -151,7 +151,7 @@ func (p *rust) setRune(e escape, at int) rune {
 	return RawByte + e.char
 }
 
-// posixClass parses "[:alpha:]" or "[:^alpha:]". For any other text, ok is false. Then the text is a nested class.
+// posixClass parses "[:alpha:]" or "[:^alpha:]". If the text is a nested class instead, ok is false.
 func (p *rust) posixClass() (Class, bool) {
 	rest, ok := strings.CutPrefix(p.rest(), "[:")
 	if !ok {

@@ -10,7 +10,7 @@ import (
 // escape is the result of parsing an escape sequence: a character, a class, or a condition.
 type escape struct {
 	char  rune
-	byte  bool // true if written as \xNN, which means a byte under (?-u)
+	byte  bool // true for \xNN, which means a byte under (?-u)
 	set   bool
 	class Class
 	look  *Node
@@ -66,7 +66,7 @@ func (p *rust) escape() escape {
 	return escape{char: r}
 }
 
-// wordBoundary parses the "{start}" in "\b{start}". In contrast, "\b{2}" is a repetition.
+// wordBoundary parses the "{start}" in "\b{start}". It does not parse the "{2}" in "\b{2}", which is a repetition.
 func (p *rust) wordBoundary(at int) Look {
 	back := p.pos
 	p.nextSpace()

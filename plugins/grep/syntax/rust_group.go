@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// flags are the flags that a group (?...) can change.
+// flags contains the flags that a group (?...) can change.
 type flags struct {
 	fold    bool // flag i: ignore case
 	multi   bool // flag m: ^ and $ match at line boundaries
 	dotAll  bool // flag s: "." also matches line breaks
 	swap    bool // flag U: x* is lazy, and x*? is greedy
-	ascii   bool // opposite of flag u: classes match only ASCII or bytes
+	ascii   bool // flag u is off: classes match only ASCII or bytes
 	crlf    bool // flag R: "\r\n" is a line break
 	verbose bool // flag x: ignore white space and comments
 }
 
-// group parses a group from its "(" on. If the group only sets flags, the result is nil.
+// group parses a group at its "(". If the group only sets flags, the result is nil.
 func (p *rust) group() *Node {
 	at := p.pos
 	p.enter(at)
@@ -55,7 +55,7 @@ func (p *rust) group() *Node {
 	return n
 }
 
-// name parses the name of a group and the final ">".
+// name parses the name of a group and the ">" after it.
 func (p *rust) name() {
 	start := p.pos
 	for p.peek() != '>' {
@@ -76,7 +76,7 @@ func (p *rust) name() {
 	p.next()
 }
 
-// readFlags parses flags, including the final ":" or ")".
+// readFlags parses the flags of a group and the ":" or ")" after them.
 func (p *rust) readFlags() flags {
 	f, on, dangling := p.flags, true, false
 	seen := make(map[rune]bool)

@@ -63,7 +63,7 @@ func TestErrorShowsTheFault(t *testing.T) {
 	}
 }
 
-// TestClassOperations compares the operations on ranges with operations on single symbols.
+// TestClassOperations compares operations on ranges with operations on single symbols.
 func TestClassOperations(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	random := func() (Class, map[rune]bool) {

@@ -30,7 +30,7 @@ func fromTables(tables ...*unicode.RangeTable) Class {
 	return normalize(c)
 }
 
-// Unicode classes with a name of one letter.
+// The Unicode classes whose names have one letter.
 var (
 	unicodeDigit = sync.OnceValue(func() Class { return fromTables(unicode.Nd) })
 	unicodeSpace = sync.OnceValue(func() Class { return fromTables(unicode.White_Space) })
@@ -51,7 +51,8 @@ var asciiClasses = map[string]Class{
 	"upper": runes('A', 'Z'), "word": runes('0', '9', 'A', 'Z', '_', '_', 'a', 'z'), "xdigit": runes('0', '9', 'A', 'F', 'a', 'f'),
 }
 
-// categories maps long names of general categories to the short names. The long names have the form that loose returns.
+// categories maps long names of general categories to short names. The long names have the form that the function
+// loose returns.
 var categories = map[string]string{
 	"letter": "L", "casedletter": "LC", "uppercaseletter": "Lu", "lowercaseletter": "Ll", "titlecaseletter": "Lt", "modifierletter": "Lm",
 	"otherletter": "Lo", "mark": "M", "combiningmark": "M", "nonspacingmark": "Mn", "spacingmark": "Mc", "enclosingmark": "Me", "number": "N",
@@ -62,7 +63,7 @@ var categories = map[string]string{
 	"control": "Cc", "cntrl": "Cc", "format": "Cf", "surrogate": "Cs", "privateuse": "Co", "unassigned": "Cn",
 }
 
-// loose returns the name of a property in a form that is independent of case and punctuation.
+// loose normalizes the name of a property: names that differ only in case and punctuation have the same result.
 func loose(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -73,7 +74,7 @@ func loose(name string) string {
 	}, name)
 }
 
-// property returns the class \p{name} or \p{name=value}. If the property is unknown, the result is false.
+// property returns the class \p{name} or \p{name=value}. If the property is unknown, the bool is false.
 func property(name, value string) (Class, bool) {
 	key := loose(name)
 	switch {
@@ -149,7 +150,7 @@ func table(tables map[string]*unicode.RangeTable, key string) (Class, bool) {
 	return nil, false
 }
 
-// letterClass returns the class \d, \s or \w. If c is an upper-case letter, it returns the negated class.
+// letterClass returns the class \d, \s or \w. If c is an upper-case letter, it returns the complement of the class.
 func letterClass(c rune, inUnicode bool) Class {
 	var out Class
 	universe := anyRune

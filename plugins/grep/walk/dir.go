@@ -20,10 +20,10 @@ type Dir struct {
 	w     *walker
 	rel   string // path relative to the start
 	path  string // absolute path
-	shown string // prefix of the displayed paths of its entries
+	shown string // beginning of the displayed paths of the entries
 	rules *ignore.Dir
 	file  *os.File
-	refs  atomic.Int32 // number of tasks that need the directory open
+	refs  atomic.Int32 // number of tasks for which the directory must be open
 }
 
 // Path returns the absolute path of an entry.
@@ -36,7 +36,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// Shown returns the path of an entry as results display it.
+// Shown returns the path of an entry as displayed in results.
 func (d *Dir) Shown(name string) string { return d.shown + name }
 
 // Rel returns the path of an entry relative to the start of the walk, including [Start.Rel].
@@ -75,14 +75,14 @@ func (d *Dir) close() {
 	}
 }
 
-// batch is the number of directory entries that one read requests.
+// batch is the number of directory entries that are requested at once.
 const batch = 1024
 
 // entries reads the entries of the directory.
 func (d *Dir) entries(ctx context.Context) ([]Entry, error) { return List(ctx, d.file) }
 
-// List reads an open directory and returns its entries sorted by name. If reading fails, List returns the error together
-// with the entries read before it.
+// List reads an open directory and returns its entries, sorted by name. If reading fails, List returns the error and
+// the entries that were read before.
 func List(ctx context.Context, dir *os.File) ([]Entry, error) {
 	var out []Entry
 	for {

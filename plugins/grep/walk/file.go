@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// File is a regular file opened for reading. Opening and reading it takes two system calls less than with an os.File.
+// File is a regular file that is open for reading. Opening and reading a File needs two system calls less than an
+// os.File.
 type File struct {
 	fd   int
 	read int64
@@ -24,7 +25,7 @@ type File struct {
 // entry is not a regular file, the error is fs.ErrInvalid.
 func (d *Dir) Open(name string) (*File, error) { return OpenFile(d.file, d.path, name) }
 
-// OpenFile is like [Dir.Open], for any open directory. Only error messages use path.
+// OpenFile opens a file as [Dir.Open] does, in any open directory. The argument path is only for error messages.
 func OpenFile(dir *os.File, path, name string) (*File, error) {
 	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
@@ -48,8 +49,8 @@ func (f *File) Size() int64 { return f.stat.Size }
 // Stamp returns the stamp of the file at the time of opening.
 func (f *File) Stamp() freshness.Stamp { return freshness.StampOf(&f.stat) }
 
-// Read implements io.Reader. It stops at the size that the file had at the time of opening, which saves a system call
-// per file. A file of size 0 is read to its end, because files in /proc have that size.
+// Read implements io.Reader. It stops at the size that the file had when it was opened, which saves a system call
+// per file. A file of size 0 is read to its end, because the size of a file in /proc is 0.
 func (f *File) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -75,7 +76,7 @@ func (f *File) Read(p []byte) (int, error) {
 // Close closes the file.
 func (f *File) Close() error { return unix.Close(f.fd) }
 
-// Info holds the metadata of an entry that was not opened.
+// Info contains the metadata of an entry that was not opened.
 type Info struct {
 	Size     int64
 	Modified time.Time
@@ -84,7 +85,8 @@ type Info struct {
 // Stat returns the size and modification time of an entry. It does not follow a symbolic link.
 func (d *Dir) Stat(name string) (Info, error) { return Stat(d.file, d.path, name) }
 
-// Stat is like [Dir.Stat], for any open directory. Only error messages use path.
+// Stat returns the metadata of an entry as [Dir.Stat] does, in any open directory. The argument path is only for
+// error messages.
 func Stat(dir *os.File, path, name string) (Info, error) {
 	s, err := StampAt(dir, path, name)
 	return Info{Size: s.Size, Modified: time.Unix(0, s.Mtime)}, err

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noLinks are flags for every open call. With these flags, opening a symbolic link fails.
+// noLinks contains the flags of every open call. With these flags, opening a symbolic link fails.
 const noLinks = unix.O_CLOEXEC | unix.O_NOFOLLOW
 
 // openAt opens a name in a directory. It fails if the name is a symbolic link.
@@ -30,7 +30,7 @@ func OpenDir(start *os.File, rel string) (*os.File, error) {
 	return openBeneath(start, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
-// openStepwise opens a path below a directory. It opens one element of the path after the other.
+// openStepwise opens a path below a directory, one element of the path after the other.
 func openStepwise(start *os.File, rel string, flags int) (*os.File, error) {
 	at := start
 	for {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBeneath opens a path below a directory with one system call that refuses symbolic links. If the kernel or a
-// seccomp filter does not support that call, openBeneath opens one element of the path after the other.
+// openBeneath opens a path below a directory with a system call that refuses symbolic links. If the kernel or a
+// seccomp filter does not support this system call, openBeneath opens one element of the path after the other.
 func openBeneath(start *os.File, rel string, flags int) (*os.File, error) {
 	fd, err := openAtOnce(start, rel, flags)
 	switch {
@@ -23,7 +23,7 @@ func openBeneath(start *os.File, rel string, flags int) (*os.File, error) {
 }
 
 // openAtOnce opens a path with one system call. If isAnswer returns false for the error, the system does not support
-// that call.
+// this system call.
 func openAtOnce(start *os.File, rel string, flags int) (int, error) {
 	fd, err := unix.Openat2(int(start.Fd()), rel, &unix.OpenHow{
 		Flags:   uint64(flags | noLinks), // #nosec G115 -- flags are not negative

@@ -8,13 +8,13 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// Probe is a directory opened to look up many of its entries. It avoids the cost of an os.File.
+// Probe is a directory that is open for looking up many of its entries. It avoids the cost of an os.File.
 type Probe struct {
 	fd   int
-	file *os.File // if not nil, Close closes file; otherwise it closes fd
+	file *os.File // if nil, Close closes fd; otherwise Close closes file
 }
 
-// OpenProbe opens a directory below an open directory, with the rules of [OpenDir].
+// OpenProbe opens a directory below an open directory. It follows the rules of [OpenDir].
 func OpenProbe(start *os.File, rel string) (Probe, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY
 	fd, err := openAtOnce(start, rel, flags)

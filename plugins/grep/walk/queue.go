@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// queue holds the waiting tasks. The newest task runs first, so that few tasks wait at a time.
+// queue contains the waiting tasks. The newest task runs first, which keeps the number of waiting tasks small.
 type queue struct {
 	mu      sync.Mutex
 	more    *sync.Cond
@@ -25,8 +25,8 @@ func (q *queue) push(tasks []*task) {
 	q.more.Broadcast()
 }
 
-// pop removes and returns a task. If the queue is empty, pop waits, because running tasks can add more. It returns nil
-// after all tasks are done.
+// pop removes a task from the queue and returns it. If the queue is empty, pop waits, because running tasks can add
+// more tasks. It returns nil when all tasks are done.
 func (q *queue) pop() *task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,8 +52,8 @@ func (q *queue) done() {
 	}
 }
 
-// run executes a task and all tasks that it adds. If ctx ends, the waiting tasks are closed without being executed. If
-// do panics, run panics after all workers have ended.
+// run executes the first task and all tasks that are added later. If ctx ends, the waiting tasks are closed without
+// being executed. If the function do panics, run panics after all workers have ended.
 func (q *queue) run(ctx context.Context, n int, first *task, do func(ctx context.Context, worker int, t *task)) {
 	q.more = sync.NewCond(&q.mu)
 	q.tasks = []*task{first}

@@ -16,22 +16,23 @@ const MaxRules = 4 << 20
 
 // RuleReader reads ignore files.
 type RuleReader struct {
-	// Read reads an ignore file outside of the listed directories. Such a file is above the start of the walk, or it is
-	// a symbolic link. The path is absolute. If Read is nil, these files are ignored.
+	// Read reads an ignore file outside of the listed directories: a file above the start of the walk, or a symbolic
+	// link. The path is absolute. If Read is nil, such files are ignored.
 	Read func(path string) ([]byte, error)
-	// Looked is called for every checked path outside of the listed directories, even if the file does not exist. It may
-	// be nil.
+	// Looked is called with every path outside of the listed directories that is looked up, even if the file does
+	// not exist. It can be nil.
 	Looked func(path string)
 }
 
-// RuleFiles lists the names of entries that affect which files of their directory are excluded.
+// RuleFiles contains the names of the entries that determine which files are excluded from their directory.
 var RuleFiles = []string{ignore.RipgrepFile, ignore.PlainFile, ignore.GitFile, ".git", ".jj"}
 
-// IsRuleFile reports whether [RuleFiles] contains a name.
+// IsRuleFile reports whether a name is in [RuleFiles].
 func IsRuleFile(name string) bool { return name[0] == '.' && slices.Contains(RuleFiles, name) }
 
-// Rules returns the ignore rules for the contents of a directory. The parameter dir is the open directory, path its
-// absolute path, and entries its entries. parent holds the rules of the directory above.
+// Rules returns the ignore rules that apply in a directory. The argument dir is the open directory. The arguments
+// path and entries are its absolute path and its entries. The argument parent contains the rules of the directory
+// above.
 func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries []Entry) *ignore.Dir {
 	var has ignore.Content
 	links := make(map[string]bool)
@@ -87,8 +88,8 @@ func (r RuleReader) looked(path string) {
 	}
 }
 
-// source reads the ignore files of one directory. It opens a file through the open directory if possible. If dir is nil
-// or the file is a symbolic link, it uses the RuleReader.
+// source reads the ignore files of one directory through the open directory. If dir is nil or the file is a symbolic
+// link, it uses the RuleReader.
 type source struct {
 	r     RuleReader
 	path  string

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/plugins/grep/freshness"
 )
 
-// Stamper returns stamps of entries without allocating memory for each. It is not safe for concurrent use.
+// Stamper returns stamps of entries. It allocates no memory for an entry. It is not safe for concurrent use.
 type Stamper struct {
 	name [256]byte // name of the entry with a final NUL byte
 	stat unix.Statx_t
@@ -23,7 +23,7 @@ func (s *Stamper) At(p Probe, name string) (freshness.Stamp, error) {
 }
 
 // at calls statx without copying the name to the heap. If isAnswer returns false for the error, the system does not
-// support that call.
+// support statx.
 func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
 	const mask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_NLINK | unix.STATX_MTIME | unix.STATX_CTIME | unix.STATX_INO | unix.STATX_SIZE
 	if len(name) >= len(s.name) {

@@ -1,9 +1,9 @@
-// Package walk implements a concurrent walk through a directory tree. The walk omits entries that ignore rules exclude
-// and entries with hidden names.
+// Package walk implements a concurrent walk through a directory tree. The walk omits entries that ignore rules
+// exclude and entries with hidden names.
 //
-// The walk never follows a symbolic link. It opens everything from the directory where it began, one path element after
-// the other or with one system call that refuses links. Therefore a link that replaces a file or directory during the
-// walk is never followed.
+// The walk never follows a symbolic link. It opens each entry from the directory where the walk began, either one
+// path element after the other or with one system call that refuses links. Therefore a link that replaces a file or
+// directory during the walk is never followed.
 package walk
 
 import (
@@ -29,26 +29,28 @@ type Start struct {
 	// Shown is the path of the directory in results. It is absolute or relative to the working directory, whose path is
 	// ".".
 	Shown string
-	// Rel is the prefix of the paths that [Dir.Rel] returns. It is empty unless this walk is part of a larger walk.
+	// Rel is the beginning of the paths that [Dir.Rel] returns. It is empty unless this walk is part of a larger
+	// walk.
 	Rel string
-	// Rules are the ignore rules of the directories above. If Rules is nil, the walk reads these rules.
+	// Rules contains the ignore rules of the directories above the start. If Rules is nil, the walk reads these
+	// rules.
 	Rules *ignore.Dir
 }
 
 // Options are the options of a walk.
 type Options struct {
-	Hidden bool // visit hidden files, too
-	// Dotted reports whether to visit an entry with a hidden name although Hidden is false. A nil Dotted excludes all
-	// hidden names.
+	Hidden bool // also visit hidden files
+	// Dotted reports whether a hidden name is visited although Hidden is false. If Dotted is nil, no hidden name is
+	// visited.
 	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
-	// Closed reports whether to visit a directory but not its contents. A nil Closed means that the walk visits the
-	// contents of all directories.
+	// Closed reports whether a directory is visited without its contents. A nil Closed means that the walk visits
+	// the contents of all directories.
 	Closed func(name string) bool
-	// Globs and Type select files. If one of the two is nil, it selects all files.
+	// Globs and Type select files. If one of them is nil, it selects all files.
 	Globs *ignore.Globs
 	Type  *filetype.Type
-	// Global holds the user's own ignore rules. These rules match the paths that results display.
+	// Global contains the user's own ignore rules. They match the paths as displayed in results.
 	Global *ignore.Rules
 	// ReadRules reads an ignore file that is above the start or is a symbolic link. The path is absolute. If ReadRules
 	// is nil, such files are ignored.
@@ -61,21 +63,21 @@ type Entry struct {
 	Type fs.FileMode // only the type bits
 }
 
-// Visit is called for every entry that is not excluded, including directories. Several goroutines call it at the same
-// time. The parameter worker is the number of the goroutine, less than workers.Number. The directory stays open until
-// Visit returns.
+// Visit is a callback for every entry that is not excluded, including directories. Several goroutines call it at the
+// same time. The argument worker is the number of the goroutine, less than workers.Number. The directory stays open
+// until Visit returns.
 type Visit func(worker int, d *Dir, e Entry)
 
 // Skipped counts the entries that a walk excluded. An excluded directory counts as one entry, regardless of its
 // contents.
 type Skipped struct {
 	Ignored    atomic.Int64 // entries excluded by an ignore rule
-	Hidden     atomic.Int64 // entries excluded by a hidden name
+	Hidden     atomic.Int64 // entries excluded because their names are hidden
 	Permission atomic.Int64 // directories without read permission
 	Failed     atomic.Int64 // directories that could not be read for another reason
 }
 
-// Walk visits everything below the start. It returns an error if ctx ends or if the start directory cannot be read.
+// Walk visits all entries below the start. It returns an error if ctx ends or if the start directory cannot be read.
 // Other unreadable directories are only counted in skipped.
 func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit) error {
 	w := &walker{start: s, opts: o, skipped: skipped, visit: visit}
@@ -90,8 +92,8 @@ func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit
 	return ctx.Err()
 }
 
-// ShownPrefix returns the prefix of the displayed paths of a directory's entries. The parameter shown is the displayed
-// path of the directory.
+// ShownPrefix returns the beginning of the displayed paths of a directory's entries. The argument shown is the
+// displayed path of the directory.
 func ShownPrefix(shown string) string {
 	if shown == "." || shown == "" {
 		return ""
@@ -107,13 +109,13 @@ type walker struct {
 	tasks   queue
 }
 
-// task is a directory to list, or some entries of a listed directory to visit.
+// task is a unit of work of the walk: a directory to list, or some entries of a listed directory to visit.
 type task struct {
 	dir     *Dir
 	entries []Entry // nil if the directory is not listed yet
 }
 
-// chunk is the number of entries visited in one task.
+// chunk is the number of entries that one task visits.
 const chunk = 32
 
 func (w *walker) do(ctx context.Context, worker int, t *task) {
@@ -160,7 +162,7 @@ func (w *walker) list(ctx context.Context, d *Dir) []Entry {
 		d.refs.Add(1)
 		later = append(later, &task{dir: d, entries: rest})
 	}
-	slices.Reverse(later) // the queue returns the newest task first
+	slices.Reverse(later) // reverse the order, because the queue returns the newest task first
 	w.tasks.push(later)
 	return keep
 }
@@ -170,7 +172,7 @@ func (w *walker) failed(err error) { w.skipped.Count(err) }
 // Count adds a directory that could not be read to the counter for the error.
 func (s *Skipped) Count(err error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // a directory that was removed during the walk does not count
+	case errors.Is(err, fs.ErrNotExist): // a directory that was removed during the walk is not counted
 	case errors.Is(err, fs.ErrPermission):
 		s.Permission.Add(1)
 	default:
@@ -178,7 +180,7 @@ func (s *Skipped) Count(err error) {
 	}
 }
 
-// Add adds the counters of another walk.
+// Add adds the counters of another walk to these counters.
 func (s *Skipped) Add(o *Skipped) {
 	s.Ignored.Add(o.Ignored.Load())
 	s.Hidden.Add(o.Hidden.Load())
@@ -190,7 +192,7 @@ func (o *Options) closed(name string) bool { return o.Closed != nil && o.Closed(
 
 func (o *Options) rules() RuleReader { return RuleReader{Read: o.ReadRules} }
 
-// wanted reports whether to visit an entry.
+// wanted reports whether an entry must be visited.
 func (w *walker) wanted(d *Dir, e Entry) bool {
 	shown := d.shown + e.Name
 	if want, decided := w.opts.Selected(shown, e.Type.IsDir()); decided {
@@ -207,15 +209,15 @@ func (w *walker) wanted(d *Dir, e Entry) bool {
 // apply the same rule.
 func IsHidden(name string) bool { return name[0] == '.' && name[len(name)-1] != '.' }
 
-// Selected reports whether the globs of a call include an entry. If decided is false, the globs do not decide, so the
-// name and the ignore rules do.
+// Selected reports whether the globs of a call include an entry. If the result decided is false, the globs do not
+// decide. In this case, the name and the ignore rules decide.
 func (o *Options) Selected(shown string, isDir bool) (want, decided bool) {
 	v := o.Globs.Match(shown, isDir)
 	return v == ignore.Include, v != ignore.None
 }
 
-// Wanted reports whether to visit an entry, given the verdict of the ignore files. If it excludes the entry, it counts
-// the reason. Hidden names are visited if they match Type or if a rule includes them.
+// Wanted reports whether an entry must be visited. The argument v is the verdict of the ignore files. If Wanted
+// excludes the entry, it counts the reason. Hidden names are visited if they match Type or if a rule includes them.
 func (o *Options) Wanted(name, shown string, isDir bool, v ignore.Verdict, inRepository bool, skipped *Skipped) bool {
 	switch {
 	case o.NoIgnore:

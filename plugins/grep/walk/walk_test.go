@@ -44,8 +44,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// tree creates files in a temporary directory. A name with a final slash creates a directory, and "a -> b" a symbolic
-// link.
+// tree creates files in a temporary directory. A name with a final slash becomes a directory, and "a -> b" becomes a
+// symbolic link.
 func tree(t testing.TB, names ...string) Start {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -191,9 +191,10 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestSwappedForLinks checks that a walk follows no symbolic link that replaced an entry before the entry was opened.
+// TestSwappedForLinks replaces an entry by a symbolic link before the walk opens the entry. The walk must not follow
+// the link.
 func TestSwappedForLinks(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with one worker, the walk visits a directory's entries before it descends
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with one worker, the walk visits all entries of a directory before its subdirectories
 	outside := tree(t, "secret=", "dir/secret=")
 	s := tree(t, "a-file=", "z-dir/inner=")
 	swap := func(name, target string) {
@@ -221,8 +222,8 @@ func TestSwappedForLinks(t *testing.T) {
 	}
 }
 
-// TestSwappedOnTheWay replaces a directory by a symbolic link before the walk opens a subdirectory of it. The link
-// points to another directory in the tree and must not be followed.
+// TestSwappedOnTheWay replaces a directory by a symbolic link before the walk opens a subdirectory of the directory.
+// The link points to another directory in the tree and must not be followed.
 func TestSwappedOnTheWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s := tree(t, "a/file=", "a/sub/mine=", ".other/sub/secret=")
@@ -268,7 +269,7 @@ func TestOpenOnlyRegularFiles(t *testing.T) {
 }
 
 func TestUnreadableDirectory(t *testing.T) {
-	if os.Geteuid() == 0 { // root could read every directory
+	if os.Geteuid() == 0 { // root can read every directory
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestUnreadableDirectory$", "-test.v")
 		cmd.Env = append(os.Environ(), asNobody+"=1", "TMPDIR=/tmp")
 		out, err := cmd.CombinedOutput()
@@ -365,7 +366,7 @@ func TestPanicReachesTheCaller(t *testing.T) {
 	s := tree(t, entries...)
 	var visits atomic.Int64
 	defer func() {
-		if n := visits.Load(); n > 50 { // calls that were running may still end
+		if n := visits.Load(); n > 50 { // calls of visit that were already running are counted too
 			t.Errorf("%d visits after a panic", n)
 		}
 		if p, ok := recover().(*workers.PanicError); !ok || p.Value != "visited" {

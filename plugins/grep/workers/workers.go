@@ -1,5 +1,5 @@
 // Package workers runs functions in several goroutines. A panic in one of these goroutines does not end the process.
-// Instead, the panic reaches the caller that waits for the goroutines.
+// Instead, the caller that waits for the goroutines gets the panic.
 package workers
 
 import (
@@ -20,7 +20,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("the search failed because of a bug in the plugin: %v", e.Value)
 }
 
-// caught returns the error for the value of a panic and logs the stack trace.
+// caught converts the value of a panic to an error and logs the stack trace.
 func caught(p any) *PanicError {
 	if e, ok := p.(*PanicError); ok {
 		return e
@@ -29,11 +29,11 @@ func caught(p any) *PanicError {
 	return &PanicError{p}
 }
 
-// fixed is the number of workers after Spare has added a processor. Before that, it is 0.
+// fixed is the number of workers after Spare has added a processor. It is 0 before that.
 var fixed atomic.Int32
 
-// Number returns how many goroutines to start for a concurrent task. There is one for each processor that Spare did not
-// add.
+// Number returns how many goroutines a concurrent task must start: one for each processor except the processor that
+// Spare added.
 func Number() int {
 	if n := fixed.Load(); n > 0 {
 		return int(n)
@@ -57,8 +57,8 @@ func addSpare() {
 	runtime.GOMAXPROCS(n + 1)
 }
 
-// Run calls do n times concurrently, with the numbers from 0 to n-1, and waits for all calls. If a call panics, Run
-// panics with a *[PanicError] after all calls have ended.
+// Run calls the function do n times concurrently, with the numbers from 0 to n-1. It waits for all calls. If a call
+// panics, Run panics with a *[PanicError] after all calls have ended.
 func Run(n int, do func(worker int)) {
 	var wg sync.WaitGroup
 	var failed atomic.Pointer[PanicError]
@@ -78,7 +78,7 @@ func Run(n int, do func(worker int)) {
 	}
 }
 
-// Catch calls do and returns its error. If do panics, Catch returns a *[PanicError].
+// Catch calls the function do and returns its error. If do panics, Catch returns a *[PanicError].
 func Catch(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

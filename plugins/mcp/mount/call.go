@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// running holds the running calls. The key is the token that the server uses in progress notifications.
+// running contains the running calls. The map key is the token that the server uses in progress notifications.
 type running struct {
 	mu      sync.Mutex
 	last    int
@@ -27,13 +27,14 @@ type running struct {
 // active is one running call.
 type active struct {
 	*sdk.Call
-	// alive restarts the timeout of the call after activity of the server. pause stops the timeout while the server
+	// alive restarts the timeout of the call when the server is active. pause stops the timeout while the server
 	// waits for the user.
 	alive, pause func()
-	// canceled is closed when the call is canceled. told is closed when the server was notified of the cancellation.
+	// canceled is closed when the call is canceled. told is closed when the server has been notified of the
+	// cancellation.
 	canceled <-chan struct{}
 	told     chan struct{}
-	tell     func() // closes the channel told
+	tell     func() // closes the channel "told"
 }
 
 func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active {
@@ -42,8 +43,8 @@ func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active
 	return a
 }
 
-// canceledIn returns the canceled call that belongs to the context of a message. The message then notifies the server of
-// the cancellation. If the call is not canceled, canceledIn returns nil.
+// canceledIn returns the canceled call that belongs to the context of a message. It returns nil if the call is not
+// canceled. If it returns a call, the message notifies the server of the cancellation.
 func canceledIn(ctx context.Context) *active {
 	a, ok := ctx.Value(activeKey{}).(*active)
 	if !ok {
@@ -96,7 +97,7 @@ func (r *running) only() *active {
 
 var errSilent = errors.New("silent")
 
-// cancelWait is the maximal time for which a canceled call waits until the server is notified.
+// cancelWait is the maximal time that a canceled call waits until the server is notified.
 const cancelWait = time.Second
 
 type activeKey struct{}
@@ -132,7 +133,7 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 			got.err = ctx.Err()
 		}
 	}
-	if got.err != nil && ctx.Err() != nil { // wait for the notification, because this process may end after the result
+	if got.err != nil && ctx.Err() != nil { // wait until the server is notified, because this process can end after the result
 		select {
 		case <-a.told:
 		case <-time.After(cancelWait):
@@ -154,7 +155,7 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 func (m *mount) failure(err error) error {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
-		// The connection has ended. Therefore watch will end this process during the sleep.
+		// The connection has ended. The method watch ends this process during the sleep.
 		time.Sleep(4 * endWait)
 		return sdk.Errorf(tool.Unavailable, "The connection to the MCP server ended during the call: %s", clean(err.Error(), maxMessage)).From(tool.SourcePlugin)
 	}

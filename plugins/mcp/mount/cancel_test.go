@@ -17,10 +17,10 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestServerHearsOfCancel checks that a canceled call returns only after the server is notified. Otherwise the plugin's
-// process could end before the notification.
+// TestServerHearsOfCancel checks that a canceled call returns only after the server has been notified. Otherwise the
+// plugin's process could end before the notification.
 func TestServerHearsOfCancel(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with one processor, background goroutines run late
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // on one processor, background goroutines run late
 	for range 20 {
 		w, in, out := testWire(t)
 		called, heard := make(chan struct{}), make(chan string, 1)

@@ -14,16 +14,17 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits on the server's list of tools.
+// The following constants limit the server's list of tools.
 const (
 	maxPages  = 20
 	maxTools  = 500
-	maxSchema = 256 << 10 // in bytes
+	maxSchema = 256 << 10 // maximal size in bytes
 
 	maxNameShown = 64
 )
 
-// list requests the server's tools page by page. If a limit is reached, list returns the tools received so far.
+// list requests the server's tools page by page. If a limit is reached, list returns the tools that it has received
+// so far.
 func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
 	var all []*mcp.Tool
 	cursor, seen := "", make(map[string]bool)
@@ -90,7 +91,7 @@ func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 			break
 		}
 	}
-	// The annotations come from the server itself. Therefore they can only permit a retry.
+	// The annotations come from the untrusted server. Therefore they are only used to permit a retry.
 	if a := t.Annotations; a != nil {
 		def.Traits = sdk.Traits{ReadOnly: a.ReadOnlyHint, Idempotent: a.IdempotentHint || a.ReadOnlyHint}
 	}
@@ -100,20 +101,20 @@ func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 	}
 	if t.OutputSchema != nil {
 		if def.Output, err = cleanSchema(t.OutputSchema); err != nil {
-			def.Output = nil // the tool works without its output schema
+			def.Output = nil // drop the output schema, because the tool also works without it
 		}
 	}
 	return def, nil
 }
 
-// schemas holds the input schemas in the form in which they were received. The order of properties determines the
-// positional arguments, but the MCP SDK does not preserve that order.
+// schemas contains the input schemas in their received form. The order of properties determines the positional
+// arguments, but the MCP SDK does not preserve the order.
 type schemas struct {
 	mu  sync.Mutex
 	raw map[string]json.RawMessage
 }
 
-// keep stores the schemas in one page of the list.
+// keep stores the schemas of one page of the server's tools.
 func (s *schemas) keep(result json.RawMessage) {
 	var page struct {
 		Tools []struct {
@@ -122,7 +123,7 @@ func (s *schemas) keep(result json.RawMessage) {
 		} `json:"tools"`
 	}
 	if json.Unmarshal(result, &page) != nil {
-		return // the MCP SDK reports the error
+		return // ignore the error, because the MCP SDK reports it
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +135,7 @@ func (s *schemas) keep(result json.RawMessage) {
 	}
 }
 
-// of returns the input schema of a tool.
+// of returns the input schema of a tool. It prefers the received form to the decoded form.
 func (s *schemas) of(name string, decoded any) (json.RawMessage, error) {
 	s.mu.Lock()
 	raw := s.raw[name]
@@ -213,7 +214,7 @@ func cleanObject(out *bytes.Buffer, dec *json.Decoder, names bool) error {
 				if v[0] == '"' && json.Unmarshal(v, &text) == nil {
 					v, _ = json.Marshal(clean(text, maxDescription))
 				}
-			case "default", "const", "enum", "examples": // these keywords contain values, which must not be changed
+			case "default", "const", "enum", "examples": // the values of these keywords must stay unchanged
 				out.Write(v)
 				continue
 			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":

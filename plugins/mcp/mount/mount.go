@@ -27,11 +27,11 @@ const Version = "0.1.0"
 // legacyVersion is the last protocol revision in which a connection begins with the request initialize.
 const legacyVersion = "2025-11-25"
 
-// Limits contains timeouts.
+// Limits contains the timeouts of the plugin.
 type Limits struct {
 	// Start limits the time until a server has started and returned its list of tools.
 	Start time.Duration
-	// Call limits the time in which a call makes no progress.
+	// Call limits how long a call can run without progress.
 	Call time.Duration
 }
 
@@ -47,7 +47,8 @@ type Config struct {
 // mount is the connection to one server.
 type mount struct {
 	limits Limits
-	// end is called once after the server has ended. It normally does not return.
+	// end is a function that is called once after the server has ended. It usually ends the process and does not
+	// return.
 	end   func()
 	cfg   Config
 	roots []tool.Root
@@ -57,14 +58,14 @@ type mount struct {
 	session    *mcp.ClientSession
 	server     *server // nil if the server is remote
 	schemas    *schemas
-	tools      []sdk.Tool  // tools in the last list; nil before the first list
+	tools      []sdk.Tool  // the last list of tools; nil before the first list
 	stale      atomic.Bool // true if the server has announced a new list
 
 	closed chan struct{}
 }
 
-// Plugin returns the plugin. If remote is true, the server has a URL and is not started by the plugin. The function end
-// is called after the server has ended. It must end the process, because the next call needs a new one.
+// Plugin returns the plugin. If remote is true, the server has a URL and the plugin does not start it. The function
+// end is called after the server has ended. It must end the process, because the next call needs a new process.
 func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
 	m := &mount{limits: limits, end: end, schemas: new(schemas), closed: make(chan struct{})}
 	needs := &sdk.Needs{Read: sdk.Optional, Write: sdk.Optional, Exec: sdk.Required, Network: sdk.Optional}
@@ -104,7 +105,7 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 		return &sdk.ConfigError{Summary: "Neither command nor url is set", Detail: "Write command = [\"program\", \"argument\"] or url = \"https://…\"."}
 	}
 	if path, ok := c.Env["PATH"]; ok {
-		_ = os.Setenv("PATH", path) // exec.LookPath searches for the command in PATH
+		_ = os.Setenv("PATH", path) // set PATH, because exec.LookPath searches for the command in PATH
 	}
 	path, err := exec.LookPath(c.Command[0])
 	if err != nil {
@@ -161,7 +162,7 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	}
 	var what string
 	if u, err := url.Parse(m.cfg.URL); err == nil && m.cfg.URL != "" {
-		u.RawQuery = "" // remove the query, because it may contain a secret
+		u.RawQuery = "" // remove the query, because it can contain a secret
 		what = "The MCP server at " + u.Redacted()
 		text = strings.ReplaceAll(text, m.cfg.URL, u.Redacted())
 	} else {
@@ -182,9 +183,9 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
 }
 
-// connect starts a local server or connects to a remote one. It first uses the newer protocol. Many servers of the older
-// protocol do not answer its first request; then the wire answers in place of the server. Other such servers exit; then
-// connect starts the server again with the older protocol.
+// connect starts a local server or connects to a remote server. It first tries the newer protocol. If a server of
+// the older protocol does not answer the first request, the wire answers in place of the server. If such a server
+// exits instead, connect starts it again with the older protocol.
 func (m *mount) connect(ctx context.Context) error {
 	if m.cfg.URL != "" {
 		s, err := m.client().Connect(ctx, m.remote(), nil)
@@ -224,7 +225,7 @@ func (m *mount) client() *mcp.Client {
 		Capabilities:                &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{}},
 		ElicitationHandler:          m.elicit,
 		ProgressNotificationHandler: m.progress,
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { m.stale.Store(true) }, // nothing more to do, because the host requests the list after each call
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { m.stale.Store(true) }, // only set the flag, because the host requests the list after each call
 	})
 	for _, r := range m.roots {
 		//nolint:staticcheck // see above
@@ -233,7 +234,7 @@ func (m *mount) client() *mcp.Client {
 	return c
 }
 
-// watch waits for the end of the connection and then ends the process.
+// watch waits for the end of the connection. Then it ends the process.
 func (m *mount) watch() {
 	err := m.session.Wait()
 	select {
@@ -255,7 +256,7 @@ func (m *mount) watch() {
 	m.end()
 }
 
-// close ends a local server, or the session with a remote server.
+// close ends a local server or the session with a remote server.
 func (m *mount) close() {
 	close(m.closed)
 	if m.server != nil {
@@ -268,7 +269,7 @@ func (m *mount) close() {
 		closing := make(chan struct{})
 		go func() {
 			defer close(closing)
-			_ = m.session.Close() // ends the session in the remote server
+			_ = m.session.Close() // ignore the error; this call ends the session in the remote server
 		}()
 		select {
 		case <-closing:

@@ -20,17 +20,17 @@ type server struct {
 	once sync.Once
 }
 
-// endWait is the maximal time from the end of a process's output to the end of the process.
+// endWait is the maximal time between the end of a process's output and the end of the process.
 const endWait = 500 * time.Millisecond
 
-// startServer starts a local server and returns it with a wire to it.
+// startServer starts a local server. It returns the server with a wire to it.
 func startServer(c *Config, schemas *schemas) (*server, error) {
 	s := new(server)
 	cmd := exec.Command(c.Command[0], c.Command[1:]...) //nolint:gosec // running what the operator configured is the purpose
 	cmd.Dir = c.Cwd
 	cmd.Env = environment(os.Environ(), c.Env)
 	cmd.Stderr = &s.said
-	cmd.WaitDelay = endWait // child processes of the server may keep its standard error open
+	cmd.WaitDelay = endWait // child processes of the server can keep its standard error open
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func startServer(c *Config, schemas *schemas) (*server, error) {
 	return s, nil
 }
 
-// environment returns the environment variables of the server. It omits the variables by which the host configures the
-// plugin.
+// environment returns the environment variables of the server. It omits the variables with which the host configures
+// the plugin.
 func environment(own []string, extra map[string]string) []string {
 	var env []string
 	for _, e := range own {
@@ -70,8 +70,8 @@ func environment(own []string, extra map[string]string) []string {
 	return env
 }
 
-// stop asks the server to end by closing its standard input. After grace, it kills the server and its child processes.
-// It returns when the server has ended.
+// stop closes the server's standard input, which asks the server to end. After the duration grace, it kills the
+// server and its child processes. It returns when the server has ended.
 func (s *server) stop(grace time.Duration) {
 	s.once.Do(func() {
 		s.wire.closeInput()
@@ -99,7 +99,7 @@ func (s *server) died() bool {
 	}
 }
 
-// exitText describes how the server ended. It must be called only after the end.
+// exitText describes how the server ended. It must be called only after the server has ended.
 func (s *server) exitText() string {
 	if err := s.Err(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return err.Error()
@@ -107,10 +107,11 @@ func (s *server) exitText() string {
 	return "exit status 0"
 }
 
-// maxSaid is the maximal number of bytes kept of standard error.
+// maxSaid is the maximal number of bytes of standard error that are kept.
 const maxSaid = 4 << 10
 
-// tail is a writer for the server's standard error. It writes the text to the host's log and keeps the last part.
+// tail is a writer for the server's standard error. It writes the text to the host's log and keeps the last bytes of
+// the text.
 type tail struct {
 	mu   sync.Mutex
 	last []byte

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Actions in the result of an elicitation.
+// The possible actions in the result of an elicitation.
 const (
 	accept  = "accept"
 	decline = "decline"
@@ -34,8 +34,9 @@ type property struct {
 	} `json:"oneOf"`
 }
 
-// elicit asks the user one question for each property. In the older protocol, the request of a server does not name the
-// call for which it asks. If several calls are running, they may belong to different users. Then elicit asks nobody.
+// elicit asks the user one question for each property. In the older protocol, the request of a server does not name
+// the call to which the request belongs. If several calls are running, they can belong to different users. In this
+// case, elicit asks no user.
 func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	a, ok := ctx.Value(activeKey{}).(*active)
 	if !ok {
@@ -84,7 +85,8 @@ func (m *mount) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitRe
 	return &mcp.ElicitResult{Action: accept, Content: content}, nil
 }
 
-// rank returns the sort order of a property. Required properties come first, in the order of required.
+// rank returns the position of a property in the sort order. Required properties come first, in the order of the
+// argument required.
 func rank(required []string, name string) int {
 	if i := slices.Index(required, name); i >= 0 {
 		return i
@@ -102,7 +104,7 @@ func (m *mount) ask(ctx context.Context, a *active, text string, p property) (va
 		q.Options = []string{"yes", "no"}
 	}
 	q.FreeText = len(q.Options) == 0
-	a.pause() // the timeout of the call must not include the user's time
+	a.pause() // stop the timeout of the call while the user thinks
 	answer, err := a.Question(ctx, q)
 	a.alive()
 	switch {

@@ -20,7 +20,7 @@ func (m *mount) remote() mcp.Transport {
 		Endpoint: m.cfg.URL, MaxEventSize: maxFrame,
 		HTTPClient: &http.Client{
 			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport},
-			// The headers may contain secrets for this server only. Therefore all redirects are refused.
+			// The headers can contain secrets for this server only. Therefore all redirects are refused.
 			CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 				return fmt.Errorf("the server redirects to %s; correct url in the mcp block", r.URL.Redacted())
 			},
@@ -47,7 +47,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if canceled != nil {
 		canceled.tell()
 	}
-	if res.Header.Get("Content-Type") != "text/event-stream" { // in an event stream, each event is limited instead
+	if res.Header.Get("Content-Type") != "text/event-stream" { // an event stream has no limit as a whole; each of its events is limited instead
 		res.Body = &bounded{ReadCloser: res.Body, left: maxFrame}
 	}
 	return res, nil
@@ -55,7 +55,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var errTooLarge = errors.New("the server's answer is larger than the limit of 16 MiB")
 
-// bounded is a response body that returns an error after limit bytes.
+// bounded is a response body. Reading it returns an error after limit bytes.
 type bounded struct {
 	io.ReadCloser
 	left int

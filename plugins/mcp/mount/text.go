@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on the texts of a server, in bytes.
+// The following constants limit the texts of a server, in bytes.
 const (
 	maxDescription = 4 << 10
 	maxMessage     = 2 << 10
@@ -16,9 +16,9 @@ const (
 // escapes matches escape sequences for terminals.
 var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\u009d\u0090])[^\a\x1b\u009c]*(?:\a|\x1b\\\\|\u009c)?|\x1b[ -/]*[0-~]?")
 
-// clean removes invisible characters from a server's text, because a terminal or a model could obey them. Such
-// characters are escape sequences, control characters, direction marks and tags. clean keeps joiners, which scripts and
-// emoji need. It shortens the text to limit bytes.
+// clean removes invisible characters from a server's text. A terminal or a model could obey these characters: escape
+// sequences, control characters, direction marks and tags. clean keeps joiners, because scripts and emoji need them.
+// It shortens the text to limit bytes.
 func clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = escapes.ReplaceAllString(s, "")

@@ -23,22 +23,22 @@ import (
 const (
 	// maxFrame is the maximal size of a message from the server, in bytes.
 	maxFrame = 16 << 20
-	// edge is the number of bytes at the beginning of an oversized message in which its request ID is searched.
+	// edge is the number of bytes at each end of an oversized message in which the request ID is searched.
 	edge = 512
-	// probeTimeout is the maximal time for the answer to a request that the server may not know.
+	// probeTimeout is how long a server can take to answer a request that it possibly does not know.
 	probeTimeout = 2 * time.Second
-	// writeTimeout is the maximal time until the server has read a written message.
+	// writeTimeout is how long a server can take to read a message.
 	writeTimeout = 30 * time.Second
-	// maxNoise is the maximal number of logged lines that are not messages.
+	// maxNoise is the maximal number of lines that are logged although they are not messages.
 	maxNoise = 20
 
 	methodDiscover  = "server/discover"
 	methodListTools = "tools/list"
 )
 
-// wire is a connection over a server's standard input and output. No output of the server ends the connection. A line
-// that is not a message is dropped. If an answer is too large, only its call fails. If the server does not answer the
-// probe for the newer protocol, the wire answers the probe.
+// wire is a connection over a server's standard input and output. No output of the server ends the connection. A
+// line that is not a message is dropped. If an answer is too large, only the call of that answer fails. If the
+// server does not answer the probe for the newer protocol, the wire answers the probe.
 type wire struct {
 	in      *lines.Reader
 	out     *os.File
@@ -47,16 +47,16 @@ type wire struct {
 
 	incoming chan jsonrpc.Message
 	writes   chan write
-	failed   chan struct{} // closed when reading or writing has failed
+	failed   chan struct{} // closed after reading or writing has failed
 	fails    sync.Once
-	err      error // the error, and whether the server closed the connection; both are set before failed is closed
+	err      error // the error, and whether the server closed the connection; set before the channel "failed" is closed
 	theirs   bool
 	closeOut sync.Once
 
 	mu      sync.Mutex
 	pending map[jsonrpc.ID]string // maps the ID of each unanswered request to its method
 	probed  bool
-	heard   bool // true if the server has sent a message
+	heard   bool // true if the server has sent at least one message
 	noise   int
 }
 
@@ -167,7 +167,7 @@ func (w *wire) write(ctx context.Context, m jsonrpc.Message) error {
 	}
 }
 
-// writeAll writes the queued lines. It writes whole lines even if a caller no longer waits for its line.
+// writeAll writes the queued lines. It writes each line completely, even if the caller no longer waits for its line.
 func (w *wire) writeAll() {
 	for {
 		select {
@@ -197,7 +197,7 @@ func (w *wire) expect(id jsonrpc.ID) {
 	})
 }
 
-// refuse answers a request with an error. It does nothing if the request is already answered.
+// refuse answers a request with an error. If the request is already answered, refuse does nothing.
 func (w *wire) refuse(id jsonrpc.ID, code int64, message string) {
 	w.mu.Lock()
 	_, waits := w.pending[id]
@@ -232,8 +232,8 @@ func (w *wire) readAll() {
 	}
 }
 
-// hear handles one line from the server. The line can be a message, a batch of messages as in older revisions, or no
-// message.
+// hear handles one line from the server. The line can be a message, a batch of messages as in older revisions, or
+// other text.
 func (w *wire) hear(line []byte) {
 	var batch []json.RawMessage
 	if line[0] != '[' || json.Unmarshal(line, &batch) != nil {
@@ -273,8 +273,8 @@ func (w *wire) drop(raw []byte) {
 
 var idAt = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})`)
 
-// tooLarge fails the call whose answer is too large. It searches the beginning and the end of the line for the request
-// ID. If there is no ID, it fails all calls.
+// tooLarge fails the call whose answer is too large. It looks for the request ID at the beginning and the end of the
+// answer. If it finds no ID, it fails all calls.
 func (w *wire) tooLarge(edges []byte) {
 	w.mu.Lock()
 	var ids []jsonrpc.ID

@@ -12,7 +12,7 @@ import (
 
 type rawJSON = json.RawMessage
 
-// testWire returns a wire and the server's ends of its pipes.
+// testWire returns a wire together with the server's ends of the two pipes.
 func testWire(t *testing.T) (w *wire, in *io.PipeWriter, out *os.File) {
 	r, in := io.Pipe()
 	out, outW, err := os.Pipe()
@@ -41,8 +41,8 @@ func request(t *testing.T, w *wire, id float64, method string) jsonrpc.ID {
 	return i
 }
 
-// TestWireNoise checks three rules: lines that are not messages are dropped, batches are split, and the last line needs
-// no line ending.
+// TestWireNoise checks that lines without a message are dropped, that batches are split, and that the last line
+// needs no line ending.
 func TestWireNoise(t *testing.T) {
 	w, in, _ := testWire(t)
 	go func() {
@@ -64,8 +64,8 @@ func TestWireNoise(t *testing.T) {
 	}
 }
 
-// TestWireTooLarge checks that an oversized message fails the call with the ID at its beginning or end, or all calls if
-// there is no ID. The wire must read later messages.
+// TestWireTooLarge checks oversized messages. The call whose ID is at the beginning or end of the message must fail.
+// If the message has no ID, all calls must fail. The wire must then read later messages.
 func TestWireTooLarge(t *testing.T) {
 	big := strings.Repeat("x", maxFrame)
 	for name, tc := range map[string]struct {
@@ -108,7 +108,7 @@ func TestWireTooLarge(t *testing.T) {
 	}
 }
 
-// TestSchemasInOrder checks that properties keep the order of the received schema.
+// TestSchemasInOrder checks that the properties of a schema keep their received order.
 func TestSchemasInOrder(t *testing.T) {
 	w, in, out := testWire(t)
 	go func() { _, _ = io.Copy(io.Discard, out) }()

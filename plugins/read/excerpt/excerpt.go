@@ -1,10 +1,10 @@
-// Package excerpt returns excerpts of a text for a language model. An excerpt is a limited number of consecutive lines,
-// optionally with line numbers. Its size is limited to fit into a model's context.
+// Package excerpt returns excerpts of a text for a language model. An excerpt is a limited number of consecutive
+// lines, optionally with line numbers. Its size is limited, because a model's context is limited.
 package excerpt
 
 import "bytes"
 
-// Limits of an excerpt. The first limit that is reached ends the excerpt.
+// The following constants limit an excerpt. The first limit that is reached ends the excerpt.
 const (
 	MaxLines     = 2000
 	MaxLineChars = 2000
@@ -15,36 +15,40 @@ const (
 type Window struct {
 	// Start is the number of the first line, counted from 1.
 	Start int
-	// Lines is the maximal number of lines; 0 means all lines up to the end.
+	// Lines is the maximal number of lines. 0 means all lines to the end of the text.
 	Lines int
-	// Numbers adds the line number in the form "%{width}d| " before each line.
+	// Numbers puts the line number in the form "%{width}d| " before each line.
 	Numbers bool
 }
 
 // Cap is the limit that ended an excerpt before the end of its window.
 type Cap string
 
-// Values of [Cap].
+// The values of [Cap].
 const (
 	NotCapped Cap = ""
 	ByLines   Cap = "lines"
 	ByBytes   Cap = "bytes"
 )
 
-// Excerpt is a part of a text with data about it.
+// Excerpt is a part of a text with data about the part.
 type Excerpt struct {
-	// Text contains the lines, joined by line feeds. It ends with a line feed only if three conditions hold: the text
-	// does, the excerpt reaches the end of the text, and Numbers is false.
+	// Text contains the lines, joined by line feeds. It ends with a line feed only if three conditions hold: the
+	// whole text ends with a line feed, the excerpt reaches the end of the text, and Numbers is false.
 	Text string
-	// Start and End are the numbers of the first and the last line in Text. Both are 0 if Text has no lines.
+	// Start and End are the numbers of the first and the last line in Text. If Text has no lines, Start and End are
+	// 0.
 	Start, End int
-	// Total is the number of lines in the whole text. A final line feed does not begin another line.
+	// Total is the number of lines in the whole text. A line feed at the end of the text does not begin another
+	// line.
 	Total int
-	// Counted is false if reading stopped before the end of the text. Then Total counts only the lines read.
+	// Counted is false if reading stopped before the end of the text. In this case, Total is the number of lines
+	// that were read.
 	Counted bool
-	// Capped is the limit because of which lines of the window are missing. It is empty if no lines are missing.
+	// Capped is the limit that ended the excerpt before the end of the window. It is empty if no lines of the window
+	// are missing.
 	Capped Cap
-	// CutLines is the number of lines that Text contains only in part.
+	// CutLines is the number of lines that are shortened in Text.
 	CutLines int
 }
 
@@ -62,7 +66,7 @@ func Of(content []byte, w Window) Excerpt {
 		return Excerpt{Total: total, Counted: true}
 	}
 	if w == (Window{Start: 1}) && total <= MaxLines && len(content) <= MaxBytes && short(content) && bytes.IndexByte(content, '\r') < 0 {
-		// Most reads return a whole file unchanged, so this case is fast.
+		// This case is fast, because most calls read a whole file unchanged.
 		return Excerpt{Text: string(content), Start: 1, End: total, Total: total, Counted: true}
 	}
 	r := region{data: content, first: w.Start}
@@ -74,8 +78,8 @@ func Of(content []byte, w Window) Excerpt {
 	return e
 }
 
-// short reports whether every line has at most MaxLineChars bytes. From each position it jumps to the last line ending
-// within that distance. Therefore it examines only few line endings.
+// short reports whether every line has at most MaxLineChars bytes. From each position, it jumps to the last line
+// ending within that distance and thus examines only a few line endings.
 func short(content []byte) bool {
 	for len(content) > MaxLineChars {
 		i := bytes.LastIndexByte(content[:MaxLineChars+1], '\n')

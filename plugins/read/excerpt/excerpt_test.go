@@ -66,7 +66,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// FuzzScan checks that reading a text in pieces returns the same excerpt as reading the whole text.
+// FuzzScan reads a text in chunks and as a whole. The excerpts must be equal.
 func FuzzScan(f *testing.F) {
 	f.Add("a\nb\r\nc", 1, 0, false)
 	f.Add(strings.Repeat("é", 9000)+"\n\n"+strings.Repeat("z", 8005), 1, 3, true)
@@ -93,8 +93,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// TestScanGivesUpCounting reads an endless text. The excerpt must be found, counting must stop in time, and memory use
-// must stay small.
+// TestScanGivesUpCounting reads an endless text. The excerpt must be returned, counting lines must stop, and memory
+// use must stay small.
 func TestScanGivesUpCounting(t *testing.T) {
 	endless := &repeating{text: []byte("0123456789\n")}
 	e, err := Scan(t.Context(), endless, Window{Start: 1000, Lines: 2}, 1<<20, nil)

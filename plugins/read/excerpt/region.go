@@ -10,13 +10,14 @@ import (
 // region is a sequence of lines from which an excerpt is made.
 type region struct {
 	data  []byte
-	first int // number of the first line
-	// hidden holds, for each line of which data contains only the beginning, the number of missing bytes.
+	first int // number of the first line of the region
+	// hidden is for lines of which data contains only the beginning. It maps the number of such a line to the number
+	// of missing bytes.
 	hidden map[int]int64
 }
 
-// next returns the first line of data without its ending, and the rest of data. If data contains no line feed, rest is
-// nil.
+// next splits data after its first line. It returns the line without its ending and the rest of data. If data
+// contains no line feed, rest is nil.
 func next(data []byte) (line, rest []byte) {
 	i := bytes.IndexByte(data, '\n')
 	if i < 0 {
@@ -46,7 +47,7 @@ func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	return line[:n], int64(len(line)-n) + hidden
 }
 
-// render returns the excerpt for a window. The parameter last is the number of the last existing line.
+// render returns the excerpt for a window. The argument last is the number of the last existing line.
 func (r *region) render(w Window, last int) Excerpt {
 	e := Excerpt{Start: r.first, End: last}
 	if w.Lines > 0 {
@@ -61,7 +62,7 @@ func (r *region) render(w Window, last int) Excerpt {
 		e.Text = r.format(&e, w.Numbers, toEnd)
 		return e
 	}
-	// Usually the excerpt contains the lines unchanged, so they can be copied at once.
+	// In most cases the excerpt contains the lines unchanged. Then they can be copied at once.
 	text := r.data[:size]
 	if !toEnd {
 		text = bytes.TrimSuffix(text, []byte{'\n'})
@@ -70,8 +71,8 @@ func (r *region) render(w Window, last int) Excerpt {
 	return e
 }
 
-// measure reduces e.End if the byte limit is reached, and counts the shortened lines. It returns the length of the
-// excerpt's lines in data. If all lines can be returned unchanged, plain is true.
+// measure reduces e.End if the byte limit is reached, and counts the shortened lines. The result size is the length
+// of the excerpt's lines in data. If all lines can be returned unchanged, plain is true.
 func (r *region) measure(e *Excerpt, numbers bool) (size int, plain bool) {
 	prefix := 0
 	if numbers {

@@ -10,13 +10,13 @@ import (
 
 const (
 	scanChunk = 256 << 10
-	// keepOfLine is the maximal number of bytes kept of a line.
+	// keepOfLine is the maximal number of bytes that are kept of a line.
 	keepOfLine = (MaxLineChars + 1) * utf8.UTFMax
 )
 
-// Scan returns the excerpt that w selects from a text. It reads the text in pieces with constant memory. After the
-// window it reads at most countAhead more bytes to count the lines. Excerpt.Counted reports whether Scan reached the end
-// of the text. If convert is not nil, Scan applies it to the selected lines.
+// Scan returns the excerpt that w selects from a text. It reads the text in chunks with constant memory. After the
+// window it reads at most countAhead more bytes to count the lines. Excerpt.Counted reports whether Scan reached the
+// end of the text. If convert is not nil, Scan applies it to the selected lines.
 func Scan(ctx context.Context, text io.Reader, w Window, countAhead int64, convert func([]byte) ([]byte, error)) (Excerpt, error) {
 	s := scanner{region: region{first: max(w.Start, 1), hidden: make(map[int]int64)}, line: 1}
 	s.until = s.region.first + MaxLines
@@ -49,7 +49,7 @@ type scanner struct {
 	until   int  // number of the first line after the window
 	line    int  // number of the current line
 	inLine  int  // number of bytes kept of the current line
-	started bool // true if the current line is not empty, so that it counts
+	started bool // true if the current line is not empty; an empty last line does not count
 	least   int  // minimal size in bytes of the kept lines in the excerpt
 }
 
@@ -74,7 +74,7 @@ func (s *scanner) take(chunk []byte) {
 	}
 }
 
-// skip counts lines up to the window, or to the end of the chunk. It returns the rest of the chunk.
+// skip counts lines until the window begins or the chunk ends. It returns the rest of the chunk.
 func (s *scanner) skip(chunk []byte) []byte {
 	for !s.done() && s.line < s.region.first {
 		i := bytes.IndexByte(chunk, '\n')
@@ -96,7 +96,7 @@ func (s *scanner) skip(chunk []byte) []byte {
 	return nil
 }
 
-// keep stores a part of the current line. It omits bytes beyond keepOfLine.
+// keep stores bytes of the current line. It drops bytes beyond keepOfLine.
 func (s *scanner) keep(part []byte) {
 	room := max(keepOfLine-s.inLine, 0)
 	if len(part) > room {
@@ -146,7 +146,7 @@ func (s *scanner) excerpt(w Window, counted bool, convert func([]byte) ([]byte, 
 		}
 		s.region.data = data
 	}
-	e := s.region.render(w, total) // the kept lines reach every limit of the excerpt
+	e := s.region.render(w, total) // enough lines are kept to reach every limit of the excerpt
 	e.Total, e.Counted = total, counted
 	return e, nil
 }

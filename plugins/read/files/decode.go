@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// decoded is the content of a file, decoded to displayable text.
+// decoded is the content of a file after decoding it to text.
 type decoded struct {
 	content  []byte
 	encoding string

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// countAhead is the maximal number of bytes that are read only to count the lines of a file. A file that can be
-	// edited is always read to its end, because its hash is needed.
+	// countAhead is the maximal number of bytes that are read only to count the lines of a file. For a file that can
+	// be edited there is no such limit, because its hash is needed.
 	countAhead = 64 << 20
-	// sniffed is the number of bytes that are read to recognize the kind of a file.
+	// sniffed is the number of bytes that are read to determine the kind of a file.
 	sniffed = 8 << 10
 )
 
@@ -57,8 +57,8 @@ func (r *request) large() (*sdk.Result, error) {
 	return r.scan(f, info, head)
 }
 
-// whole returns the result for a file that must be read into memory completely. If the file exceeds limit bytes, it
-// returns the error tooLarge.
+// whole returns the result for a file that must be read into memory completely. If the file has more than limit
+// bytes, it returns the error tooLarge.
 func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	snap, err := r.ws.ReadFile(r.path, limit)
 	if errors.Is(err, workspace.ErrTooLarge) {
@@ -70,7 +70,7 @@ func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	return r.small(snap)
 }
 
-// scan reads a text in pieces. The parameter head is the beginning of the text, which has already been read.
+// scan reads a text in chunks. The argument head is the beginning of the text, which is already read.
 func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result, error) {
 	d := decoded{content: head, encoding: string(text.UTF8), ending: text.LF}
 	if bytes.Contains(head, []byte("\r\n")) {
@@ -105,7 +105,7 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 	return r.show(e, d, after.Size(), effect)
 }
 
-// convert converts the returned lines to UTF-8. It does not check the other lines of the file.
+// convert converts the returned lines to UTF-8. All other lines of the file are not checked.
 func (r *request) convert(kept []byte, d *decoded) ([]byte, error) {
 	switch {
 	case r.in.Encoding == "ascii":

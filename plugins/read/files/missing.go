@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxNames is the maximal number of names in a directory that are compared with the missing name.
+	// maxNames is the maximal number of names in a directory that are compared with the name of the missing file.
 	maxNames = 10_000
-	// maxLooked is the maximal number of directories that are searched for a file with the same name.
+	// maxLooked is the maximal number of directories in which a file with the same name is searched.
 	maxLooked = 300
 )
 
@@ -47,8 +47,8 @@ func (r *request) missing() error {
 	return sdk.Errorf(tool.NotFound, "%s", b.String())
 }
 
-// nearestDirectory returns the deepest existing directory of the path, and the next element of the path, which does not
-// exist.
+// nearestDirectory returns the deepest directory of the path that exists. The result wanted is the next element of
+// the path, which does not exist.
 func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	p := r.path
 	for {
@@ -60,7 +60,8 @@ func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	}
 }
 
-// sameName returns files with the same name below the working directory. Files near the working directory come first.
+// sameName returns files below the working directory that have the same name. Files near the working directory come
+// first.
 func (r *request) sameName() []string {
 	top, err := r.ws.Resolve(r.call.Cwd, ".")
 	if err != nil {
@@ -89,7 +90,8 @@ func (r *request) sameName() []string {
 	return found
 }
 
-// relative returns a path relative to the working directory. If that is impossible, it returns the path unchanged.
+// relative returns a path relative to the working directory. If no relative path exists, it returns the path
+// unchanged.
 func (r *request) relative(path string) string {
 	if rel, ok := (tool.Root{Path: r.call.Cwd}).Rel(path); ok {
 		return rel

@@ -17,7 +17,7 @@ func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required}}
 }
 
-// looking holds the traits of the tool, which changes nothing.
+// looking holds the traits of the tool, which is read-only.
 var looking = tool.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
 // count formats a number with a noun in singular or plural: "1 line", "2 lines".

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxInMemory is a size in bytes. Larger texts are read in pieces.
+	// maxInMemory is the maximal size in bytes of a text that is read into memory. Larger texts are read in chunks.
 	maxInMemory = 8 << 20
 	// maxBase64 is the maximal size in bytes of a file that is returned in base64.
 	maxBase64 = 1 << 20
@@ -35,7 +35,7 @@ type readArgs struct {
 	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Return the text only if the file changed since this session last read or wrote all of it; otherwise only report that it is unchanged."`
 }
 
-// readData is the structured result of read.
+// readData is the structured result of the tool read.
 type readData struct {
 	Path           string `json:"path"`
 	TotalLines     int    `json:"total_lines"`
@@ -46,8 +46,8 @@ type readData struct {
 	Truncated      bool   `json:"truncated"`
 	RecommendRange bool   `json:"recommend_range"`
 	IsDirectory    bool   `json:"is_directory"`
-	// Unchanged is true if the text is omitted because the argument if_changed is set and the session already knows the
-	// text.
+	// Unchanged is true if the text is omitted. The text is omitted if the argument if_changed is set and the
+	// session already knows the text.
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
@@ -67,14 +67,14 @@ func readTool() sdk.Tool {
 	}, read)
 }
 
-// request is the state of one call of read.
+// request is the state of one call of the tool.
 type request struct {
 	ctx  context.Context
 	call *sdk.Call
 	ws   *workspace.Workspace
 	in   readArgs
 	path workspace.Path
-	name string // path as results display it
+	name string // path as displayed in results
 }
 
 func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
@@ -175,7 +175,7 @@ func (r *request) pastEnd(total int) error {
 	return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s has %s. Give an offset from 1 to %d.", r.in.Offset, r.name, count(total, "line"), total)
 }
 
-// notes returns the facts that the model must know in addition to the text.
+// notes returns notes with the facts that the model must know in addition to the text.
 func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.Effect) []string {
 	var notes []string
 	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
@@ -224,7 +224,7 @@ func isAre(lines int) string {
 	return fmt.Sprintf("%d lines are", lines)
 }
 
-// withNotes appends notes to the output. Each note is marked as a note.
+// withNotes appends notes to the output and marks each of them as a note.
 func withNotes(output string, notes []string) string {
 	if len(notes) == 0 {
 		return output

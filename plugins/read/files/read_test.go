@@ -121,7 +121,7 @@ func TestReadCaps(t *testing.T) {
 	if output, _, _ := tooltest.Do[readData](h, "read", args{"file_path": "long"}); !strings.Contains(output, strings.Repeat("z", 2000)+"… [line cut here: 3000 more bytes]\nb\n") {
 		t.Errorf("%q", output[2000:])
 	}
-	// Repeated calls that follow the notes must together return the whole file.
+	// Follow the notes with repeated calls. Together, the calls must return the whole file.
 	var got strings.Builder
 	for offset := 1; offset != 0; {
 		output, data, _ := tooltest.Do[readData](h, "read", args{"file_path": "bytes", "offset": offset})
@@ -216,7 +216,8 @@ func TestReadEffects(t *testing.T) {
 	}
 }
 
-// TestReadIfChanged checks that a call with if_changed does not return a text that the session knows completely.
+// TestReadIfChanged makes calls with if_changed. If the session knows the whole text, the call must not return the
+// text.
 func TestReadIfChanged(t *testing.T) {
 	h := newHost(t, "f=a\nb\n")
 	read := func(in args) (string, readData) {
@@ -228,7 +229,7 @@ func TestReadIfChanged(t *testing.T) {
 		args   args
 		output string
 	}{
-		{args{"if_changed": true, "limit": 1}, "a"}, // the session does not know the text yet
+		{args{"if_changed": true, "limit": 1}, "a"}, // the session does not yet know the text
 		{args{"if_changed": true}, "a\nb\n"},        // the session knows only a part of the text
 		{args{"if_changed": true}, "[note: f is unchanged since this session last read or wrote it (4 bytes)]"},
 		{args{"if_changed": true, "offset": 2}, "[note: f is unchanged since this session last read or wrote it (4 bytes)]"},
@@ -274,7 +275,7 @@ func TestReadLarge(t *testing.T) {
 	h.Refuses("read", args{"file_path": "latin.log", "offset": total, "encoding": "utf8"}, tool.InvalidArguments, "0xe9")
 }
 
-// TestReadLargeUTF16 checks that a large text in UTF-16 is decoded as a whole, up to a size limit.
+// TestReadLargeUTF16 checks that a large text in UTF-16 is decoded as a whole up to a size limit.
 func TestReadLargeUTF16(t *testing.T) {
 	h := newHost(t)
 	must(t, os.WriteFile(h.Path("wide.txt"), append([]byte("\xff\xfe"), bytes.Repeat([]byte("a\x00\n\x00"), maxInMemory/4)...), 0o666))
@@ -285,7 +286,7 @@ func TestReadLargeUTF16(t *testing.T) {
 	h.Refuses("read", args{"file_path": "wide.txt"}, tool.InvalidArguments, "UTF-16", "32 MiB", "iconv")
 }
 
-// TestReadHuge checks that the first lines of a sparse file of 2 GB are returned without reading the whole file.
+// TestReadHuge reads the first lines of a sparse file of 2 GB. The tool must not read the whole file.
 func TestReadHuge(t *testing.T) {
 	h := newHost(t, "huge.txt="+strings.Repeat("some text\n", 1000))
 	must(t, os.Truncate(h.Path("huge.txt"), 2<<30))

@@ -16,19 +16,19 @@ import (
 const (
 	// maxEntries is the maximal number of listed entries.
 	maxEntries = 100_000
-	// batch is the number of entries read between two checks of the context.
+	// batch is the number of entries that are read between two checks of the context.
 	batch = 1024
 )
 
 // Listing is the result of listing a directory.
 type Listing struct {
-	// Entries contains the entries sorted by name, directories first.
+	// Entries contains the entries, sorted by name with directories first.
 	Entries []workspace.Entry
 	// GivenUp is true if the directory has more entries than the listing contains.
 	GivenUp bool
 }
 
-// Read lists the directory p. The result includes hidden entries.
+// Read lists the directory p, including hidden entries.
 func Read(ctx context.Context, ws *workspace.Workspace, p workspace.Path) (*Listing, error) {
 	return read(ctx, ws, p, maxEntries)
 }
@@ -42,7 +42,7 @@ func read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most i
 	for _, e := range found {
 		out := workspace.Entry{Name: e.Name(), Mode: e.Type()}
 		switch info, err := ws.Lstat(p, e.Name()); {
-		case errors.Is(err, fs.ErrNotExist): // the entry was removed meanwhile
+		case errors.Is(err, fs.ErrNotExist): // skip an entry that another process has removed
 			continue
 		case err == nil:
 			out.Mode, out.Size, out.Modified = info.Mode(), info.Size(), info.ModTime()
@@ -55,7 +55,7 @@ func read(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most i
 	return l, nil
 }
 
-// list reads a directory and sorts its entries by name, directories first.
+// list reads a directory. It sorts the entries by name with directories first.
 func (l *Listing) list(ctx context.Context, ws *workspace.Workspace, p workspace.Path, most int) ([]fs.DirEntry, error) {
 	opened, err := ws.OpenDir(p)
 	if err != nil {

@@ -21,7 +21,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// directory creates a directory with an entry of each type, and opens it.
+// directory creates a directory with an entry of each type. It opens a workspace for the directory.
 func directory(t *testing.T) (dir string, ws *workspace.Workspace, top workspace.Path) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

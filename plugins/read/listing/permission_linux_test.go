@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNotPermitted checks a directory that allows reading names but not metadata. The listing must contain the names.
+// TestNotPermitted checks a directory whose permissions allow reading names but not metadata. The listing must
+// contain the names.
 func TestNotPermitted(t *testing.T) {
 	dir, ws, _ := directory(t)
 	must(t, os.Chmod(dir+"/zdir", 0o444)) // #nosec G302 -- for everyone
 	must(t, os.Chmod(dir, 0o755))         // #nosec G302 -- for everyone
 	zdir, err := ws.Resolve(dir, "zdir")
 	must(t, err)
-	if os.Geteuid() == 0 { // this thread accesses files as another user
+	if os.Geteuid() == 0 { // from here, this thread accesses files as another user
 		runtime.LockOSThread()
 		must(t, unix.Setfsuid(65534))
 		defer func() { must(t, unix.Setfsuid(0)) }()

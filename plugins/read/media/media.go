@@ -23,7 +23,7 @@ type signature struct {
 	kind  Kind
 	at    int
 	bytes string
-	also  string // required bytes at offset 8, for container formats
+	also  string // bytes that are required at offset 8, for container formats
 }
 
 var signatures = []signature{

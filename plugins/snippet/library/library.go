@@ -9,24 +9,24 @@ import (
 
 // Snippet is one version of a piece of code.
 type Snippet struct {
-	// ID identifies the snippet while its name exists. An ID is never reused.
+	// ID identifies a snippet as long as its name exists. An ID is never reused.
 	ID   int64
 	Name string
-	// Version is the number of the version. It starts at 1 and increases with each change.
+	// Version is the number of the version. The first version is 1, and each change increases the number.
 	Version     int
-	Code        string // empty in the results of List
+	Code        string // empty in results of List
 	Bytes       int    // length of the code in bytes
 	Description string
 	Language    string
 	Tags        []string
-	// Created is the time when the name was first saved. Saved is the time when this version was saved.
+	// Created is the time at which the name was first saved. Saved is the time at which this version was saved.
 	Created, Saved time.Time
 }
 
-// Change contains the data to save under a name.
+// Change contains the data that Save stores under a name.
 type Change struct {
 	Name, Code string
-	// If one of these fields is nil, its previous value is kept.
+	// If one of the following fields is nil, its previous value is kept.
 	Description, Language *string
 	Tags                  []string
 }
@@ -34,7 +34,7 @@ type Change struct {
 // Outcome is the outcome of saving a snippet.
 type Outcome string
 
-// Values of [Outcome].
+// The values of [Outcome].
 const (
 	Created   Outcome = "created"
 	Updated   Outcome = "updated"
@@ -56,18 +56,18 @@ func (r Ref) String() string {
 
 // Filter selects the snippets to list.
 type Filter struct {
-	// Words lists words to search for in the name, description, tags, language and code. Each must be the beginning of a
-	// word, or of a part of a camelCase word. The best matches come first. If Words is empty, the last saved snippets
-	// come first.
+	// Words lists words to search for in the name, description, tags, language and code. Each word must be the
+	// beginning of a word in the snippet, or of a part of a camelCase word. The best matches come first. If Words is
+	// empty, the snippets that were saved last come first.
 	Words []string
-	// Tags lists the tags that a snippet must have.
+	// Tags lists tags. A snippet must have all of these tags.
 	Tags     []string
 	Language string
 	Limit    int
 	Offset   int
 }
 
-// Limits are the limits of a library. A zero field means the default.
+// Limits contains the limits of a library. A zero field means the default.
 type Limits struct {
 	Snippets int   // maximal number of names; default 10 000
 	Versions int   // maximal number of versions kept per name; default 20
@@ -96,7 +96,7 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("unknown snippet %s", e.Ref) }
 
-// NoVersionError is the error for a version that the library does not contain.
+// NoVersionError is the error for a version that does not exist or is no longer kept.
 type NoVersionError struct {
 	Name    string
 	Version int
@@ -108,7 +108,7 @@ func (e *NoVersionError) Error() string {
 	return fmt.Sprintf("version %d of %q is no longer stored", e.Version, e.Name)
 }
 
-// FullError is the error if a limit prevents saving a snippet.
+// FullError means that a limit prevents saving a snippet.
 type FullError struct{ What string }
 
 func (e *FullError) Error() string { return "the library is full: it contains " + e.What }

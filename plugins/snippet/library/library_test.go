@@ -42,8 +42,8 @@ func load(t testing.TB, l *library.Library, name string) string {
 
 const writes = 20
 
-// TestProcesses checks that several processes can save under the same names at the same time. The library does not exist
-// before.
+// TestProcesses checks that several processes can save under the same names at the same time. The library is created
+// during the test.
 func TestProcesses(t *testing.T) {
 	if dir := os.Getenv("LIBRARY_TEST_DIR"); dir != "" {
 		l := open(t, dir, library.Limits{Versions: 1000})
@@ -132,7 +132,7 @@ func TestDamaged(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-			// The remedy in the message must work without a restart of the plugin.
+			// The remedy in the message must work while the plugin continues to run.
 			if err := os.Rename(path, path+".old"); err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +146,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestRemoved checks saving after the database file was removed. Another process must find the saved snippets.
+// TestRemoved saves snippets after the database file was removed. Another process must find the saved snippets.
 func TestRemoved(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, library.Limits{})

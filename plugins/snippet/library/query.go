@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Load returns one version of a snippet. Version 0 means the last version. It also returns all kept versions without
-// their code, the last version first.
+// Load returns one version of a snippet. Version 0 means the last version. The result kept contains all kept
+// versions without their code, the last version first.
 func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kept []*Snippet, err error) {
 	err = l.transact(ctx, true, func(tx *sql.Tx) error {
 		at, err := find(ctx, tx, r)
@@ -43,7 +43,8 @@ func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kep
 	return s, kept, nil
 }
 
-// List returns the snippets that a filter selects, without their code. The number total ignores limit and offset.
+// List returns the snippets that a filter selects, without their code. The result total is the number of selected
+// snippets without limit and offset.
 func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total int, err error) {
 	tags, err := json.Marshal(append([]string{}, f.Tags...))
 	if err != nil {
@@ -118,7 +119,7 @@ func last(ctx context.Context, tx *sql.Tx, r Ref) (*Snippet, error) {
 	return scan(tx.QueryRowContext(ctx, from+`WHERE s.id = ?`, r.ID))
 }
 
-// find is like last, but returns a *NotFoundError if the snippet does not exist.
+// find works like last, but returns a *NotFoundError if the snippet does not exist.
 func find(ctx context.Context, tx *sql.Tx, r Ref) (*Snippet, error) {
 	s, err := last(ctx, tx, r)
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -165,8 +166,7 @@ func texts(ctx context.Context, tx *sql.Tx, query string) ([]string, error) {
 	return out, rows.Err()
 }
 
-// match converts words to a full-text query. Each word becomes a phrase that also matches longer words with the same
-// beginning.
+// match converts words to a full-text query. Each word also matches longer words with the same beginning.
 func match(words []string) string {
 	var out []string
 	for _, w := range words {

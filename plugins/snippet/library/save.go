@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Save saves code under a name and returns the saved snippet. If nothing has changed, Save creates no new version. If
-// there are too many versions, Save removes the oldest.
+// Save saves code under a name and returns the saved snippet. If the snippet does not change, Save creates no new
+// version. If the number of versions exceeds the limit, Save removes the oldest version.
 func (l *Library) Save(ctx context.Context, c Change) (*Snippet, Outcome, error) {
 	var (
 		s       *Snippet
@@ -40,7 +40,7 @@ func (l *Library) Save(ctx context.Context, c Change) (*Snippet, Outcome, error)
 	return s, outcome, nil
 }
 
-// apply returns the new version of a snippet. The last version is before, which is nil for a new name.
+// apply returns the new version of a snippet. The argument before is the last version, or nil for a new name.
 func (c *Change) apply(before *Snippet) *Snippet {
 	now := time.Now()
 	s := &Snippet{Name: c.Name, Version: 1, Code: c.Code, Bytes: len(c.Code), Tags: c.Tags, Created: now, Saved: now}
@@ -71,7 +71,7 @@ func (l *Library) write(ctx context.Context, tx *sql.Tx, s *Snippet) error {
 	if err != nil {
 		return err
 	}
-	var id any // nil means that the database chooses the next ID
+	var id any // if id is nil, the database chooses the next ID
 	if s.ID != 0 {
 		id = s.ID
 	}

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema contains the steps of the schema for package statedb. Never change a step; only add steps.
+// schema contains the steps of the schema for package statedb. Never change an existing step. Append new steps.
 var schema = []string{`
 CREATE TABLE snippets ( -- the last version of each, without the code
 	id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, version INTEGER NOT NULL,
@@ -36,7 +36,7 @@ CREATE VIRTUAL TABLE search USING fts5 (name, description, tags, language, code,
 CREATE TRIGGER snippets_removed AFTER DELETE ON snippets BEGIN DELETE FROM search WHERE rowid = old.id; END;
 `}
 
-// Library holds the snippets of all sessions. It is safe for concurrent use.
+// Library contains the snippets of all sessions. It is safe for concurrent use.
 type Library struct {
 	path   string // empty if the library is in memory
 	limits Limits
@@ -56,7 +56,7 @@ func Open(dir string, limits Limits) *Library {
 	return l
 }
 
-// Persistent reports whether the library still exists after the end of the process.
+// Persistent reports whether the snippets are kept after the end of the process.
 func (l *Library) Persistent() bool { return l.path != "" }
 
 // Close closes the database. The next use opens the database again. A library in memory loses all snippets.
@@ -75,8 +75,8 @@ func (l *Library) close() error {
 	return db.Close()
 }
 
-// transact runs f in a transaction. During a read-only transaction, the data does not change. All other transactions
-// exclude other writers, even in other processes.
+// transact runs f in a transaction. During a read-only transaction, the data does not change. Any other transaction
+// excludes all other writers, even in other processes.
 func (l *Library) transact(ctx context.Context, readOnly bool, f func(*sql.Tx) error) error {
 	db, err := l.open(ctx)
 	if err != nil {
@@ -100,7 +100,8 @@ func (l *Library) open(ctx context.Context) (*sql.DB, error) {
 		if l.path == "" {
 			return l.db, nil
 		}
-		// If the file was removed, snippets saved to the open file would be lost.
+		// If the database file was removed, open a new file. Snippets that are saved to the removed file would be
+		// lost.
 		if now, err := os.Stat(l.path); err == nil && os.SameFile(now, l.file) {
 			return l.db, nil
 		}

@@ -5,7 +5,8 @@ import (
 	"unicode"
 )
 
-// Words returns those words of a query that a search can find. Such a word contains a letter or a digit.
+// Words returns the words of a query that can be found by a search. Such a word contains at least one letter or
+// digit.
 func Words(query string) []string {
 	var out []string
 	for _, w := range strings.Fields(strings.ReplaceAll(query, "\x00", " ")) {
@@ -16,10 +17,11 @@ func Words(query string) []string {
 	return out
 }
 
-// wordRune reports whether the index treats a character as part of a word.
+// wordRune reports whether a character is part of a word in the index.
 func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 
-// parts returns the distinct parts of the camelCase words in a text. For "parseHTTPBody" it returns "parse HTTP Body".
+// parts returns the distinct parts of the camelCase words in a text. For example, "parseHTTPBody" has the parts
+// "parse HTTP Body".
 func parts(text string) string {
 	seen := make(map[string]bool)
 	var out []string
@@ -34,7 +36,7 @@ func parts(text string) string {
 			switch {
 			case i == len(runes):
 				if from == 0 {
-					continue // a single part would be the whole word
+					continue // a word with a single part adds nothing
 				}
 			case unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]): // separates parse and Body
 			case unicode.IsUpper(runes[i]) && i+1 < len(runes) && unicode.IsLower(runes[i+1]): // separates HTTP and Body

@@ -11,11 +11,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Limits on the fields of a snippet.
+// The following constants limit the fields of a snippet.
 const (
-	maxName        = 200 // in characters
+	maxName        = 200 // maximal length in characters
 	maxCode        = 1 << 20
-	maxDescription = 4000 // in characters
+	maxDescription = 4000 // maximal length in characters
 	maxTags        = 50
 	maxWord        = 50 // maximal length of a tag or a language in characters
 )
@@ -39,7 +39,7 @@ func number(s string) bool {
 	return strings.Trim(s, "0123456789") == ""
 }
 
-// checkRef returns a reference to a snippet by name or ID. A name that consists of digits counts as an ID.
+// checkRef returns a reference to a snippet by name or ID. If the name consists of digits, it is treated as an ID.
 func checkRef(name string, id int64) (library.Ref, error) {
 	name = strings.TrimSpace(name)
 	switch {
@@ -71,8 +71,8 @@ func checkWord(what, word string) (string, error) {
 	return word, nil
 }
 
-// checkTags checks tags. One string may contain several tags separated by commas. The result is nil only if given is
-// nil.
+// checkTags checks a list of tags. One string can contain several tags that are separated by commas. The result is
+// nil only if given is nil.
 func checkTags(given []string) ([]string, error) {
 	if given == nil {
 		return nil, nil

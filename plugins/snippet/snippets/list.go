@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxQuery = 1000 // in bytes
-	maxShown = 160  // maximal length of a description in a line, in characters
+	maxQuery = 1000 // maximal length in bytes
+	maxShown = 160  // maximal length of a displayed description in characters
 )
 
 type listArgs struct {

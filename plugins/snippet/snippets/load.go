@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// looking holds the traits of the tools that change nothing.
+// looking holds the traits of the tools that are read-only.
 var looking = sdk.Traits{ReadOnly: true, ConcurrencySafe: true, AutoExecute: true, Idempotent: true}
 
 type loadArgs struct {

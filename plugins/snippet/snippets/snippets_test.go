@@ -15,7 +15,8 @@ import (
 
 type args = map[string]any
 
-// host returns a host with the plugin, whose state is in the directory state. If state is empty, the state is in memory.
+// host returns a host with the plugin. The plugin stores its state in the directory state. If state is empty, it
+// stores the state in memory.
 func host(t testing.TB, state, config string) *tooltest.Host {
 	t.Helper()
 	h := tooltest.New(t, snippets.Plugin(), t.TempDir())
@@ -73,7 +74,7 @@ func TestSaveAndLoad(t *testing.T) {
 		}
 	}
 
-	// If a field is not given, its value stays the same. The previous version is kept.
+	// A field that is not given keeps its value. The previous version of the snippet is kept.
 	text, data = does(t, h, "snippet_save", args{"name": "First", "code": "2"})
 	if text != `Saved version 2 of "First" (id 1).` || data["language"] != "go" || data["outcome"] != "updated" {
 		t.Errorf("%q %v", text, data)
@@ -89,7 +90,7 @@ func TestSaveAndLoad(t *testing.T) {
 		t.Errorf("%q %v", text, data)
 	}
 
-	// Another process must find everything, and no other user may be able to read the file.
+	// Another process must find all snippets. No other user must be able to read the file.
 	if text, _ := does(t, host(t, state, `{}`), "snippet_load", args{"id": 1, "version": 2}); text != "2" {
 		t.Errorf("%q", text)
 	}
@@ -136,7 +137,7 @@ func TestFull(t *testing.T) {
 	refuses(t, h, "snippet_load", args{"name": "c"}, tool.NotFound, "Unknown snippet")
 	does(t, h, "snippet_delete", args{"name": "a"})
 	does(t, h, "snippet_save", args{"name": "c", "code": "c"})
-	// Dropping an old version frees memory for the new version.
+	// If an old version is dropped, its size counts for the new version.
 	does(t, h, "snippet_save", args{"name": "c", "code": half[1:]})
 	refuses(t, h, "snippet_save", args{"name": "c", "code": half[2:]}, tool.ExecutionFailed, "The snippet was not saved")
 }
@@ -162,13 +163,13 @@ func TestList(t *testing.T) {
 		{args{"query": "retry"}, "retry backoff"}, // a match in the name is better than a match in the code
 		{args{"query": "RETR"}, "retry backoff"},
 		{args{"query": "retry sleep"}, "backoff"},
-		{args{"query": "sleep 1"}, ""}, // only the last version is searched
+		{args{"query": "sleep 1"}, ""}, // a search finds only the last version
 		{args{"query": "json"}, "read_json"},
 		{args{"query": "read_json"}, "read_json"},
 		{args{"query": "json.load("}, "read_json"},
 		{args{"query": "cafe"}, "read_json"},
 		{args{"query": "http"}, "retry"},
-		{args{"query": "body"}, "retry"}, // matches a part of parseHTTPBody
+		{args{"query": "body"}, "retry"}, // body is a part of parseHTTPBody
 		{args{"query": "parsehttp"}, "retry"},
 		{args{"query": "python"}, "read_json"},
 		{args{"query": `" OR retry --`}, ""}, // quotes and operators have no special meaning
@@ -248,7 +249,7 @@ func TestBadInput(t *testing.T) {
 	if _, data := does(t, h, "snippet_list", nil); data["total"] != 1.0 {
 		t.Errorf("%v", data)
 	}
-	// Values of the maximal length must be accepted.
+	// Values of the maximal length must be valid.
 	does(t, h, "snippet_save", args{"name": strings.Repeat("é", 200), "code": strings.Repeat("x y", 1<<20/3), "description": strings.Repeat("é", 4000), "tags": many[:50]})
 }
 

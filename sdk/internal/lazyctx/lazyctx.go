@@ -1,6 +1,6 @@
-// Package lazyctx implements a context that costs almost nothing until somebody waits for its end.
+// Package lazyctx implements a context that costs almost nothing until a goroutine waits for its end.
 //
-// A call gets the notification of a cancel only if a goroutine waits for it. Waking up such a goroutine takes a
+// A call is notified of a cancel only if a goroutine waits for the cancel. Waking up that goroutine takes a
 // considerable part of the time of a short call. Most short calls never wait for the end of their context.
 package lazyctx
 
@@ -19,12 +19,12 @@ type Context struct {
 	mu     sync.Mutex
 	inner  context.Context
 	cancel context.CancelCauseFunc
-	cause  error // cause of a cancel that happened before the real context was created
+	cause  error // cause of a cancel before the real context was created
 }
 
-// New returns a context with the given parent. If watch is not nil, it is called once, when somebody first waits for the
-// end of the context. Then watch must call Cancel when the end comes. A deadline that is not zero is reported but not
-// enforced.
+// New returns a context with the given parent. If watch is not nil, it is called once, when a goroutine first waits
+// for the end of the context. The function watch must then call Cancel at the end of the call. A deadline that is
+// not zero is reported but not enforced.
 func New(parent context.Context, deadline time.Time, watch func()) *Context {
 	return &Context{parent: parent, deadline: deadline, watch: watch}
 }

@@ -18,7 +18,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// firstStart starts the plugin once. The checks of the plugin's start use the result.
+// firstStart starts the plugin once. Several checks of the plugin's start use the result.
 func (s *suite) firstStart(ctx context.Context) *shaken {
 	if s.first == nil {
 		s.first = &shaken{}
@@ -118,7 +118,7 @@ func (s *suite) describe(ctx context.Context, p *process) (*toolpb.DescribeRespo
 	return r, s.rpcError("Describe", err, p)
 }
 
-// rpcError returns the error of a failed remote procedure call. If err is nil, it returns nil.
+// rpcError returns the error of a failed RPC with a description. If err is nil, it returns nil.
 func (s *suite) rpcError(what string, err error, p *process) error {
 	switch {
 	case err == nil:
@@ -129,7 +129,7 @@ func (s *suite) rpcError(what string, err error, p *process) error {
 	return fmt.Errorf("%s fails with the status %s: %s", what, status.Code(err), status.Convert(err).Message())
 }
 
-// configure sends a configuration to the plugin. If config is nil, it sends the configuration of the cases.
+// configure sends a configuration to the plugin. If config is nil, it sends the configuration in the author's cases.
 func (s *suite) configure(ctx context.Context, p *process, config json.RawMessage, stateDir string) (*toolpb.ConfigureResponse, error) {
 	if config == nil {
 		config = s.opts.Cases.Config
@@ -147,7 +147,7 @@ func (s *suite) configure(ctx context.Context, p *process, config json.RawMessag
 
 func (s *suite) roots() []*toolpb.Root { return []*toolpb.Root{{Path: s.workspace(), Writable: true}} }
 
-// refusals returns the summaries of those diagnostics that are errors.
+// refusals returns the summaries of the diagnostics that are errors.
 func refusals(r *toolpb.ConfigureResponse) []string {
 	var out []string
 	for _, d := range r.GetDiagnostics() {
@@ -162,7 +162,7 @@ func refusals(r *toolpb.ConfigureResponse) []string {
 	return out
 }
 
-// begin starts a plugin and configures it, so that calls can follow.
+// begin starts a plugin and configures it. After begin, the plugin accepts calls.
 func (s *suite) begin(ctx context.Context) (*process, error) {
 	dir, err := s.stateDir()
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *suite) beginIn(ctx context.Context, stateDir string) (*process, error) 
 			return fail(err)
 		}
 	}
-	_ = os.RemoveAll(p.sockets) // a host removes the directory after it has connected
+	_ = os.RemoveAll(p.sockets) // ignore the error: a host also removes the directory after it has connected
 	return p, nil
 }
 
@@ -307,7 +307,7 @@ func checkDefinitions(_ context.Context, s *suite, v *verdict) {
 func checkBadConfig(ctx context.Context, s *suite, v *verdict) {
 	type bad struct {
 		config  json.RawMessage
-		refused bool // true if the author requires that the plugin refuses the configuration
+		refused bool // true if the plugin must refuse the configuration
 	}
 	var all []bad
 	for _, c := range s.opts.Cases.BadConfigs {

@@ -34,7 +34,7 @@ func (s *suite) startOf(c call) *toolpb.Start {
 	}
 }
 
-// with starts a plugin, calls f with it, and ends the plugin.
+// with starts a plugin, calls f with its process, and ends the plugin.
 func (s *suite) with(ctx context.Context, v *verdict, f func(p *process)) {
 	p, err := s.begin(ctx)
 	if err != nil {
@@ -54,9 +54,9 @@ var kinds = map[toolpb.Kind]tool.Kind{
 	toolpb.Kind_KIND_EXECUTION_FAILED: tool.ExecutionFailed, toolpb.Kind_KIND_INTERNAL: tool.Internal,
 }
 
-// checkCalls makes each call once. The next two checks use the results.
+// checkCalls makes each call once. The two checks after it use the results of the calls.
 func checkCalls(ctx context.Context, s *suite, v *verdict) {
-	refused := make(map[string]string) // tools that have refused generated arguments
+	refused := make(map[string]string) // the tools that have refused generated arguments
 	s.with(ctx, v, func(p *process) {
 		for _, c := range s.calls {
 			if c.Long {
@@ -258,7 +258,7 @@ func checkBadArguments(ctx context.Context, s *suite, v *verdict) {
 	}
 }
 
-// fails reports whether valid calls of a tool have no result. Then invalid calls of the tool prove nothing.
+// fails reports whether valid calls of a tool have no result. For such a tool, invalid calls prove nothing.
 func (s *suite) fails(name string) bool {
 	return slices.ContainsFunc(s.made, func(m made) bool { return m.Tool == name && m.result == nil })
 }
@@ -345,7 +345,7 @@ func checkConcurrent(ctx context.Context, s *suite, v *verdict) {
 				v.failf("%s: the call returns %s concurrently with others, and %s alone", &c, outcome(x.result), outcome(alone.result))
 			}
 		}
-		// A long call must not delay other calls.
+		// Check that a long call does not delay other calls.
 		long, ok := s.long()
 		if !ok || len(v.failed) > 0 {
 			return

@@ -29,8 +29,8 @@ type Case struct {
 	Error tool.Kind `json:"error,omitempty"`
 	// Long means that the call takes at least ten seconds unless it is canceled.
 	Long bool `json:"long,omitempty"`
-	// Repeat means that the call may be made any number of times and concurrently. Calls of read-only tools are always
-	// repeatable. All other calls are made once.
+	// Repeat means that the checks are allowed to make the call any number of times and concurrently. Calls of
+	// read-only tools are always repeatable. All other calls are made once.
 	Repeat bool `json:"repeat,omitempty"`
 }
 
@@ -97,10 +97,10 @@ func (c *Cases) add(text []byte) error {
 	return nil
 }
 
-// call is a call that the checks may make.
+// call is a call that the checks are allowed to make.
 type call struct {
 	Case
-	from      string // description of the origin of the arguments
+	from      string // origin of the arguments, for messages
 	made      bool   // true if the arguments were generated
 	definedAs *tool.Definition
 }
@@ -120,7 +120,7 @@ func (s *suite) plan() error {
 		args, err := complete(d, given.Arguments)
 		if err != nil {
 			if given.Error == tool.InvalidArguments {
-				continue // the host itself would refuse the arguments
+				continue // skip the call, because the host would refuse the arguments
 			}
 			return fmt.Errorf("the cases have an invalid call of the tool %s: %w", given.Tool, err)
 		}
@@ -155,7 +155,7 @@ func (s *suite) leaveOut(format string, a ...any) {
 	s.leftOut = append(s.leftOut, fmt.Sprintf(format, a...))
 }
 
-// complete validates arguments and fills in the defaults, in the same manner as a host.
+// complete validates arguments and fills in the defaults, as a host does.
 func complete(d *tool.Definition, raw json.RawMessage) (json.RawMessage, error) {
 	schema, err := tool.ParseSchema(d.Input)
 	if err != nil {
@@ -174,8 +174,9 @@ func complete(d *tool.Definition, raw json.RawMessage) (json.RawMessage, error) 
 	return json.Marshal(full)
 }
 
-// probe returns a call that may be made any number of times. It prefers a call of the author to a generated call. If
-// there is neither, it returns a call of an unknown tool, which every plugin must answer with an error.
+// probe returns a call that the checks are allowed to make any number of times. It prefers a call of the author to a
+// generated call. If neither exists, it returns a call of an unknown tool, which every plugin must answer with an
+// error.
 func (s *suite) probe() call {
 	for _, c := range s.calls {
 		if c.Repeat && !c.Long {
@@ -188,7 +189,7 @@ func (s *suite) probe() call {
 // unknownTool is the name of a tool that no plugin has.
 const unknownTool = "conformance_no_such_tool"
 
-// long returns a long call. If the author has specified none, ok is false.
+// long returns a long call of the author. If the author has specified no long call, ok is false.
 func (s *suite) long() (call, bool) {
 	for _, c := range s.calls {
 		if c.Long && c.Repeat {

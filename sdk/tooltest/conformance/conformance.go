@@ -1,4 +1,4 @@
-// Package conformance checks whether the binary of a plugin follows docs/protocol.md. The plugin may be written in
+// Package conformance checks whether the binary of a plugin follows docs/protocol.md. The plugin can be written in
 // any language. The checks act as a host: they start the binary and call it over the connection. They also simulate
 // failures of hosts. A call of [Test] is the complete test of a plugin:
 //
@@ -31,16 +31,16 @@ type Options struct {
 	// directory.
 	Binary string
 	Args   []string
-	// Env lists additional environment variables in the form KEY=VALUE. Apart from these, the plugin gets only the few
-	// variables that a host passes on.
+	// Env lists additional environment variables in the form KEY=VALUE. In addition to Env, the plugin gets only the
+	// few variables that a host passes on.
 	Env   []string
 	Cases Cases
-	// AllTools makes the checks call all tools with generated arguments. Without AllTools, they call only read-only
-	// tools. The files in such arguments are in a directory that is removed afterwards. All other changes of the tools
-	// persist.
+	// AllTools makes the checks call all tools with generated arguments. If AllTools is false, they call only
+	// read-only tools. Paths in generated arguments refer to a directory that is removed afterwards. All other
+	// changes that the tools make persist.
 	AllTools bool
-	// Bind parses a command line, which is one of the examples of a tool. It returns the arguments of the call. If the
-	// line is more than one call of the tool, ok is false. If Bind is nil, the examples are not checked.
+	// Bind parses a command line, which is an example of a tool. It returns the arguments of the call. If the line
+	// contains more than one call of the tool, ok is false. If Bind is nil, the examples are not checked.
 	Bind func(def tool.Definition, example string) (args map[string]json.RawMessage, ok bool, err error)
 	// Patience limits the time of a start and the time of a call that is not canceled. Zero means 30 seconds. Patience
 	// does not change the time limits of the protocol itself.
@@ -50,11 +50,11 @@ type Options struct {
 // Status is the outcome of one check.
 type Status string
 
-// Values of [Status].
+// The values of [Status].
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
-	Warned  Status = "warned"  // the check passed, but something should be improved
+	Warned  Status = "warned"  // the check passed, but the plugin should be improved
 	Skipped Status = "skipped" // the check was not possible; the result contains the reason
 )
 
@@ -62,12 +62,12 @@ const (
 type Result struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	// Section is the section of docs/protocol.md with the checked rules.
+	// Section is the section of docs/protocol.md that contains the checked rules.
 	Section string `json:"section"`
 	Status  Status `json:"status"`
-	// Problems lists the problems that the check found, or the reason why it was skipped.
+	// Problems lists the problems that the check found. If the check was skipped, Problems contains the reason.
 	Problems []string `json:"problems,omitempty"`
-	// Fix is the remedy for the problems. It is empty if there are no problems.
+	// Fix is the remedy for the problems. It is empty if the check found no problems.
 	Fix string `json:"fix,omitempty"`
 	// Seconds is the duration of the check.
 	Seconds float64 `json:"seconds"`
@@ -163,7 +163,7 @@ func Test(t *testing.T, opts Options) {
 // check is one check of the plugin.
 type check struct {
 	id, title string
-	// section is the section of docs/protocol.md with the checked rules.
+	// section is the section of docs/protocol.md that contains the checked rules.
 	section string
 	fix     string
 	// begins is true if the check concerns the start of the plugin. All other checks need a plugin that has started and
@@ -193,13 +193,13 @@ func (v *verdict) skip(why string) {
 type suite struct {
 	opts  Options
 	path  string
-	dir   string // temporary directory of the run; the path has no symbolic links
+	dir   string // temporary directory of the run, without symbolic links in its path
 	count int    // number of state directories created so far
 
 	first   *shaken           // result of the first start
-	desc    *tool.Description // description of the plugin; nil until it is known
+	desc    *tool.Description // description of the plugin; nil if it is not yet known
 	ready   bool              // true if the plugin starts and accepts its configuration
-	calls   []call            // calls that the checks may make
+	calls   []call            // calls that the checks are allowed to make
 	made    []made            // calls that checkCalls has made
 	leftOut []string
 }
@@ -226,7 +226,8 @@ func (s *suite) check(ctx context.Context, c check) Result {
 	return r
 }
 
-// limited shortens a list of problems, because a faulty tool causes the same problem in many calls.
+// limited shortens a list of problems. The list can be long, because a faulty tool causes the same problem in many
+// calls.
 func limited(problems []string) []string {
 	const most = 8
 	if n := len(problems); n > most {
@@ -235,7 +236,7 @@ func limited(problems []string) []string {
 	return problems
 }
 
-// makeWorkspace creates the files that generated arguments refer to.
+// makeWorkspace creates the files that are used in generated arguments.
 func (s *suite) makeWorkspace() error {
 	if err := os.MkdirAll(s.workspace(), 0o700); err != nil {
 		return err

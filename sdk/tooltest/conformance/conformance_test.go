@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		panic(string(out))
 	}
 	flag.Parse()
-	_ = flag.Set("test.parallel", "8") // run many tests at once, because they mostly wait
+	_ = flag.Set("test.parallel", "8") // run many tests at once, because tests mostly wait
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
@@ -59,7 +59,7 @@ func run(t *testing.T, mode string) *conformance.Report {
 	return r
 }
 
-// TestFaults checks each fault of the broken plugin. Exactly one check must find the fault.
+// TestFaults runs the checks on each fault of the broken plugin. Exactly one check must find each fault.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	caught := map[string]string{

@@ -17,30 +17,32 @@ import (
 // cancelLimit is the time within which a canceled call must return its result.
 const cancelLimit = 3 * time.Second
 
-// talk describes the actions of the host during a call.
+// talk describes the messages and actions of the host during a call.
 type talk struct {
-	// cancel is the time from the start of the call to a Cancel message. Zero means no Cancel.
+	// cancel is the time from the start of the call to the Cancel message. Zero means that the host sends no Cancel
+	// message.
 	cancel time.Duration
 	reason toolpb.Cancel_Reason
-	// extra is a message that is sent after the start of the call. It may be nil.
+	// extra is a message that is sent after the start of the call. It can be nil.
 	extra *toolpb.CallRequest
-	// reset is the time from the start of the call to a reset of the stream. Zero means no reset.
+	// reset is the time from the start of the call to a reset of the stream. Zero means that the host does not reset
+	// the stream.
 	reset time.Duration
-	// started is closed at the first event or at the end of the call. It may be nil.
+	// started is closed at the first event or at the end of the call. It can be nil.
 	started chan struct{}
 }
 
-// spoken is the outcome of a call.
+// spoken is the outcome of one call.
 type spoken struct {
 	result *toolpb.Result
-	// err is the error with which the stream ended. It is nil if the status was OK.
+	// err is the error with which the stream ended. It is nil if the gRPC status was OK.
 	err error
 	// late is true if the result did not arrive in time.
 	late bool
 	// rules lists the rules of the protocol that the plugin violated.
 	rules []string
-	// took is the time from the Cancel message to the result. Without a Cancel, it is the time from the start of the
-	// call.
+	// took is the time from the Cancel message to the result. If no Cancel was sent, it is the time from the start
+	// of the call.
 	took time.Duration
 }
 

@@ -9,12 +9,13 @@ import (
 	"toolhost.dev/sdk/tooltest/conformance"
 )
 
-// This is the complete conformance test of a plugin in any language. It runs the binary, so build the binary first.
+// This is the complete conformance test of a plugin, which can be written in any language. The test runs the
+// plugin's binary. Therefore, build the binary first.
 func ExampleTest() {
 	TestConformance := func(t *testing.T) {
 		conformance.Test(t, conformance.Options{Binary: greeter, Env: greeterEnv})
 	}
-	start(TestConformance) // in a real test, the testing package calls the test function
+	start(TestConformance) // for a real test, the testing package calls TestConformance
 }
 
 var start func(test func(*testing.T))

@@ -12,11 +12,11 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// sampleFile is a file in the workspace for use in generated arguments.
+// sampleFile is the name of a file in the workspace. Generated arguments contain this name.
 const sampleFile = "sample.txt"
 
-// makeUp generates arguments that satisfy a tool's schema. The first result has only the required arguments. If
-// possible, a second result has all arguments.
+// makeUp generates arguments that satisfy a tool's schema. The first result contains only the required arguments. If
+// possible, a second result contains all arguments.
 func (s *suite) makeUp(d *tool.Definition) ([]json.RawMessage, error) {
 	var root jsonschema.Schema
 	if err := json.Unmarshal(d.Input, &root); err != nil {
@@ -52,11 +52,11 @@ func (s *suite) makeUp(d *tool.Definition) ([]json.RawMessage, error) {
 
 type generator struct {
 	root       *jsonschema.Schema
-	everything bool // also generate optional properties
+	everything bool // true if optional properties are also generated
 }
 
-// value generates a value for a schema. It may ignore parts of the schema, because the complete arguments are validated
-// afterwards.
+// value generates a value for a schema. It can ignore parts of the schema, because the complete arguments are
+// validated afterwards.
 func (g *generator) value(s *jsonschema.Schema, depth int) (any, error) {
 	if depth > 20 {
 		return nil, errors.New("the schema refers to itself")
@@ -202,7 +202,7 @@ func text(s *jsonschema.Schema) (any, error) {
 	return v, nil
 }
 
-// worse returns invalid arguments that a host would never send. Each key describes the mistake.
+// worse returns invalid arguments that a host would never send. Each map key describes the mistake in the arguments.
 func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage {
 	bad := map[string]json.RawMessage{
 		"arguments that are not JSON":         json.RawMessage(`{"a":`),

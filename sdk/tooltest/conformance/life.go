@@ -12,7 +12,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// slack is added to the time limits of the protocol, because the machine may be busy.
+// slack is added to the time limits of the protocol, because a busy machine is slow.
 const slack = 2 * time.Second
 
 func checkCancel(ctx context.Context, s *suite, v *verdict) {
@@ -66,7 +66,7 @@ func checkReset(ctx context.Context, s *suite, v *verdict) {
 				s.say(ctx, p, s.startOf(c), talk{reset: after})
 			}
 		}
-		for range 3 { // repeat, because the plugin may react with a delay
+		for range 3 { // repeat the check, because a wrong reaction of the plugin can be late
 			if p.dying() {
 				break
 			}
@@ -114,10 +114,10 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 					v.failf("the plugin sent a result for call %d, which is not running", id)
 					return
 				}
-				if ended[id] = true; len(ended) == n { // the stream stays open for the next call
+				if ended[id] = true; len(ended) == n { // do not close the stream, because the next call uses it
 					send(n+1, &toolpb.CallRequest{Message: &toolpb.CallRequest_Start{Start: s.startOf(c)}})
 				}
-				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{}}}) // the call has ended, so the plugin must ignore this message
+				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_Cancel{Cancel: &toolpb.Cancel{}}}) // the plugin must ignore this message, because the call has ended
 			case *toolpb.CallResponse_Ask:
 				send(id, &toolpb.CallRequest{Message: &toolpb.CallRequest_Answer{Answer: &toolpb.Answer{AskId: m.Ask.GetId(), Outcome: toolpb.Answer_OUTCOME_UNAVAILABLE}}})
 			case *toolpb.CallResponse_FileStateQuery:
@@ -148,7 +148,7 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 		if isLong {
 			started := make(chan struct{})
 			running.Go(func() { x = s.say(callCtx, p, s.startOf(long), talk{started: started}) })
-			select { // wait with a limit, because a call need not send events
+			select { // limit the wait, because not every call sends events
 			case <-started:
 			case <-time.After(300 * time.Millisecond):
 			}
@@ -161,12 +161,12 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 			drained <- s.rpcError("Drain", err, p)
 		}()
 		if !isLong && !awaitDrain(v, drained, grace+cancelLimit+slack) {
-			return // Drain did not answer at once, and awaitDrain has reported that
+			return // awaitDrain has already reported that Drain did not answer
 		}
 		c := s.probe()
 		y := s.say(ctx, p, s.startOf(c), talk{})
 		for end := time.Now().Add(grace / 2); isLong && y.result != nil && y.kind() != toolpb.Kind_KIND_UNAVAILABLE && time.Now().Before(end); {
-			time.Sleep(50 * time.Millisecond) // repeat, because Drain may not have arrived yet
+			time.Sleep(50 * time.Millisecond) // wait, because Drain has possibly not yet arrived
 			y = s.say(ctx, p, s.startOf(c), talk{})
 		}
 		if err := y.failure(p); err != nil {
@@ -199,7 +199,7 @@ func awaitDrain(v *verdict, drained <-chan error, limit time.Duration) bool {
 	}
 }
 
-// endLimit is the time within which a plugin must end.
+// endLimit is how long a plugin can take to end.
 const endLimit = 2 * time.Second
 
 func checkLifeline(ctx context.Context, s *suite, v *verdict) {

@@ -28,10 +28,10 @@ const hostVersion = "0.0.0-conformance"
 
 // shaken is the result of waiting for the handshake line.
 type shaken struct {
-	before []string // shortened first lines that the plugin printed before the handshake line
+	before []string // first lines before the handshake line, shortened
 	more   int      // number of further lines before the handshake line
-	line   string   // the handshake line; empty if there was none
-	why    string   // reason why there was no handshake line
+	line   string   // handshake line; empty if the plugin printed none
+	why    string   // reason for a missing handshake line
 }
 
 // process is a running plugin.
@@ -48,7 +48,7 @@ type process struct {
 }
 
 // launch starts the binary and waits for its handshake line. If launch returns no error, the caller must end the
-// process, even if there was no handshake line.
+// process, even if the handshake line is missing.
 func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 	sockets, err := os.MkdirTemp(socketsIn(), "cf")
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 			"PLUGIN_PROTOCOL_VERSIONS="+strconv.Itoa(toolrpc.ProtocolVersion), toolrpc.SocketDirEnv+"="+sockets, toolrpc.LifelineEnv+"=3")
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second // a process started by the plugin may keep the plugin's standard error open
+	cmd.WaitDelay = time.Second // a child process of the plugin can keep standard error open
 	cmd.Stderr = &p.stderr
 	outR, outW, err := os.Pipe()
 	if err != nil {
@@ -95,23 +95,23 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 		readLines(outR, lines)
 	}()
 	p.shaken = p.awaitHandshake(ctx, lines, min(s.opts.Patience, startTimeout))
-	go func() { // read all output, because a plugin that prints would block otherwise
-		for range lines { // discard the lines
+	go func() { // read all output, because a full pipe would block the plugin
+		for range lines { // discard the remaining lines
 		}
 	}()
 	return p, nil
 }
 
 const (
-	// maxLine is the maximal number of bytes kept of a line on standard output. It suffices for a handshake line with a
-	// certificate.
+	// maxLine is the maximal number of bytes that are kept of a line on standard output. It is enough for a
+	// handshake line with a certificate.
 	maxLine = 16 << 10
-	// maxBefore is the maximal number of lines kept before the handshake line.
+	// maxBefore is the maximal number of lines before the handshake line that are kept.
 	maxBefore = 7
 )
 
-// readLines sends the lines of r to out and then closes out. It shortens lines to maxLine. It omits a last line without
-// a line ending.
+// readLines sends the lines of r to the channel out and then closes out. It shortens lines to maxLine. If the last
+// line has no line ending, readLines omits it.
 func readLines(r io.Reader, out chan<- string) {
 	defer close(out)
 	in := lines.NewReader(r, maxLine)
@@ -127,7 +127,8 @@ func readLines(r io.Reader, out chan<- string) {
 	}
 }
 
-// socketsIn returns a directory whose path is short enough for sockets. An empty result means the default directory.
+// socketsIn returns a directory for sockets. Its path is short enough for a socket address. An empty result means
+// the default directory.
 func socketsIn() string {
 	if len(os.TempDir()) > 60 {
 		return "/tmp"
@@ -220,8 +221,8 @@ func (p *process) connect(ctx context.Context) error {
 	return nil
 }
 
-// end ends the plugin in the same manner as a host and returns the time until the plugin has ended. If the plugin had to
-// be killed, ok is false.
+// end ends the plugin as a host does. It returns the time until the plugin has ended. If the plugin had to be
+// killed, ok is false.
 func (p *process) end(patience time.Duration) (took time.Duration, ok bool) {
 	began := time.Now()
 	_ = p.lifeline.Close()
@@ -235,7 +236,7 @@ func (p *process) end(patience time.Duration) (took time.Duration, ok bool) {
 	return took, ok
 }
 
-// kill kills the process and its process group. It may be called several times.
+// kill kills the process and its process group. It can be called several times.
 func (p *process) kill() {
 	p.stop.Do(func() {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
@@ -267,7 +268,7 @@ func (p *process) dying() bool {
 	}
 }
 
-// ended describes how the process ended. It must be called only after the end.
+// ended describes how the process ended. It must be called only after the process has ended.
 func (p *process) ended() string { return p.cmd.ProcessState.String() + p.said() }
 
 func (p *process) said() string {
@@ -277,7 +278,7 @@ func (p *process) said() string {
 	return ""
 }
 
-// lastWords is a writer that keeps the last part of the written text. It is safe for concurrent use.
+// lastWords is a writer that keeps the last bytes of the written text. It is safe for concurrent use.
 type lastWords struct {
 	mu   sync.Mutex
 	text []byte
@@ -302,7 +303,7 @@ func (w *lastWords) String() string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(w.text)), "�")
 }
 
-// basicEnv returns those environment variables that a host passes to plugins.
+// basicEnv returns the environment variables that a host passes to every plugin.
 func basicEnv() []string {
 	var env []string
 	for _, k := range []string{

@@ -25,14 +25,14 @@ func find(table []entry, key string) string {
 	return table[i].language
 }
 
-// Of returns the language of a file. head is the beginning of the content. A few hundred bytes are enough. Of returns an
-// empty string if the language is unknown.
+// Of returns the language of a file. The argument head is the beginning of the content, of which a few hundred bytes
+// are enough. If the language is unknown, Of returns an empty string.
 func Of(path string, head []byte) string {
 	name := filepath.Base(path)
 	if l := find(filenames[:], name); l != "" {
 		return l
 	}
-	// Try the longest extension first: ".blade.php" before ".php".
+	// Try the longest extension first, for example ".blade.php" before ".php".
 	for rest := strings.TrimLeft(name, "."); ; {
 		i := strings.IndexByte(rest, '.')
 		if i < 0 {
@@ -51,7 +51,8 @@ func Of(path string, head []byte) string {
 	return byContent(head)
 }
 
-// byContent returns the language of a file with an unknown name. It uses the first line of the content.
+// byContent determines the language of a file from the first line of its content. It is used if the name does not
+// determine the language.
 func byContent(head []byte) string {
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	if interpreter, ok := bytes.CutPrefix(line, []byte("#!")); ok {
@@ -71,14 +72,14 @@ func byContent(head []byte) string {
 func byInterpreter(words []string) string {
 	for i, w := range words {
 		name := filepath.Base(w)
-		// In "env -S VAR=value python3 -u", the program is the first word that is neither an option nor a variable.
+		// In "env -S VAR=value python3 -u", the program is the first word that is not an option and not a variable.
 		if i == 0 && name == "env" || strings.HasPrefix(w, "-") || strings.Contains(w, "=") {
 			continue
 		}
 		if l := find(interpreters[:], name); l != "" {
 			return l
 		}
-		return find(interpreters[:], strings.TrimRight(name, "0123456789.")) // removes the version, as in python3.12
+		return find(interpreters[:], strings.TrimRight(name, "0123456789.")) // remove the version number, as in python3.12
 	}
 	return ""
 }

@@ -2,14 +2,15 @@ package language
 
 import "bytes"
 
-// mark is a text that identifies the language of a file if several languages share its extension. A text that begins
-// with a newline must be at the beginning of a line. A text that begins with ^ must be at the beginning of the file.
+// mark is a text that identifies the language of a file whose extension belongs to several languages. A text that
+// begins with a newline must be at the beginning of a line. A text that begins with ^ must be at the beginning of
+// the file.
 type mark struct {
 	ext, language string
 	signs         []string
 }
 
-// Extensions that several common languages share.
+// marks lists the extensions that several common languages share.
 var marks = []mark{
 	{".h", "Objective-C", []string{"\n@interface", "\n@protocol", "\n@class", "\n@import", "\n#import"}},
 	{".h", "C++", []string{"\nclass ", "\ntemplate", "\nnamespace ", "\nusing namespace", "std::", "\npublic:", "\nprivate:", "\nprotected:",
@@ -37,7 +38,7 @@ var marks = []mark{
 	{".plist", "OpenStep Property List", []string{"^{", "^("}},
 }
 
-// refineLength is the number of bytes of a file that are searched for a mark.
+// refineLength is the number of bytes at the beginning of a file in which marks are searched.
 const refineLength = 4 << 10
 
 func refine(ext, language string, head []byte) string {

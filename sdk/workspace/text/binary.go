@@ -14,13 +14,13 @@ const sniffLength = 8 << 10
 // and escape. Escape occurs in terminal colors.
 const harmless = 1<<'\b' | 1<<'\t' | 1<<'\n' | 1<<'\f' | 1<<'\r' | 1<<'\x1b'
 
-// countControl counts the control characters below space that are not harmless. It examines eight bytes at a time,
-// because most groups contain none.
+// countControl counts the control characters below the space character that are not in harmless. It examines eight
+// bytes at once, because most groups of eight bytes contain no such character.
 func countControl(data []byte) (n int) {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	for ; len(data) >= 8; data = data[8:] {
 		x := binary.LittleEndian.Uint64(data)
-		// below has the high bit set in each byte that is less than 0x20.
+		// In below, a byte has its high bit set if the same byte of x is less than 0x20.
 		below := (each*(0x7f+0x20) - x&^high) & ^x & high
 		for ; below != 0; below &= below - 1 {
 			b := data[bits.TrailingZeros64(below)/8]
@@ -35,8 +35,9 @@ func countControl(data []byte) (n int) {
 	return n
 }
 
-// Binary reports whether data is binary. data is the content of a file or its beginning. Content is binary if its first
-// 8 KB contain a NUL byte or a high share of control characters. UTF-16 with a byte order mark is text.
+// Binary reports whether data is binary. The argument is the content of a file or the beginning of the content.
+// Content is binary if its first 8 KB contain a NUL byte or a high share of control characters. UTF-16 with a byte
+// order mark is not binary.
 func Binary(data []byte) bool {
 	if bytes.HasPrefix(data, []byte(bomUTF16LE)) || bytes.HasPrefix(data, []byte(bomUTF16BE)) {
 		return bytes.HasPrefix(data, []byte(bomUTF32LE))
@@ -56,7 +57,7 @@ func Binary(data []byte) bool {
 	return n*50 > len(head)
 }
 
-// validHead reports whether head is valid UTF-8. It permits a truncated character at the end.
+// validHead reports whether head is valid UTF-8. The last character of head is allowed to be incomplete.
 func validHead(head []byte) bool {
 	for range utf8.UTFMax {
 		if utf8.Valid(head) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCountControl checks that examining eight bytes at a time has the same result as examining single bytes.
+// TestCountControl checks that countControl returns the same result as a count that examines single bytes.
 func TestCountControl(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -5,7 +5,7 @@ import "bytes"
 // LineEnding is a kind of line ending.
 type LineEnding string
 
-// Kinds of line endings.
+// The kinds of line endings.
 const (
 	NoLines LineEnding = "none" // the text contains no line endings
 	LF      LineEnding = "lf"
@@ -14,7 +14,7 @@ const (
 	Mixed   LineEnding = "mixed"
 )
 
-// LineEndings holds the number of line endings in a text, by kind.
+// LineEndings contains the number of line endings of each kind in a text.
 type LineEndings struct {
 	LF, CRLF, CR int
 	// Final reports whether the text ends with a line ending.
@@ -36,8 +36,8 @@ func CountLineEndings(content []byte) LineEndings {
 	return n
 }
 
-// Kind returns the kind of line ending for the counts. A single carriage return is a line ending only in a text without
-// line feeds.
+// Kind returns the kind of line ending of a text with these counts. A single carriage return counts as a line ending
+// only if the text contains no line feed.
 func (n LineEndings) Kind() LineEnding {
 	switch {
 	case n.LF > 0 && n.CRLF > 0:
@@ -74,7 +74,7 @@ func (e LineEnding) Bytes() string {
 	return "\n"
 }
 
-// Normalize changes all line endings of content to e. e must be LF, CRLF or CR.
+// Normalize replaces all line endings of content by e, which must be LF, CRLF or CR.
 func (e LineEnding) Normalize(content []byte) []byte {
 	if bytes.IndexByte(content, '\r') >= 0 {
 		content = bytes.ReplaceAll(content, []byte("\r\n"), []byte{'\n'})

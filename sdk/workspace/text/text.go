@@ -12,7 +12,7 @@ import (
 // Encoding is the encoding of text in a file.
 type Encoding string
 
-// Supported encodings.
+// The supported encodings.
 const (
 	UTF8        Encoding = "utf8"
 	UTF8BOM     Encoding = "utf8-bom"
@@ -28,14 +28,15 @@ const (
 	bomUTF32LE = "\xff\xfe\x00\x00"
 )
 
-// Text is the decoded text of a file, with the information to encode a changed version in the same way.
+// Text is the decoded text of a file. It contains the information that is necessary to encode a changed text in the
+// same manner.
 type Text struct {
 	// Content is UTF-8 without a byte order mark. It keeps the line endings of the file. It can share memory with the
 	// encoded bytes.
 	Content  []byte
 	Encoding Encoding
 
-	high *[128]bool // for a guessed encoding: non-ASCII bytes that occur in the file
+	high *[128]bool // the non-ASCII bytes of the file; nil unless the encoding is a guess
 }
 
 // MaxDecoded is the maximum size in bytes of text in an encoding other than UTF-8. The limit is needed because such text
@@ -82,8 +83,8 @@ func Decode(data []byte) (*Text, error) {
 	return t, nil
 }
 
-// Guessed reports whether the encoding is a guess. For a guess, Encode rejects non-ASCII characters that the file does
-// not already contain, because the real encoding could represent them by other bytes.
+// Guessed reports whether the encoding is a guess. In this case, Encode rejects non-ASCII characters that the file
+// does not already contain, because the real encoding can represent them by other bytes.
 func (t *Text) Guessed() bool { return t.high != nil }
 
 // Encode encodes content, which must be UTF-8, in the original encoding. It returns an error for characters that the
@@ -109,7 +110,7 @@ func decodeUTF16(data []byte, order binary.ByteOrder, enc Encoding) (*Text, erro
 	if len(data)%2 != 0 {
 		return nil, undecodable("it begins as UTF-16 but has half a character at its end")
 	}
-	// Compute the exact size first, because growing a large buffer would need several times the memory.
+	// Compute the exact size first. Growing a large buffer would take several times the memory.
 	size := 0
 	for i := 0; i < len(data); i += 2 {
 		size += utf8Len(order.Uint16(data[i:]))
@@ -131,8 +132,8 @@ func decodeUTF16(data []byte, order binary.ByteOrder, enc Encoding) (*Text, erro
 	return &Text{Content: out, Encoding: enc}, nil
 }
 
-// utf8Len returns the number of UTF-8 bytes for one unit of UTF-16. A surrogate counts as half of a character of 4
-// bytes.
+// utf8Len returns the number of UTF-8 bytes for one unit of UTF-16. A surrogate is half of a character, and such a
+// character takes 4 bytes.
 func utf8Len(unit uint16) int {
 	if r := rune(unit); !utf16.IsSurrogate(r) {
 		return utf8.RuneLen(r)

@@ -77,7 +77,7 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 		want          string // empty if Encode must fail
 	}{
 		{"caf\xe9", "café, café", "caf\xe9, caf\xe9"},
-		{"caf\xe9", "naïve", ""}, // ï could be another byte in the real encoding
+		{"caf\xe9", "naïve", ""}, // the real encoding can represent ï by another byte
 		{"caf\xe9", "€", ""},
 		{"caf\xe9", "你", ""},
 		{"caf\xe9", "plain", "plain"},
@@ -179,7 +179,7 @@ func TestLineEndings(t *testing.T) {
 	}
 }
 
-// TestDecodeLarge checks that only UTF-8 is decoded above the size limit.
+// TestDecodeLarge checks that above the size limit, Decode accepts only UTF-8.
 func TestDecodeLarge(t *testing.T) {
 	for begins, fits := range map[string]bool{"\xff\xfea\x00": false, "\xfe\xff\x00a": false, "\xe9t\xe9.": false, "\ufeffa": true, "a": true} {
 		data := append([]byte(begins), bytes.Repeat([]byte{'a'}, text.MaxDecoded)...)

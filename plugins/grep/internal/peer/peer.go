@@ -1,4 +1,4 @@
-// Package peer finds and runs the programs with which tests compare this plugin.
+// Package peer finds and runs the programs with which the tests compare this plugin.
 package peer
 
 import (
@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Ripgrep returns the path of ripgrep 15. The path is the value of TOOLHOST_RG, or that of the program installed by `npm
-// ci --prefix bench/peers`. If ripgrep is missing, the test fails.
+// Ripgrep returns the path of ripgrep 15: the value of TOOLHOST_RG, or the program installed by `npm ci --prefix
+// bench/peers`. If ripgrep is missing, the test fails.
 func Ripgrep(t testing.TB) string {
 	t.Helper()
 	rg := os.Getenv("TOOLHOST_RG")
@@ -61,7 +61,7 @@ func Ctags(t testing.TB) (path string, env []string) {
 	return path, append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
 }
 
-// Installed returns the directory in which the peers are installed. The directory is the value of TOOLHOST_PEERS, or
+// Installed returns the directory in which the peer programs are installed: the value of TOOLHOST_PEERS, or
 // bench/peers in this repository.
 func Installed() string {
 	if dir := os.Getenv("TOOLHOST_PEERS"); dir != "" {
@@ -82,7 +82,8 @@ func debian(t testing.TB, name string) string {
 	return path
 }
 
-// Run runs a program in a directory, without the user's configuration. It returns its output and exit status.
+// Run runs a program in a directory, without the user's configuration. It returns the program's standard output and
+// exit status.
 func Run(t testing.TB, dir, program string, args ...string) (stdout string, status int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...) // #nosec G204 G702 -- what the test names

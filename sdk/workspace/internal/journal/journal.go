@@ -1,5 +1,5 @@
-// Package journal implements [Journal]. A journal records writes that are in progress, so that another process can clean
-// up after a process that was killed during a write.
+// Package journal implements [Journal]. A journal records writes that are in progress. If a process is killed during
+// a write, another process uses the journal to clean up.
 //
 // Each process appends to its own locked file. [Journal.Recover] reads the files that are not locked, because their
 // processes are dead. [Journal.Lock] locks paths between processes that share the directory.
@@ -38,15 +38,15 @@ type Journal struct {
 
 // Record describes one write.
 type Record struct {
-	// ID identifies the write within the file of one process. Begin sets it.
+	// ID identifies a write among the writes of one process. Begin sets it.
 	ID int `json:"id"`
 	// Temp is the path of the temporary file. If Backup is true, it is the path of the backup of the old content.
 	Temp   string `json:"temp,omitempty"`
 	Target string `json:"target,omitempty"`
 	Backup bool   `json:"backup,omitempty"`
-	// Old is the hash of the target before the write. A zero hash is unknown.
+	// Old is the hash of the target before the write. A zero Old means that the hash is unknown.
 	Old Hash `json:"old,omitzero"`
-	// New is the hash of the target after the write. It is zero before the target changes.
+	// New is the hash of the target after the write. A zero New means that the target has not changed yet.
 	New Hash `json:"new,omitzero"`
 	// Ready is the time at which the backup was complete.
 	Ready time.Time `json:"ready,omitzero"`
@@ -88,8 +88,8 @@ func (j *Journal) add(r Record) {
 	_, _ = j.file.Write(append(line, '\n'))
 }
 
-// create creates this process's file and locks it until the process ends. If another process removes the file before the
-// lock, create tries again.
+// create creates the journal file of this process and locks it until the process ends. If another process removes
+// the file before it is locked, create tries again.
 func (j *Journal) create() error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
@@ -114,13 +114,13 @@ func (j *Journal) create() error {
 	}
 }
 
-// removed reports whether an open file no longer has a name.
+// removed reports whether an open file was removed from its directory.
 func removed(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Nlink == 0
 }
 
-// Entry is one recorded write. All methods accept a nil Entry and do nothing.
+// Entry is one recorded write. The methods of a nil Entry do nothing.
 type Entry struct {
 	journal *Journal
 	id      int
@@ -129,8 +129,8 @@ type Entry struct {
 // Become records the hash of the new content. It must be called before the target changes.
 func (e *Entry) Become(content Hash) { e.add(Record{New: content}) }
 
-// Ready records that the backup is complete, and the hash of the new content. It must be called before the target
-// changes.
+// Ready records that the backup is complete. It also records the hash of the new content. It must be called before
+// the target changes.
 func (e *Entry) Ready(content Hash) { e.add(Record{New: content, Ready: time.Now()}) }
 
 func (e *Entry) add(r Record) {
@@ -158,8 +158,8 @@ func (e *Entry) Done() {
 	j.add(Record{ID: e.id, Done: true})
 }
 
-// Recover calls clean for every unfinished write of dead processes. If clean reports all writes of a process as
-// recovered, Recover removes the file of this process. It returns all errors of clean, joined.
+// Recover calls clean for each unfinished write of dead processes. If clean reports all writes of a process as
+// recovered, Recover removes the journal file of that process. It returns the joined errors of clean.
 func (j *Journal) Recover(clean func(Record) (recovered bool, err error)) error {
 	names, err := filepath.Glob(j.Path("*" + suffix))
 	if err != nil {
@@ -174,11 +174,11 @@ func (j *Journal) Recover(clean func(Record) (recovered bool, err error)) error 
 	return errors.Join(errs...)
 }
 
-// recoverFile recovers the writes in one file. It does nothing if the process of the file is alive.
+// recoverFile recovers the writes in one journal file. It does nothing if the process that wrote the file is alive.
 func recoverFile(name string, clean func(Record) (recovered bool, err error)) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another process removed the file
+		return nil // another process has already recovered and removed the file
 	}
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func pending(f io.Reader) ([]Record, error) {
 	for line := range bytes.Lines(data) {
 		var r Record
 		if json.Unmarshal(line, &r) != nil {
-			continue // the line is incomplete because the process was killed
+			continue // skip an incomplete line: the process was killed while it wrote the line
 		}
 		at := -1
 		for i := range out {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile is the name of an empty file. Each path has a position in the file, and a lock on a path is a record lock on
-// this position. The kernel therefore releases the locks of a dead process.
+// lockFile is the name of an empty file. Each path is mapped to a position in the file. Locking a path means locking
+// this position with a record lock. Therefore the kernel releases the locks of a dead process.
 const lockFile = "locks"
 
 // Lock locks a path between processes that share the journal's directory. It does not exclude callers in the same
-// process, so the caller must already hold a lock for the path in this process. Lock waits until ctx is canceled.
-// Without support for locks, Lock succeeds immediately, because each write is checked anyway.
+// process, so the caller must already hold a lock for the path in this process. Lock waits until the path is free or
+// ctx is canceled. If locks are not supported, Lock succeeds immediately, because each write is checked in any case.
 func (j *Journal) Lock(ctx context.Context, path string) (unlock func(), err error) {
 	f := j.locks()
 	if f == nil {
@@ -45,7 +45,8 @@ func (j *Journal) Lock(ctx context.Context, path string) (unlock func(), err err
 	}
 }
 
-// locks returns the lock file and opens it at the first call. It returns nil if the file cannot be opened.
+// locks returns the open lock file. It opens the file at the first call. It returns nil if the file cannot be
+// opened.
 func (j *Journal) locks() *os.File {
 	if j == nil {
 		return nil

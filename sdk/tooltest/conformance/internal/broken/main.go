@@ -1,5 +1,5 @@
-// Command broken is a plugin that does not use the SDK. Its argument selects the rule of the protocol that it violates.
-// Without an argument it violates no rule.
+// Command broken is a plugin without the SDK that violates one rule of the protocol. Its argument selects the rule.
+// If the argument is missing, it violates no rule.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// mode selects the rule to violate. An empty mode selects no rule.
+// mode selects the rule that the plugin violates. An empty mode means that it violates no rule.
 var mode string
 
 func main() {

@@ -74,7 +74,7 @@ func (p *plugin) Configure(_ context.Context, r *toolpb.ConfigureRequest) (*tool
 	return &toolpb.ConfigureResponse{}, nil
 }
 
-// locked keeps lock files open. lock is the path of the file that a nap locks.
+// locked contains open lock files, so that they are not closed. lock is the path of the file that a nap locks.
 var (
 	locked []*os.File
 	lock   string
@@ -125,7 +125,7 @@ func (p *plugin) Drain(ctx context.Context, r *toolpb.DrainRequest) (*toolpb.Dra
 	return &toolpb.DrainResponse{Canceled: int32(n)}, nil
 }
 
-// enter registers a call and returns the number of running calls. If the call may not run, ok is false.
+// enter registers a call and returns the number of running calls. If the plugin refuses the call, ok is false.
 func (p *plugin) enter(cancel *context.CancelCauseFunc) (n int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
