@@ -242,7 +242,7 @@ func (l *stream) call(r *request) bool {
 	}
 	workspace, known := l.server.roots.peek(session)
 	if !known {
-		return false // not here: the answer arrives on this stream, so its reader must not wait
+		return false // the client's roots arrive on this stream, so its reader must not wait for them
 	}
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	if !l.add(string(r.ID), cancel) {

@@ -233,8 +233,8 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	return db, nil
 }
 
-// checkPlace returns an error if tools can write the state directory. It does not check whether the workspace is too
-// broad. Each call checks the workspace, so that users can list tools in every directory.
+// checkPlace returns an error if tools can write the state directory. It returns nil for a workspace that is too broad,
+// because no call can run in such a workspace.
 func (e *Engine) checkPlace(cfg *config.Config) error {
 	if refused := roots.Refused(cfg, e.opts.Workspace); refused != nil {
 		return nil //nolint:nilerr // each call reports it
