@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The host caches a result only if the call took at least the duration slow and earlier calls used the tool often times.
+// The host caches a result if the call took at least "slow" and the tool was called at least "often" times.
 const (
 	slow  = 10 * time.Millisecond
 	often = 3
