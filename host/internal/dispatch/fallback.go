@@ -40,7 +40,7 @@ func (d *Dispatcher) fallback() Stage {
 }
 
 // wantsFallback reports whether the fallback tool can run after the result res. It returns false for a call that failed
-// before it reached the limits of its tool, because the fallback tool would fail in the same way.
+// before it reached the limits of its tool, because the fallback tool would have to wait, too.
 func wantsFallback(c *Call, res *tool.Result) bool {
 	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
 		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < call.MaxDepth

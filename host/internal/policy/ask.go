@@ -117,7 +117,7 @@ func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answer
 		d.what(name), why, strings.TrimSuffix(d.Reason, "."), by(d.Rule), d.howToAllow())
 }
 
-// what returns the name of the tool and the command or path that needs a confirmation, as text.
+// The result names the tool and the command or path that needs a confirmation.
 func (d *Decision) what(name string) string {
 	if len(d.asks) > 0 && d.asks[0].Subject != name {
 		return fmt.Sprintf("%s: %s", name, shorten(d.asks[0].Subject))

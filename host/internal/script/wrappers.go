@@ -20,11 +20,11 @@ type wrapper struct {
 	shellFlag string
 	// visible reports whether the program has effects of its own. The analysis then lists it as a separate command.
 	visible bool
-	// more reports whether the program adds unknown arguments to the command.
+	// Whether the program adds unknown arguments to the command.
 	more bool
 	// remote reports whether the program runs the command on another machine.
 	remote bool
-	// not lists the options with which the program runs no command.
+	// Options with which the program runs no command.
 	not string
 }
 
