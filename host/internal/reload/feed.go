@@ -63,7 +63,7 @@ func (r *Reloader) announce(old, now *generation.Generation) {
 }
 
 // notifyHooks notifies hooks about new callable tools and about tools that can no longer be called. A nil old means that
-// the generation now is the first one.
+// no earlier generation exists.
 func (r *Reloader) notifyHooks(old, now *generation.Generation) {
 	if now.Dispatch.Hooks == nil && (old == nil || old.Dispatch.Hooks == nil) {
 		return

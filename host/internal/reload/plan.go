@@ -113,7 +113,7 @@ func (r *Reloader) PlanFor(ctx context.Context, source admission.Source, nothing
 	}
 	defer a.discard()
 	if nothingInUse {
-		p.Increases = []string{} // not meaningful, because a plan without a baseline contains only additions
+		p.Increases = []string{} // without a baseline, every privilege would count as an increase
 		if last != nil {
 			err = p.compareWith(last, a)
 		}
