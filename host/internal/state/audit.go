@@ -10,8 +10,7 @@ import (
 // Auditing configures the audit log.
 type Auditing struct {
 	// Entry masks the arguments of a call before they are saved. It also returns a function that masks other texts of
-	// the call. A single goroutine calls both functions after the
-	// call.
+	// the call. A single goroutine calls both functions after the call.
 	Entry func(raw []byte) (arguments string, text func(string) string)
 	// MaxBytes and MaxAge limit the size and age of the log. The newest thousand entries are never deleted.
 	MaxBytes int64

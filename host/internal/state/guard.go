@@ -63,8 +63,8 @@ func OpenFallback(reopen func() (*DB, error), log *slog.Logger) (*DB, error) {
 }
 
 // CheckAudit returns an error if calls must not run because the audit log cannot be written. It returns nil if the log
-// is disabled or [Auditing.Continue] is set. For a second after a successful write, CheckAudit only checks that the
-// write still counts. Otherwise it writes a test entry.
+// is disabled or [Auditing.Continue] is set. A check within a second after a successful write is fast. Any other check
+// writes a test entry.
 func (d *DB) CheckAudit() error {
 	a := d.auditing.Load()
 	if a == nil || d.auditOff.Load() || a.Continue {

@@ -137,8 +137,8 @@ func (d *DB) SavePluginState(session, plugin string, s []byte) {
 	d.change(func(b *batch) { put(&b.pluginStates, key{session, plugin}, s) })
 }
 
-// Masking removes secrets from commands and arguments before they are saved. The flusher calls the functions after the
-// call.
+// Masking removes secrets from commands and arguments before they are saved. A single goroutine calls the functions
+// after the call.
 type Masking struct {
 	Command   func(string) string
 	Arguments func(raw []byte) string
