@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// bundledDir creates a directory of bundled plugins with the given manifests. Each plugin gets a binary.
+// bundledDir creates a directory with bundled plugins. Each plugin gets the given manifest and a binary.
 func bundledDir(t *testing.T, manifests map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,8 +31,8 @@ func bundledDir(t *testing.T, manifests map[string]string) string {
 
 const reader = `{"name": "reader", "version": "1.0.0", "binary": "reader", "bundled": {"default": 2, "profile": {"roots": "read-only"}}}`
 
-// TestBundledDefault checks that the default configuration lists the plugins that their manifests enable, in a fixed
-// order. It also checks that plugins with a broken manifest are listed but do not run.
+// TestBundledDefault checks that the default configuration contains the plugins that their manifests enable, in a fixed
+// order. It must also contain plugins with an invalid manifest, but these plugins must not run.
 func TestBundledDefault(t *testing.T) {
 	dir := bundledDir(t, map[string]string{
 		"reader": reader,
@@ -61,8 +61,8 @@ func TestBundledDefault(t *testing.T) {
 	}
 }
 
-// TestProfileOfLabel checks that a plugin block gets the profile of the bundled plugin named by its label. It also
-// checks that manifests outside the bundled directory are ignored.
+// TestProfileOfLabel checks that a plugin block gets the profile of the bundled plugin with the same name. Manifests
+// outside the bundled directory must be ignored.
 func TestProfileOfLabel(t *testing.T) {
 	dir, workspace := bundledDir(t, map[string]string{"reader": reader, "bare": "", "broken": "{"}), bundledDir(t, map[string]string{
 		"evil": `{"name": "evil", "version": "1.0.0", "binary": "evil", "bundled": {"default": 2, "profile": {"exec": true}}}`,
