@@ -53,7 +53,7 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 	for _, p := range []*Plugin{&x, &y} { // ignore positions and fields that only the host uses
 		p.at, p.config, p.Missing = position{}, nil, ""
 	}
-	sandbox := func(s Sandbox) Sandbox { // ignore restrictions that the host enforces without the sandbox
+	sandbox := func(s Sandbox) Sandbox { // ignore restrictions that only the host enforces
 		s.Strict, s.Allow, s.Deny = false, nil, nil
 		return s
 	}

@@ -33,7 +33,7 @@ const (
 	functionPlugin = "function"
 )
 
-// Default timeouts of a mounted server. mountStart applies to the start, and mountCall to a call without progress.
+// Default timeouts of a mounted server. The first applies to the start, and the second to a call without progress.
 const (
 	mountStartTimeout = 30 * time.Second
 	mountCallTimeout  = 2 * time.Minute
