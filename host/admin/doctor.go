@@ -25,7 +25,7 @@ type Diagnosis struct {
 	Config string `json:"config"`
 	// Machine describes the confinement features that this machine supports for this user.
 	Machine sandbox.Kernel `json:"machine"`
-	// Backends lists the sandbox backends, strongest first.
+	// Backends lists the sandbox backends, from the strongest to the weakest.
 	Backends []sandbox.BackendStatus `json:"backends"`
 	Plugins  []PluginDiagnosis       `json:"plugins"`
 }
@@ -49,8 +49,8 @@ type PluginDiagnosis struct {
 // Grants lists the needs of a plugin and its permissions.
 type Grants = grants.Grants
 
-// Diagnose reports how the plugins of a configuration are confined on this machine. It starts no plugin. It works even
-// for a configuration that [host.New] rejects.
+// Diagnose reports how the plugins of a configuration are confined on this machine. It starts no plugin. It also works
+// for a configuration with which [host.New] fails.
 func Diagnose(opts Options) (*Diagnosis, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -72,7 +72,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	return out, nil
 }
 
-// diagnose reports how one plugin is confined. desc is nil if the plugin has no saved description.
+// diagnose reports how one plugin is confined. A nil desc means that no description of the plugin is saved.
 func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launcher, all []tool.Root, desc *tool.Description) PluginDiagnosis {
 	kernel := launcher.Kernel()
 	backend, weaker, err := launcher.Choose(p, all)
