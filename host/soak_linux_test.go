@@ -243,7 +243,7 @@ func (f footprint) String() string {
 // poolDescriptors is the maximum number of descriptors that the database pool opens: three files per connection.
 const poolDescriptors = 12
 
-// more reports whether f contains more resources than the footprint than. Descriptors of the database count only above
+// more reports whether f contains more resources than another footprint. Descriptors of the database count only above
 // poolDescriptors.
 func (f footprint) more(than footprint) bool {
 	return f.goroutines > than.goroutines || f.descriptors > than.descriptors || f.processes > than.processes || f.database > max(than.database, poolDescriptors*min(than.database, 1)) || len(f.sockets) > len(than.sockets)

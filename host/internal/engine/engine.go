@@ -249,7 +249,8 @@ func (e *Engine) problemf(format string, a ...any) {
 	e.closing.problems = append(e.closing.problems, fmt.Sprintf(format, a...))
 }
 
-// Problems lists all known failures, such as plugins that were not loaded and tools that were not registered.
+// Problems lists all known failures of the host, such as plugins that were not loaded and tools that were not
+// registered.
 func (e *Engine) Problems() []string {
 	out := slices.Concat(e.closing.problems, e.Current().Problems)
 	if err := e.state.AuditProblem(); err != nil {
