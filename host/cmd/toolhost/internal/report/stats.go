@@ -134,7 +134,7 @@ func adaptiveText(w io.Writer, tools []host.ToolStats) error {
 	return out.Flush()
 }
 
-// timeText formats a duration in milliseconds. It prints no duration without calls.
+// timeText formats a duration in milliseconds. Without calls, it returns "-".
 func timeText(of host.Times, ms float64) string {
 	switch {
 	case of.Count == 0:
