@@ -65,7 +65,7 @@ func (r Remote) Enable(ctx context.Context, name string, on bool) error {
 	return err
 }
 
-// Renew tells the host to apply changed approvals.
+// Renew makes the host apply changed approvals.
 func (r Remote) Renew(ctx context.Context) (*host.Reload, error) {
 	return ask[host.Reload](ctx, r, control.OpRenew, nil)
 }

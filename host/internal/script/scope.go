@@ -50,7 +50,7 @@ func (s *scope) join(to Word) string {
 	return path.Join(s.dir, to.Text)
 }
 
-// environ gives the variables of a scope to the package expand.
+// environ provides the variables of a scope to package expand.
 type environ struct {
 	*scope
 	w *walker
