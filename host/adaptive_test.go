@@ -60,7 +60,7 @@ func TestAdaptiveLimitsAreShownAndApplied(t *testing.T) {
 	if res := nap(100_000); res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "was stopped after 5s, a limit that adaptive mode") {
 		t.Errorf("%+v", res.Error)
 	}
-	// A hook can take longer than the adaptive timeout, because a user's answer can take longer than the tool.
+	// The adaptive timeout must not apply to hooks, because a user's answer can take longer than the tool.
 	slow.Store(true)
 	if res := nap(1); !res.Success() {
 		t.Error(res.Error)

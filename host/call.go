@@ -21,7 +21,7 @@ type Client = engine.Client
 // Deprecated: use [Client].
 type Front = Client
 
-// Hook is a hook of the embedding program, with the events and tools that it handles.
+// Hook is a hook of the embedding program, with the events and tools for which it runs.
 type Hook = engine.Hook
 
 // Decision is the policy's decision about a call.
@@ -32,9 +32,9 @@ type Decision = engine.Decision
 // "reason".
 const (
 	ScopeOnce    = engine.ScopeOnce
-	ScopeSession = engine.ScopeSession // accepted or declined, for this session
-	ScopeAlways  = engine.ScopeAlways  // accepted, for this workspace
-	ScopeNever   = engine.ScopeNever   // declined, for this workspace
+	ScopeSession = engine.ScopeSession // for an accepted or declined ask; applies to this session
+	ScopeAlways  = engine.ScopeAlways  // for an accepted ask; applies to this workspace
+	ScopeNever   = engine.ScopeNever   // for a declined ask; applies to this workspace
 )
 
 // Request is one call: a command string, or the name of a tool with arguments.
@@ -53,8 +53,8 @@ type Request struct {
 	Session string
 	// Workspace is the absolute path of the session's read-write root. Empty means the host's workspace.
 	Workspace string
-	// Trace is the W3C trace context of the caller, as in the header traceparent. An empty or invalid Trace starts a new
-	// trace.
+	// Trace is the W3C trace context of the caller, in the format of the HTTP header "traceparent". If Trace is empty or
+	// invalid, the call starts a new trace.
 	Trace string
 }
 
@@ -82,7 +82,7 @@ func (p *Pending) Run(ctx context.Context) *Result { return p.inner.Run(ctx) }
 // Explain returns the interpretation of a command without running it.
 func (h *Host) Explain(req Request) *router.Command { return h.engine.Explain(engine.Request(req)) }
 
-// Judge returns the policy's decision about a request. It neither asks the user nor runs the request.
+// Judge returns the policy's decision about a request. It does not ask the user or run the request.
 func (h *Host) Judge(req Request) (*Decision, error) { return h.engine.Judge(engine.Request(req)) }
 
 // PermissionTest is a test case: the expected decision of the policy about a command.
@@ -91,7 +91,7 @@ type PermissionTest = engine.PermissionTest
 // PermissionTests returns the permission tests in the configuration.
 func (h *Host) PermissionTests() []PermissionTest { return h.engine.PermissionTests() }
 
-// TestPermissions executes a permission test. It returns nil if the test passes.
+// TestPermissions runs a permission test. It returns nil if the test passes.
 func (h *Host) TestPermissions(t PermissionTest) error { return h.engine.TestPermissions(t) }
 
 // HistoryEntry is one command in a session's history.

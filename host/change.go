@@ -51,7 +51,7 @@ type PluginPlan = engine.PluginPlan
 type PluginVersion = engine.PluginVersion
 
 // Plan returns the changes that [Host.Reload] would make. It starts new versions of plugins to get their descriptions,
-// and then stops them. Running calls are not affected. Plan returns an error if ctx is canceled or the host is closing.
+// and then stops them. Running calls continue. Plan returns an error if ctx is canceled or the host is closing.
 func (h *Host) Plan(ctx context.Context) (*Plan, error) { return h.engine.Plan(ctx) }
 
 // ToolChange is a difference between two definitions of a tool.
@@ -60,8 +60,8 @@ type ToolChange = engine.ToolChange
 // Update describes the changes by a reload or by an operator.
 type Update = engine.Update
 
-// Subscribe calls f with each update until the caller calls cancel. Updates are sent after new calls use the changes. f
-// must return quickly and must not change the host.
+// Subscribe calls f with each update until the caller calls cancel. When f is called, new calls already use the changes.
+// The function f must return quickly and must not change the host.
 func (h *Host) Subscribe(f func(Update)) (cancel func()) { return h.engine.Subscribe(f) }
 
 // ToolState is the state of a tool, such as executing.
@@ -74,12 +74,12 @@ type ToolLife = engine.ToolLife
 type Transition = engine.Transition
 
 // SubscribeStates calls f with each transition of a tool's state until the caller calls cancel. The start and the end of
-// a call are not transitions. f must return quickly and must not call the host.
+// a call are not transitions. The function f must return quickly and must not call the host.
 func (h *Host) SubscribeStates(f func(Transition)) (cancel func()) {
 	return h.engine.SubscribeStates(f)
 }
 
-// Enable enables a tool. With the name of a plugin, Enable reverts [Host.Disable] for the plugin's tools. The change
+// Enable enables a tool. If name is a plugin, Enable reverts [Host.Disable] for the tools of the plugin. The change
 // overrides the configuration until the host is closed. Enable returns an error for an unknown name.
 func (h *Host) Enable(name string) error { return h.engine.SetEnabled(name, true) }
 
@@ -87,8 +87,8 @@ func (h *Host) Enable(name string) error { return h.engine.SetEnabled(name, true
 // name.
 func (h *Host) Disable(name string) error { return h.engine.SetEnabled(name, false) }
 
-// AddAlias adds an additional name for a tool until the host is closed. params maps additional parameter names to the
-// tool's own parameter names. AddAlias returns an error for an invalid alias.
+// AddAlias adds an additional name for a tool until the host is closed. The map params contains additional names for the
+// tool's parameters. AddAlias returns an error for an invalid alias.
 func (h *Host) AddAlias(name, tool string, params map[string]string) error {
 	return h.engine.AddAlias(name, tool, params)
 }
@@ -99,12 +99,12 @@ func (h *Host) RemoveAlias(name string) error { return h.engine.RemoveAlias(name
 // Plugin describes a plugin for registration at run time.
 type Plugin = engine.Plugin
 
-// Register adds a plugin until the host is closed. It starts and checks the plugin as [Host.Reload] does. It returns an
-// error if the name is already in use or a check fails.
+// Register starts, checks and adds a plugin, as [Host.Reload] does for a configured plugin. The plugin stays until the
+// host is closed. Register returns an error if the name is already in use or a check fails.
 func (h *Host) Register(ctx context.Context, p Plugin) error { return h.engine.Register(ctx, p) }
 
-// Unregister removes a plugin with its tools. Running calls of these tools continue. Unregister returns an error if the
-// plugin is unknown or if another plugin depends on it.
+// Unregister removes a plugin and its tools. Running calls of these tools continue. Unregister returns an error if the
+// plugin is unknown or another plugin depends on it.
 func (h *Host) Unregister(ctx context.Context, name string) error {
 	return h.engine.Unregister(ctx, name)
 }

@@ -21,7 +21,7 @@ func exampleOptions() host.Options {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Configuration and state are outside of the workspace, where tools cannot write.
+	// Configuration and state must be outside of the workspace, because tools can write in the workspace.
 	workspace, config := filepath.Join(dir, "workspace"), filepath.Join(dir, "toolhost.hcl")
 	if err := os.Mkdir(workspace, 0o700); err != nil {
 		log.Fatal(err)
@@ -38,7 +38,7 @@ func ExampleNew() {
 	opts := exampleOptions()
 	h, err := host.New(context.Background(), opts)
 	if err != nil {
-		log.Fatal(err) // for an invalid configuration, the error names file and line
+		log.Fatal(err) // for an invalid configuration, the error contains file and line
 	}
 	defer os.RemoveAll(filepath.Dir(opts.Workspace))
 	defer h.Close()

@@ -43,7 +43,7 @@ func TestHooksOfAnEmbedder(t *testing.T) {
 		{Name: "second", On: before, Tools: []string{"echo"}, Handler: appends(" second")},
 		{Name: "panics", On: before, Tools: []string{"nap"}, Handler: hookFunc(func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { panic("oh") })},
 		{Name: "hangs", On: before, Tools: []string{"big"}, Timeout: 50 * time.Millisecond, Handler: hookFunc(func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) {
-			<-never // blocks and ignores its context
+			<-never // blocks forever and ignores the context
 			return nil, nil
 		})},
 		{Name: "lax", On: before, Tools: []string{"print"}, AllowOnFailure: true, Handler: hookFunc(func(context.Context, *tool.HookInput) (*tool.HookAnswer, error) { panic("oh") })},
@@ -78,7 +78,7 @@ func TestHooksOfAnEmbedder(t *testing.T) {
 	if err := h.Enable("echo"); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Close(); err != nil { // waits for pending notifications
+	if err := h.Close(); err != nil { // Close waits for pending notifications
 		t.Fatal(err)
 	}
 	if heard["register echo"] != 2 || heard["unregister echo"] != 1 || heard["register nap"] != 1 || heard["unregister nap"] != 0 {
@@ -86,8 +86,8 @@ func TestHooksOfAnEmbedder(t *testing.T) {
 	}
 }
 
-// TestAHookThatChangesResultsSeesThemFirst checks that a tool's output is not visible before a hook has processed the
-// result.
+// TestAHookThatChangesResultsSeesThemFirst checks that the client receives no output of a tool before the hook has
+// processed the result.
 func TestAHookThatChangesResultsSeesThemFirst(t *testing.T) {
 	opts := testplugin(t)
 	opts.Hooks = []host.Hook{{Name: "hide", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"print"}, Handler: hookFunc(func(_ context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {

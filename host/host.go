@@ -30,43 +30,46 @@ type Options struct {
 	// Config is a configuration file or directory. Empty means the built-in configuration, which enables the bundled
 	// plugins.
 	Config string
-	// Variables are values of the configuration's variables, each as "NAME=VALUE". The last value for a name applies.
-	// VariableFiles are files with more values. Variables override VariableFiles.
+	// Variables contains values of the configuration's variables in the form "NAME=VALUE". If a name occurs several
+	// times, the last value applies. VariableFiles contains files with further values. Variables overrides
+	// VariableFiles.
 	Variables, VariableFiles []string
 	// BundledDir is the directory of the bundled plugins. Empty means "plugins" beside the executable.
 	BundledDir string
 	// Workspace is the default root directory of sessions. Empty means the current directory.
 	Workspace string
-	// ReadOnly lets tools only read in the workspace.
+	// ReadOnly prevents tools from writing in the workspace.
 	ReadOnly bool
-	// Trust has digests of project files that are trusted for this host, as "toolhost trust" prints them: "sha256:…".
+	// Trust contains digests of project files that are trusted for this host. "toolhost trust" prints digests in the
+	// form "sha256:…".
 	Trust []string
-	// RequireTrust makes New fail if the configuration is a project file that is not trusted. Otherwise only its
-	// restrictions apply, on top of the user's or the built-in configuration.
+	// RequireTrust makes New fail if the project file needs trust and is not trusted. By default, the host applies only
+	// the restrictions in an untrusted project file, together with the user's or the built-in configuration.
 	RequireTrust bool
-	// TrustDir is the state directory with the decisions about project files. Empty means StateDir.
+	// TrustDir is the state directory with the trust decisions about project files. Empty means StateDir.
 	TrustDir string
-	// StateDir is the directory that stores sessions across runs. Empty means the configured directory, or else the
-	// user's directory ($XDG_STATE_HOME/toolhost).
+	// StateDir is the directory in which sessions are saved between runs. If it is empty, the directory in the
+	// configuration applies, or else the user's directory ($XDG_STATE_HOME/toolhost).
 	StateDir string
-	// OnAsk decides permission asks that the [Client] of a request cannot answer: "allow" or "deny". Empty means the
-	// configured decision. A configured "prompt" counts as "deny".
+	// OnAsk is the answer to permission asks that the [Client] of a request cannot answer: "allow" or "deny". If OnAsk
+	// is empty, the answer in the configuration applies. The configured answer "prompt" means "deny" here.
 	OnAsk string
-	// Prompt forwards permission asks to the [Client] of a request if neither OnAsk nor the configuration decides them.
-	// If Prompt is false, such asks are declined.
+	// Prompt forwards permission asks to the [Client] of a request, unless OnAsk or the configuration contains the
+	// answer. Without Prompt, such asks are declined.
 	Prompt bool
 	// Log receives the logs of the host and of the plugins. Nil discards them.
 	Log *slog.Logger
-	// RetryFailed also starts plugins whose slow start failed less than a minute ago. By default, the host remembers
-	// such a failure, so that the failure does not delay every run.
+	// RetryFailed starts a plugin even if its last slow start failed less than a minute ago. By default, the host does
+	// not start such a plugin, because the failure would delay every run.
 	RetryFailed bool
-	// Live enables automatic reloads of changed binaries and configuration files. It also lets other processes of the
-	// same user control the host through the state directory (admin.Running). Set it for a host that runs more than a
-	// few calls.
+	// Live enables automatic reloads of changed binaries and configuration files. It also permits other processes of the
+	// same user to control the host through the state directory; see admin.Running. Set Live for a host that runs more
+	// than a few calls.
 	Live bool
-	// Hooks are added to the configured hooks. At equal priority they run before the configured hooks.
+	// Hooks contains hooks of the embedding program. They run before configured hooks with equal priority.
 	Hooks []Hook
-	// OnConfig is called with the configured log level at the start and after each change. It can be nil.
+	// OnConfig is called with the configured log level at the start and after each change of the configuration. OnConfig
+	// can be nil.
 	OnConfig func(level slog.Level)
 }
 
@@ -87,10 +90,10 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 	return &Host{e}, nil
 }
 
-// Close cancels all calls, stops every plugin and saves the sessions. It returns after all plugin processes exit. It can
-// be called more than once.
+// Close cancels all calls, stops every plugin and saves the sessions. It returns after all plugin processes exit. The
+// caller can call Close more than once.
 func (h *Host) Close() error { return h.engine.Close() }
 
-// Problems lists everything that does not work, such as plugins that were not loaded and tools that were not registered.
-// It returns an empty list if there are no problems.
+// Problems lists all known failures, such as plugins that were not loaded and tools that were not registered. Without
+// problems, the list is empty.
 func (h *Host) Problems() []string { return h.engine.Problems() }

@@ -36,7 +36,7 @@ var plugins = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// build builds a binary in the same manner as the Makefile.
+// build builds a binary in the same way as the Makefile.
 func build(path, pkg string) (output []byte, err error) {
 	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -127,7 +127,7 @@ func TestUnsafeCallsKeepTheirOrder(t *testing.T) {
 	}
 	results := make([]*host.Result, len(pending))
 	var wg sync.WaitGroup
-	for i := len(pending) - 1; i >= 0; i-- { // the calls run in the reverse order of their Begin calls
+	for i := len(pending) - 1; i >= 0; i-- { // call Run in the reverse order of the Begin calls
 		wg.Go(func() { results[i] = pending[i].Run(t.Context()) })
 	}
 	wg.Wait()
@@ -163,7 +163,7 @@ func TestCancelReachesTheTool(t *testing.T) {
 
 func TestWaitingInLineIsCanceledToo(t *testing.T) {
 	h := open(t, testplugin(t))
-	first := h.Begin(host.Request{Command: "count", Session: "s"}, nil) // is first in the queue, but does not run yet
+	first := h.Begin(host.Request{Command: "count", Session: "s"}, nil) // first in the queue, but not yet running
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	res := h.Run(ctx, host.Request{Command: "count", Session: "s"}, nil)
@@ -241,7 +241,7 @@ func TestFileStatesOutliveTheHost(t *testing.T) {
 	if res := run("edit f.txt --old_string one --new_string two"); !res.Success() {
 		t.Fatal(res.Error)
 	}
-	if res := run("edit f.txt --old_string two --new_string three"); !res.Success() { // the session knows its own edit, so no new read is needed
+	if res := run("edit f.txt --old_string two --new_string three"); !res.Success() { // the session knows the content after its own edit, so no new read is needed
 		t.Fatal(res.Error)
 	}
 	if err := os.WriteFile(file, []byte("four\n"), 0o600); err != nil {

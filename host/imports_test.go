@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// modules returns the modules that the rules apply to. Plugins with a manifest are the bundled plugins.
+// modules returns the modules to which the rules apply. A plugin with a manifest is a bundled plugin.
 func modules(t *testing.T) []string {
 	t.Helper()
 	manifests, err := filepath.Glob("../plugins/*/toolhost-plugin.json")
@@ -29,7 +29,7 @@ func modules(t *testing.T) []string {
 // rule restricts the imports of certain packages.
 type rule struct {
 	why string
-	// of reports whether the rule applies to a package. allows reports whether the package can import another package.
+	// of reports whether the rule applies to a package. allows reports whether this package can import another package.
 	of     func(pkg string) bool
 	allows func(pkg, imported string) bool
 }

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// layers lists the packages of the module, top layer first. A package can import only packages of later rows.
+// layers lists the packages of the module, from the top layer to the bottom layer. A package can import only packages of
+// lower layers.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
 	{"cmd/toolhost/internal/configcmd"},
@@ -84,7 +85,7 @@ const (
 	maxLines = 60
 )
 
-// Exceptions from the limits, each with its reason.
+// Exceptions from the size limits, with reasons.
 var (
 	largePackages = map[string]string{
 		"internal/config": "the decoder, the schema and the diagnostics refer to each other",

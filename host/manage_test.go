@@ -60,7 +60,7 @@ func TestManagedAtRunTime(t *testing.T) {
 	fails("tool:echo x", tool.PermissionDenied)
 	must(h.Enable("p"))
 	works("tool:echo x", "x")
-	fails("off", tool.PermissionDenied) // still disabled by the configuration
+	fails("off", tool.PermissionDenied) // the configuration still disables the tool
 	must(h.Enable("nap"))
 	wrong(h.Disable("nothing"), "unknown tool or plugin")
 	cancel()
@@ -139,11 +139,11 @@ func TestStatesFollowThePlugin(t *testing.T) {
 	if l := state("nap"); l.State != "ready" || l.Running != 0 {
 		t.Errorf("%+v", l)
 	}
-	for range 3 { // the first exit is no failed start, because the process answered calls
+	for range 3 { // the first exit does not count as a failure, because the process answered calls
 		h.Run(t.Context(), host.Request{Name: "die"}, nil)
 	}
 	for end := time.Now().Add(10 * time.Second); state("echo").State != "disabled" && time.Now().Before(end); {
-		time.Sleep(time.Millisecond) // the call can return before the supervisor notices the exit
+		time.Sleep(time.Millisecond) // give the supervisor time to notice the exit
 	}
 	if l := state("echo"); l.State != "disabled" || !strings.Contains(l.Why, "keeps failing") {
 		t.Errorf("%+v", l)

@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/host"
 )
 
-// swappable is a host configuration with a plugin binary that tests replace.
+// swappable is a host configuration with one plugin. Tests can replace the binary of the plugin.
 type swappable struct {
 	t    *testing.T
 	dir  string
@@ -27,7 +27,8 @@ type swappable struct {
 	opts host.Options
 }
 
-// swap prepares a host with one plugin whose binary can be replaced. It appends more to the configuration.
+// swap prepares a host with one plugin. Tests can replace the binary of the plugin. The text more is added to the
+// configuration.
 func swap(t *testing.T, more string) *swappable {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +49,7 @@ func (s *swappable) configure(text string) {
 	}
 }
 
-// put replaces the binary with another variant by renaming.
+// put replaces the binary with another variant. It renames a new file, so that the change is atomic.
 func (s *swappable) put(variant string) {
 	s.t.Helper()
 	dir, err := plugins()
@@ -89,7 +90,7 @@ func reload(t *testing.T, h *host.Host, opts host.ReloadOptions) *host.Reload {
 	return r
 }
 
-// patient is a client that delays its answer until the test sends a signal.
+// patient is a client that answers an ask only after a signal of the test.
 type patient struct{ asked, answer chan struct{} }
 
 func (*patient) Progress(string, map[string]any) {}
@@ -112,7 +113,7 @@ func TestSwap(t *testing.T) {
 	}
 	var updates []host.Update
 	h.Subscribe(func(u host.Update) { updates = append(updates, u) })
-	// A running call must finish on its old version.
+	// A running call must continue with the old version until its end.
 	client := &patient{asked: make(chan struct{}), answer: make(chan struct{})}
 	slow := make(chan *host.Result)
 	go func() { slow <- h.Run(context.Background(), host.Request{Command: "ask"}, client) }()
@@ -137,7 +138,7 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// TestRefusedVersions checks that a bad version is rejected with a reason, and that the old version continues to serve.
+// TestRefusedVersions checks that a reload rejects a bad version with a reason. The old version must continue to serve.
 func TestRefusedVersions(t *testing.T) {
 	s := swap(t, "")
 	s.configure(fmt.Sprintf("plugin \"p\" {\n  path = %q\n  start_timeout = \"1s\"\n}\n", s.path))
@@ -170,7 +171,7 @@ func TestRefusedVersions(t *testing.T) {
 			t.Errorf("%s: the status says %q", variant, why)
 		}
 	}
-	// If the serving process dies, the host must not use the rejected binary on disk instead.
+	// If the running process dies, the host must start the old version, although the rejected binary is on disk.
 	s.put("version=2.0.0 require=echo")
 	reload(t, h, host.ReloadOptions{})
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
@@ -182,7 +183,7 @@ func TestRefusedVersions(t *testing.T) {
 		}
 	}
 	s.put("version=1.0.0")
-	// A call can still join a running start of the rejected version, so retry.
+	// Try again, because a call can wait for a start of the rejected version that is still in progress.
 	for end := time.Now().Add(20 * time.Second); !h.Run(t.Context(), host.Request{Command: "where"}, nil).Success() && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -239,7 +240,7 @@ func TestTheNewestWins(t *testing.T) {
 	}
 }
 
-// TestTheNewestWinsUnwatched checks the same without a watcher.
+// TestTheNewestWinsUnwatched is like TestTheNewestWins, but without a watcher.
 func TestTheNewestWinsUnwatched(t *testing.T) {
 	s := swap(t, "")
 	h := open(t, s.opts)
@@ -266,7 +267,7 @@ func TestEmptyConfiguration(t *testing.T) {
 	version(t, h)
 }
 
-// TestWatchingFollowsTheConfiguration checks that a reload can turn watching on.
+// TestWatchingFollowsTheConfiguration checks that a reload can enable the watcher.
 func TestWatchingFollowsTheConfiguration(t *testing.T) {
 	s := swap(t, "reload {\n  watch = false\n}\n")
 	s.opts.Live = true
@@ -317,8 +318,8 @@ func TestReloadNeedsAKnownPlugin(t *testing.T) {
 	}
 }
 
-// load starts callers that make calls without a pause, each in its own session, until stop is called. One in eight calls
-// changes state, so the host must not repeat it.
+// load starts several callers, each with its own session. They make calls without a pause until the test calls stop. One
+// call in eight changes state, so the host must not repeat this call.
 func load(t *testing.T, h *host.Host, callers int, judge func(t *testing.T, want string, res *host.Result) bool) (stop func() (calls int64)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -350,11 +351,11 @@ func load(t *testing.T, h *host.Host, callers int, judge func(t *testing.T, want
 	}
 }
 
-// leaks fails the test if the test, including its cleanups, leaks a process, a descriptor or a goroutine. A test must
-// call leaks first.
+// leaks fails the test if the test leaks a process, a descriptor or a goroutine. The check runs after all cleanups. A
+// test must call leaks before any other function.
 func leaks(t *testing.T) {
 	t.Helper()
-	if h, err := host.New(t.Context(), testpluginIn(t)); err != nil || h.Close() != nil { // creates resources that stay for the life of the process
+	if h, err := host.New(t.Context(), testpluginIn(t)); err != nil || h.Close() != nil { // creates the resources that exist until the process ends
 		t.Fatal(err)
 	}
 	count := func() [3]int {
@@ -367,7 +368,7 @@ func leaks(t *testing.T) {
 	before := count()
 	t.Cleanup(func() {
 		var after [3]int
-		for range 100 { // resources of the test can take a moment to end
+		for range 100 { // some resources of the test need a moment to end
 			if after = count(); after[0] <= before[0] && after[1] <= before[1] && after[2] <= before[2] {
 				return
 			}
@@ -406,7 +407,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 	for n := range 10 {
 		s.put(fmt.Sprintf("version=2.0.%d", n))
 		if n%2 == 1 {
-			continue // the watcher reloads the plugin
+			continue // without a call of Reload, because the watcher reloads the plugin
 		}
 		r := reload(t, h, host.ReloadOptions{})
 		if r.Refused() {
@@ -421,8 +422,8 @@ func TestSwapsUnderLoad(t *testing.T) {
 	t.Logf("%d calls", stop())
 }
 
-// TestKillsUnderLoad kills plugins at random. It checks that read-only calls never fail, that other calls fail only as
-// unavailable, and that every call returns.
+// TestKillsUnderLoad kills plugins at random. Read-only calls must never fail, and other calls must only fail as
+// unavailable. Every call must return.
 func TestKillsUnderLoad(t *testing.T) {
 	leaks(t)
 	s := swap(t, "")
@@ -431,7 +432,7 @@ func TestKillsUnderLoad(t *testing.T) {
 	var failed atomic.Int64
 	stop := load(t, h, 32, func(t *testing.T, want string, res *host.Result) bool {
 		switch {
-		case res.Success() && (res.Output == want || res.Run.Tool == "count"): // a repeated count can return any number
+		case res.Success() && (res.Output == want || res.Run.Tool == "count"): // a repeated call of "count" can return any number
 			return true
 		case res.Run.Tool == "count" && res.Error != nil && res.Error.Kind == tool.Unavailable && strings.Contains(res.Error.Message, "signal: killed"):
 			failed.Add(1)
@@ -461,7 +462,7 @@ func children(t *testing.T) int {
 	}
 	n := 0
 	for _, f := range tasks {
-		b, _ := os.ReadFile(f) // the thread can end before the read
+		b, _ := os.ReadFile(f) // the error is ignored, because the thread can end before the read
 		n += len(strings.Fields(string(b)))
 	}
 	return n

@@ -29,9 +29,9 @@ const soakTime = 5 * time.Second
 // calmTime is the duration of the phases without kills, before and after the kills.
 const calmTime = time.Second
 
-// TestSoak kills plugins at random during continuous calls. It checks that read-only calls never fail and that other
-// calls fail only as unavailable. It also checks that neither the running nor the closed host leaks resources. make soak
-// runs the test for longer.
+// TestSoak kills plugins at random during continuous calls. Read-only calls must never fail, and other calls must only
+// fail as unavailable. The host must not leak resources, neither while it runs nor after Close. The command "make soak"
+// runs the test for a longer time.
 func TestSoak(t *testing.T) {
 	during := soakTime
 	if s := os.Getenv("TOOLHOST_SOAK"); s != "" {
@@ -41,14 +41,14 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	bin := soakBinaries(t)
-	runtimeDir, err := os.MkdirTemp("", "th") // the paths of sockets must be short
+	runtimeDir, err := os.MkdirTemp("", "th") // a short directory name, because the length of socket paths is limited
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(runtimeDir)
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
 
-	once := newSoak(t, bin) // creates resources that stay for the life of the process
+	once := newSoak(t, bin) // creates the resources that exist until the process ends
 	once.each(t)
 	if err := once.host.Close(); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestSoak(t *testing.T) {
 
 	s := newSoak(t, bin)
 	s.each(t)
-	s.under(t, calmTime, false) // opens the shells of all sessions and all connections of the database
+	s.under(t, calmTime, false) // opens all shells of sessions and all connections of the database
 	s.atOnce(t)
 	inside := settled(t, runtimeDir, footprint{})
 	kills := s.under(t, during, true)
@@ -84,7 +84,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soakBinaries builds the plugins and the sandbox launcher, so that plugins run confined.
+// soakBinaries builds the plugins and the sandbox launcher. With the launcher, plugins run in their sandboxes.
 func soakBinaries(t *testing.T) string {
 	dir := t.TempDir()
 	for out, pkg := range map[string]string{
@@ -125,7 +125,7 @@ func newSoak(t *testing.T, bundled string) *soak {
 	return &soak{host: h, pids: make(map[int]bool)}
 }
 
-// soakCalls are the calls of the test, in order. Read-only calls come first.
+// soakCalls contains the calls of the test in order, starting with the read-only calls.
 var soakCalls = []struct {
 	request  host.Request
 	readOnly bool
@@ -155,7 +155,7 @@ func (s *soak) each(t *testing.T) {
 	}
 }
 
-// atOnce makes enough concurrent calls to open all streams that the host keeps per plugin.
+// atOnce makes many concurrent calls, so that the host opens the maximum number of streams to each plugin.
 func (s *soak) atOnce(t *testing.T) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -175,7 +175,8 @@ func (s *soak) atOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// under makes calls for a limited time. If kill is true, it also kills plugins. It returns the number of kills.
+// under makes calls for a limited time. If kill is true, it kills plugins during this time. It returns the number of
+// killed plugins.
 func (s *soak) under(t *testing.T, during time.Duration, kill bool) (kills int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -219,10 +220,10 @@ func (s *soak) under(t *testing.T, during time.Duration, kill bool) (kills int) 
 	return kills
 }
 
-// footprint counts the resources and child processes of this process.
+// footprint contains the number of resources and child processes of the test process.
 type footprint struct {
 	goroutines, descriptors, processes int
-	database                           int // descriptors of the state database, which pools its connections
+	database                           int // descriptors of the database pool
 	sockets                            []string
 	details                            string
 }
@@ -239,10 +240,11 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, %d of the database, %d processes, sockets %q", f.goroutines, f.descriptors, f.database, f.processes, f.sockets)
 }
 
-// poolDescriptors is the maximum number of open descriptors in the database pool, with three files per connection.
+// poolDescriptors is the maximum number of descriptors that the database pool opens: three files per connection.
 const poolDescriptors = 12
 
-// more reports whether f exceeds the counts of than. The database can always use as many descriptors as its pool allows.
+// more reports whether f contains more resources than another footprint. Descriptors of the database count only above
+// poolDescriptors.
 func (f footprint) more(than footprint) bool {
 	return f.goroutines > than.goroutines || f.descriptors > than.descriptors || f.processes > than.processes || f.database > max(than.database, poolDescriptors*min(than.database, 1)) || len(f.sockets) > len(than.sockets)
 }
@@ -259,7 +261,7 @@ func footprintNow(t *testing.T, runtimeDir string) (f footprint) {
 		to, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if strings.Contains(to, "state.db") {
 			f.database++
-		} else if err == nil { // the descriptor of the directory listing is already closed
+		} else if err == nil { // skip the descriptor of the directory listing, which is already closed
 			f.descriptors++
 			open = append(open, to)
 		}
@@ -278,8 +280,8 @@ func footprintNow(t *testing.T, runtimeDir string) (f footprint) {
 	return f
 }
 
-// settled waits until the footprint does not exceed before. With a zero before, it waits until the footprint stops
-// changing.
+// settled waits until the footprint is at most the footprint before. If before is zero, it waits until the footprint
+// does not change any more.
 func settled(t *testing.T, runtimeDir string, before footprint) footprint {
 	t.Helper()
 	f, same := footprintNow(t, runtimeDir), 0
@@ -306,7 +308,8 @@ func descendants() []int {
 		if err != nil {
 			continue
 		}
-		// The name can contain any characters. After the name come the state and the parent's process id.
+		// The name can contain any character, so search for its last parenthesis. The next fields are the state and the
+		// parent's process id.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		parent, err := strconv.Atoi(fields[1])
 		pid, err2 := strconv.Atoi(filepath.Base(filepath.Dir(p)))

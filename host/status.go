@@ -14,8 +14,8 @@ type Tool = engine.Tool
 // Tools returns the registered tools in the order of the configuration, including disabled ones.
 func (h *Host) Tools() []Tool { return h.engine.Tools() }
 
-// Health returns the health of a tool, as reported by its plugin. It starts the plugin if needed. An empty or unknown
-// name results in HealthNotFound. [Host.Status] contains the health of whole plugins.
+// Health asks a tool's plugin for the health of the tool. It starts the plugin if needed. For an empty or unknown name
+// it returns HealthNotFound. For the health of whole plugins, see [Host.Status].
 func (h *Host) Health(ctx context.Context, name string) tool.Health {
 	return h.engine.Health(ctx, name)
 }
@@ -26,8 +26,8 @@ type Status = engine.Status
 // PluginStatus describes the state of one plugin.
 type PluginStatus = engine.PluginStatus
 
-// Status returns the state of the host. It starts no plugin. It queries the health of running plugins for at most two
-// seconds each.
+// Status returns the state of the host. It starts no plugin. It asks running plugins for their health and waits at most
+// two seconds for each plugin.
 func (h *Host) Status() Status { return h.engine.Status() }
 
 // Stats holds counters and measurements since the start of a host. Reloads do not reset them.
@@ -45,8 +45,8 @@ type Times = engine.Times
 // Usage is the resource usage of processes.
 type Usage = engine.Usage
 
-// Stats returns the current statistics. It reads a few files in /proc for each plugin process. A call is included as
-// soon as its result is returned.
+// Stats returns the current statistics. It reads a few files in /proc for each plugin process. The statistics include
+// every call whose result was returned.
 func (h *Host) Stats() Stats { return h.engine.Stats() }
 
 // LogEntry records one call in the audit log.

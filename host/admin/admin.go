@@ -1,8 +1,8 @@
-// Package admin implements operations for operators. They validate configurations ([Validate]), show them ([Show],
-// [Diagnose]), compare plugins with their pins ([InspectTrust]), read saved state ([OpenRecords]), and control running
-// hosts in other processes ([Running]).
+// Package admin implements operations for operators. It validates configurations ([Validate]), shows them ([Show],
+// [Diagnose]), compares plugins with their pins ([InspectTrust]), reads saved state ([OpenRecords]), and controls
+// running hosts in other processes ([Running]).
 //
-// All functions take the same options as a host. None of them needs a running host.
+// All functions take the same options as a host. None of them needs a running host in the same process.
 package admin
 
 import (
@@ -12,10 +12,10 @@ import (
 	"toolhost.dev/host/internal/engine"
 )
 
-// Options holds the options of the host to operate on. See [host.Options].
+// Options holds the options of the host or configuration to use. See [host.Options].
 type Options = host.Options
 
-// load reads the configuration that opts selects.
+// load reads the configuration in the options.
 func load(opts Options) (*config.Config, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -33,6 +33,7 @@ func Build() BuildInfo { return build.Current() }
 // BundledDir returns the directory of the bundled plugins, which is "plugins" beside the executable.
 func BundledDir() string { return engine.BundledDir() }
 
-// FindConfig returns the path of the configuration to use. This is path, $TOOLHOST_CONFIG, ./toolhost.hcl or the file in
-// the user's configuration directory, in this order. It returns "" for the built-in default.
+// FindConfig returns the path of the configuration to use. It is the first of these that exists: path, $TOOLHOST_CONFIG,
+// ./toolhost.hcl, and the file in the user's configuration directory. FindConfig returns "" for the built-in
+// configuration.
 func FindConfig(path string) string { return config.Find(path) }

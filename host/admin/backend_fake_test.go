@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// TestFakeBackend checks all functions that use the list of backends. It omits the escape tests and the sandbox
-// benchmark, because they use the result of Diagnose.
+// TestFakeBackend checks all functions that list backends. It does not check the escape tests and the sandbox benchmark,
+// because they only use the result of Diagnose.
 func TestFakeBackend(t *testing.T) {
 	read := func(backend string) (admin.Options, *config.Config) {
 		t.Helper()

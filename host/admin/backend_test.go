@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBackendIsOneFile builds the program with an additional backend in a single file. It checks that the backend
-// appears in all lists of backends.
+// TestBackendIsOneFile builds the program with a single additional file that contains a backend. All lists of backends
+// must then contain this backend.
 func TestBackendIsOneFile(t *testing.T) {
 	out, err := exec.Command("go", "test", "-count=1", "-tags", "fakebackend", "-run", "^TestFakeBackend$", ".").CombinedOutput()
 	if err != nil {

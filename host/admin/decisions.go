@@ -6,7 +6,7 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// ContentReview lists what a project file would do, and identifies its content. See [ReviewContent].
+// ContentReview lists the effects of a project file and identifies its content. See [ReviewContent].
 type ContentReview = admission.Review
 
 // ContentEffect is one effect of a project file.
@@ -15,8 +15,9 @@ type ContentEffect = admission.Item
 // ContentDecision is a decision to trust the content of a project file.
 type ContentDecision = trust.Decision
 
-// ReviewContent evaluates the configuration that opts selects and lists what it would run and permit. It starts nothing.
-// The error says that there is no configuration file, or that it is invalid.
+// ReviewContent evaluates the configuration in the options. It lists the programs that the configuration would start and
+// the actions that it would permit, but starts nothing. It returns an error if the configuration file does not exist or
+// is invalid.
 func ReviewContent(opts Options) (*ContentReview, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -26,7 +27,7 @@ func ReviewContent(opts Options) (*ContentReview, error) {
 }
 
 // TrustContent records that the user trusts the content with the given digest, which [ReviewContent] returned. Running
-// hosts apply it. The error says that the content changed since.
+// hosts apply the decision. TrustContent returns an error if the content changed after the review.
 func TrustContent(opts Options, digest string) (*ContentReview, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -35,8 +36,8 @@ func TrustContent(opts Options, digest string) (*ContentReview, error) {
 	return source.Trust(digest)
 }
 
-// RenewContent records files and programs of a trusted configuration again, after the user changed them. It does nothing
-// if nobody trusted the configuration.
+// RenewContent updates the recorded hashes of files and programs that the user changed. It does nothing if the
+// configuration is not trusted.
 func RenewContent(opts Options, paths ...string) error {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -58,8 +59,8 @@ func TrustedContent(opts Options) ([]ContentDecision, error) {
 	return decisions.All()
 }
 
-// RevokeContent removes the decisions about a configuration file, or about all of them in a directory and below. It
-// returns their paths.
+// RevokeContent removes the decision about a configuration file, or all decisions about files below a directory. It
+// returns the paths of these files.
 func RevokeContent(opts Options, path string) ([]string, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {

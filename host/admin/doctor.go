@@ -52,8 +52,8 @@ type PluginDiagnosis struct {
 // Grants lists the needs of a plugin and its permissions.
 type Grants = grants.Grants
 
-// Diagnose reports how the plugins of a configuration are confined on this machine. It starts no plugin. It works even
-// for a configuration that [host.New] rejects.
+// Diagnose reports how the plugins of a configuration are confined on this machine. It starts no plugin. It also works
+// for a configuration with which [host.New] fails.
 func Diagnose(opts Options) (*Diagnosis, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -78,7 +78,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	return out, nil
 }
 
-// diagnose reports how one plugin is confined. desc is nil if the plugin has no saved description.
+// diagnose reports how one plugin is confined. A nil desc means that no description of the plugin is saved.
 func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launcher, all []tool.Root, desc *tool.Description) PluginDiagnosis {
 	kernel := launcher.Kernel()
 	backend, weaker, err := launcher.Choose(p, all)

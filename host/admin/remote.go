@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Remote is a running host of this user in another process. The host must have been started with Live.
+// Remote is a running host of the same user in another process. This host must have been started with the option Live.
 type Remote struct {
 	PID    int
 	socket control.Socket
@@ -23,11 +23,11 @@ type RemoteStatus = engine.RemoteStatus
 // RemoteStats holds the statistics of a running host.
 type RemoteStats = engine.RemoteStats
 
-// Running returns the running hosts that use the state directory selected by opts. It works even if the configuration is
+// Running returns the running hosts with the state directory in the options. It also works if the configuration is
 // invalid.
 func Running(opts Options) ([]Remote, error) {
 	cfg, err := load(opts)
-	if err != nil { // continue, because the caller can want the hosts' view of the error
+	if err != nil { // continue, because the caller can ask the hosts about the error
 		cfg = &config.Config{}
 	}
 	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
@@ -49,7 +49,7 @@ func ask[T any](ctx context.Context, r Remote, op string, args any) (*T, error) 
 	return out, r.socket.Ask(ctx, op, args, out)
 }
 
-// Reload makes the host reload. See [host.Host.Reload].
+// Reload reloads the host in the other process. See [host.Host.Reload].
 func (r Remote) Reload(ctx context.Context, opts host.ReloadOptions) (*host.Reload, error) {
 	return ask[host.Reload](ctx, r, control.OpReload, opts)
 }
@@ -59,7 +59,7 @@ func (r Remote) Plan(ctx context.Context) (*host.Plan, error) {
 	return ask[host.Plan](ctx, r, control.OpPlan, nil)
 }
 
-// Enable makes the host enable or disable a tool, or all tools of a plugin. See [host.Host.Enable].
+// Enable enables or disables a tool of the host, or all tools of a plugin. See [host.Host.Enable].
 func (r Remote) Enable(ctx context.Context, name string, on bool) error {
 	_, err := ask[any](ctx, r, control.OpEnable, control.EnableArgs{Name: name, On: on})
 	return err

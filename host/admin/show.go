@@ -10,11 +10,11 @@ import (
 	"toolhost.dev/host/internal/settings"
 )
 
-// Tree is an evaluated configuration, with the origin of each value. Its HCL is equivalent to the configuration, except
-// that sensitive values are masked.
+// Tree is an evaluated configuration with the origin of each value. Its HCL has the same meaning as the configuration,
+// but sensitive values are masked.
 type Tree = settings.Tree
 
-// Show evaluates the configuration that opts selects. It starts no plugin. If defaults is true, the tree also contains
+// Show evaluates the configuration in the options. It starts no plugin. If defaults is true, the tree also contains
 // settings with default values.
 func Show(opts Options, defaults bool) (*Tree, error) {
 	cfg, err := load(opts)
@@ -42,13 +42,13 @@ func PluginNames(opts Options) ([]string, error) {
 	return out, nil
 }
 
-// Plan compares two configurations. It returns the changes from the configuration called against to the configuration
-// that opts selects. If against is empty, the baseline is the configuration that a host used last, or else the pinned
-// plugins. Without either, the plan has no baseline.
+// Plan returns the changes from one configuration to another. The new configuration is in the options, and against is
+// the path of the old configuration. If against is empty, Plan uses the configuration that a host used last, or else the
+// pinned plugins. Without pinned plugins, the plan has no baseline.
 func Plan(ctx context.Context, opts Options, against string) (*host.Plan, error) {
 	target := opts
 	if cfg, err := load(opts); err == nil && opts.StateDir == "" {
-		opts.StateDir = cfg.Host.StateDir // hosts with this configuration keep their state in this directory
+		opts.StateDir = cfg.Host.StateDir // the state directory of hosts with this configuration
 	}
 	opts.Config = against
 	e, err := engine.NewMode(ctx, engine.Options(opts), engine.Mode{Empty: against == ""})

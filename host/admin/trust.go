@@ -24,7 +24,7 @@ import (
 type PluginTrust struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	// SHA256 is the hash of the binary. Empty means that the binary is not readable.
+	// SHA256 is the hash of the binary. It is empty if the binary cannot be read.
 	SHA256  string `json:"sha256"`
 	Version string `json:"version"`
 	Pinned  bool   `json:"pinned"`
@@ -32,8 +32,8 @@ type PluginTrust struct {
 	PinnedSHA256 string `json:"pinned_sha256,omitempty"`
 	// Changes describes the differences between the tool definitions and the pinned definitions.
 	Changes []string `json:"changes,omitempty"`
-	// Unapproved lists the differences between the tool definitions and the approved definitions of a plugin that is not
-	// pinned. UnapprovedSince is the time of their first report.
+	// Unapproved lists the differences between the tool definitions and the approved definitions. It is empty for a
+	// pinned plugin. UnapprovedSince is the time when the operator was first notified of the differences.
 	Unapproved      []host.ToolChange `json:"unapproved,omitempty"`
 	UnapprovedSince time.Time         `json:"unapproved_since,omitzero"`
 	Grants
@@ -72,7 +72,7 @@ type inspection struct {
 	engine *engine.Engine
 }
 
-// inspect starts an engine that ignores the pins, so that it can load plugins that differ from their pins.
+// inspect starts an engine that ignores the pins. This engine also loads plugins that differ from their pins.
 func inspect(ctx context.Context, opts Options) (*inspection, error) {
 	e, err := engine.NewMode(ctx, engine.Options(opts), engine.Mode{IgnorePins: true})
 	if err != nil {
@@ -93,7 +93,7 @@ func inspect(ctx context.Context, opts Options) (*inspection, error) {
 	return i, nil
 }
 
-// description returns a plugin's description of itself. It returns nil if the plugin was not loaded.
+// description returns the description that a plugin reported. It returns nil if the plugin was not loaded.
 func (i *inspection) description(plugin string) *tool.Description {
 	p := i.engine.Current().Plugin(plugin)
 	if p == nil || p.Err != nil {
@@ -118,7 +118,7 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 		}
 	}
 	if desc := i.description(p.Name); desc != nil {
-		t.Version, defs = desc.Version, desc.Tools // includes tools that could not be registered
+		t.Version, defs = desc.Version, desc.Tools // includes tools that the host could not register
 	}
 	if pin, ok := i.trust.lock.Plugins[p.Name]; ok {
 		t.Pinned, t.PinnedSHA256 = true, pin.SHA256
@@ -133,7 +133,7 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 	return t
 }
 
-// needs returns the needs that a plugin declares, or nil.
+// needs returns the permissions that a plugin declares as needed. It returns nil without a declaration.
 func needs(g *generation.Generation, plugin string) *tool.Needs {
 	p := g.Plugin(plugin)
 	if p == nil || p.Description() == nil {
@@ -151,9 +151,9 @@ func (t *Trust) names() []string {
 	return out
 }
 
-// PinPlugins pins the named plugins to their current binaries and tool definitions. An empty list of names pins all
-// plugins. If definitions differ from an existing pin and accept is false, PinPlugins writes nothing and returns an
-// error with the differences.
+// PinPlugins pins plugins to their current binaries and tool definitions. An empty list of names means all plugins. If
+// accept is false and definitions differ from an existing pin, PinPlugins writes nothing and returns an error with the
+// differences.
 func PinPlugins(ctx context.Context, opts Options, names []string, accept bool) (*Trust, error) {
 	i, err := inspect(ctx, opts)
 	if err != nil {
@@ -172,7 +172,7 @@ func (i *inspection) pin(names []string, accept bool) error {
 	if err != nil {
 		return err
 	}
-	if len(names) == 0 { // delete the pins of plugins that are no longer configured
+	if len(names) == 0 { // delete pins of plugins that the configuration does not contain
 		for name := range t.lock.Plugins {
 			if !slices.Contains(known, name) && !slices.Contains(i.engine.Current().Config.LeftOut, name) {
 				delete(t.lock.Plugins, name)
@@ -191,8 +191,8 @@ func (i *inspection) pin(names []string, accept bool) error {
 	return err
 }
 
-// pinAll sets the pins in the lock. It returns the hashes that are no longer pinned. The error lists every plugin that
-// cannot be pinned.
+// pinAll adds the pins of plugins to the lock. It returns the hashes that are no longer pinned. The error lists every
+// plugin that cannot be pinned.
 func (i *inspection) pinAll(names []string, accept bool) (old []string, err error) {
 	t, known := i.trust, i.trust.names()
 	var errs []error
@@ -223,7 +223,7 @@ func (i *inspection) pinAll(names []string, accept bool) (old []string, err erro
 	return old, errors.Join(errs...)
 }
 
-// ApprovePlugins approves the current definitions of plugins. The result describes the plugins before the approval.
+// ApprovePlugins approves the current tool definitions of plugins. The result describes the plugins before the approval.
 func ApprovePlugins(ctx context.Context, opts Options, names []string) (*Trust, error) {
 	i, err := inspect(ctx, opts)
 	if err != nil {

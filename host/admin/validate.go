@@ -22,12 +22,12 @@ type Summary struct {
 	Plugins int
 	// Warnings lists problems that do not prevent loading, such as deprecated names.
 	Warnings []Problem
-	// Untrusted says why the file does not apply yet. Empty means that it applies.
+	// Untrusted is the reason why the file does not apply yet. Empty means that the file applies.
 	Untrusted string
 }
 
-// Validate checks the configuration that opts selects. It starts no plugin. The error describes every problem with file
-// and line. [Problems] splits the error.
+// Validate checks the configuration in the options. It starts no plugin. The error contains every problem with file and
+// line. [Problems] splits the error.
 func Validate(opts Options) (Summary, error) {
 	sum := Summary{Source: opts.Config}
 	if opts.Config == "" {
@@ -37,7 +37,7 @@ func Validate(opts Options) (Summary, error) {
 	if err != nil {
 		return sum, err
 	}
-	cfg, err := source.Load() // the file itself, trusted or not
+	cfg, err := source.Load() // load the file itself, even if it is not trusted
 	if err != nil {
 		return sum, err
 	}
@@ -57,8 +57,8 @@ func Validate(opts Options) (Summary, error) {
 	return sum, errors.Join(errs...)
 }
 
-// CheckSyntax returns an error if the text of the configuration that opts selects is invalid, whether or not the
-// configuration is trusted. It does not check programs.
+// CheckSyntax returns an error if the text of a configuration is invalid. It also checks a configuration that is not
+// trusted. It does not check programs.
 func CheckSyntax(opts Options) error {
 	source, err := engine.Options(opts).Source()
 	if err == nil {
@@ -67,9 +67,9 @@ func CheckSyntax(opts Options) error {
 	return err
 }
 
-// Launch starts every plugin of a configuration, each in its sandbox, and returns the problems with file and line.
-// Problems of a plugin's own settings have the lines of these settings. Launch saves nothing. It returns an error if the
-// configuration as a whole is unusable.
+// Launch starts every plugin of a configuration in its sandbox and returns the problems with file and line. If a plugin
+// reports a problem of its settings, the problem has the line of the setting. Launch saves nothing. It returns an error
+// if the configuration as a whole is invalid.
 func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 	dir, err := os.MkdirTemp("", "toolhost-validate-*")
 	if err != nil {
@@ -95,8 +95,8 @@ func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 // Problem describes one mistake in a configuration.
 type Problem = config.Problem
 
-// Problems splits an error of [Validate] or [host.New] into problems. An error without a position in a file is a single
-// problem.
+// Problems splits an error of [Validate] or [host.New] into problems. If the error has no position in a file, the result
+// is a single problem.
 func Problems(err error) []Problem {
 	out := []Problem{}
 	var one *config.Error
@@ -115,7 +115,7 @@ func Problems(err error) []Problem {
 	return out
 }
 
-// Files returns the configuration files that [Format] can format. They are the files in HCL's native syntax.
+// Files returns the configuration files that [Format] can format, which are the files in the native syntax of HCL.
 func Files(path string) ([]string, error) {
 	if path == "" {
 		return nil, errors.New("there is only the built-in configuration: name a file")

@@ -42,8 +42,8 @@ type Options struct {
 	Request host.Request
 	// MCP handles requests to /mcp. Nil disables /mcp.
 	MCP http.Handler
-	// Hosts lists the host names, without a port, that clients can use for the server. Nil means the names of this
-	// machine. The check prevents a web page from reaching the server under the page's own host name.
+	// Hosts lists the host names, without a port, that clients are allowed to use for the server. Nil means the names of
+	// this machine. The check stops web pages that reach the server under a host name of their own.
 	Hosts []string
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
@@ -91,8 +91,8 @@ type server struct {
 	asks *asks
 }
 
-// named rejects requests whose Host header is not a name of the server. Such requests come from a web page whose host
-// name resolves to this server.
+// named rejects requests with an unknown host name in the Host header. A web page can send such a request if the page's
+// host name resolves to this server.
 func (s *server) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Host
@@ -124,7 +124,7 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// run executes one request. A failed call also has status 200.
+// run runs one request. The HTTP status is 200 even if the call failed.
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
@@ -141,17 +141,17 @@ func (s *server) requests(r *http.Request) batch.Batch {
 	return batch.Batch{Host: s.host, Request: common, Front: s.asks, MaxLine: MaxBody}
 }
 
-// batch executes a stream of requests and streams the results.
+// batch runs a stream of requests and sends each result as soon as possible.
 func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
-	_ = c.EnableFullDuplex() // an error is harmless, because HTTP/2 is always full duplex
+	_ = c.EnableFullDuplex() // ignore the error, because HTTP/2 is always full duplex
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	b := s.requests(r)
 	b.Ordered = r.URL.Query().Get("ordered") == "1"
-	_ = b.Run(r.Context(), r.Body, flushing{w, c}) // the client disconnected or sees the end of the answers
+	_ = b.Run(r.Context(), r.Body, flushing{w, c}) // ignore the error: the client disconnected, or it notices that answers are missing
 }
 
-// flushing is a writer that sends each line immediately.
+// flushing is a writer that flushes after each line.
 type flushing struct {
 	io.Writer
 	c *http.ResponseController
@@ -208,5 +208,5 @@ func reply(w http.ResponseWriter, code int, v any) {
 	w.WriteHeader(code)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // fails only if the client disconnected
+	_ = enc.Encode(v) // ignore the error, because it means that the client disconnected
 }

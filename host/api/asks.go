@@ -22,10 +22,10 @@ type asks struct {
 	waiting []*asked
 }
 
-// asked is an ask whose call waits for the answer.
+// asked is a queued ask. Its call waits for the answer.
 type asked struct {
 	ID string `json:"id"`
-	// Permission or Question is set, depending on the kind of the ask.
+	// One of Permission and Question is set, depending on the kind of the ask.
 	Permission *tool.Permission `json:"permission,omitempty"`
 	Question   *tool.Question   `json:"question,omitempty"`
 	Since      time.Time        `json:"since"`
@@ -36,10 +36,10 @@ type asked struct {
 
 func newAsks(patience time.Duration) *asks { return &asks{patience: patience} }
 
-// Progress implements [host.Client]. It does nothing, because only the result is sent.
+// Progress implements [host.Client]. It does nothing, because an HTTP response contains only the result.
 func (*asks) Progress(string, map[string]any) {}
 
-// Output implements [host.Client]. It does nothing, because only the result is sent.
+// Output implements [host.Client]. It does nothing, because an HTTP response contains only the result.
 func (*asks) Output(tool.Stream, []byte) {}
 
 // maxAsks is the maximum length of the queue.

@@ -1,4 +1,4 @@
-// Package batch executes streams of requests. Requests and results are JSON Lines. [Batch.Run] executes one stream.
+// Package batch runs streams of requests. Requests and results are JSON Lines. [Batch.Run] runs one stream.
 package batch
 
 import (
@@ -27,15 +27,15 @@ type request struct {
 	Trace     string          `json:"traceparent"`
 }
 
-// Batch configures the execution of a stream. Host is required.
+// Batch configures how a stream of requests is run. The field Host is required.
 type Batch struct {
 	Host *host.Host
 	// Request holds the defaults of all requests.
 	Request host.Request
 	// Front is the client of all requests. It can be nil.
 	Front host.Client
-	// Ordered returns the results in the order of the requests. If Ordered is false, each result is returned as soon as
-	// its call ends.
+	// Ordered requires results in the order of the requests. By default, each result is written as soon as its call
+	// ends.
 	Ordered bool
 	// MaxLine is the maximum length of a request line, in bytes. Zero means 64 MiB.
 	MaxLine int
@@ -68,7 +68,7 @@ func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	return b.run(ctx, in)
 }
 
-// One executes a single request, which is one JSON object. It returns the result line.
+// One runs a single request, which is a JSON object. It returns the result line.
 func (p Batch) One(ctx context.Context, request []byte) []byte {
 	b := &batch{Batch: p}
 	return b.begin(1, request, false)(ctx)
@@ -103,7 +103,7 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 					<-turn
 				}
 				if b.write(text) != nil {
-					cancel() // cancel the other calls, because the results cannot be written
+					cancel() // cancel the other calls, because their results cannot be written
 				}
 			})
 		}
@@ -122,7 +122,7 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 	return ctx.Err()
 }
 
-// begin resolves and queues the n-th request without blocking. The returned function runs the request and returns the
+// begin resolves and queues request number n without blocking. The returned function runs the request and returns the
 // result line.
 func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context) []byte {
 	var r request
@@ -154,7 +154,7 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 	return func(ctx context.Context) []byte { return resultLine(r.ID, pending.Run(ctx)) }
 }
 
-// resultLine returns a result as JSON, with the request's id as the first field.
+// resultLine returns a result as JSON. The first field is the id of the request.
 func resultLine(id json.RawMessage, res *host.Result) []byte {
 	if len(id) == 0 {
 		id = json.RawMessage("null")
@@ -162,7 +162,7 @@ func resultLine(id json.RawMessage, res *host.Result) []byte {
 	var body bytes.Buffer
 	if err := encode(&body, res); err != nil {
 		body.Reset()
-		_ = encode(&body, tool.Failed(tool.Errorf(tool.Internal, "The result cannot be written as JSON: %w.", err).From(tool.SourceHost))) // cannot fail for a result that contains only text
+		_ = encode(&body, tool.Failed(tool.Errorf(tool.Internal, "The result cannot be written as JSON: %w.", err).From(tool.SourceHost))) // the error is ignored, because text can always be encoded
 	}
 	return fmt.Appendf(nil, `{"id":%s,%s`, id, body.Bytes()[1:])
 }

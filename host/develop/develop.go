@@ -25,13 +25,13 @@ type Sources struct {
 	// Dir is the absolute path of the directory.
 	Dir      string
 	Manifest *scaffold.Manifest
-	// Env is added to the environment of the build, each entry as KEY=VALUE.
+	// Env contains additional environment variables for the build in the form KEY=VALUE.
 	Env []string
 	// Out receives the output of the build.
 	Out io.Writer
 }
 
-// Open reads the manifest of a directory. The build prints its output to out.
+// Open reads the manifest in a directory. The writer out receives the output of later builds.
 func Open(dir string, out io.Writer) (*Sources, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -44,16 +44,16 @@ func Open(dir string, out io.Writer) (*Sources, error) {
 	return &Sources{Dir: dir, Manifest: m, Out: out}, nil
 }
 
-// Binary returns the path of the program that a host runs.
+// Binary returns the path of the plugin's program.
 func (s *Sources) Binary() string { return filepath.Join(s.Dir, s.Manifest.Binary) }
 
-// Build runs the build command, which prints its own errors. The returned error contains only the exit status.
+// Build runs the build command. The command prints its own errors, and the returned error contains only the exit status.
 func (s *Sources) Build(ctx context.Context) error {
 	if len(s.Manifest.Build) > 0 {
 		c := exec.CommandContext(ctx, s.Manifest.Build[0], s.Manifest.Build[1:]...) //nolint:gosec // what the author's own manifest says
 		c.Dir, c.Stdout, c.Stderr = s.Dir, s.Out, s.Out
 		c.Env = append(os.Environ(), s.Env...)
-		// Use a process group, because the compiler and its child processes must not outlive the build.
+		// Use a process group, so that the compiler and its child processes end with the build.
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 		c.WaitDelay = time.Second
@@ -67,9 +67,8 @@ func (s *Sources) Build(ctx context.Context) error {
 	return nil
 }
 
-// Watch calls changed whenever the sources change, until ctx is canceled. The sources are all files of the directory,
-// except for names that begin with a dot and for build output. Build output is the directory of the binary and the
-// directories in madeDirs.
+// Watch calls changed after each change of the sources, until ctx is canceled. The sources are all files in the
+// directory. Watch ignores names that begin with a dot, the directory of the binary, and the directories in madeDirs.
 func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) error {
 	wake := make(chan struct{}, 1)
 	w, err := watch.New(log, func() {
@@ -103,7 +102,7 @@ func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) e
 // madeDirs lists the names of directories that build tools create.
 var madeDirs = []string{"node_modules", "__pycache__", "target"}
 
-// look returns a summary of the state of the sources and a list of their directories.
+// look returns a text that describes the state of the sources, and a list of their directories.
 func (s *Sources) look() (state string, dirs []string) {
 	var b strings.Builder
 	made := filepath.Dir(s.Binary())

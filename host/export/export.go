@@ -16,37 +16,37 @@ import (
 // Format is a format of tool definitions.
 type Format string
 
-// Supported formats. Each format except XML is a single JSON value.
+// Supported formats. The result is a single JSON value, except for XML.
 const (
 	// Anthropic is the "tools" array of the Messages API.
 	Anthropic Format = "anthropic"
-	// OpenAI is the "tools" array of Chat Completions. OpenAIResponses is the "tools" array of the Responses API. Both
-	// are strict if the schema permits it.
+	// OpenAI is the "tools" array of Chat Completions. OpenAIResponses is the "tools" array of the Responses API. A
+	// function is strict if its schema permits it.
 	OpenAI          Format = "openai"
 	OpenAIResponses Format = "openai-responses"
 	// Gemini is the "tools" array of generateContent.
 	Gemini Format = "gemini"
 	// XML is a system prompt for a model without function calls. See [Prompt].
 	XML Format = "xml"
-	// JSONPrompt is the same prompt as XML, but with calls in JSON.
+	// JSONPrompt is a system prompt like XML, but calls are in JSON.
 	JSONPrompt Format = "json-prompt"
 )
 
 // Formats lists all formats.
 var Formats = []Format{Anthropic, OpenAI, OpenAIResponses, Gemini, XML, JSONPrompt}
 
-// Function is a tool in the form of a function for models.
+// Function is a tool as a function for models.
 type Function struct {
-	// Name is valid in every API. It has at most 40 characters: a-z, 0-9, '_' and '-'.
+	// Name is a name that every API accepts. It consists of at most 40 characters: a-z, 0-9, '_' and '-'.
 	Name string
-	// Tool is the full name of the called tool. It is empty for the function of [Single].
+	// Tool is the full name of the tool. It is empty for the function that [Single] returns.
 	Tool        string
 	Description string
-	// Schema is the JSON Schema of the arguments. Its type is object.
+	// Schema is the JSON Schema of the arguments, with the type "object".
 	Schema json.RawMessage
 }
 
-// Functions returns one function for each enabled tool. Its schemas omit keywords that only the host uses.
+// Functions returns one function for each enabled tool. The schemas do not contain keywords that only the host uses.
 func Functions(tools []host.Tool) ([]Function, error) {
 	var out []Function
 	var errs []error
@@ -64,7 +64,7 @@ func Functions(tools []host.Tool) ([]Function, error) {
 	return out, errors.Join(errs...)
 }
 
-// SingleName is the name of the function of [Single].
+// SingleName is the name of the function that [Single] returns.
 const SingleName = "bash"
 
 // Single returns one function that replaces all tools. Its argument is a command string.
@@ -107,7 +107,7 @@ func Write(w io.Writer, format Format, functions []Function) error {
 	default:
 		return fmt.Errorf("the format %q is not known: use %s", format, names())
 	}
-	tools := []any{} // not nil, because nil would be encoded as null
+	tools := []any{} // not nil, because JSON encodes nil as null
 	for _, f := range functions {
 		tools = append(tools, f.in(format))
 	}
@@ -127,7 +127,7 @@ func names() string {
 	return strings.Join(out, ", ")
 }
 
-// JSON types of the formats. They are structs to keep the order of the fields.
+// JSON types of the formats. They are structs and not maps, because structs keep the order of their fields.
 type (
 	anthropicTool struct {
 		Name        string          `json:"name"`

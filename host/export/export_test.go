@@ -26,7 +26,7 @@ func define(full, schema string) host.Tool {
 	return t
 }
 
-// tools returns tools that use all features of schemas. Their properties are not in alphabetical order.
+// tools returns tools whose schemas use all features. The order of the properties is not alphabetical.
 func tools() []host.Tool {
 	off := define("off", `{"type":"object"}`)
 	off.Enabled = false
@@ -79,7 +79,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestStrict checks that schemas marked as strict follow the rules of the strict form.
+// TestStrict checks that all schemas marked as strict follow the rules for strict schemas.
 func TestStrict(t *testing.T) {
 	functions, err := export.Functions(tools())
 	if err != nil {
@@ -98,7 +98,7 @@ func TestStrict(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range list {
-		if want := f.Name != "jira_search"; f.Strict != want { // jira_search accepts an object with any properties
+		if want := f.Name != "jira_search"; f.Strict != want { // the tool "jira_search" accepts an object with any properties
 			t.Errorf("%s: strict is %v", f.Name, f.Strict)
 		}
 		if f.Strict {
@@ -134,7 +134,8 @@ func closed(t *testing.T, at string, v any) {
 	}
 }
 
-// TestBadSchema checks that Functions reports a tool with an invalid schema and exports all other tools.
+// TestBadSchema checks that Functions returns an error for a tool with an invalid schema and still exports all other
+// tools.
 func TestBadSchema(t *testing.T) {
 	functions, err := export.Functions([]host.Tool{define("bad", `{"type":`), define("good", `{"type":"object"}`)})
 	if err == nil || !strings.Contains(err.Error(), "the schema of bad") || len(functions) != 1 || functions[0].Name != "good" {

@@ -87,7 +87,7 @@ func (f *Function) xml(out *strings.Builder) error {
 
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder returns no errors
-	// Restore line breaks, because text need not escape them and models read them better unescaped.
+	_ = xml.EscapeText(&b, []byte(s)) // the error is ignored, because a Builder returns no errors
+	// Restore line breaks and quotes. XML text permits them unescaped, and models read them better.
 	return strings.NewReplacer("&#xA;", "\n", "&#x9;", "\t", "&#39;", "'", "&#34;", "&quot;").Replace(b.String())
 }

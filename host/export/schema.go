@@ -21,8 +21,8 @@ func plain(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(s)
 }
 
-// parse decodes a schema and keeps the order of its properties. This order defines positional arguments and reflects
-// importance.
+// parse decodes a schema and keeps the order of its properties. The order determines positional arguments and shows
+// which properties are important.
 func parse(raw json.RawMessage) (*jsonschema.Schema, error) {
 	s := new(jsonschema.Schema)
 	if err := json.Unmarshal(raw, s); err != nil {
@@ -82,7 +82,7 @@ func order(s *jsonschema.Schema, raw json.RawMessage) error {
 	return nil
 }
 
-// keys returns the distinct keys of an object in their order.
+// keys returns the keys of a JSON object in their order, without duplicates.
 func keys(raw json.RawMessage) ([]string, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {
@@ -112,7 +112,7 @@ func walk(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
 	}
 }
 
-// children returns those subschemas of a schema that strict converts.
+// children returns the subschemas that the function strict converts.
 func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := slices.Concat(s.AnyOf, s.OneOf, s.AllOf)
 	for _, sub := range s.Properties {
@@ -127,9 +127,9 @@ func children(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// strict converts a schema to the form that OpenAI enforces. In this form, every object is closed and requires all its
-// properties. Optional properties can be null, which the host treats as missing. ok is false if the form cannot
-// represent the schema.
+// strict converts a schema to a strict schema for OpenAI. In a strict schema, every object is closed and all properties
+// are required. Optional properties can be null, which the host treats as missing. ok is false if the schema has no
+// strict equivalent.
 func strict(raw json.RawMessage) (out json.RawMessage, ok bool) {
 	s, err := parse(raw)
 	if err != nil {
@@ -142,17 +142,17 @@ func strict(raw json.RawMessage) (out json.RawMessage, ok bool) {
 	}
 	var objects []*jsonschema.Schema
 	walk(s, func(s *jsonschema.Schema) {
-		if s.Type == "object" { // collect first, because nullable changes Type
+		if s.Type == "object" { // collect the names first, because nullable changes Type
 			objects = append(objects, s)
 		}
 	})
 	for _, s := range objects {
-		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // encoded as false
+		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // JSON encodes this schema as false
 		for _, name := range s.PropertyOrder {
 			if !slices.Contains(s.Required, name) {
 				nullable(s.Properties[name])
 			}
-			if p := s.Properties[name]; p.Default != nil { // the form does not support defaults
+			if p := s.Properties[name]; p.Default != nil { // strict schemas do not support default values
 				p.Description = strings.TrimSpace(p.Description + " Default: " + string(p.Default) + ".")
 				p.Default = nil
 			}
@@ -166,7 +166,7 @@ func strict(raw json.RawMessage) (out json.RawMessage, ok bool) {
 	return out, err == nil
 }
 
-// canBeStrict reports whether a schema itself has a strict form. It ignores subschemas.
+// canBeStrict reports whether a schema without its subschemas has a strict equivalent.
 func canBeStrict(s *jsonschema.Schema) bool {
 	switch {
 	case len(s.AllOf) > 0 || len(s.OneOf) > 0 || s.Not != nil || s.If != nil || s.Then != nil || s.Else != nil,
@@ -178,7 +178,7 @@ func canBeStrict(s *jsonschema.Schema) bool {
 	case slices.Contains(s.Types, "object"), s.Type == "array" && s.Items == nil:
 		return false
 	}
-	// A schema that permits every value has no strict form.
+	// A schema that permits every value has no strict equivalent.
 	return s.Type != "" || len(s.Types) > 0 || len(s.AnyOf) > 0 || s.Ref != "" || len(s.Enum) > 0 || s.Const != nil
 }
 
@@ -187,7 +187,7 @@ func isFalse(s *jsonschema.Schema) bool {
 	return err == nil && string(b) == "false"
 }
 
-// nullable changes a schema to also permit null.
+// nullable changes a schema so that it also permits null.
 func nullable(s *jsonschema.Schema) {
 	switch {
 	case len(s.Enum) > 0:

@@ -12,15 +12,15 @@ import (
 	"toolhost.dev/host"
 )
 
-// Handler returns an HTTP handler for the metrics of [Collector] and of the host's own process. The format is Prometheus
-// text, or OpenMetrics on request. The handler has its own registry and does not authenticate clients.
+// Handler returns an HTTP handler for the metrics of [Collector] and the metrics of the host's own process. The format
+// is Prometheus text, or OpenMetrics on request. The handler uses its own registry. It does not authenticate clients.
 func Handler(h *host.Host) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(Collector(h), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
-// maxScrapes is the maximum number of concurrent scrapes. The limit is needed because each scrape reads the state of
+// maxScrapes is the maximum number of concurrent scrapes. It is limited, because each scrape reads the state of
 // processes.
 const maxScrapes = 4
 

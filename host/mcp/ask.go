@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Ask implements [host.Client]. It sends the ask to the client, which asks its user. If the client cannot ask or the
-// user dismisses the question, the outcome contains no answer.
+// Ask implements [host.Client]. It sends the ask to the client, which asks its user. The answer is empty if the client
+// cannot ask or the user dismisses the question.
 func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	f.mu.Lock()
 	r := f.run
@@ -41,7 +41,7 @@ func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	}
 }
 
-// form converts an ask to the flat form that clients can show.
+// form converts an ask to the flat form that MCP clients can display.
 func form(ask tool.Ask) *mcp.ElicitParams {
 	if p := ask.Permission; p != nil {
 		text := p.Title
@@ -73,7 +73,7 @@ func object(name string, field map[string]any) map[string]any {
 	return map[string]any{"type": "object", "properties": map[string]any{name: field}, "required": []string{name}}
 }
 
-// permission returns the answer to a permission ask and its scope.
+// permission returns the user's answer to a permission ask, with the scope of the answer.
 func permission(content map[string]any) tool.Answer {
 	scope, _ := content["for"].(string)
 	if allow, ok := content["allow"].(bool); ok && allow {
@@ -92,7 +92,7 @@ func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error)
 		return tool.Answer{Outcome: tool.AnswerTimeout, Message: err.Error()}, nil
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return tool.Answer{}, err
-	case err != nil: // a client that cannot ask is an outcome, not an error
+	case err != nil: // not an error, because some clients cannot ask
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}, nil //nolint:nilerr // see above
 	case res.Action != "accept":
 		return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}, nil

@@ -62,7 +62,7 @@ func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Requ
 	return call, nil
 }
 
-// sessionOf returns the session of a request.
+// sessionOf returns the name of the host session for a request.
 func (s *Server) sessionOf(req *mcp.CallToolRequest) string {
 	if s.opts.Session == "" && req.Session != nil && req.Session.ID() != "" && req.ProtocolVersion() < stateless {
 		return "mcp:" + req.Session.ID()
@@ -70,13 +70,13 @@ func (s *Server) sessionOf(req *mcp.CallToolRequest) string {
 	return s.session
 }
 
-// front sends the progress and the asks of a running call to its client.
+// front sends notifications and questions of a running call to its client.
 type front struct {
 	patience time.Duration
 
 	mu    sync.Mutex
 	run   *run
-	count float64   // counter of the last notification; must increase
+	count float64   // number in the last notification; must increase
 	last  time.Time // time of the last notification
 	ended bool
 }
@@ -95,7 +95,7 @@ const (
 	resultPause = time.Millisecond
 )
 
-// end stops notifications and waits until the result can be sent.
+// end stops notifications and waits until the server can send the result.
 func (f *front) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,8 +108,8 @@ func (f *front) end() {
 // Progress implements [host.Client]. It sends a progress notification.
 func (f *front) Progress(title string, metadata map[string]any) { f.notify(title, metadata, 0) }
 
-// Output implements [host.Client]. It sends the last line of the output as a progress notification. The result contains
-// the full output.
+// Output implements [host.Client]. It sends the last line of a chunk of output as a progress notification. The result of
+// the call contains the full output.
 func (f *front) Output(_ tool.Stream, chunk []byte) {
 	text := strings.TrimRight(strings.ToValidUTF8(string(chunk[max(0, len(chunk)-4096):]), "\uFFFD"), "\r\n")
 	line := text[strings.LastIndexAny(text, "\r\n")+1:]
@@ -118,8 +118,8 @@ func (f *front) Output(_ tool.Stream, chunk []byte) {
 	}
 }
 
-// notify sends a progress notification if the client requested notifications. It skips the notification if the last one
-// was sent less than pause ago.
+// notify sends a progress notification if the client requested notifications. It does nothing if less than pause has
+// passed since the last notification.
 func (f *front) notify(message string, metadata map[string]any, pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,11 +135,11 @@ func (f *front) notify(message string, metadata map[string]any, pause time.Durat
 	if len(metadata) > 0 {
 		p.Meta = mcp.Meta{metaPrefix + "metadata": metadata}
 	}
-	_ = req.Session.NotifyProgress(ctx, p) // a disconnected client also cancels its call, so ignore errors
+	_ = req.Session.NotifyProgress(ctx, p) // ignore errors, because a disconnected client also cancels its call
 	f.last = time.Now()
 }
 
-// clean removes characters that could control a terminal, because commands and plugins can print such characters.
+// clean removes control characters, because the output of commands and plugins could control a terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sessionTimeout is the maximum idle time of a client with a session.
+// sessionTimeout limits the time that a client with a session can be idle.
 const sessionTimeout = 30 * time.Minute
 
 // Handler returns an HTTP handler for clients with and without sessions. The caller must authenticate clients, check
@@ -17,7 +17,7 @@ func (s *Server) Handler() http.Handler {
 	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1})
 	none := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Revisions are dates in a format that can be compared as text.
+		// Compare the protocol revisions as text, because they are dates in the form 2006-01-02.
 		if r.Header.Get("Mcp-Protocol-Version") >= stateless {
 			none.ServeHTTP(w, r)
 			return

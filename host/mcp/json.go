@@ -16,7 +16,7 @@ type response struct {
 	Result  any             `json:"result"` // a textResult or a *mcp.CallToolResult
 }
 
-// textResult is a result that contains a single text. Its fields are encoded directly, because [mcp.CallToolResult]
+// textResult is a result that contains a single text. stream encodes textResult itself, because [mcp.CallToolResult]
 // encodes the text several times.
 type textResult struct {
 	Meta    map[string]any `json:"_meta,omitempty"`
@@ -45,12 +45,12 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const largestKept = 256 << 10 // in bytes
 
-// writeResponse writes the response to a request as one line. It calls Write once.
+// writeResponse writes the response to a request as one line. It calls l.Write once.
 func (l *stream) writeResponse(id json.RawMessage, res *mcp.CallToolResult) {
 	buf := buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // nothing else is put in
 	buf.Reset()
 	encodeResponse(buf, id, res)
-	_, _ = l.Write(buf.Bytes()) // a disconnected client also ends its input, so ignore errors
+	_, _ = l.Write(buf.Bytes()) // ignore errors, because the client's input also ends when it disconnects
 	if buf.Cap() <= largestKept {
 		buffers.Put(buf)
 	}
@@ -71,18 +71,18 @@ func encodeResponse(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResu
 	text := onlyText(res)
 	if text == nil {
 		if encode(res) != nil {
-			_ = encode(json.RawMessage(`{"content":[],"isError":true}`)) // this result cannot fail to encode
+			_ = encode(json.RawMessage(`{"content":[],"isError":true}`)) // the error is ignored, because this value can always be encoded
 		}
 		return
 	}
 	out := textResult{Meta: res.Meta, Content: [1]textContent{{Type: "text", Text: *text}}, IsError: res.IsError}
 	if encode(out) != nil {
 		out.Meta = encodable(out.Meta)
-		_ = encode(out) // cannot fail, because Meta is now encodable
+		_ = encode(out) // the error is ignored, because Meta can now be encoded
 	}
 }
 
-// encodable returns a copy of m. Values that JSON cannot represent become null.
+// encodable returns a copy of m in which values that JSON cannot represent are null.
 func encodable(m map[string]any) map[string]any {
 	m = maps.Clone(m)
 	for k, v := range m {

@@ -58,7 +58,7 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// TestResponseText checks that every text arrives unchanged and without HTML escapes.
+// TestResponseText checks that every text arrives unchanged, without HTML escapes.
 func TestResponseText(t *testing.T) {
 	for _, s := range []string{"", "é", "日本語のテキスト\n", "\u2028 and \u2029", "\x00\x1f\x7f", "\"\\\"\\\"\\\"\\", strings.Repeat("line\r\n", 100_000)} {
 		arrives(t, s)
@@ -88,7 +88,7 @@ func arrives(t *testing.T, s string) {
 	}
 }
 
-// TestResponseUnencodable checks that the result is sent even if JSON cannot represent some values.
+// TestResponseUnencodable checks that the server sends a result even if JSON cannot represent some of its values.
 func TestResponseUnencodable(t *testing.T) {
 	meta := mcp.Meta{"m": map[string]any{"nan": math.NaN(), "kept": "x"}, "chan": make(chan int)}
 	out := answered(t, "1", &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "text"}}, Meta: meta})

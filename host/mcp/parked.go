@@ -30,7 +30,7 @@ type parkedCalls struct {
 	patience time.Duration
 
 	mu      sync.Mutex
-	byState map[string]*waiting // parked calls by the state that the client returns
+	byState map[string]*waiting // the key is the state that the client returns with its answer
 	closed  bool
 }
 
@@ -38,11 +38,12 @@ func newParkedCalls(patience time.Duration) *parkedCalls {
 	return &parkedCalls{patience: patience, byState: make(map[string]*waiting)}
 }
 
-// run is a running call. Several requests of its client can wait for it, one after another.
+// run is a running call. The client can continue the call with several requests, one after another.
 type run struct {
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	// bound is a hash of the call's function, arguments and client. It prevents other requests from continuing the call.
+	// bound is a hash of the call's function, arguments and client. The hash prevents the client from continuing the
+	// call with a different request.
 	bound [sha256.Size]byte
 	asks  chan *question
 	done  chan struct{}
@@ -54,7 +55,7 @@ type run struct {
 	ctl context.Context      // the context of the waiting request
 }
 
-// question is a question that a call asks its client.
+// question is a question of a call to its client.
 type question struct {
 	params *mcp.ElicitParams
 	answer chan *mcp.ElicitResult
@@ -118,7 +119,7 @@ func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call 
 	return r
 }
 
-// about returns a hash of the function, the arguments and the client of a request.
+// about returns a hash of the function, the arguments and the client in a request.
 func about(req *mcp.CallToolRequest) [sha256.Size]byte {
 	h := sha256.New()
 	user := ""
@@ -147,15 +148,15 @@ func (l *parkedCalls) wait(ctx context.Context, r *run) (*mcp.CallToolResult, er
 			return r.result, nil
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{answerKey: q.params}, RequestState: state}, nil
-	case <-ctx.Done(): // the client canceled the call or disconnected
+	case <-ctx.Done(): // the client canceled its call or disconnected
 		r.stop(context.Cause(ctx))
 		<-r.done
 		return r.result, nil
 	}
 }
 
-// answerKey identifies the question in requests and answers. One key is enough, because a call asks one question at a
-// time.
+// answerKey is the key of the question in requests and answers. All questions use the same key, because a call asks one
+// question at a time.
 const answerKey = "answer"
 
 // waiting is a parked call with its open question.

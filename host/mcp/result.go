@@ -16,12 +16,12 @@ import (
 // metaPrefix is the prefix of toolhost's metadata keys in a result.
 const metaPrefix = "toolhost.dev/"
 
-// maxInline is the maximum size in bytes of an embedded file. It does not apply to images. Clients show embedded files
-// to the model as base64.
+// maxInline is the maximum size in bytes of an embedded file, because clients show embedded files to the model as
+// base64. The limit does not apply to images.
 const maxInline = 64 << 10
 
-// toResult converts a result for a client. The text contains everything that the model needs. toResult omits structured
-// data, because clients would show the data to the model instead of the text.
+// toResult converts a result for an MCP client. The text contains all information for the model. toResult omits
+// structured data, because clients would show the data to the model in place of the text.
 func toResult(res *tool.Result) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{IsError: !res.Success(), Meta: mcp.Meta{}}
 	meta := map[string]any{
@@ -60,8 +60,8 @@ func toResult(res *tool.Result) *mcp.CallToolResult {
 	return out
 }
 
-// content converts an attachment to an image, an embedded small file, or a link to a larger file. The note repeats the
-// link as text, because some clients drop links.
+// content converts an attachment: an image stays an image, a small file is embedded, and a larger file becomes a link.
+// The returned note contains the link as text, because some clients drop links.
 func content(a tool.Attachment, i int) (mcp.Content, string) {
 	if strings.HasPrefix(a.MediaType, "image/") && len(a.Content) > 0 {
 		return &mcp.ImageContent{Data: a.Content, MIMEType: a.MediaType}, ""

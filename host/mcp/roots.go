@@ -15,26 +15,27 @@ import (
 // rootsTimeout is the maximum time that calls wait for a client's roots.
 const rootsTimeout = 5 * time.Second
 
-// workspaces finds the workspace of each client that names roots. Calls of a client wait, in order, until its roots are
-// known.
+// workspaces determines the workspace of each client from its roots. The calls of a client wait, in order, until the
+// client sends its roots.
 type workspaces struct {
 	use   bool
-	start string // the host's own workspace
+	start string // the workspace of the host
 
 	mu sync.Mutex
 	by map[*mcp.ServerSession]*clientRoots
 }
 
-// clientRoots is what one client named.
+// clientRoots holds the workspace of one client.
 type clientRoots struct {
-	known chan struct{} // closed when the roots are known
-	last  chan struct{} // closed when the last call in line has passed
+	known chan struct{} // closed after the client sent its roots
+	last  chan struct{} // closed after the last waiting call was queued
 
 	mu        sync.Mutex
-	workspace string // empty means the host's own
+	workspace string // empty means the workspace of the host
 }
 
-// of returns what a client named, and asks the client at the first call. It returns nil if the client has no roots.
+// of returns the workspace of a client. The first call of the client requests its roots. A client without roots has a
+// nil result.
 func (w *workspaces) of(session *mcp.ServerSession) *clientRoots {
 	if !w.use || session == nil {
 		return nil
@@ -61,7 +62,7 @@ func (w *workspaces) of(session *mcp.ServerSession) *clientRoots {
 	return c
 }
 
-// changed asks a client again. Until it answers, its workspace stays.
+// changed requests a client's roots again. The client keeps its workspace until it answers.
 func (w *workspaces) changed(session *mcp.ServerSession) {
 	if c := w.of(session); c != nil {
 		w.mu.Lock()
@@ -70,7 +71,7 @@ func (w *workspaces) changed(session *mcp.ServerSession) {
 	}
 }
 
-// ask asks a client for its roots.
+// ask requests the roots of a client in a new goroutine.
 func (w *workspaces) ask(session *mcp.ServerSession, workspace string) *clientRoots {
 	c := &clientRoots{known: make(chan struct{}), last: make(chan struct{}), workspace: workspace}
 	close(c.last)
@@ -81,7 +82,7 @@ func (w *workspaces) ask(session *mcp.ServerSession, workspace string) *clientRo
 		//nolint:staticcheck // see of
 		res, err := session.ListRoots(ctx, nil)
 		if err != nil {
-			return // the workspace stays
+			return // keep the workspace
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -96,8 +97,8 @@ func (c *clientRoots) workspaceNow() string {
 	return c.workspace
 }
 
-// enter waits until the workspace of a client's call is known. It returns "" for the host's own workspace. The caller must
-// call leave once its call is queued; calls pass one after the other, so that they keep their order.
+// enter waits until the workspace of a client is known. It returns "" for the workspace of the host. The caller must
+// queue the call and then call leave. The next call of the client waits for leave, so that calls keep their order.
 func (w *workspaces) enter(ctx context.Context, session *mcp.ServerSession) (workspace string, leave func()) {
 	c := w.of(session)
 	if c == nil {
@@ -116,8 +117,8 @@ func (w *workspaces) enter(ctx context.Context, session *mcp.ServerSession) (wor
 	return c.workspaceNow(), sync.OnceFunc(func() { close(passed) })
 }
 
-// peek returns the workspace of a client's call without waiting. ok is false if it is not known yet, or if calls wait for
-// it.
+// peek returns the workspace of a client without waiting. ok is false if the workspace is unknown or other calls wait
+// for it.
 func (w *workspaces) peek(session *mcp.ServerSession) (workspace string, ok bool) {
 	c := w.of(session)
 	if c == nil {
@@ -136,8 +137,8 @@ func (w *workspaces) peek(session *mcp.ServerSession) (workspace string, ok bool
 	return c.workspaceNow(), true
 }
 
-// choose returns the workspace for a client's roots: the host's own, "", if it is in one of them, or else the first root
-// that is a directory of this machine.
+// choose returns the workspace for a client's roots. It returns "" if one of the roots contains the host's workspace.
+// Otherwise it returns the first root that is a directory on this machine.
 func choose(start string, roots []*mcp.Root) string { //nolint:staticcheck // see of
 	first := ""
 	for _, r := range roots {

@@ -32,11 +32,12 @@ type Options struct {
 	Single bool
 	// Tools are the full names of the tools to offer. Nil means all enabled tools.
 	Tools []string
-	// Session is the session for all clients. If it is empty, each connection has its own session. Clients without
-	// connections then share one session until the server is closed.
+	// Session is the session for all clients. If Session is empty, each connection has its own session, and all clients
+	// without a connection share one session until the server is closed.
 	Session string
-	// Roots uses the roots that a client with a connection names: its calls run in the first root, unless the host's
-	// workspace is in one of them. Set it only for clients on the same machine that may choose the workspace.
+	// Roots makes calls run in the first root that a client with a connection names. If one of the client's roots
+	// contains the host's workspace, calls run in the host's workspace. Set Roots only for clients on the same machine
+	// that are allowed to choose the workspace.
 	Roots bool
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
@@ -61,8 +62,8 @@ type Server struct {
 	unfollow func()
 }
 
-// New returns a server for a host's tools. The server notifies its clients when the tools change. The error lists tools
-// that cannot be offered. The server is valid despite the error and offers all other tools.
+// New returns a server for a host's tools. The server notifies its clients when the tools change. If New returns an
+// error, the error lists the tools that the server cannot offer. The server is still valid and offers all other tools.
 func New(h *host.Host, opts Options) (*Server, error) {
 	if opts.AskTimeout <= 0 {
 		opts.AskTimeout = 10 * time.Minute
@@ -86,7 +87,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	return s, s.refresh()
 }
 
-// follow updates the offered tools after each change, until the server is closed.
+// follow updates the offered tools after each change of the host's tools, until the server is closed.
 func (s *Server) follow() {
 	changed := make(chan struct{}, 1)
 	cancel := s.host.Subscribe(func(host.Update) {
@@ -114,8 +115,8 @@ func (s *Server) follow() {
 	}()
 }
 
-// onlyTools rejects methods of capabilities that the server does not announce. The SDK would answer such methods with
-// empty lists.
+// onlyTools rejects methods of capabilities that the server does not announce. Without onlyTools, the SDK would answer
+// them with empty lists.
 func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		for _, feature := range []string{"prompts/", "resources/", "completion/", "logging/"} {

@@ -28,8 +28,8 @@ const (
 	maxDepth = 500      // nesting levels; the SDK ends a session at 1000
 )
 
-// Serve serves one client over a pair of streams. It returns when the client closes its stream or parent is canceled. It
-// closes in and out.
+// Serve serves one client over a pair of streams. It returns when the client closes in, or when the context parent is
+// canceled. It closes in and out.
 func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -45,7 +45,7 @@ func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteClo
 		defer close(ended)
 		cancel(cmp.Or(session.Wait(), io.EOF))
 	}()
-	<-ctx.Done() // also canceled at the end of the input
+	<-ctx.Done() // the context also ends with the input
 	_ = session.Close()
 	<-ended
 	err = context.Cause(ctx)
@@ -55,9 +55,9 @@ func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteClo
 	return err
 }
 
-// stream is the connection of a client as seen by the SDK. For clients with sessions, stream handles tool calls itself,
-// because the SDK takes several times as long as a short call. Most of a client's messages are tool calls. stream also
-// answers lines that are not JSON or too long, because the SDK would end the session.
+// stream is the connection of a client for the SDK. For clients with sessions, stream handles tool calls without the
+// SDK, because the SDK takes several times as long as a short call. stream also answers lines that are not JSON or too
+// long, because the SDK would end the session.
 type stream struct {
 	server *Server
 	//nolint:containedctx // that of Serve, which the reader cannot be given otherwise
@@ -77,12 +77,12 @@ type stream struct {
 	running map[string]context.CancelCauseFunc // cancel functions by request id
 }
 
-// Read returns messages for the SDK. It handles other messages itself.
+// Read returns the client's messages that the SDK must handle. It handles all other messages itself.
 func (l *stream) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.line()
 		if err != nil {
-			l.cancel(err) // cancel everything, because no client is left
+			l.cancel(err) // cancel all calls, because the client disconnected
 			return 0, err
 		}
 		if l.take(line) {
@@ -95,7 +95,7 @@ func (l *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write writes one complete message of the SDK.
+// Write sends one complete message of the SDK to the client.
 func (l *stream) Write(p []byte) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -105,7 +105,8 @@ func (l *stream) Write(p []byte) (int, error) {
 // Close closes both streams.
 func (l *stream) Close() error { return errors.Join(l.source.Close(), l.out.Close()) }
 
-// line returns the client's next line without surrounding white space. It answers lines that are too long with an error.
+// line returns the next line of the client without surrounding white space. It answers a line that is too long with an
+// error and continues.
 func (l *stream) line() ([]byte, error) {
 	for {
 		line, err := l.in.Read()
@@ -134,11 +135,11 @@ type request struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 		Meta      mcp.Meta        `json:"_meta"`
-		// These fields belong to the continuation of a call, or to a later revision of the protocol.
+		// These fields continue an earlier call or belong to a later protocol revision.
 		RequestState   json.RawMessage `json:"requestState"`
 		InputResponses json.RawMessage `json:"inputResponses"`
 		Task           json.RawMessage `json:"task"`
-		// RequestID is a field of notifications/cancelled.
+		// RequestID is the call to cancel in the message "notifications/cancelled".
 		RequestID json.RawMessage `json:"requestId"`
 	} `json:"params"`
 }
@@ -180,8 +181,8 @@ func depth(line []byte) int {
 	return most
 }
 
-// scan iterates over a JSON text that can be truncated or nested too deeply for the decoder. It calls the callback for
-// each byte outside strings and for each opening quote, until the callback returns false.
+// scan iterates over a JSON text that can be truncated or nested too deeply for the decoder. It calls at for each byte
+// outside strings and for each opening quote, until at returns false.
 func scan(line []byte, at func(i, depth int) bool) {
 	now, quoted := 0, false
 	for i := 0; i < len(line); i++ {
@@ -223,7 +224,7 @@ func idOf(line []byte) []byte {
 	return id
 }
 
-// call starts a call of a tool. It returns false for a request that the SDK must handle.
+// call starts a tool call. It returns false for a request that the SDK must handle.
 func (l *stream) call(r *request) bool {
 	session := l.session.Load()
 	if r.Method != "tools/call" || r.JSONRPC != "2.0" || session == nil || r.Params.RequestState != nil || r.Params.InputResponses != nil || r.Params.Task != nil {
@@ -241,12 +242,12 @@ func (l *stream) call(r *request) bool {
 	}
 	workspace, known := l.server.roots.peek(session)
 	if !known {
-		return false // the answer arrives on this stream, so the reader cannot wait for it
+		return false // the client's roots arrive on this stream, so its reader must not wait for them
 	}
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	if !l.add(string(r.ID), cancel) {
 		cancel(nil)
-		return false // another running request uses the id
+		return false // another running request has the same id
 	}
 	req := &mcp.CallToolRequest{Session: session, Params: &mcp.CallToolParamsRaw{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments}}
 	call, bad := l.server.request(f, req)
@@ -254,7 +255,7 @@ func (l *stream) call(r *request) bool {
 	front := &front{patience: l.server.opts.AskTimeout}
 	var pending *host.Pending
 	if bad == nil {
-		pending = l.server.host.Begin(call, front) // queues calls in the order of the requests
+		pending = l.server.host.Begin(call, front) // in this goroutine, so that calls keep the order of their requests
 	}
 	l.calls.Go(func() {
 		var res *mcp.CallToolResult
@@ -271,7 +272,7 @@ func (l *stream) call(r *request) bool {
 		canceled := ctx.Err() != nil
 		l.remove(string(r.ID))
 		cancel(nil)
-		if !canceled { // a client does not expect a response to a canceled request
+		if !canceled { // do not answer a canceled request, because the client expects no response
 			l.writeResponse(r.ID, res)
 		}
 	})
@@ -309,11 +310,11 @@ func (l *stream) remove(id string) {
 	delete(l.running, id)
 }
 
-// refuse answers a line that cannot be processed with an error.
+// refuse answers an invalid line with an error.
 func (l *stream) refuse(line []byte, code int, message string) {
 	l.server.opts.Log.Warn("a message of the client was rejected", "why", message)
 	b, _ := json.Marshal(message)
-	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // a disconnected client also ends its input, so ignore errors
+	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // ignore errors, because the client's input also ends when it disconnects
 }
 
 // function returns the offered function with the given name.

@@ -14,7 +14,7 @@ func TestArgv(t *testing.T) {
 		why   string
 		argv  []string
 		stdin string // "-": none
-		need  bool   // whether stdin must be called with required set
+		need  bool   // whether Argv must call stdin with required set
 		want  map[string]string
 		kind  tool.Kind
 		says  string
@@ -104,7 +104,7 @@ func TestRewrite(t *testing.T) {
 		if got := decode(t, c.Kwargs)["command"]; c.Layer != router.Native || got != want || c.Raw != command {
 			t.Errorf("%q: %s, %v", command, c.Layer, got)
 		}
-		// If commands cannot call tools, Parse keeps the text unchanged.
+		// Parse must not change the text if commands cannot call tools.
 		if got := decode(t, router.Parse(command, tools, options).Kwargs)["command"]; got != command {
 			t.Errorf("%q became %v", command, got)
 		}

@@ -13,13 +13,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// binder binds the words of a command to the parameters of a tool. It collects all problems.
+// binder binds the words of a command to the parameters of a tool. It collects all problems in the command.
 type binder struct {
 	src      string
 	sig      tool.Signature
 	out      map[string]json.RawMessage
 	problems []string
-	more     int             // number of problems beyond maxProblems
+	more     int             // number of unreported problems beyond maxProblems
 	wrong    map[string]bool // parameters with a reported problem
 	position []positional
 	rest     []heredoc
@@ -36,7 +36,7 @@ func newBinder(src string, sig tool.Signature, heredocs []heredoc) *binder {
 	return &binder{src: src, sig: sig, out: make(map[string]json.RawMessage), wrong: make(map[string]bool), rest: heredocs}
 }
 
-// words binds the words and heredocs of a command.
+// words binds all words and heredocs of a command.
 func (b *binder) words(args []word) {
 	onlyPositionals := false
 	for i := 0; i < len(args); i++ {
@@ -58,11 +58,11 @@ func (b *binder) words(args []word) {
 	b.bindHeredocs()
 	b.bindPositionals()
 	for name, items := range b.lists {
-		b.out[name], _ = json.Marshal(items) // cannot fail for raw JSON
+		b.out[name], _ = json.Marshal(items) // the error is ignored, because raw JSON can always be encoded
 	}
 }
 
-// asksHelp reports whether a word asks for help. The word must not be the value of a flag.
+// asksHelp reports whether a word is a flag that requests help. A value of another flag is not such a flag.
 func (b *binder) asksHelp(w word) bool {
 	return helpFlag(w) && (w.text == "-h" || b.param("help") == nil)
 }
@@ -123,7 +123,8 @@ func (b *binder) flag(args []word, i int) int {
 		}
 	case p == nil:
 		b.fail(w.offset, "unknown parameter %q.%s", shorten(name), suggest.DidYouMean(name, b.names()))
-		// The next word is the value of the unknown flag, and not a positional argument.
+		// The next word is probably the value of the unknown flag. Skip the word, because it is not a positional
+		// argument.
 		if !hasValue && i+1 < len(args) && !isFlag(args[i+1]) {
 			return i + 1
 		}
@@ -156,8 +157,8 @@ func (b *binder) flag(args []word, i int) int {
 	return i
 }
 
-// param returns the parameter with a name. If no name matches exactly, it returns the only parameter whose name differs
-// only in case, dashes and underscores.
+// param returns the parameter with the given name. Without an exact match, it ignores case, dashes and underscores, and
+// returns the parameter if only one matches.
 func (b *binder) param(name string) *tool.Param {
 	if to, ok := b.sig.Names[name]; ok {
 		return b.sig.Schema.Param(to)
@@ -199,10 +200,11 @@ func (b *binder) names() []string {
 	return out
 }
 
-// nameOf returns the name of a parameter for messages. For an alias, it is the alias's name of the parameter.
+// nameOf returns the name of a parameter for messages. If the command uses an alias, the alias can define a different
+// name.
 func (b *binder) nameOf(p *tool.Param) string { return b.sig.NameOf(p.Name) }
 
-// say replaces the tool's parameter names in a message by the alias's names.
+// say replaces the names of parameters in a message with the names that the alias defines.
 func (b *binder) say(message string) string {
 	for _, to := range b.sig.Names {
 		if name := b.sig.NameOf(to); name != to {
@@ -212,8 +214,8 @@ func (b *binder) say(message string) string {
 	return message
 }
 
-// set converts a text to the parameter's type and binds it. If the schema permits an array, a repeated flag adds an
-// element.
+// set converts a text to the type of a parameter and binds the result. If the schema permits an array, each repetition
+// of a flag adds an element.
 func (b *binder) set(p *tool.Param, offset int, text string) {
 	prev, again := b.out[p.Name]
 	if p.Only("array") {
@@ -245,7 +247,7 @@ func (b *binder) set(p *tool.Param, offset int, text string) {
 	}
 }
 
-// list appends elements to an array.
+// list appends elements to the array of a parameter.
 func (b *binder) list(p *tool.Param, items ...json.RawMessage) {
 	if b.lists == nil {
 		b.lists = make(map[string][]json.RawMessage)
@@ -254,7 +256,7 @@ func (b *binder) list(p *tool.Param, items ...json.RawMessage) {
 	b.out[p.Name] = json.RawMessage("[]")
 }
 
-// json binds the fields of the object in a --json flag.
+// json binds the fields of the JSON object in the flag --json.
 func (b *binder) json(offset int, text string) {
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &obj); err != nil {
@@ -293,8 +295,8 @@ func (b *binder) takeHeredoc(after int, args []word, i int) string {
 	return ""
 }
 
-// bindHeredocs binds the remaining heredocs to the stdin parameter. A flag directly before a heredoc has already used
-// it.
+// bindHeredocs binds the remaining heredocs to the stdin parameter. Heredocs directly after a flag are already bound to
+// that flag.
 func (b *binder) bindHeredocs() {
 	for i, h := range b.rest {
 		p := b.sig.Schema.Param(b.sig.Stdin)
@@ -309,7 +311,7 @@ func (b *binder) bindHeredocs() {
 	}
 }
 
-// bindPositionals binds the words that are not flags to the parameters that have no value, in the order of the schema.
+// bindPositionals binds the words that are not flags to the parameters without a value, in the order of the schema.
 func (b *binder) bindPositionals() {
 	words := b.position
 	params := b.sig.Schema.Params()
@@ -373,7 +375,7 @@ func as(typ, text string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// integer parses a decimal integer of any size.
+// integer converts a decimal integer of any size to JSON.
 func integer(text string) (json.RawMessage, bool) {
 	digits, sign := text, ""
 	switch {
@@ -391,7 +393,7 @@ func integer(text string) (json.RawMessage, bool) {
 	return json.RawMessage(sign + digits), true
 }
 
-// number parses a decimal number. A number that is valid in JSON keeps its digits.
+// number converts a decimal number to JSON. If the text is valid JSON, its digits do not change.
 func number(text string) (json.RawMessage, bool) {
 	if text == "" || strings.Trim(text, "0123456789+-.eE") != "" {
 		return nil, false
@@ -407,8 +409,8 @@ func number(text string) (json.RawMessage, bool) {
 	return v, err == nil
 }
 
-// guess converts a text for a parameter without a type. A text that is a number, a boolean, a JSON array or a JSON
-// object becomes that value. Any other text becomes a string.
+// guess converts a text to JSON for a parameter without a type. If the text is a number, a boolean, a JSON array or a
+// JSON object, the result has that type. Any other text becomes a string.
 func guess(text string) json.RawMessage {
 	for _, t := range []string{"integer", "number", "array", "object"} {
 		if v, ok := as(t, text); ok {
@@ -451,7 +453,7 @@ func quoteJSON(s string) json.RawMessage {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // cannot fail for a string
+	_ = enc.Encode(s) // the error is ignored, because strings can always be encoded
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 

@@ -21,28 +21,28 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Layer determines who runs a command.
+// Layer is the part of the host that runs a command.
 type Layer string
 
-// The layers: agent tools, tools of a field namespace, and the shell.
+// Layers: agent tools, tools in a field namespace, and the shell.
 const (
 	Agent  Layer = "agent"
 	Field  Layer = "field"
 	Native Layer = "native"
 )
 
-// Rule is the rule that determined a route.
+// Rule is the rule that determined the route of a command.
 type Rule string
 
-// The rules. The numbers refer to the list in the package comment.
+// Rules for routes. The numbers refer to the list in the package comment.
 const (
-	RuleTool     Rule = "tool"     // 1: a simple command whose first word is a tool
-	RuleForced   Rule = "forced"   // 2: "tool:NAME", or a quoted first word or path
-	RuleNative   Rule = "native"   // 2: anything else
-	RuleClash    Rule = "clash"    // 3: a tool's name that is also a system command
-	RuleHelp     Rule = "help"     // the help command, -h or --help
-	RuleRefused  Rule = "refused"  // nothing runs; see Error
-	RuleFunction Rule = "function" // a name with arguments, not a command string
+	RuleTool     Rule = "tool"     // rule 1: the first word of a simple command is a tool
+	RuleForced   Rule = "forced"   // rule 2: the command begins with "tool:NAME", a quoted word or a path
+	RuleNative   Rule = "native"   // rule 2: any other command
+	RuleClash    Rule = "clash"    // rule 3: the name of the tool is also a system command
+	RuleHelp     Rule = "help"     // the command requests help: "help", "-h" or "--help"
+	RuleRefused  Rule = "refused"  // nothing runs; the field Error contains the reason
+	RuleFunction Rule = "function" // a function call with a name and arguments, without a command string
 )
 
 // Command is the result of parsing a command string.
@@ -50,21 +50,22 @@ type Command struct {
 	Layer     Layer  `json:"layer"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// Alias is the alias in the command. It is empty if the command uses the tool's own name.
+	// Alias is the alias in the command, or empty if the command contains the tool's own name.
 	Alias string `json:"alias,omitempty"`
 	// Args contains the words after the name, without quotes.
 	Args []string `json:"args"`
-	// Kwargs contains the bound arguments in the types of the schema.
+	// Kwargs contains the bound arguments in the types that the schema requires.
 	Kwargs      map[string]json.RawMessage `json:"kwargs"`
 	Raw         string                     `json:"raw"`
 	IsHelp      bool                       `json:"is_help"`
 	HelpVerbose bool                       `json:"help_verbose"`
 	Error       *tool.Error                `json:"error"`
-	// Arguments contains Kwargs and the defaults of missing parameters. It is set only if all arguments are valid.
+	// Arguments contains Kwargs and default values for the missing parameters. It is set only if all arguments are
+	// valid.
 	Arguments map[string]json.RawMessage `json:"-"`
 	// Simple reports whether the string is a single simple command.
 	Simple bool `json:"-"`
-	// Rule and Reason explain the route.
+	// Rule is the rule that determined the route. Reason explains the route.
 	Rule   Rule   `json:"rule"`
 	Reason string `json:"reason"`
 }
@@ -75,7 +76,8 @@ type Tools interface {
 	Agent(name string) (tool.Signature, bool)
 	// AgentNames lists the agent tools, for suggestions.
 	AgentNames() []string
-	// Alias returns the tool of an alias. params maps the alias's parameter names to the tool's; see [tool.Signature].
+	// Alias returns the tool that an alias refers to. The result params maps parameter names of the alias to parameter
+	// names of the tool; see [tool.Signature].
 	Alias(name string) (namespace, target string, params map[string]string, ok bool)
 	// Field returns the signature of a tool in a namespace.
 	Field(namespace, name string) (tool.Signature, bool)
@@ -90,9 +92,9 @@ const MaxCommand = 32 << 20
 
 // Options are the options of [Parse]. The zero value is ready to use.
 type Options struct {
-	// Exists reports whether a path exists, relative to the directory of the command. The router uses it only to decide
-	// whether "read NAME" means the tool. A nil Exists means that no path exists.
+	// Exists reports whether a path exists. Relative paths start at the directory of the command. The router uses Exists
+	// only to decide whether "read NAME" means the tool "read". A nil Exists means that no path exists.
 	Exists func(path string) bool
-	// Commands reports whether the commands of a script can call tools by the program "tool:NAME".
+	// Commands reports whether commands in a script can call a tool as the program "tool:NAME".
 	Commands bool
 }

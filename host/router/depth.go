@@ -2,8 +2,8 @@ package router
 
 import "mvdan.cc/sh/v3/syntax"
 
-// firstCall returns the first command of a script. It uses an explicit stack, because a list of a million commands is a
-// tree of depth one million.
+// firstCall returns the first command of a script. It uses an explicit stack, because the syntax tree of a list of a
+// million commands has a depth of one million.
 func firstCall(stmts []*syntax.Stmt) *syntax.CallExpr {
 	var todo []*syntax.Stmt
 	push := func(stmts ...*syntax.Stmt) {

@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzParse checks that every text has exactly one destination: a tool, the shell, help, or an error. It also checks
-// that nothing is expanded.
+// that Parse expands nothing.
 func FuzzParse(f *testing.F) {
 	b, err := os.ReadFile("testdata/cases.json")
 	if err != nil {
@@ -45,7 +45,7 @@ func FuzzParse(f *testing.F) {
 		if !utf8.ValidString(command) {
 			return
 		}
-		// A quoted text must be bound unchanged.
+		// Parse must not change a quoted text.
 		literal := router.Parse("tool:write f '"+strings.ReplaceAll(command, "'", `'\''`)+"'", tools, options)
 		if strings.IndexByte(command, 0) >= 0 || len(command) > 1<<20 {
 			return

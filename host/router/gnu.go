@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// gnuGrepTakes maps the options of GNU grep to flags of the tool grep. An option that requests the tool's default
-// behaviour has no flag.
+// gnuGrepTakes maps the options of GNU grep to flags of the tool "grep". The flag is empty if the option requests the
+// tool's default behavior.
 var gnuGrepTakes = map[string]gnuOption{
 	"r": {}, "R": {}, "recursive": {}, "dereference-recursive": {},
 	"s": {}, "no-messages": {}, "I": {}, "H": {}, "with-filename": {},
@@ -27,17 +27,17 @@ var gnuGrepTakes = map[string]gnuOption{
 	"include": {flag: "glob=", value: true}, "exclude": {flag: "glob=!", value: true}, "exclude-dir": {flag: "glob=!**/", value: true, suffix: "/**"},
 }
 
-// gnuOption is an option of GNU grep and the tool's flag for it. The flag is empty if the option has no effect on the
-// tool.
+// gnuOption is an option of GNU grep with the corresponding flag of the tool. The flag is empty if the option has no
+// effect on the tool.
 type gnuOption struct {
 	flag     string
-	value    bool // whether it takes a value
-	optional bool // whether it takes an optional value after "="
+	value    bool // whether the option takes a value
+	optional bool // whether the option takes an optional value after "="
 	suffix   string
 }
 
-// fromGNU translates arguments of GNU grep to flags of the tool. It sets the parameter dialect to keep the meaning of
-// the pattern. ok is false if the tool does not support an option.
+// fromGNU translates arguments of GNU grep to arguments of the tool "grep". It sets the tool's parameter "dialect",
+// because the syntax of patterns differs. ok is false if the tool does not support an option.
 func fromGNU(args []word, sig tool.Signature) (out []word, ok bool) {
 	if sig.Schema.Param("dialect") == nil {
 		return args, true
@@ -75,22 +75,22 @@ type gnuReader struct {
 	rest    []word
 	out     []word
 	pattern string
-	have    bool   // whether the pattern was found
-	dialect string // pattern syntax from an option
-	used    bool   // whether an option of GNU grep was used
-	gnu     bool   // false if a flag was used that only the tool has
-	refused bool   // whether the tool does not support the command
+	have    bool   // whether the words so far contain the pattern
+	dialect string // pattern syntax that an option selects
+	used    bool   // whether the words so far contain an option of GNU grep
+	gnu     bool   // false if a flag exists only in the tool
+	refused bool   // whether the tool cannot run the command
 }
 
 func (g *gnuReader) emit(at word, flag string) {
 	if name, value, _ := strings.Cut(flag, "="); name == "dialect" {
-		// The last option applies, as in GNU grep.
+		// If several options select a pattern syntax, the last one applies, as in GNU grep.
 		g.out = slices.DeleteFunc(g.out, func(w word) bool { return strings.HasPrefix(w.bare, "--dialect=") })
 		g.dialect = value
 	} else if name == "output_mode" || name == "line_numbers" || name == "ignore_case" {
 		g.out = slices.DeleteFunc(g.out, func(w word) bool { return strings.HasPrefix(w.bare, "--"+name+"=") })
 	} else if name == "pattern" {
-		g.refused = g.refused || g.have // a second pattern is not supported
+		g.refused = g.refused || g.have // the tool supports only one pattern
 		g.have, g.pattern = true, value
 	}
 	g.out = append(g.out, word{text: "--" + flag, bare: "--" + flag, offset: at.offset, end: at.end})
@@ -99,13 +99,13 @@ func (g *gnuReader) emit(at word, flag string) {
 func (g *gnuReader) operand(w word) {
 	if !g.have {
 		g.have, g.pattern = true, w.text
-		// Mark the pattern as quoted, so that it is not read as a flag.
+		// Mark the pattern as quoted. Otherwise a pattern with a leading dash would be a flag.
 		w.quoted, w.bare = true, ""
 	}
 	g.out = append(g.out, w)
 }
 
-// take translates an option. The argument given is the value of the option.
+// take translates one option. If has is set, given is the value of the option.
 func (g *gnuReader) take(at word, o gnuOption, given string, has bool) {
 	g.used = true
 	switch {
@@ -123,7 +123,7 @@ func (g *gnuReader) take(at word, o gnuOption, given string, has bool) {
 	g.emit(at, o.flag+given+o.suffix)
 }
 
-// long translates a word that begins with two dashes. The word is an option of GNU grep or a flag of the tool.
+// long translates a word that begins with two dashes: an option of GNU grep or a flag of the tool.
 func (g *gnuReader) long(w word) {
 	name, value, has := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
 	if o, ok := gnuGrepTakes[name]; ok && len(name) > 1 {
@@ -144,7 +144,7 @@ func (g *gnuReader) long(w word) {
 	}
 }
 
-// short translates a word of one-letter options, or a number of context lines such as -3.
+// short translates a word with one-letter options, or with a number of context lines such as -3.
 func (g *gnuReader) short(w word) {
 	letters := w.text[1:]
 	if strings.Trim(letters, "0123456789") == "" {

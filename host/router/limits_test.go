@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// TestOracleDeepNesting checks that deeply nested text does not overflow the parser's stack, which would end the
-// process.
+// TestOracleDeepNesting checks that deeply nested text does not overflow the parser's stack. A stack overflow would end
+// the process.
 func TestOracleDeepNesting(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(48 << 20))
 	for _, unit := range []string{

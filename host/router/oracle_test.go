@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// bash returns the words into which bash splits the arguments of a command.
+// bash returns the words into which the program bash splits the arguments of a command.
 func bash(t *testing.T, args string) (words []string, ok bool) {
 	t.Helper()
 	cmd := exec.Command("bash", "--norc", "--noprofile", "-c", "set -f\nprintf '%s\\0' x "+args)
@@ -25,7 +25,7 @@ func bash(t *testing.T, args string) (words []string, ok bool) {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")[1:], true
 }
 
-// TestQuoteRemovalIsBashs checks that quotes are removed as in bash, for words without expansions.
+// TestQuoteRemovalIsBashs checks that Parse and bash remove quotes in the same way. The words contain no expansions.
 func TestQuoteRemovalIsBashs(t *testing.T) {
 	pieces := []string{
 		"a", "b c", "'", `"`, `\`, " ", "'x y'", `"x y"`, `\'`, `\"`, `\\`, `\$`, "\\`", `\n`, `'\'`, `"\n\\\""`, `$'\n\x41\u00e9\'\\'`,
@@ -41,7 +41,7 @@ func TestQuoteRemovalIsBashs(t *testing.T) {
 		}
 		args := b.String()
 		if strings.Contains(args, "$$") || strings.HasSuffix(args, `\`) && strings.Contains(args, "\n") {
-			continue // skip expansions; bash -c also drops a last backslash of some texts
+			continue // skip expansions, and texts whose last backslash "bash -c" drops
 		}
 		want, ok := bash(t, args)
 		if !ok {
@@ -49,7 +49,7 @@ func TestQuoteRemovalIsBashs(t *testing.T) {
 		}
 		c := router.Parse("tool:open -- "+args, tools, options)
 		if c.Error != nil && c.Layer == router.Native {
-			// Refusing a text that bash accepts is safe, but giving it a different meaning is not.
+			// Parse is allowed to refuse a text that bash accepts, but must not change the meaning of the text.
 			t.Errorf("%q is refused: %v; bash makes %q of it", args, c.Error, want)
 			continue
 		}
@@ -67,7 +67,7 @@ func TestQuoteRemovalIsBashs(t *testing.T) {
 	}
 }
 
-// TestHeredocsAreBashs checks that the text of a heredoc without expansions is the same as in bash.
+// TestHeredocsAreBashs checks that Parse and bash read the same text from a heredoc without expansions.
 func TestHeredocsAreBashs(t *testing.T) {
 	pieces := []string{"a", "\n", "\t", " ", `\`, `\\`, "'", `"`, "é", "E", "EO", "\n\n", "\\\n", "<<X", "#", "|", "&&", ")", "(", "{", "\\t", "\n\tEO F\n", "\r\n"}
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -17,11 +17,11 @@ import (
 	"toolhost.dev/host/internal/recursion"
 )
 
-// simple is a simple command that may call a tool.
+// simple is a simple command. Its first word can be a tool.
 type simple struct {
 	words    []word
 	heredocs []heredoc
-	// stdin returns the text of standard input; see [Argv]. It can be nil.
+	// stdin returns the text of standard input; see [Argv]. A nil stdin means that the command has no standard input.
 	stdin func(required bool) (string, bool, error)
 }
 
@@ -33,7 +33,7 @@ type heredoc struct {
 
 var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
 
-// Parse parses a command string and determines its destination.
+// Parse parses a command string and determines which tool or shell must run the command.
 func Parse(command string, tools Tools, opts Options) *Command {
 	c := &Command{Layer: Native, Raw: command, Args: []string{}, Kwargs: map[string]json.RawMessage{}}
 	if err := checkText(command); err != nil {
@@ -71,7 +71,7 @@ func Parse(command string, tools Tools, opts Options) *Command {
 	return c.toTool(s, tools, opts)
 }
 
-// checkText returns an error for a text that no shell accepts.
+// checkText returns an error for a text that every shell rejects.
 func checkText(command string) *tool.Error {
 	if len(command) > MaxCommand {
 		return tool.Errorf(tool.InvalidArguments, "The command is %d bytes long; the limit is %d. Write long content to a file and pass the path of the file.", len(command), MaxCommand)
@@ -99,7 +99,7 @@ func parseShell(command string) (*syntax.File, error) {
 	return p.Parse(recursion.NewReader(command), "")
 }
 
-// place returns the line and the column of a byte offset.
+// place returns the line and column of a byte offset as text.
 func place(s string, offset int) string {
 	offset = min(offset, len(s))
 	before := s[:offset]
@@ -131,8 +131,8 @@ func parseError(command string, err error) *tool.Error {
 	return tool.Errorf(tool.InvalidArguments, "The command cannot be parsed at %s: %s. %s Nothing was run.", place(command, int(pe.Pos.Offset())), pe.Text, advice)
 }
 
-// simpleCommand returns the simple command of the file. If the file is not a single simple command, it returns the
-// reason.
+// simpleCommand returns the only command of a script. If the script is not a single simple command, the second result is
+// the reason.
 func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	if len(file.Stmts) > 1 {
 		return nil, "the script has more than one command"
@@ -171,8 +171,8 @@ func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	return s, ""
 }
 
-// silencing reports whether a redirect only discards or joins output. Models often add such redirects, which have no
-// effect on a tool.
+// silencing reports whether a redirect only discards output or joins output streams. Models often add such redirects.
+// They have no effect on a tool.
 func silencing(r *syntax.Redirect) bool {
 	target, fd := r.Word.Lit(), ""
 	if r.N != nil {
@@ -189,7 +189,7 @@ func silencing(r *syntax.Redirect) bool {
 	return false
 }
 
-// nativeWords sets the name and the words of the first simple command, which the explanation of a route shows.
+// nativeWords stores the name and the words of the script's first simple command. They explain the route to the user.
 func (c *Command) nativeWords(src string, file *syntax.File) {
 	call := firstCall(file.Stmts)
 	if call == nil {
@@ -216,7 +216,7 @@ func (c *Command) refuse(err *tool.Error) *Command {
 }
 
 // lenient parses a command of a tool that bash rejects, such as "grep foo( src". Only quotes and backslashes have a
-// special meaning. An open quote stays an error, because a truncated command must not run.
+// special meaning. lenient rejects a text with an open quote, because a truncated command must not run.
 func lenient(command string, tools Tools, err error) (*simple, bool) {
 	var pe syntax.ParseError
 	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) {
@@ -265,7 +265,7 @@ func splitQuoted(s string) ([]word, bool) {
 	for i := 0; i < len(s); i++ {
 		switch ch := s[i]; ch {
 		case '\n':
-			// A further line would be another command.
+			// A second line with text would be another command.
 			if strings.TrimSpace(s[i:]) != "" && (in || len(words) > 0) {
 				return nil, false
 			}
@@ -324,7 +324,7 @@ func splitQuoted(s string) ([]word, bool) {
 	return words, true
 }
 
-// unknownName returns the error of an unknown name, with a similar known name.
+// unknownName returns an error for an unknown name. The message suggests a similar known name.
 func unknownName(what, name string, known []string) *tool.Error {
 	hint := suggest.DidYouMean(name, known)
 	if hint == "" && len(known) > 0 && len(known) <= 12 {

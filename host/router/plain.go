@@ -2,13 +2,13 @@ package router
 
 import "slices"
 
-// reserved lists words that cannot begin a simple command.
+// reserved lists the words that cannot be the first word of a simple command.
 var reserved = []string{
 	"case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then", "time", "until", "while",
 	"declare", "export", "let", "local", "nameref", "readonly", "typeset",
 }
 
-// plain splits a simple text of words and blanks. Most commands are this simple. The shell parser returns the same
+// plain splits a command that consists only of words and blanks, as most commands do. The shell parser returns the same
 // result, but takes three times as long.
 func plain(command string) (*simple, bool) {
 	s := new(simple)

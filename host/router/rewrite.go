@@ -7,9 +7,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// rewrite adds "tool:" to commands of a native script. It changes commands that name a tool and would certainly fail in
-// the shell, such as "read main.go". It returns the new text and the names of these commands. It does not change "while
-// read line" and "… | grep x".
+// rewrite inserts "tool:" before a command in a native script if the command names a tool and would fail in the shell,
+// such as "read main.go". It does not change commands that can succeed in the shell, such as "while read line" and "… |
+// grep x". rewrite returns the new text and the names of the changed commands.
 func rewrite(src string, file *syntax.File, tools Tools) (text string, names []string) {
 	var at []int
 	defined := make(map[string]bool)
@@ -45,8 +45,8 @@ func rewrite(src string, file *syntax.File, tools Tools) (text string, names []s
 	return text, names
 }
 
-// failsNatively reports whether a command would certainly fail in the shell and can mean a tool. fed means that the
-// command reads a pipe. Then only a tool that reads standard input can be meant.
+// failsNatively reports whether a command would fail in the shell but is a valid command of a tool. If fed is true, the
+// command reads from a pipe. In this case the tool must read standard input.
 func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools) bool {
 	sig, ok := tools.Agent(name)
 	if !ok || fed && sig.Stdin == "" {
@@ -59,7 +59,7 @@ func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools)
 	if cl, ok := clashes[name]; ok {
 		return len(words) > 0 && cl.refuses(words, Options{})
 	}
-	// A system program of the same name rarely has the flags of the tool.
+	// A system program with the tool's name rarely has the flags of the tool.
 	b := newBinder(src, sig, nil)
 	return slices.ContainsFunc(words, func(w word) bool {
 		flag, _, _ := strings.Cut(strings.TrimPrefix(w.bare, "--"), "=")

@@ -10,14 +10,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// clash describes a tool whose name is also a system command.
+// clash describes a tool whose name is also the name of a system command.
 type clash struct {
-	// translate converts the arguments of the system command to those of the tool. ok is false if the tool does not
-	// support them. A nil translate keeps the arguments.
+	// translate converts arguments of the system command to arguments of the tool. ok is false if the tool does not
+	// support the arguments. A nil translate returns the arguments unchanged.
 	translate func(args []word, sig tool.Signature) (out []word, ok bool)
-	// refuses reports whether the system command would certainly refuse the arguments.
+	// refuses reports whether the system command would refuse the arguments.
 	refuses func(args []word, opts Options) bool
-	// operands is the maximum number of operands for the tool. A command with more operands means the system command.
+	// operands is the maximum number of operands of the tool. A command with more operands runs the system command.
 	operands int
 }
 
@@ -27,8 +27,8 @@ var clashes = map[string]clash{
 	"bash": {refuses: bashRefuses},
 }
 
-// bashReadRefuses reports whether the builtin read refuses the arguments. The builtin accepts only a few flags and names
-// of variables.
+// bashReadRefuses reports whether the shell builtin "read" refuses the arguments. The builtin accepts only a few flags
+// and the names of variables.
 func bashReadRefuses(args []word, opts Options) bool {
 	operands := false
 	for i := 0; i < len(args); i++ {
@@ -37,7 +37,7 @@ func bashReadRefuses(args []word, opts Options) bool {
 		case operands || len(a.bare) < 2 || a.bare[0] != '-':
 			operands = true
 			if a.dynamic && isIdentifier("x"+a.bare) {
-				continue // the expansion can produce a variable name
+				continue // the expansion can result in the name of a variable
 			}
 			if name, _, _ := strings.Cut(a.text, "["); !isIdentifier(name) {
 				return true
@@ -62,8 +62,8 @@ func bashReadRefuses(args []word, opts Options) bool {
 	return len(args) == 1 && !isFlag(args[0]) && opts.Exists != nil && opts.Exists(args[0].text)
 }
 
-// bashRefuses reports whether the program bash refuses the arguments. The program runs a script by its name, and
-// commands with -c. It has none of the tool's flags, and names of scripts rarely contain blanks.
+// bashRefuses reports whether the program bash refuses the arguments. The program accepts the name of a script, or -c
+// and a command. It has none of the flags of the tool "bash". Names of scripts rarely contain blanks.
 func bashRefuses(args []word, opts Options) bool {
 	for i, a := range args {
 		switch {
@@ -85,7 +85,8 @@ var bashFlags = []string{
 	"pretty-print", "rcfile", "restricted", "verbose", "version", "wordexp",
 }
 
-// gnuGrepRefuses reports whether GNU grep refuses the arguments, because of an unknown long flag or a missing pattern.
+// gnuGrepRefuses reports whether GNU grep refuses the arguments, because a long flag is unknown or the pattern is
+// missing.
 func gnuGrepRefuses(args []word, _ Options) bool {
 	pattern := false
 	for _, a := range args {
@@ -97,7 +98,7 @@ func gnuGrepRefuses(args []word, _ Options) bool {
 			if !gnuGrepFlag(a.bare) {
 				return true
 			}
-			pattern = true // the flag can also be --help, --version or --file
+			pattern = true // with --help, --version or --file, GNU grep needs no pattern
 		case !isFlag(a), strings.ContainsAny(a.bare, "efV"):
 			pattern = true
 		}
@@ -123,15 +124,16 @@ func gnuGrepFlag(flag string) bool {
 	return false
 }
 
-// target is the tool to which the first word of a command refers.
+// target is the tool that the first word of a command names.
 type target struct {
 	layer           Layer
 	namespace, name string
-	alias           string            // the alias in the command; empty for the tool's own name
-	params          map[string]string // parameter names of the alias
+	alias           string            // the alias in the command; empty if the command contains the tool's own name
+	params          map[string]string // maps parameter names of the alias to parameter names of the tool
 }
 
-// resolve returns the tool to which the first word refers. For a field namespace, the first word of rest is the tool.
+// resolve returns the tool that the first word names. If the first word is a field namespace, the next word names the
+// tool.
 func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 	if ns, ok := strings.CutPrefix(first, "field:"); ok {
 		return target{layer: Field, namespace: ns}, true
@@ -157,7 +159,7 @@ func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 	return t, forced
 }
 
-// toTool routes a simple command to its tool, or to the shell if the first word is not a tool.
+// toTool routes a simple command to a tool. If the first word does not name a tool, it routes the command to the shell.
 func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	first, rest := s.words[0], s.words[1:]
 	c.Name, c.Simple = first.text, true
@@ -203,10 +205,11 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	return c.bind(sig, s, rest)
 }
 
-// about handles the command "help NAME". It returns nil if NAME is not a tool, because the shell then shows its help.
+// about routes the command "help NAME". It returns nil if NAME is not a tool. The command then runs in the shell, which
+// shows its own help.
 func (c *Command) about(name word, tools Tools) *Command {
 	t, known := resolve(name.text, nil, tools)
-	if !known || t.name == "help" || name.text == "read" { // the shell has help for these names, too
+	if !known || t.name == "help" || name.text == "read" { // the shell also shows help about these names
 		return nil
 	}
 	_, ok := tools.Agent(t.name)
@@ -252,7 +255,7 @@ func (c *Command) toField(t target, s *simple, rest []word, tools Tools) *Comman
 	return c.bind(sig, s, rest)
 }
 
-// clash routes a command if its name is a tool and also a system command.
+// clash routes a command with a name that belongs to a tool and to a system command.
 func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Tools, opts Options) *Command {
 	sig, _ := tools.Agent(name)
 	refused := cl.refuses(rest, opts)
@@ -302,7 +305,7 @@ func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operand
 	return len(b.position)
 }
 
-// complete adds the defaults to the bound arguments and collects all errors.
+// complete adds default values to the bound arguments and collects all errors.
 func (c *Command) complete(sig tool.Signature, b *binder) {
 	c.Kwargs = b.out
 	complete, bad := sig.Schema.Check(b.out)
@@ -328,7 +331,7 @@ func (c *Command) complete(sig tool.Signature, b *binder) {
 	c.Arguments = complete
 }
 
-// helpName returns the text that a user types before --help.
+// helpName returns the text that a user types before "--help".
 func (c *Command) helpName() string {
 	if c.Alias != "" {
 		return c.Alias
@@ -363,8 +366,8 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-// Function routes a function call, which has a name and named arguments. The name is a tool, an alias, "field:NS TOOL",
-// "NS:TOOL", or the shell tool.
+// Function routes a function call, which consists of a name and named arguments. The name is a tool, an alias, "field:NS
+// TOOL", "NS:TOOL", or the shell tool.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
 	t := functionTarget(name, tools)
@@ -398,7 +401,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	for _, given := range slices.Sorted(maps.Keys(c.Kwargs)) {
 		key := given
 		if p := b.param(given); p != nil {
-			// An exact name takes precedence over a name that differs in case, dashes or underscores.
+			// An exact parameter name takes precedence over a name with different case, dashes or underscores.
 			if _, exact := c.Kwargs[p.Name]; !exact {
 				key = p.Name
 			}

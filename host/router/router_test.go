@@ -87,8 +87,8 @@ var tools = registry{
 
 var options = router.Options{Exists: func(path string) bool { return path == "README" }}
 
-// testCase is a line of testdata/cases.json. Missing fields are not compared. A case without an error must not be
-// refused.
+// testCase is one element of testdata/cases.json. The test does not compare missing fields. If a case contains no error,
+// Parse must not return an error.
 type testCase struct {
 	Why       string          `json:"why"`
 	Command   string          `json:"command"`
@@ -100,10 +100,10 @@ type testCase struct {
 	Kwargs    map[string]any  `json:"kwargs"`
 	Help      string          `json:"help"` // "short" or "long"
 	Error     string          `json:"error"`
-	Errors    []string        `json:"errors"` // further parts of the error message
+	Errors    []string        `json:"errors"` // further texts that the error message must contain
 	Kind      tool.Kind       `json:"kind"`
 	Rule      router.Rule     `json:"rule"`
-	Exact     json.RawMessage `json:"exact"` // the expected text of the kwargs
+	Exact     json.RawMessage `json:"exact"` // the expected JSON text of Kwargs
 }
 
 func TestCases(t *testing.T) {

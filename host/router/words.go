@@ -11,13 +11,13 @@ import (
 // word is a shell word after quote removal.
 type word struct {
 	text string
-	// bare is the unquoted beginning of the word, up to the first quote or expansion.
+	// bare is the text before the first quote or expansion.
 	bare string
-	// quoted means that a part of the word is quoted or escaped.
+	// quoted reports whether any character of the word is quoted or escaped.
 	quoted bool
-	// dynamic means that a shell would expand a part of the word.
+	// dynamic reports whether a shell would expand any part of the word.
 	dynamic bool
-	// glued means that letters directly follow a closing single quote.
+	// glued reports whether letters directly follow a closing single quote.
 	glued  bool
 	offset int // byte offset of the word in the command string
 	end    int
@@ -88,14 +88,13 @@ func unquote(src string, w *syntax.Word) word {
 	return out
 }
 
-// inside returns the text between quotes from the source. The parser's text would lack carriage returns.
+// inside returns the source text between quotes. The text in the syntax tree lacks carriage returns.
 func inside(src string, n syntax.Node, open int) string {
 	return src[int(n.Pos().Offset())+open : n.End().Offset()-1]
 }
 
-// keepExpansions returns the text src[start:end] without backslashes and with unchanged expansions. The text is in
-// double quotes or in a heredoc with an unquoted delimiter. A backslash is special only before a newline and the
-// characters in special.
+// keepExpansions returns src[start:end], which is text in double quotes or in a heredoc with an unquoted delimiter. It
+// removes backslashes only before a newline and before the characters in special. It does not change expansions.
 func keepExpansions(src string, parts []syntax.WordPart, start, end int, special string) string {
 	var text strings.Builder
 	literal := func(to int) {
@@ -114,7 +113,7 @@ func keepExpansions(src string, parts []syntax.WordPart, start, end int, special
 }
 
 // removeBackslashes removes the backslash before each character in set. An empty set means all characters. A backslash
-// before a newline is removed with the newline.
+// before a newline is removed together with the newline.
 func removeBackslashes(s, set string) (string, bool) {
 	if !strings.Contains(s, `\`) {
 		return s, false
@@ -173,7 +172,7 @@ func catHeredoc(src string, q *syntax.DblQuoted) (string, bool) {
 	return strings.TrimRight(heredocBody(src, r), "\n"), true
 }
 
-// heredocBody returns the text of a heredoc. With an unquoted delimiter, it removes the same backslashes as bash.
+// heredocBody returns the text of a heredoc. If the delimiter is unquoted, heredocBody removes backslashes as bash does.
 func heredocBody(src string, r *syntax.Redirect) string {
 	if r.Hdoc == nil {
 		return "" // the heredoc is empty
@@ -183,11 +182,11 @@ func heredocBody(src string, r *syntax.Redirect) string {
 		lit, ok := p.(*syntax.Lit)
 		quoted = quoted || !ok || strings.Contains(lit.Value, `\`)
 	}
-	// The parser's text includes the line with the delimiter.
+	// The text in the syntax tree includes the line with the delimiter.
 	start, end := int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())
 	end = start + strings.LastIndexByte(src[start:end], '\n') + 1
 	for src[start-1] != '\n' {
-		start-- // the parser skips bytes that look like the end of a line
+		start-- // include bytes that the parser skipped because they look like a line end
 	}
 	text := src[start:end]
 	if !quoted {

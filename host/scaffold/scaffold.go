@@ -25,14 +25,14 @@ var files embed.FS
 
 // Options describes a new plugin.
 type Options struct {
-	// Name must satisfy [tool.ValidName]. The plugin has one tool with this name.
+	// Name is the name of the plugin and of its only tool. It must satisfy [tool.ValidName].
 	Name string
 	// Lang is "go" or "python".
 	Lang string
-	// Dir is the directory to create. If it exists, it must be empty. The default is a directory with the plugin's name
-	// in the current directory.
+	// Dir is the directory to create. An existing directory must be empty. If Dir is empty, New creates a directory with
+	// the plugin's name in the current directory.
 	Dir string
-	// SDK is the directory of the module toolhost.dev/sdk, for Go plugins. If it is empty, New searches near the
+	// SDK is the directory of the module toolhost.dev/sdk, for Go plugins. If SDK is empty, New searches near the
 	// executable.
 	SDK string
 }
@@ -43,7 +43,7 @@ type Made struct {
 	Files []string
 }
 
-// New creates a plugin's sources. If New fails, it removes all files that it created.
+// New creates the sources of a plugin. If New fails, it removes all files that it created.
 func New(opts Options) (*Made, error) {
 	if !tool.ValidName(opts.Name) {
 		return nil, fmt.Errorf("the name %q is not valid: %s", opts.Name, manifest.NameRule)
@@ -68,12 +68,12 @@ func New(opts Options) (*Made, error) {
 		m.Build, m.Binary = []string{"make", "build"}, "bin/"+opts.Name
 	case "python":
 		m.Build, m.Binary = []string{"make", "build"}, "main.py"
-		// A script needs Python's runtime and libraries, so the sandbox must permit reading them.
+		// A script needs Python's runtime and libraries. Therefore the sandbox must permit the plugin to read them.
 		m.Needs = Needs{Read: append([]string{"."}, pythonPaths()...), Env: []string{"PYTHONPATH", "LD_LIBRARY_PATH"}}
 	default:
 		return nil, fmt.Errorf("unknown language %q; use go or python, or see docs/protocol.md for other languages", opts.Lang)
 	}
-	// The tool's name is also a function name for models. Function names permit neither dots nor dashes.
+	// The name of the tool is also a function name for models. Function names cannot contain dots or dashes.
 	replace := strings.NewReplacer("__NAME__", opts.Name, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
 	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl"} {
 		if err := load(contents, from, to, replace); err != nil {
@@ -88,7 +88,7 @@ func New(opts Options) (*Made, error) {
 	return write(dir, contents)
 }
 
-// load reads an embedded file, or a directory of embedded files, into contents.
+// load adds an embedded file, or all files of an embedded directory, to contents.
 func load(contents map[string][]byte, from, to string, replace *strings.Replacer) error {
 	root := "files/" + from
 	return fs.WalkDir(files, root, func(path string, d fs.DirEntry, err error) error {
@@ -168,8 +168,8 @@ func findSDK(given string) (string, error) {
 
 const sdkModule = "toolhost.dev/sdk"
 
-// goModule returns go.mod and go.sum for a module that requires the SDK. The files contain the SDK's own requirements,
-// so that the build needs no version queries.
+// goModule returns go.mod and go.sum for a module that requires the SDK. The files contain the requirements of the SDK,
+// so that the build does not look up versions.
 func goModule(name, sdk string) (mod, sum []byte, err error) {
 	b, err := os.ReadFile(filepath.Join(sdk, "go.mod"))
 	if err != nil {
@@ -181,7 +181,7 @@ func goModule(name, sdk string) (mod, sum []byte, err error) {
 	}
 	f := new(modfile.File)
 	path := "example.com/" + name
-	if module.CheckPath(path) != nil { // for example, the name "a." is no valid module path
+	if module.CheckPath(path) != nil { // for example, "a." is not a valid module path
 		path = "example.com/plugin"
 	}
 	if err := f.AddModuleStmt(path); err != nil {
@@ -205,7 +205,7 @@ func goModule(name, sdk string) (mod, sum []byte, err error) {
 	return mod, sum, err
 }
 
-// pythonPaths returns the directories of Python's modules that a sandbox does not show by default.
+// pythonPaths returns the directories of Python's modules that a sandbox does not contain by default.
 func pythonPaths() []string {
 	var paths []string
 	for _, name := range []string{"PYTHONPATH", "LD_LIBRARY_PATH"} {
@@ -217,7 +217,7 @@ func pythonPaths() []string {
 	}
 	out, err := exec.Command("python3", "-c", "import sys; print(sys.prefix)").Output()
 	if prefix := strings.TrimSpace(string(out)); err == nil && filepath.IsAbs(prefix) && prefix != "/usr" {
-		paths = append(paths, prefix) // a virtual environment, or a separate Python installation
+		paths = append(paths, prefix) // the directory of a virtual environment or of a separate Python installation
 	}
 	return paths
 }

@@ -75,7 +75,7 @@ func (t *task) tryArchive(dir string) error {
 func tryForeign(unpacked, state string) error {
 	other, err := os.ReadFile(filepath.Join(unpacked, "plugins", "ask"))
 	if err == nil {
-		other = append(other, 0) // no program of the release, whose tools the host would know without starting it
+		other = append(other, 0)                                                     // no program of the release, whose tools the host would know without starting it
 		err = os.WriteFile(filepath.Join(unpacked, "plugins", "bash"), other, 0o755) //nolint:gosec // it is a program
 	}
 	if err != nil {

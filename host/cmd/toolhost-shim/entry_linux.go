@@ -26,18 +26,18 @@ var (
 	threadLocal [128]byte
 
 	buf     [wire.MaxFrame]byte
-	used    int // number of bytes of buf that contain the request
+	used    int // number of request bytes in buf
 	address [2 + 108]byte
-	self    cstring // the name with which the program was started
+	self    cstring // name of the program in the command
 )
 
 // cstring is a text that ends with a NUL byte, in memory of the kernel's initial stack.
 type cstring = *byte
 
-// arguments is a pointer to the initial stack: argc, argv, a null pointer, envp, a null pointer.
+// arguments is the initial stack of the process: argc, argv, a null pointer, envp, a null pointer.
 type arguments = *[1 << 24]cstring
 
-// call makes a system call and repeats it after an interrupting signal.
+// call makes a system call. If a signal interrupts the system call, call makes it again.
 func call(nr, a, b, c uintptr) (int, syscall.Errno) {
 	for {
 		n, _, errno := syscall.RawSyscall(nr, a, b, c)
@@ -87,7 +87,7 @@ func send(fd int, b []byte, socket bool) bool {
 	return true
 }
 
-// receive reads exactly len(b) bytes into b.
+// receive fills b with bytes from a descriptor. It returns false if the descriptor ends earlier.
 func receive(fd int, b []byte) bool {
 	for len(b) > 0 {
 		n, errno := call(syscall.SYS_READ, uintptr(fd), pointer(&b[0]), uintptr(len(b)))
@@ -109,7 +109,7 @@ func die(status int, why string) {
 	exit(status)
 }
 
-// put adds one part of the request, followed by a NUL byte unless the part is the last.
+// put adds one part of the request. A NUL byte follows every part except the last.
 func put(conn int, b []byte, last bool) {
 	for len(b) > 0 {
 		n := copy(buf[used:], b)
@@ -132,8 +132,8 @@ func flush(conn int, now bool) {
 	}
 }
 
-// variable returns the value of an environment variable. The name must end with "=". The environment starts at the index
-// at.
+// variable returns the value of an environment variable. The argument name must end with "=". The environment begins at
+// args[at].
 func variable(args arguments, at int, name string) cstring {
 	for ; args[at] != nil; at++ {
 		s := args[at]
@@ -160,9 +160,9 @@ func connectTo(conn int, path []byte) bool {
 	return errno == 0
 }
 
-// run does the same work as main.
+// run does the same as main.
 func run(args arguments) {
-	argc := int(uintptr(unsafe.Pointer(args[0]))) // the first element is a number
+	argc := int(uintptr(unsafe.Pointer(args[0]))) // the first element is a number and not a pointer
 	if argc == 0 {
 		exit(cannotRun)
 	}
@@ -172,7 +172,7 @@ func run(args arguments) {
 	if errno != 0 {
 		die(cannotRun, noSocketText)
 	}
-	if conn <= 2 { // a standard descriptor is closed and must stay closed
+	if conn <= 2 { // do not use a standard descriptor that the caller closed
 		above, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(conn), syscall.F_DUPFD_CLOEXEC, 3)
 		if errno != 0 {
 			exit(cannotRun)
@@ -291,7 +291,7 @@ func answer(conn int) {
 	}
 }
 
-// feed sends the available standard input. It reports whether more can follow.
+// feed sends the available standard input. It returns true if more input can follow.
 func feed(conn int) bool {
 	n, errno := call(syscall.SYS_READ, 0, pointer(&buf[0]), uintptr(len(buf)))
 	if errno != 0 {
@@ -299,7 +299,7 @@ func feed(conn int) bool {
 	}
 	var head [5]byte
 	head[0], head[2], head[3], head[4] = byte(wire.Stdin), byte(n>>16), byte(n>>8), byte(n)
-	send(conn, head[:], true) // the next read detects a lost connection
+	send(conn, head[:], true) // ignore the result, because the next read detects a lost connection
 	send(conn, buf[:n], true)
 	return n > 0
 }

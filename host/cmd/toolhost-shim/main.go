@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// Exit statuses of a shim that fails. They equal the statuses of a shell for a program that cannot run.
+// Exit statuses of a shim that fails. A shell uses the same statuses for a program that cannot run.
 const (
 	cannotRun = 126
 	notFound  = 127
@@ -99,7 +99,7 @@ func connect() *os.File {
 
 func write(w *os.File, b []byte) {
 	if _, err := w.Write(b); err != nil {
-		os.Exit(cannotRun) // with a closed pipe, SIGPIPE has already ended the program
+		os.Exit(cannotRun) // not reached for a closed pipe, because SIGPIPE ends the program
 	}
 }
 
@@ -108,7 +108,7 @@ func sendStdin(conn *os.File) {
 	for {
 		n, err := os.Stdin.Read(buf)
 		if n > 0 && wire.WriteFrame(conn, wire.Stdin, buf[:n]) != nil {
-			return // the reader of the connection reports the error
+			return // ignore the error, because the goroutine that reads the connection reports it
 		}
 		if err == io.EOF {
 			_ = wire.WriteFrame(conn, wire.Stdin, nil)

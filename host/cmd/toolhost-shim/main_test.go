@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// builds builds the program with each of its entry points and returns the paths of the binaries.
+// builds builds the program with each of its two entry points. It returns the paths of the binaries.
 func builds(t *testing.T) map[string]string {
 	t.Helper()
 	flags := map[string]string{"runtime": "-s"}
@@ -54,7 +54,7 @@ func serve(t *testing.T, handle shim.Handler) (env []string) {
 	return []string{"OTHER=1", "TOOLHOST_CALLS=no", "TOOLHOST_COMMANDS=" + path, "TOOLHOST_CALL=" + token}
 }
 
-// describe prints all fields of a request, and the amount of output that the arguments request.
+// describe prints all fields of a request. Then it prints as much output as the arguments request.
 func describe(_ context.Context, r wire.Request, st shim.Streams) int {
 	fmt.Fprintf(st.Stdout, "%q %q %q\n", r.Cwd, r.Stdin, r.Args)
 	if len(r.Args) == 0 {
@@ -166,7 +166,7 @@ func TestKindsOfStandardInput(t *testing.T) {
 			c := exec.Command("bash", "-c", `"$0" `+redirect, path)
 			c.Env = slices.Concat(env, []string{"PATH=" + os.Getenv("PATH")})
 			b, err := c.CombinedOutput()
-			// Shells implement heredocs with a file or with a pipe.
+			// Shells implement heredocs with files or with pipes.
 			if kind := strings.Split(string(b), `"`)[3]; err != nil || kind != want && (kind == "" || !strings.Contains(want, kind)) {
 				t.Errorf("%s: %s is %q, wanted %q; %v", entry, redirect, kind, want, err)
 			}
@@ -174,7 +174,7 @@ func TestKindsOfStandardInput(t *testing.T) {
 	}
 }
 
-// TestEndings checks how a shim ends if nobody reads its output, if the host disconnects, or if its directory is
+// TestEndings checks how a shim ends in three cases: nobody reads its output, the host disconnects, or its directory is
 // removed.
 func TestEndings(t *testing.T) {
 	leave := make(chan struct{})

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// onSmallDisk runs a bash script in a directory with the file system state/ of 2 MB. TOOLHOST is the command with that
-// state directory, and ws is the workspace.
+// onSmallDisk runs a bash script. The script's directory "state" is a file system of 2 MB. $TOOLHOST is the program with
+// this state directory, and the directory "ws" is the workspace.
 func onSmallDisk(t *testing.T, script string) string {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
@@ -41,8 +41,8 @@ func onSmallDisk(t *testing.T, script string) string {
 	return string(out)
 }
 
-// TestFullDiskStopsCalls checks that no tool runs while the disk of the audit log is full, and that calls run again when
-// it is not.
+// TestFullDiskStopsCalls checks that no tool runs while the disk with the audit log is full. When the disk has free
+// space again, calls must run.
 func TestFullDiskStopsCalls(t *testing.T) {
 	t.Parallel()
 	out := onSmallDisk(t, `
@@ -67,7 +67,7 @@ func TestFullDiskStopsCalls(t *testing.T) {
 	}
 }
 
-// TestDiskFillsWhileHostRuns is like TestFullDiskStopsCalls, but in a host that has begun before.
+// TestDiskFillsWhileHostRuns is like TestFullDiskStopsCalls, but the disk becomes full while the host runs.
 func TestDiskFillsWhileHostRuns(t *testing.T) {
 	t.Parallel()
 	out := onSmallDisk(t, `
@@ -94,7 +94,7 @@ func TestDiskFillsWhileHostRuns(t *testing.T) {
 	}
 }
 
-// TestLastEntryOfAFullDisk checks that a call that was running when the disk became full is recorded later.
+// TestLastEntryOfAFullDisk checks a call that runs while the disk becomes full. The call must be recorded later.
 func TestLastEntryOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	out := onSmallDisk(t, `

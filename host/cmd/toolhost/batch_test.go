@@ -28,7 +28,7 @@ func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 		switch {
 		case fails(i):
 			fmt.Fprintf(&in, `{"id":%d,"name":"fail","arguments":{"kind":"conflict","code":%d}}`+"\n", i, i)
-		case i%10 == 3: // this tool does not run concurrently, so it separates groups of concurrent calls
+		case i%10 == 3: // the calls of this tool run alone and thereby separate groups of concurrent calls
 			fmt.Fprintf(&in, `{"id":%d,"name":"count","arguments":{}}`+"\n", i)
 		default:
 			fmt.Fprintf(&in, `{"id":%d,"command":"echo text-%d"}`+"\n", i, i)
@@ -43,7 +43,7 @@ func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(map[int]int, calls)
-	counted := make(map[int]string) // results of count by request id
+	counted := make(map[int]string) // results of the tool "count" by request id
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// cloneAttacks are project files that would run a program, or free tools, as a cloned repository could bring them along.
-// In each of them EVIL is a program that creates the file RAN.
+// cloneAttacks contains project files that a hostile repository could contain. Each file tries to run a program or to
+// permit more tools. EVIL is a program that creates the file RAN.
 var cloneAttacks = map[string]map[string]string{
 	"plugin":      {"toolhost.hcl": `plugin "x" { path = "EVIL" }`},
 	"plugin json": {"toolhost.hcl.json": `{"plugin": {"x": {"path": "EVIL"}}}`},
@@ -30,7 +30,7 @@ var cloneAttacks = map[string]map[string]string{
 	"restricts too": {"toolhost.hcl": "permissions {\n  deny \"d\" { path = [\"x\"] }\n}\nhook \"x\" {\n  on = [\"before_call\"]\n  command = [\"EVIL\"]\n}\nplugin \"read\" {}"},
 }
 
-// cloneCommands are what a user runs in the clone. Each ends by itself on an empty input.
+// cloneCommands lists commands that a user runs in a cloned repository. Each command ends if its input is empty.
 var cloneCommands = [][]string{
 	{"run", "true"}, {"run", "read README"}, {"batch"}, {"explain", "true"}, {"tools"}, {"repl"}, {"mcp"},
 	{"policy", "check", "true"}, {"policy", "test"}, {"status"}, {"stats"}, {"doctor"}, {"log"},
@@ -39,7 +39,8 @@ var cloneCommands = [][]string{
 	{"trust"}, {"trust", "--json"}, {"trust", "list"}, {"__complete", "run", ""},
 }
 
-// clone creates the workspace of one attack. It returns the workspace and the path of the file RAN.
+// clone creates a workspace with the files of one attack. It returns the path of the workspace and the path of the file
+// RAN.
 func clone(t *testing.T, files map[string]string) (ws, ran string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -75,11 +76,12 @@ func runIn(t *testing.T, ws, state string, env []string, args ...string) string 
 	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), append([]string{"--state", state}, args...)...)
 	c.Dir = ws
 	c.Env = append(os.Environ(), append([]string{"XDG_CONFIG_HOME=" + filepath.Join(state, "config")}, env...)...)
-	out, _ := c.CombinedOutput() // most commands warn, and some fail
+	out, _ := c.CombinedOutput() // the error is ignored, because some commands fail
 	return string(out)
 }
 
-// TestHostileClone runs every command in clones of hostile repositories. No program of them may start.
+// TestHostileClone runs every command in clones of hostile repositories. No program from a repository is allowed to
+// start.
 func TestHostileClone(t *testing.T) {
 	state := t.TempDir()
 	for name, files := range cloneAttacks {
@@ -92,7 +94,7 @@ func TestHostileClone(t *testing.T) {
 					t.Errorf("toolhost %s ran a program of the clone:\n%s", strings.Join(command, " "), out)
 				}
 			}
-			// A configuration that is named is judged by its place, too.
+			// A configuration that the user names explicitly is still a project file if it is in the workspace.
 			config := "toolhost.hcl"
 			if _, is := files["toolhost.hcl.json"]; is {
 				config += ".json"
@@ -111,12 +113,12 @@ func TestHostileClone(t *testing.T) {
 	}
 }
 
-// TestHostileCloneRunsWhenTrusted is the control of [TestHostileClone]: once the content is trusted, each attack runs its
-// program, so none of them is harmless for another reason.
+// TestHostileCloneRunsWhenTrusted validates [TestHostileClone]. After the content is trusted, each attack must run its
+// program. Otherwise an attack could fail for another reason than the missing trust.
 func TestHostileCloneRunsWhenTrusted(t *testing.T) {
 	state := t.TempDir()
 	for name, files := range cloneAttacks {
-		if name == "state" || name == "hook shell" { // even then, the former's state directory and the latter's program are refused
+		if name == "state" || name == "hook shell" { // refused even for trusted content: the state directory, and the program of the hook
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +127,7 @@ func TestHostileCloneRunsWhenTrusted(t *testing.T) {
 			review := runIn(t, ws, state, nil, "trust", "--json")
 			_, digest, _ := strings.Cut(review, `"digest":"`)
 			digest, _, _ = strings.Cut(digest, `"`)
-			// Without confinement, which would keep the program from creating the file.
+			// Disable confinement, because it would prevent the program from creating the file.
 			for _, command := range []string{"true", "x:f", "read README"} {
 				runIn(t, ws, state, nil, "--trust", digest, "run", command)
 			}

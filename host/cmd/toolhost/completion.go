@@ -12,7 +12,7 @@ import (
 // completeTimeout limits the duration of a completion.
 const completeTimeout = 2 * time.Second
 
-// completions registers the completion functions for names. A function that fails returns no completions.
+// completions registers functions that complete names. If such a function fails, it returns no completions.
 func completions(s *cli.Settings, root *cobra.Command) {
 	plugins := completed(s.PluginNames)
 	tools := completed(s.ToolNames)
@@ -31,7 +31,7 @@ func completions(s *cli.Settings, root *cobra.Command) {
 		}
 		for name, f := range map[string]cobra.CompletionFunc{"tool": tools, "session": completed(s.SessionNames)} {
 			if c.LocalFlags().Lookup(name) != nil {
-				_ = c.RegisterFlagCompletionFunc(name, f) // cannot fail, because each flag is registered once
+				_ = c.RegisterFlagCompletionFunc(name, f) // the error is ignored, because each flag is registered only once
 			}
 		}
 	}
@@ -44,7 +44,8 @@ func completions(s *cli.Settings, root *cobra.Command) {
 	_ = root.MarkPersistentFlagDirname("state")
 }
 
-// first returns a completion function that applies f to the first argument. Further arguments are completed as files.
+// first returns a completion function that calls f for the first argument. All other arguments are completed as file
+// names.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {

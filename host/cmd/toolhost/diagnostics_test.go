@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the program says into the golden files")
 
-// TestDiagnostics checks the output of config validate. Each file NAME.hcl or NAME.json of the archive contains one
-// mistake. NAME.want is the expected output.
+// TestDiagnostics checks the output of "config validate". Each file NAME.hcl or NAME.json in the archive contains one
+// mistake. The file NAME.want contains the expected output.
 func TestDiagnostics(t *testing.T) {
 	const golden = "testdata/diagnostics.txtar"
 	archive, err := txtar.ParseFile(golden)

@@ -19,16 +19,16 @@ import (
 	"time"
 )
 
-// escape is one attempt to leave the sandbox, as a command for the tool bash.
+// escape is one attempt to escape from the sandbox, as a command for the tool "bash".
 type escape struct {
 	name    string
-	command string // prints ESCAPED if it leaves the sandbox, unless out is set
+	command string // prints ESCAPED after a successful escape, unless out is set
 	// out reports whether the command changed something outside the sandbox.
 	out func(w *world) bool
-	// control is the user for whom the command succeeds without a sandbox. Empty means every user. "nobody" means that
-	// another defense also blocks the command.
+	// control is the user for whom the command succeeds without a sandbox. Empty means every user. "nobody" means that a
+	// defense outside the sandbox also blocks the command.
 	control string
-	// leaks reports that the backend landlock does not block the command, as doctor documents.
+	// leaks reports that the backend "landlock" does not block the command. The command doctor documents this weakness.
 	leaks bool
 }
 
@@ -95,7 +95,7 @@ var escapes = []escape{
 	{name: "read by a symbolic link", command: `ln -sf $OUT/secret soft; grep -q secret soft && echo ESCAPED`},
 	{name: "write by a symbolic link", command: `ln -sfn $OUT soft-dir; echo x > soft-dir/by-link`, out: exists("by-link")},
 	{name: "read by a hard link", command: `ln $OUT/secret hard; grep -q secret hard && echo ESCAPED`},
-	// SECONDS changes at full seconds, so the loop runs for at least one second.
+	// The loop runs for at least one second, because SECONDS changes only at full seconds.
 	{name: "swap a link in a race", command: `mkdir -p inside; touch inside/secret; end=$((SECONDS+2))
 		(while [ $SECONDS -lt $end ]; do ln -sfn inside swap; ln -sfn $OUT swap; done) &
 		while [ $SECONDS -lt $end ]; do grep -sq secret swap/secret && echo ESCAPED && break; done; wait`},
@@ -150,8 +150,8 @@ var escapes = []escape{
 	}},
 }
 
-// TestEscapes tries all escapes with the real tool bash. Without a sandbox each escape must succeed, which validates the
-// test. Under each sandbox backend every escape must fail.
+// TestEscapes tries all escapes with the real tool "bash". To validate the test, each escape must succeed without a
+// sandbox. Under each sandbox backend, every escape must fail.
 func TestEscapes(t *testing.T) {
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		w := newWorld(t, user)
@@ -164,7 +164,7 @@ func TestEscapes(t *testing.T) {
 			switch {
 			case !b.Abilities.Confines && !got && (e.control == "" || e.control == user):
 				t.Errorf("%s: no way out even without a sandbox, so the test says nothing: %s", e.name, outputs[i])
-			case !b.Abilities.OwnRoot && e.leaks: // doctor documents this leak
+			case !b.Abilities.OwnRoot && e.leaks: // the output of doctor documents this weakness
 			case b.Abilities.Confines && got:
 				t.Errorf("%s: it got out: %s", e.name, outputs[i])
 			}
@@ -183,7 +183,8 @@ type sandboxBackend struct {
 	} `json:"abilities"`
 }
 
-// doctor returns the version of Landlock and the sandbox backends, strongest first. It runs as the current user.
+// doctor returns the version of Landlock and the sandbox backends, from the strongest to the weakest. It runs the
+// command doctor as the current user.
 func doctor(t *testing.T) (abi int, backends []sandboxBackend) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(bin, "toolhost"), "doctor", "--json").Output()
@@ -201,8 +202,8 @@ func doctor(t *testing.T) (abi int, backends []sandboxBackend) {
 	return d.Machine.ABI, d.Backends
 }
 
-// eachBackend runs a test for each user and each backend that this machine supports. Tests of Landlock without
-// namespaces need its newest version.
+// eachBackend runs a test for each user and each backend that this machine supports. For Landlock without namespaces,
+// the test requires the newest version of Landlock.
 func eachBackend(t *testing.T, users []string, test func(t *testing.T, user string, b sandboxBackend)) {
 	abi, backends := doctor(t)
 	for _, user := range users {
@@ -272,7 +273,7 @@ func (w *world) command(user, name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// serve starts servers outside the sandbox. They answer each byte with a byte.
+// serve starts servers outside the sandbox. They answer each received byte with one byte.
 func (w *world) serve(t *testing.T, user string) error {
 	answer := func(l net.Listener) {
 		for {
@@ -309,7 +310,7 @@ func (w *world) serve(t *testing.T, user string) error {
 			return err
 		}
 	}
-	// An existing shared memory segment, as another program could have created it.
+	// Create a shared memory segment, as a program outside the sandbox can do.
 	id, _, errno := syscall.Syscall(syscall.SYS_SHMGET, uintptr(w.shm), 4096, 0o1000|0o666)
 	if errno != 0 {
 		return errno
@@ -424,8 +425,8 @@ func TestBombs(t *testing.T) {
 	})
 }
 
-// TestDaemonsEnd starts a process that leaves its group, its session and its environment. Then it kills the plugin, so
-// that the plugin cannot clean up. The process must end nevertheless.
+// TestDaemonsEnd starts a process that leaves its process group, its session and its environment. Then it kills the
+// plugin, so that the plugin cannot clean up. The process must end anyway.
 func TestDaemonsEnd(t *testing.T) {
 	eachBackend(t, []string{"ordinary"}, func(t *testing.T, _ string, b sandboxBackend) {
 		if b.Abilities.Confines && !b.Abilities.PrivateProcesses {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// gitWays try to plant files that git would execute outside the sandbox. Each command prints ESCAPED if it succeeds.
+// gitWays lists commands that try to create files that git would execute outside the sandbox. A command prints ESCAPED
+// if it succeeds.
 var gitWays = []string{
 	`echo x > .git/hooks/post-commit && echo ESCAPED`,
 	`touch .git/hooks/new && echo ESCAPED`,
@@ -31,11 +32,11 @@ var gitWays = []string{
 	`echo x >> .git/worktrees/beside/config.worktree && echo ESCAPED`,
 	`mv .git/hooks .git/moved && echo ESCAPED; mv .git/moved .git/hooks`,
 	`mv .git moved && echo ESCAPED; mv moved .git`,
-	`[ -e .git/commondir ] && echo ESCAPED; rm -f .git/commondir`, // from an earlier call
-	`rm -rf .git; [ -e .git/hooks ] || echo ESCAPED`,              // must be last, because it deletes the repository
+	`[ -e .git/commondir ] && echo ESCAPED; rm -f .git/commondir`, // checks the result of an earlier call
+	`rm -rf .git; [ -e .git/hooks ] || echo ESCAPED`,              // last, because the command deletes the repository
 }
 
-// TestGitIsProtected checks that git outside the sandbox does not execute files from inside.
+// TestGitIsProtected checks that git outside the sandbox does not execute files that a command in the sandbox created.
 func TestGitIsProtected(t *testing.T) {
 	for _, user := range []string{"root", "ordinary"} {
 		if user == "root" && os.Getuid() != 0 {
@@ -49,11 +50,12 @@ func TestGitIsProtected(t *testing.T) {
 				w := newWorld(t, user)
 				w.repository(t, user)
 				holds := tc.backend == "ns" && tc.more == ""
-				if holds { // tests that the sandbox creates a missing hooks directory
+				if holds { // the sandbox must create a missing hooks directory
 					must(t, os.RemoveAll(filepath.Join(w.work, ".git", "hooks")))
 					w.gitWorks(t)
 				}
-				// The sandbox cannot protect a missing file, so the host must rename the new file after the call.
+				// The sandbox cannot protect a missing file. Therefore the host must rename the file that the call
+				// created.
 				redirect := w.batch(t, tc.backend, tc.more, `echo . > .git/commondir`)[0]
 				if told := strings.Contains(redirect, "redirects git to other settings"); told != holds {
 					t.Errorf("told of another directory: %v: %s", told, redirect)
@@ -100,7 +102,7 @@ func (w *world) gitWorks(t *testing.T) {
 			t.Errorf("a denial is not explained: %s", out)
 		}
 	}
-	// The same protection applies to the edit tools.
+	// The edit tools must have the same protection.
 	c := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", w.work, "run", "write .git/hooks/pre-push text")
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "XDG_RUNTIME_DIR=" + filepath.Join(w.dir, "run"), "XDG_STATE_HOME=" + filepath.Join(w.dir, "state2")}
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), `git = "read-write" in the sandbox block of plugin "edit"`) {

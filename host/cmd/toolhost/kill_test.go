@@ -17,13 +17,12 @@ import (
 	"time"
 )
 
-// killedFiles is the number of files that the test writes. Every second file has two hard links, so that the edit plugin
-// writes the file in place.
+// killedFiles is the number of files that the test writes. Every second file has two hard links. The edit plugin writes
+// such a file in place.
 const killedFiles, killedWrites = 10, 500
 
 // TestKilledWhileWriting kills the host or the edit plugin during 500 writes, while another host also writes. Each file
-// must then have either its old or its new content. After the next host has written a file, no temporary files must
-// remain.
+// must then contain either its old or its new text. After the next host writes a file, no temporary files must remain.
 func TestKilledWhileWriting(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -35,7 +34,7 @@ func TestKilledWhileWriting(t *testing.T) {
 			must(t, os.Link(killedFile(work, i), killedFile(work, i)+".twin"))
 		}
 	}
-	runtime, err := os.MkdirTemp("", "th") // the paths of sockets must be short
+	runtime, err := os.MkdirTemp("", "th") // a short directory name, because the length of socket paths is limited
 	must(t, err)
 	defer os.RemoveAll(runtime)
 	env := append(os.Environ(), "XDG_RUNTIME_DIR="+runtime, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
@@ -74,7 +73,7 @@ func must(t *testing.T, err error) {
 
 func killedFile(work string, i int) string { return filepath.Join(work, fmt.Sprintf("f%d.txt", i)) }
 
-// killedText returns a text that reveals missing parts and mixtures of versions.
+// killedText returns a text in which missing parts and mixtures of versions can be recognized.
 func killedText(n int) []byte {
 	return append(bytes.Repeat(fmt.Appendf(nil, "version %d\n", n), 2000+n), "end\n"...)
 }

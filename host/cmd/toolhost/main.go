@@ -1,5 +1,5 @@
-// Command toolhost provides tools to an LLM agent. It loads the tools from plugin binaries and executes command strings
-// with them.
+// Command toolhost provides tools to an LLM agent. It loads the tools from plugins and runs command strings with these
+// tools.
 package main
 
 import (
@@ -32,8 +32,9 @@ func main() {
 	os.Exit(cli.ExitUsage)
 }
 
-// delayCollection delays the first garbage collection until the heap reaches 10 MB, more than twice its usual size. A
-// run of one command ends before that. Collections during the start would take a fifth of the run's time.
+// delayCollection delays the first garbage collection until the heap reaches 10 MB, which is more than twice its usual
+// size. A run of one command ends earlier. Without the delay, garbage collections during the start would take a fifth of
+// the run's time.
 func delayCollection() {
 	if os.Getenv("GOGC") != "" {
 		return

@@ -37,7 +37,7 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			if err != nil {
 				return err
 			}
-			opts.Roots = s.Workspace == "" // the client's own directories, unless somebody chose one
+			opts.Roots = s.Workspace == "" // use the client's directories, unless the user chose a workspace
 			server, err := newMCPServer(h, s, opts)
 			if err != nil {
 				return errors.Join(err, h.Close())
@@ -59,8 +59,8 @@ func mcpFlags(c *cobra.Command, opts *mcp.Options) {
 	c.Flags().DurationVar(&opts.AskTimeout, "ask-timeout", 0, "how long a call waits for an answer of the user (default: 10m)")
 }
 
-// newMCPServer creates the server. It returns an error for an unknown tool in opts.Tools, but only prints a warning for
-// tools that the server cannot offer.
+// newMCPServer creates the server. If opts.Tools contains an unknown tool, it returns an error. If the server cannot
+// offer a known tool, it only prints a warning.
 func newMCPServer(h *host.Host, s *cli.Settings, opts mcp.Options) (*mcp.Server, error) {
 	for _, name := range opts.Tools {
 		if !slices.ContainsFunc(h.Tools(), func(t host.Tool) bool { return t.Enabled && t.FullName == name }) {

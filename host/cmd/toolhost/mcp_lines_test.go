@@ -55,7 +55,7 @@ type heard struct {
 	}
 }
 
-// hear reads the next answer. The answer must be to the request with the given id.
+// hear reads the next answer and checks that it answers the request with the given id.
 func (s *session) hear(id string) heard {
 	s.t.Helper()
 	for {
@@ -110,7 +110,7 @@ func TestMCPLines(t *testing.T) {
 			t.Errorf("%s: %+v", name, h.Error)
 		}
 	}
-	// Messages that are not plain calls must still reach the SDK.
+	// The SDK must still receive all messages that are not plain calls.
 	s.say("", "   ", read(`"a-b"`, ""))
 	well(`"a-b"`)
 	s.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
@@ -129,8 +129,8 @@ func TestMCPLines(t *testing.T) {
 	}
 }
 
-// TestMCPLinesCancel checks that a canceled call ends, gets no answer, and releases its id. It then makes many
-// concurrent calls.
+// TestMCPLinesCancel checks that a canceled call ends without an answer, and that its id can be used again. Then it
+// makes many concurrent calls.
 func TestMCPLinesCancel(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// eras are the tested protocol revisions, with and without sessions.
+// eras lists the protocol revisions to test, with and without sessions.
 var eras = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
 
 const mcpConfig = `
@@ -229,7 +229,7 @@ func clientTest(t *testing.T, era, dir string, transport func() mcp.Transport) {
 	if e := (*jsonrpc.Error)(nil); !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
 		t.Errorf("an unknown tool: %v", err)
 	}
-	// The session keeps its working directory and the states of read files between calls.
+	// Between calls, the session must keep its working directory and the states of read files.
 	if res := callTool(t, s, "bash", map[string]any{"command": "mkdir -p sub && cd sub && pwd"}); text(t, res) != dir+"/sub\n" {
 		t.Errorf("%q", text(t, res))
 	}
@@ -248,7 +248,7 @@ func clientTest(t *testing.T, era, dir string, transport func() mcp.Transport) {
 	cancelTest(t, s, dir)
 }
 
-// progressTest checks that output is sent as progress notifications while the command runs, with increasing numbers.
+// progressTest checks that output arrives as progress notifications while the command runs. Their numbers must increase.
 func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*mcp.ProgressNotificationParams) {
 	t.Helper()
 	p := &mcp.CallToolParams{Name: "bash", Arguments: map[string]any{"command": "echo first; sleep 0.5; printf '\\033[31msecond\\n'"}}
@@ -349,7 +349,7 @@ func TestAskUser(t *testing.T) {
 	}
 }
 
-// cancelTest checks that canceling a call ends its processes and that the next call works.
+// cancelTest checks that the cancellation of a call ends the call's processes. The next call must work.
 func cancelTest(t *testing.T, s *mcp.ClientSession, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

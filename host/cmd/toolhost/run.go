@@ -64,8 +64,8 @@ func needCommand(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// joinCommand joins words into one command string. It returns a single word unchanged. It quotes the words of a longer
-// list as for a shell.
+// joinCommand joins words into one command string. It returns a single word unchanged. If there are several words, it
+// quotes each word as for a shell.
 func joinCommand(words []string) (string, error) {
 	if len(words) == 1 {
 		return words[0], nil
@@ -81,7 +81,8 @@ func joinCommand(words []string) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
-// exitStatus returns the exit status for a result as an error. It keeps the shell's own status.
+// exitStatus returns the exit status for a result as an error. For a native command, this is the exit status of the
+// shell.
 func exitStatus(res *host.Result) error {
 	switch {
 	case res.Success():

@@ -16,10 +16,10 @@ import (
 	"unicode/utf8"
 )
 
-// hostile is what a command of the tests prints, as an argument of printf.
+// hostile is an argument of printf with control sequences. Commands in the tests print it.
 const hostile = `\033]52;c;aGk=\007 \033]0;owned\007 \033]2;owned\033\\ \033[2J\033[6n \033P$qm\033\\ \033_Gx\033\\ \x9b6n \x9d0;t\x9c \xc2\x9b6n \xc2\x9d0;t\x07 \xe2\x80\xae \033[32mgreen\033[0m end\n`
 
-// atTerminal runs the program with all of its streams at a terminal, and returns what the terminal got.
+// atTerminal runs a program with all streams at a terminal and returns the bytes that the terminal receives.
 func atTerminal(t *testing.T, typed string, c *exec.Cmd) string {
 	t.Helper()
 	person, program := terminalPair(t)
@@ -40,8 +40,8 @@ func atTerminal(t *testing.T, typed string, c *exec.Cmd) string {
 	return got.String()
 }
 
-// TestTerminalGetsNoControlSequences checks each way in which text of a tool gets to a terminal, and that a pipe gets the
-// bytes unchanged.
+// TestTerminalGetsNoControlSequences checks every command that can print text of a tool. A terminal must receive no
+// control sequences. A pipe must receive the text unchanged.
 func TestTerminalGetsNoControlSequences(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"ws", "runtime"} {
@@ -69,7 +69,7 @@ func TestTerminalGetsNoControlSequences(t *testing.T) {
 		c.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "none"), "TERM=xterm")
 		return c
 	}
-	_ = toolhost("run", "tool:read 'a\u202eb'").Run() // it fails, and its entry in the log has the character
+	_ = toolhost("run", "tool:read 'a\u202eb'").Run() // the command fails, but its entry in the log contains the character
 	slowly := `printf 'begin\033]'; sleep 0.1; printf '52;c;eA\007\033'; sleep 0.1; printf '[2J\xc2'; sleep 0.1; printf '\x9b6n end\n'`
 	for name, tc := range map[string]struct {
 		typed string
@@ -104,7 +104,7 @@ func TestTerminalGetsNoControlSequences(t *testing.T) {
 	}
 	for _, command := range []string{"cat file", "printf '" + hostile + "'"} {
 		out, err := toolhost("run", command).Output()
-		want := strings.ToValidUTF8(string(raw), "\uFFFD") // results are texts
+		want := strings.ToValidUTF8(string(raw), "\uFFFD") // a result contains only valid UTF-8
 		if err != nil || string(out) != want {
 			t.Errorf("%s: a pipe gets %q (%v), wanted %q", command, out, err, want)
 		}

@@ -68,7 +68,8 @@ func build(dir string) error {
 	return buildExample(dir, "legacy")
 }
 
-// installTrusting installs the program that most scripts find as toolhost: it trusts their project files.
+// installTrusting installs a program that most scripts use as toolhost. The program trusts the project files of the
+// script.
 func installTrusting(dir string) error {
 	script, err := os.ReadFile("testdata/trusting.sh")
 	if err == nil {
@@ -131,7 +132,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			// Tools must not reach the state, and scripts work in the workspace.
+			// The state must be outside the workspace, because tools can write in the workspace.
 			state, err := os.MkdirTemp("", "toolhost-state")
 			if err != nil {
 				return err
@@ -250,7 +251,7 @@ func jsonEq(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("no %q in %v", part, v)
 		}
 	}
-	// The expected value is plain for a string of one line, and JSON otherwise.
+	// The expected value of a string is its text if the string has one line. Any other expected value is JSON.
 	got, ok := v.(string)
 	if !ok || got == "" || strings.Contains(got, "\n") {
 		b, _ := json.Marshal(v)

@@ -20,8 +20,8 @@ import (
 	"toolhost.dev/host/mcp"
 )
 
-// tokenEnv is the environment variable for the token of serve. A command-line argument would be visible in process
-// lists.
+// tokenEnv is the environment variable with the token for the command "serve". A command-line argument would be visible
+// in process lists.
 const tokenEnv = "TOOLHOST_TOKEN"
 
 type serveFlags struct {
@@ -109,7 +109,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 5*time.Second)
 		defer cancel()
 		if err = web.Shutdown(ctx); err != nil {
-			err = web.Close() // a client still holds a connection open
+			err = web.Close() // end connections that clients keep open
 		}
 	}
 	if errors.Is(err, http.ErrServerClosed) {
@@ -118,7 +118,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	return errors.Join(err, h.Close())
 }
 
-// token returns the token. made is true if token generated the token itself.
+// token returns the token of the server. made reports whether the function generated the token.
 func (f *serveFlags) token() (token string, made bool, err error) {
 	token = os.Getenv(tokenEnv)
 	// Remove the token from the environment, because commands must not inherit it.
@@ -141,7 +141,7 @@ func (f *serveFlags) token() (token string, made bool, err error) {
 	return rand.Text(), true, nil
 }
 
-// listener opens the listening socket. Without TLS it accepts only loopback addresses.
+// listener opens the socket of the server. Without TLS it accepts only loopback addresses.
 func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 	if (f.cert == "") != (f.key == "") {
 		return nil, errors.New("TLS needs both --tls-cert and --tls-key")

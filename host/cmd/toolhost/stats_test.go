@@ -60,7 +60,7 @@ func TestStats(t *testing.T) {
 		{`{"name":"nothing","arguments":{}}`, `"not_found"`},
 		{`{"name":"nothing","workspace":"/nonexistent"}`, `"success":false`},
 		{`{"command":"help echo"}`, `"success":true`},
-		{`{"command":"tool:echo three | cat; tool:fail --kind internal; true"}`, `three`}, // the command itself makes two calls
+		{`{"command":"tool:echo three | cat; tool:fail --kind internal; true"}`, `three`}, // the commands in this string make two more calls
 	} {
 		c.want(200, call.answer, "POST", "/v1/run", call.request)
 	}
@@ -98,7 +98,7 @@ func TestStats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := make(map[string][]string) // the tool's row comes first if a plugin has the same name
+		rows := make(map[string][]string) // a plugin can have the same name as a tool; the row of the tool comes first
 		for line := range strings.Lines(string(out)) {
 			if f := strings.Fields(line); len(f) > 2 && rows[f[0]] == nil {
 				rows[f[0]] = f

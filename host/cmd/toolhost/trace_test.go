@@ -130,14 +130,15 @@ func TestTraces(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 
-	// Without a collector, the trace context must still be passed on. Without a trace context, there must be no trace.
+	// Without a collector, the plugin must still receive the trace context of the caller. If the caller has no trace
+	// context, no trace must exist.
 	if out := run(traced[1:], "--json", "run", "traced"); !strings.Contains(out, `"output":"00-`+trace+`-`+parent+`-01"`) {
 		t.Errorf("%s", out)
 	}
 	if out := run([]string{"TRACEPARENT=nonsense"}, "--json", "run", "traced"); !strings.Contains(out, `"output":""`) || strings.Contains(out, "trace_id") {
 		t.Errorf("%s", out)
 	}
-	// An unreachable collector must not make calls fail.
+	// Calls must succeed even if the collector cannot be reached.
 	if out := run([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"}, "--json", "run", "traced"); !strings.Contains(out, `"success":true`) {
 		t.Errorf("%s", out)
 	}
@@ -148,7 +149,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestTraceContextOverHTTP checks that HTTP requests pass on the trace context of their header.
+// TestTraceContextOverHTTP checks that the trace context in the header of an HTTP request reaches the plugin.
 func TestTraceContextOverHTTP(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)

@@ -20,7 +20,8 @@ const (
 	LeastTimeout = 5 * time.Second
 	// Samples is the number of calls that are required to compute a timeout.
 	Samples = 20
-	// most is the maximum limit for a tool without max_concurrent. usual is its initial limit.
+	// most is the highest possible limit for a tool without the setting "max_concurrent". usual is the initial limit of
+	// such a tool.
 	most, usual = 64, 20
 )
 
@@ -33,13 +34,13 @@ func Timeout(count uint64, p95, average, given time.Duration) time.Duration {
 	return min(given, max(p95+p95/2, 3*average, LeastTimeout))
 }
 
-// ToolTimeout returns a timeout that suffices for the calls of a tool, but at most the given timeout.
+// ToolTimeout returns a timeout that is long enough for most calls of a tool. It is never longer than the given timeout.
 func ToolTimeout(t *metrics.Tool, given time.Duration) time.Duration {
 	count, p95, average := t.Taken()
 	return Timeout(count, p95, average, given)
 }
 
-// Learned contains the limits and results that the host learns from calls. The zero value is ready to use.
+// Learned holds the limits and results that the host learned from earlier calls. The zero value is ready to use.
 type Learned struct {
 	Limits  Limits
 	Results resultcache.Cache
@@ -56,7 +57,7 @@ func (l *Learned) Report(name string, t *metrics.Tool, given time.Duration) *met
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Limits contains the concurrency limits of all tools. The zero value is ready to use. A nil Limits limits nothing.
+// Limits holds the concurrency limits of all tools. The zero value is ready to use. A nil Limits disables the limits.
 // Limits is safe for concurrent use.
 type Limits struct {
 	mu sync.Mutex
@@ -70,7 +71,7 @@ type limit struct {
 	raised, lowered atomic.Uint64
 }
 
-// of returns the limit of a tool. If the ceiling has changed, it returns a new limit.
+// of returns the limit of a tool. If the ceiling changed, it creates a new limit.
 func (l *Limits) of(tool string, ceiling int) *limit {
 	if ceiling <= 0 {
 		ceiling = most
@@ -98,9 +99,9 @@ func (l *Limits) of(tool string, ceiling int) *limit {
 	return one
 }
 
-// Enter waits until a call of a tool can run. At most ceiling calls run at the same time, and 0 means the default
-// ceiling. Enter calls the function waits before it blocks. The caller must call leave once when the call has ended. The
-// limit learns only from the durations of successful calls.
+// Enter waits until a call of a tool can run. The limit never exceeds ceiling; 0 means the default ceiling. Enter calls
+// waits before it blocks. The caller must call leave once at the end of the call. The limit learns only from the
+// durations of successful calls.
 func (l *Limits) Enter(ctx context.Context, tool string, ceiling int, waits func()) (leave func(succeeded bool), err error) {
 	if l == nil {
 		return func(bool) {}, nil
@@ -132,7 +133,7 @@ type State struct {
 	Lowered uint64 `json:"lowered"`
 }
 
-// State returns the current limit of a tool, or nil if the tool has none.
+// State returns the current limit of a tool. It returns nil for a tool without a limit.
 func (l *Limits) State(tool string) *State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

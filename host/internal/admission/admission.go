@@ -1,8 +1,9 @@
-// Package admission decides which configuration applies. Every command opens its configuration with [Source.Open].
+// Package admission decides which configuration file the host uses. Every command opens its configuration with
+// [Source.Open].
 //
-// A configuration in a place that tools can write, or in the workspace, is a project file. A project file may restrict
-// tools. It may do anything else only after a person has trusted its content; see [Source.Review] and [Source.Trust].
-// All other configurations are the operator's and apply as they are.
+// A configuration file that tools can write, or that lies in the workspace, is a project file. A project file can always
+// restrict tools. Its other settings apply only after a person trusts its content; see [Source.Review] and
+// [Source.Trust]. All other configuration files belong to the operator and apply unchanged.
 package admission
 
 import (
@@ -21,22 +22,24 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Source names a configuration and what decides whether it applies.
+// Source names a configuration and holds the settings that decide whether the configuration applies.
 type Source struct {
 	config.Source
-	// Workspace is the directory of sessions that name none, without symbolic links.
+	// Workspace is the working directory of sessions without a directory of their own. The path contains no symbolic
+	// links.
 	Workspace string
 	// ReadOnly makes the workspace read-only.
 	ReadOnly bool
-	// StateDir is the state directory, whose trust store counts. Empty means the one of the operator's configuration.
+	// StateDir is the state directory with the trust store. Empty means the state directory in the operator's
+	// configuration.
 	StateDir string
-	// Digests are contents that are trusted for this run.
+	// Digests are the digests of configurations that are trusted for this run.
 	Digests []string
-	// Require refuses to open a configuration beside a project file that is not trusted.
+	// Require makes Open fail if the project file needs trust and is not trusted.
 	Require bool
 }
 
-// Open reads the configuration that applies. The error is a [*config.Error] if the files can be read.
+// Open reads the configuration that applies. If the files are readable but wrong, the error is a [*config.Error].
 func (s Source) Open() (*config.Config, error) {
 	cfg, err := s.open()
 	if err == nil && s.ReadOnly {
@@ -69,8 +72,8 @@ func (s Source) open() (*config.Config, error) {
 	return cfg, s.protect(cfg)
 }
 
-// checkPrograms checks the programs of an operator's configuration that tools can change. Plugins are not among them: a
-// plugin whose binary is not trusted is not loaded, and the others are; see [Source.Guard].
+// checkPrograms returns an error if tools can change a program in the operator's configuration. It ignores plugins,
+// because the host skips a plugin with an untrusted binary and loads the others; see [Source.Guard].
 func (s Source) checkPrograms(cfg *config.Config) error {
 	content, err := s.content(cfg)
 	if err != nil || len(content.Programs) == 0 {
@@ -100,7 +103,7 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 	return s.useCopies(cfg, content)
 }
 
-// IsProject reports whether the configuration lies in the workspace, or is found in the current directory.
+// IsProject reports whether the configuration file is in the workspace or was found in the current directory.
 func (s Source) IsProject() bool {
 	abs, err := filepath.Abs(s.Path)
 	if err != nil {
@@ -109,7 +112,7 @@ func (s Source) IsProject() bool {
 	return s.discovered() || within([]string{s.Workspace}, abs)
 }
 
-// discovered reports whether the configuration is the one that is found in the current directory.
+// discovered reports whether the configuration file was found in the current directory and not named by the user.
 func (s Source) discovered() bool {
 	abs, err := filepath.Abs(s.Path)
 	if err != nil {
@@ -119,8 +122,8 @@ func (s Source) discovered() bool {
 	return err != nil || filepath.Dir(abs) == cwd && slices.Contains(config.ProjectFiles, filepath.Base(abs))
 }
 
-// invalid returns what is wrong with a file that is not trusted. The file cannot read the environment, whose values would
-// appear in the error; if it tries, invalid returns nil.
+// invalid returns the error in an untrusted configuration file. The file is loaded without the environment, because the
+// error could show the values of variables. If the file reads the environment, invalid returns nil.
 func (s Source) invalid() error {
 	reads := false
 	s.LookupEnv = func(string) (string, bool) {
@@ -134,7 +137,7 @@ func (s Source) invalid() error {
 	return err
 }
 
-// within reports whether a path, or where its symbolic links lead, is in one of the directories.
+// within reports whether a path, or the target of its symbolic links, is in one of the directories.
 func within(dirs []string, path string) bool {
 	paths := []string{path}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -152,7 +155,7 @@ func within(dirs []string, path string) bool {
 	return false
 }
 
-// exposed returns the directories whose content tools can change or a cloned repository brings along.
+// exposed returns the directories with files from a cloned repository or files that tools can change.
 func (s Source) exposed(cfg *config.Config) []string {
 	out := []string{s.Workspace}
 	for _, r := range roots.Configured(cfg, s.Workspace) {
@@ -163,7 +166,7 @@ func (s Source) exposed(cfg *config.Config) []string {
 	return out
 }
 
-// writableFile returns a file of the configuration that tools can write, or "".
+// writableFile returns the path of a configuration file that tools can write. It returns "" if tools can write none.
 func (s Source) writableFile(cfg *config.Config) string {
 	dirs := s.exposed(cfg)
 	for path := range cfg.Texts() {
@@ -174,7 +177,8 @@ func (s Source) writableFile(cfg *config.Config) string {
 	return ""
 }
 
-// openProject applies a project file as far as it is trusted.
+// openProject returns the project's configuration if a person trusts it. Otherwise it returns the operator's
+// configuration with the restrictions in the project file.
 func (s Source) openProject() (*config.Config, error) {
 	decisions, base, err := s.base()
 	if err != nil {
@@ -188,7 +192,7 @@ func (s Source) openProject() (*config.Config, error) {
 	narrowing.Apply(base)
 	if !narrowing.Complete {
 		base.Invalid = s.invalid()
-		if base.Invalid != nil && !s.discovered() { // somebody named this file and no other
+		if base.Invalid != nil && !s.discovered() { // the user named this file explicitly
 			return nil, base.Invalid
 		}
 		base.Untrusted = fmt.Sprintf("%s: %s. %s", s.explain(why, base.Invalid), s.instead(base, narrowing), howToReview)
@@ -201,7 +205,7 @@ func (s Source) openProject() (*config.Config, error) {
 
 const howToReview = "Review it: toolhost trust"
 
-// explain says why the project file does not apply.
+// explain returns the reason why the project file does not apply.
 func (s Source) explain(why, invalid error) string {
 	if invalid == nil {
 		return fmt.Sprintf("%s is not trusted, because %v", s.Path, why)
@@ -210,7 +214,7 @@ func (s Source) explain(why, invalid error) string {
 	return fmt.Sprintf("%s is invalid (%s)", s.Path, strings.TrimRight(line, ":."))
 }
 
-// instead says which configuration is used in place of the project file.
+// instead returns a text about the configuration that replaces an untrusted project file.
 func (s Source) instead(base *config.Config, n *config.Narrowing) string {
 	used := "the built-in configuration is used"
 	if base.Path != "" {
@@ -227,14 +231,14 @@ func (s Source) instead(base *config.Config, n *config.Narrowing) string {
 	return used
 }
 
-// base returns the store of decisions, and the configuration that applies without the project file.
+// base returns the trust store and the configuration that applies without the project file.
 func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	operator := s
 	operator.Path = config.FindUser()
 	if operator.Path != "" && (operator.IsProject() || samePath(operator.Path, s.Path)) {
 		operator.Path = ""
 	}
-	// Values on the command line are for the project file, which declares their variables.
+	// Drop the values from the command line, because only the project file declares their variables.
 	operator.Variables, operator.VariableFiles = nil, nil
 	base, err := operator.Load()
 	if err != nil {
@@ -262,8 +266,8 @@ var (
 	errNotListed  = errors.New("its content is not the one that --trust names")
 )
 
-// trusted returns the project's configuration, or why it is not trusted. It evaluates nothing if nobody ever trusted
-// content in this place.
+// trusted returns the project's configuration. If the configuration is not trusted, the error is the reason. The file is
+// not evaluated if nobody ever trusted a configuration at this path.
 func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 	key, err := canonical(s.Path)
 	if err != nil {
@@ -297,7 +301,7 @@ func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 	}
 	plugins := s.plugins(cfg)
 	changed := slices.DeleteFunc(decision.Differences(content), func(path string) bool { return slices.Contains(plugins, path) })
-	if len(changed) > 0 { // a changed binary of a plugin concerns only that plugin; see [Source.Guard]
+	if len(changed) > 0 { // ignores plugin binaries: a changed binary disables only its plugin; see [Source.Guard]
 		return nil, changedSince(changed, decision)
 	}
 	return cfg, s.useCopies(cfg, content)
@@ -307,7 +311,7 @@ func changedSince(paths []string, d *trust.Decision) error {
 	return fmt.Errorf("%s changed since it was trusted at %s", strings.Join(paths, ", "), d.At.Local().Format("2006-01-02 15:04"))
 }
 
-// changedFiles returns the files of a decision whose content differs now. Changed text is never evaluated.
+// changedFiles returns the trusted files that now have different content. It does not evaluate the files.
 func (s Source) changedFiles(d *trust.Decision) (changed []string) {
 	for path, was := range d.Files {
 		if is, err := trust.Hash(path); err != nil || is != was {
@@ -327,8 +331,8 @@ func (s Source) changedFiles(d *trust.Decision) (changed []string) {
 	return slices.Compact(changed)
 }
 
-// canonical returns the path of a configuration without symbolic links in its directory. The last element stays, because
-// a link there is part of what is trusted.
+// canonical returns the path of a configuration without symbolic links in its directory. It does not resolve the file
+// itself, because a change of that link must end the trust.
 func canonical(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -341,10 +345,10 @@ func canonical(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
-// hostPrograms are the programs of the host, which lie beside the directory of the bundled plugins.
+// hostPrograms are the programs of the host. Their directory contains the directory of the bundled plugins.
 var hostPrograms = []string{"toolhost", "toolhost-sandbox", "toolhost-shim"}
 
-// protect lists the files that tools must not change: the configuration and the programs that it names.
+// protect adds the configuration files and the programs in them to the files that tools must not change.
 func (s Source) protect(cfg *config.Config) error {
 	content, err := s.content(cfg)
 	if err != nil {
@@ -362,7 +366,7 @@ func (s Source) protect(cfg *config.Config) error {
 	for path := range content.Programs {
 		add(path)
 	}
-	if s.Path != "" && s.Path != cfg.Path { // the project file that was not applied
+	if s.Path != "" && s.Path != cfg.Path { // protect the unused project file, too
 		if key, err := canonical(s.Path); err == nil {
 			add(key)
 		}
@@ -376,8 +380,9 @@ func (s Source) protect(cfg *config.Config) error {
 	return nil
 }
 
-// Guard returns what decides about files that a start of plugins depends on: for a path that tools can write, it
-// returns the SHA-256 that a person trusted, or "". guarded is false for all other paths. It is safe for concurrent use.
+// Guard returns a function for files that plugins need at their start. For a path that tools can write, the function
+// returns the SHA-256 that a person trusted, or "" if nobody trusted the file. For other paths, guarded is false. The
+// function is safe for concurrent use.
 func (s Source) Guard(cfg *config.Config) func(path string) (sum string, guarded bool) {
 	if cfg.Path == "" {
 		return func(string) (string, bool) { return "", false }

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// fixture is a workspace beside a state directory.
+// fixture holds the directories of a test: a workspace and a state directory.
 type fixture struct {
 	t              *testing.T
 	ws, state, out string
@@ -85,7 +85,7 @@ permissions {
 }
 `
 
-// TestUntrusted checks that a project file only restricts, wherever its path leads, until its content is trusted.
+// TestUntrusted checks that an untrusted project file can only restrict tools, even if its path is a symbolic link.
 func TestUntrusted(t *testing.T) {
 	f := newFixture(t)
 	f.write("evil.sh", "#!/bin/sh\n", 0o755)
@@ -121,7 +121,7 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// TestTrustIsOfContent checks that each change of what was trusted ends the trust, and that the path matters.
+// TestTrustIsOfContent checks that every change of trusted content ends the trust. Another path needs a new decision.
 func TestTrustIsOfContent(t *testing.T) {
 	for name, change := range map[string]func(*fixture){
 		"file":      func(f *fixture) { f.write("toolhost.hcl", hostile+"# more\n", 0o644) },
@@ -171,7 +171,7 @@ hook "p" {
 	}
 }
 
-// TestDigest checks that --trust accepts exactly one content in one place.
+// TestDigest checks that --trust accepts only one content at one path.
 func TestDigest(t *testing.T) {
 	f := newFixture(t)
 	f.write("evil.sh", "#!/bin/sh\n", 0o755)
@@ -207,7 +207,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestPluginInWorkspace checks that an operator's plugin whose binary tools can write runs only as it was trusted.
+// TestPluginInWorkspace checks that a plugin of the operator in a writable directory runs only with its trusted binary.
 func TestPluginInWorkspace(t *testing.T) {
 	f := newFixture(t)
 	binary := f.write("x", "one", 0o755)
@@ -233,7 +233,7 @@ func TestPluginInWorkspace(t *testing.T) {
 	}
 }
 
-// TestOperatorsHookInWorkspace checks that an operator's hook in the workspace prevents a start until it is trusted.
+// TestOperatorsHookInWorkspace checks that the host does not start with an untrusted hook program in the workspace.
 func TestOperatorsHookInWorkspace(t *testing.T) {
 	f := newFixture(t)
 	hook := f.write("h", "#!/bin/sh\n", 0o755)
@@ -248,7 +248,7 @@ func TestOperatorsHookInWorkspace(t *testing.T) {
 	f.open(s)
 }
 
-// TestRestricting checks that a file that only restricts needs no trust and keeps the tools.
+// TestRestricting checks that a project file with restrictions alone needs no trust and removes no tools.
 func TestRestricting(t *testing.T) {
 	f := newFixture(t)
 	cfg := f.open(f.source(f.write("toolhost.hcl", `
@@ -270,7 +270,7 @@ permissions {
 	}
 }
 
-// TestNotRestricting lists content that a file needs trust for.
+// TestNotRestricting checks settings that need trust.
 func TestNotRestricting(t *testing.T) {
 	for _, text := range []string{
 		`tool "bash" { enabled = true }`, `tool "bash" { timeout = "1h" }`, `sandbox { workspace = "read-write" }`, `sandbox { allow = ["/**"] }`,
@@ -291,8 +291,8 @@ func TestNotRestricting(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that an invalid file is an error if somebody named it, and that the error cannot show variables of the
-// environment.
+// TestInvalid checks that an invalid file is an error if the user named the file. The error must not contain variables
+// of the environment.
 func TestInvalid(t *testing.T) {
 	f := newFixture(t)
 	t.Setenv("SECRET", "hunter2")
@@ -313,7 +313,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestProtected checks which files tools must not change.
+// TestProtected checks the list of files that tools must not change.
 func TestProtected(t *testing.T) {
 	f := newFixture(t)
 	f.write("evil.sh", "#!/bin/sh\n", 0o755)

@@ -17,11 +17,11 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// unreadable stands for the hash of a program that cannot be read. No file has this hash, so the program does not run.
+// unreadable replaces the hash of a program that cannot be read. No file has this hash, so the program never runs.
 const unreadable = "unreadable"
 
-// content returns what a configuration consists of: the text that was read, files that are read if they exist, and
-// programs in exposed directories.
+// content returns the hashes of all files of a configuration: the parsed text, optional files, and programs in exposed
+// directories.
 func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 	out := &trust.Content{Files: make(map[string]string), Programs: make(map[string]string)}
 	if cfg.Path == "" {
@@ -31,7 +31,8 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 	if out.Config, err = canonical(cfg.Path); err != nil {
 		return nil, err
 	}
-	// The values of variables and the pins are read if they exist, so their absence counts.
+	// The files with variables and pins are optional. The digest records their absence, because a new file changes the
+	// configuration.
 	lock, err := trust.PathFor(cfg.Path)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 			return nil, fmt.Errorf("%s cannot be read: %w", path, err)
 		}
 	}
-	for path, text := range cfg.Texts() { // what was parsed, which the file may no longer have
+	for path, text := range cfg.Texts() { // hash the parsed text, because the file can change after parsing
 		if path, err = canonical(path); err != nil {
 			return nil, err
 		}
@@ -67,20 +68,20 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 	return out, nil
 }
 
-// separators end a path inside an argument such as a script for a shell.
+// separators are the characters that end a path inside an argument, for example in a shell script.
 const separators = " \t\r\n;|&()<>'\"`=:,$"
 
 // interpreters are programs that run the files in their arguments.
 var interpreters = regexp.MustCompile(`^(ba|da|z|k|c|fi)?sh$|^(python|node|ruby|perl|php|lua|deno|bun|java|env|npx|uv|uvx|tsx|ts-node|make)[0-9.]*$`)
 
-// code are the extensions of files that programs load as code.
+// code lists the file extensions of executable code.
 var code = map[string]bool{
 	".sh": true, ".bash": true, ".py": true, ".pyz": true, ".js": true, ".mjs": true, ".cjs": true, ".ts": true, ".mts": true, ".rb": true, ".pl": true,
 	".php": true, ".lua": true, ".jar": true, ".so": true, ".node": true, ".wasm": true, ".dylib": true, ".class": true, ".mk": true,
 }
 
-// filesOf returns the program of a command and the existing files of code in its arguments and its environment. Files of
-// data do not count, because programs change them.
+// filesOf returns the program of a command and the code files in its arguments and environment. It omits data files,
+// because programs change them.
 func (s Source) filesOf(p config.Program, cfg *config.Config) []string {
 	out := []string{program(p.Command[0])}
 	all := interpreters.MatchString(filepath.Base(p.Command[0]))
@@ -108,7 +109,7 @@ func (s Source) filesOf(p config.Program, cfg *config.Config) []string {
 	return out
 }
 
-// program returns the path of a program that is named as in a shell.
+// program returns the absolute path of a program. It searches PATH as a shell does.
 func program(name string) string {
 	if !strings.Contains(name, "/") {
 		if found, err := exec.LookPath(name); err == nil || errors.Is(err, exec.ErrDot) {
@@ -121,7 +122,7 @@ func program(name string) string {
 	return name
 }
 
-// plugins returns the binaries of plugins.
+// plugins returns the paths of the plugin binaries.
 func (s Source) plugins(cfg *config.Config) (paths []string) {
 	for _, p := range cfg.Programs(s.BundledDir) {
 		if p.Plugin {
@@ -131,7 +132,7 @@ func (s Source) plugins(cfg *config.Config) (paths []string) {
 	return paths
 }
 
-// useCopies makes hooks and fields run copies of the trusted programs, which tools cannot change.
+// useCopies makes hooks and fields run copies of their trusted programs. Tools cannot change the copies.
 func (s Source) useCopies(cfg *config.Config, content *trust.Content) error {
 	dir, err := state.Dir(s.StateDir, cfg.Host.StateDir)
 	if err == nil {
@@ -145,21 +146,21 @@ func (s Source) useCopies(cfg *config.Config, content *trust.Content) error {
 	for _, p := range cfg.Programs(s.BundledDir) {
 		path := program(p.Command[0])
 		sum := content.Programs[path]
-		if p.Plugin || sum == "" || sum == unreadable { // plugins run as copies in any case
+		if p.Plugin || sum == "" || sum == unreadable { // a plugin always runs as a copy
 			continue
 		}
 		if copies[p.Command[0]], err = store.Executable(path, sum); err != nil {
 			return fmt.Errorf("%s of %s cannot be run: %w", path, p.Block, err)
 		}
 	}
-	for path := range content.Programs { // the configuration no longer names those that run as copies
+	for path := range content.Programs { // protect the originals, because the configuration now names only the copies
 		cfg.Protected = append(cfg.Protected, path)
 	}
 	cfg.RunCopies(copies)
 	return nil
 }
 
-// acceptDigest uses content that --trust names.
+// acceptDigest trusts a configuration for this run because --trust contains its digest.
 func (s Source) acceptDigest(cfg *config.Config, content *trust.Content) error {
 	cfg.Trusted = maps.Clone(content.Files)
 	maps.Copy(cfg.Trusted, content.Programs)

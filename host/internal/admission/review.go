@@ -15,44 +15,45 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Item is one effect that trusting a configuration has.
+// Item is one effect of trusting a configuration.
 type Item struct {
 	// Effect is "runs", "permits" or "reads".
 	Effect string `json:"effect"`
-	// Subject names the block or the file, and Detail says what it does.
+	// Subject names the block or the file. Detail describes the effect.
 	Subject string `json:"subject"`
 	Detail  string `json:"detail"`
-	// New reports whether the item was not part of the content that was trusted last.
+	// New reports whether the last trusted content lacked the item.
 	New bool `json:"new"`
 }
 
 func (i Item) line() string { return i.Effect + "\t" + i.Subject + "\t" + i.Detail }
 
-// Review is what a person reads before trusting a configuration.
+// Review describes a configuration for the person who decides about its trust.
 type Review struct {
-	// Config is the configuration's path, and Digest identifies its content.
+	// Config is the path of the configuration. Digest identifies its content.
 	Config string `json:"config"`
 	Digest string `json:"digest"`
-	// Status is "trusted", "untrusted", "restricts" if the file needs no trust, or "operator" if it is no project file.
+	// Status is "trusted", "untrusted", "restricts" for a file that needs no trust, or "operator" for an operator's
+	// file.
 	Status string `json:"status"`
-	// Why says why the configuration is not trusted.
+	// Why is the reason why the configuration is not trusted.
 	Why string `json:"why,omitempty"`
-	// Files and Programs are what the digest covers, by path, with their SHA-256.
+	// Files and Programs map the paths that the digest covers to their SHA-256.
 	Files    map[string]string `json:"files"`
 	Programs map[string]string `json:"programs"`
 	Items    []Item            `json:"items"`
-	// Trusted is when content in this place was trusted last, and Changed are the paths that differ since. Trusted is
-	// zero if nobody ever did.
+	// Trusted is the time of the last decision to trust this path, or zero without a decision. Changed lists the paths
+	// with different content since then.
 	Trusted time.Time `json:"trusted,omitzero"`
 	Changed []string  `json:"changed,omitempty"`
 
 	content *trust.Content
 }
 
-// ErrNothing is returned by Review if no configuration needs trust.
+// ErrNothing is the error of Review if no configuration needs trust.
 var ErrNothing = errors.New("there is no project file: toolhost.hcl does not exist here, and no configuration is named")
 
-// Review evaluates the configuration and lists what it would do. It starts nothing.
+// Review evaluates the configuration and lists its effects. It starts no programs.
 func (s Source) Review() (*Review, error) {
 	if s.Path == "" {
 		return nil, ErrNothing
@@ -100,7 +101,7 @@ func (s Source) Review() (*Review, error) {
 	return out, nil
 }
 
-// items lists the effects of a configuration beyond those of base.
+// items lists the effects of a configuration that the configuration base does not have.
 func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []Item) {
 	for _, p := range cfg.Programs(s.BundledDir) {
 		path := program(p.Command[0])
@@ -128,7 +129,7 @@ func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []I
 	return out
 }
 
-// Trust records that a person trusts the content that a review showed. The error says that the content has changed since.
+// Trust records that a person trusts the reviewed content. It returns an error if the content changed after the review.
 func (s Source) Trust(digest string) (*Review, error) {
 	r, err := s.Review()
 	if err != nil {
@@ -182,13 +183,14 @@ func (s Source) Renew(paths ...string) error {
 	return decisions.Record(*old)
 }
 
-// Decisions returns the store of decisions.
+// Decisions returns the trust store.
 func (s Source) Decisions() (*trust.Decisions, error) {
 	decisions, _, err := s.base()
 	return decisions, err
 }
 
-// Watched lists files beside those of the configuration whose change can change what applies.
+// Watched lists additional files that affect the choice of the configuration, such as the trust store. The host must
+// reload after their change.
 func (s Source) Watched() (paths []string) {
 	if s.Path == "" {
 		return nil

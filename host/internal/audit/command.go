@@ -10,14 +10,14 @@ import (
 	"toolhost.dev/host/internal/recursion"
 )
 
-// maxNested limits the number of scripts inside of scripts.
+// maxNested limits the nesting depth of scripts inside scripts.
 const maxNested = 4
 
-// span is a part of a text with a secret, as offsets in bytes.
+// span is the position of a secret in a text, in bytes.
 type span struct{ from, to int }
 
-// shellSecrets returns the secrets in a shell script that its structure shows: values of variables, and arguments of
-// known programs. The spans are in order and do not overlap.
+// shellSecrets returns the positions of secrets in a shell script. It recognizes them by the syntax of the script:
+// values of variables, and arguments of known programs. The positions are sorted and do not overlap.
 func shellSecrets(script string) []span {
 	f := &finder{}
 	f.script(script, 0, func(from, to int) { f.found = append(f.found, span{from, to}) })
@@ -35,10 +35,10 @@ func shellSecrets(script string) []span {
 
 type finder struct{ found []span }
 
-// mask reports a secret at offsets of the text that is analyzed.
+// mask is called with the position of each secret in the analyzed text.
 type mask func(from, to int)
 
-// script analyzes a script. If it cannot be parsed, its lines are analyzed one by one.
+// script analyzes a script. If the script cannot be parsed, each line is analyzed separately.
 func (f *finder) script(text string, depth int, m mask) {
 	if depth > maxNested {
 		return
@@ -54,7 +54,7 @@ func (f *finder) script(text string, depth int, m mask) {
 	for line := range strings.Lines(text) {
 		from := at
 		at += len(line)
-		// Without the characters that can be unbalanced, each line is a list of words. Its offsets stay the same.
+		// Replace quotes and brackets, so that the line can be parsed as a list of words. All offsets stay the same.
 		line = unbalanced.Replace(line)
 		if file, _ := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(recursion.NewReader(line), ""); file != nil {
 			f.file(file, line, depth, func(a, b int) { m(from+a, from+b) })
@@ -82,7 +82,7 @@ func (f *finder) file(file *syntax.File, text string, depth int, m mask) {
 	})
 }
 
-// assigned masks the value of a variable, or of each element of an array.
+// assigned masks the secret value of a variable. For an array, it masks each element.
 func assigned(a *syntax.Assign, text string, m mask) {
 	if a.Name == nil {
 		return
@@ -105,7 +105,7 @@ func assigned(a *syntax.Assign, text string, m mask) {
 	}
 }
 
-// redirected looks for scripts and passwords in the input of a command.
+// redirected analyzes heredocs and herestrings of a command, which can contain scripts or passwords.
 func (f *finder) redirected(s *syntax.Stmt, text string, depth int, m mask) {
 	call, ok := s.Cmd.(*syntax.CallExpr)
 	if !ok {
@@ -130,7 +130,7 @@ func (f *finder) redirected(s *syntax.Stmt, text string, depth int, m mask) {
 	}
 }
 
-// piped masks what a command such as echo writes to a program that reads a password.
+// piped masks the output of a command such as "echo" if the next command in the pipeline reads a password.
 func piped(c *syntax.BinaryCmd, text string, m mask) {
 	reader, ok := c.Y.Cmd.(*syntax.CallExpr)
 	writer, ok2 := c.X.Cmd.(*syntax.CallExpr)
@@ -148,7 +148,7 @@ func piped(c *syntax.BinaryCmd, text string, m mask) {
 	}
 }
 
-// readsPassword reports whether a command reads a password from its standard input.
+// readsPassword reports whether a command reads a password from standard input.
 func readsPassword(args []flat) bool {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(args, func(a flat) bool { return slices.Contains(names, path.Base(a.text)) })
@@ -166,7 +166,7 @@ func readsPassword(args []flat) bool {
 	return has("secret") && has("gh", "set", "create") || has("vercel", "wrangler") && has("secret", "env")
 }
 
-// runsText lists programs that run their arguments or their input as a script.
+// runsText contains the programs that execute their arguments or their input as a script.
 var runsText = func() map[string]bool {
 	out := make(map[string]bool)
 	for _, name := range words(`sh bash zsh dash ksh ash mksh fish su ssh eval watch parallel xargs script flock docker podman kubectl oc env tmux
@@ -176,7 +176,7 @@ var runsText = func() map[string]bool {
 	return out
 }()
 
-// call looks for secrets in the words of a simple command.
+// call masks the secrets in the words of a simple command.
 func (f *finder) call(args []flat, depth int, m mask) {
 	nested := false
 	for i, a := range args {
@@ -194,7 +194,7 @@ func (f *finder) call(args []flat, depth int, m mask) {
 	}
 }
 
-// options masks the values of options and variables whose name is that of a secret, for any program.
+// options masks the values of options and variables with a secret name. It applies to every program.
 func options(program string, args []flat, m mask) {
 	for i, a := range args {
 		name, value, valued := strings.Cut(a.text, "=")
@@ -210,7 +210,7 @@ func options(program string, args []flat, m mask) {
 				a.mask(len(a.text)-len(value), len(a.text), m)
 			}
 		case valued:
-			if _, last, ok := strings.Cut(name, ":"); ok { // key:subkey=VALUE
+			if _, last, ok := strings.Cut(name, ":"); ok { // the form key:subkey=VALUE
 				name = last
 			}
 			if isName(name) && secretVariable(name, value) {
@@ -224,23 +224,24 @@ func options(program string, args []flat, m mask) {
 	}
 }
 
-// bareFlags lists options that are named like secrets but take no value.
+// bareFlags contains options without a value whose names look like names of secrets.
 var bareFlags = map[string]bool{"password-stdin": true, "no-password": true, "with-token": true, "prompt-password": true, "ask-pass": true, "ask-become-pass": true, "ask-vault-pass": true, "no-auth": true, "list-secret-keys": true, "list-keys": true, "delete-secret-key": true, "recv-keys": true, "export-secret-keys": true}
 
 func isName(s string) bool {
 	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == "" && strings.Trim(s, "0123456789.-") != ""
 }
 
-// hole stands for an expansion in the text of a word.
+// hole replaces an expansion in the text of a word.
 const hole = '\x01'
 
-// flat is a word without quotes. Each byte of the text has its place in the source.
+// flat is a word after the removal of quotes. For each byte of the text, from and to contain its position in the source.
 type flat struct {
 	text     string
 	from, to []int
 }
 
-// mask masks a part of the word. It leaves a part that consists only of expansions, because that shows no secret.
+// mask masks a part of the word. It ignores a part that consists only of expansions, because expansions contain no
+// secrets.
 func (w flat) mask(from, to int, m mask) {
 	if from < 0 || to > len(w.text) || from >= to || strings.Trim(w.text[from:to], string(rune(hole))) == "" {
 		return

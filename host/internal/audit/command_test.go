@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/host/internal/audit"
 )
 
-// secretCommands lists commands. Each has the secret SeKr3t-Val (or a part of it) at a place that only its structure
-// shows, or a token of a known form with the letters ZZZZ.
+// secretCommands lists commands with secrets. A secret is the text SeKr3t-Val, or a part of it, in a position that only
+// the syntax of the command reveals. Other secrets are tokens in a known format with the letters ZZZZ.
 var secretCommands = []string{
 	`PGPASSWORD=SeKr3t-Val psql -h db -U app`, `MYSQL_PWD=SeKr3t-Val mysql -u root`, `SSHPASS=SeKr3t-Val sshpass -e ssh h`, `export DB_PASS=SeKr3t-Val`, `dbpassword=SeKr3t-Val ./run`,
 	`GITHUB_PAT=SeKr3t-Val gh pr list`, `STRIPE_KEY=SeKr3t-Val node a.js`, `export A=1 API_TOKEN="SeKr3t-Val"`, `env SECRET_KEY=SeKr3t-Val make`, `sudo DB_PASS=SeKr3t-Val ./x`,
@@ -41,7 +41,7 @@ var secretCommands = []string{
 	`export CS="DefaultEndpointsProtocol=https;AccountKey=ZZZZZZZZZZZZZZZZZZZZ=="`, `echo hvs.ZZZZZZZZZZZZZZZZZZZZ`,
 }
 
-// TestSecretsInCommands checks that none of the secrets is stored, whether the call has a command or an argument.
+// TestSecretsInCommands checks that no secret is stored, in a command as well as in an argument of a call.
 func TestSecretsInCommands(t *testing.T) {
 	m := audit.New(nil)
 	if len(secretCommands) < 80 {
@@ -61,7 +61,7 @@ func TestSecretsInCommands(t *testing.T) {
 	}
 }
 
-// TestPlainCommandsStay checks that ordinary commands can be read and run again.
+// TestPlainCommandsStay checks that commands without secrets are stored unchanged.
 func TestPlainCommandsStay(t *testing.T) {
 	m := audit.New(nil)
 	for command := range strings.Lines(plainCommands) {

@@ -1,4 +1,5 @@
-// Package audit prepares the arguments of calls for the audit log. It masks secrets and shortens long texts.
+// Package audit prepares the arguments of calls for the audit log. It masks secrets and shortens long texts. Most
+// callers want [New] and [Masker.Entry].
 package audit
 
 import (
@@ -12,32 +13,34 @@ import (
 	"unicode/utf8"
 )
 
-// Mask replaces a secret.
+// Mask is the text that replaces each secret.
 const Mask = "********"
 
 const (
-	// maxText and maxList limit the stored length of a text, in bytes, and of a list.
+	// maxText limits the stored length of a text, in bytes. maxList limits the stored number of elements in a list.
 	maxText = 1 << 10
 	maxList = 100
 	// maxArguments limits the stored size of a call's arguments, in bytes.
 	maxArguments = 16 << 10
 	// maxCommand limits the stored length of a command, in bytes.
 	maxCommand = 64 << 10
-	// maxLooked limits the text that is searched for secrets, in bytes. Only text within this limit is stored.
+	// maxLooked limits the length of the text that is searched for secrets, in bytes. The rest of a longer text is not
+	// stored.
 	maxLooked = 8 << 10
-	// leastSecret is the minimum length in bytes of a known secret. Shorter secrets would match parts of many harmless
+	// leastSecret is the minimum length of a known secret, in bytes. Shorter secrets occur by chance in many harmless
 	// texts.
 	leastSecret = 6
 )
 
-// form describes the syntax of a secret in a text.
+// form describes how secrets of one kind appear in a text.
 type form struct {
-	// needs lists lower-case substrings. Every text with such a secret contains at least one of them.
+	// needs lists lower-case texts. A text without any of them contains no secret of this form, so that the slow search
+	// is unnecessary.
 	needs []string
 	re    *regexp.Regexp
 	to    string
-	// name means that the first group of the expression is the name of the value in the second group. Only values of
-	// secret names are replaced.
+	// name reports whether the regular expression contains the name of a value in its first group and the value in its
+	// second group. A value is masked only if its name is the name of a secret.
 	name bool
 }
 
@@ -55,8 +58,8 @@ var tokens = map[string]string{
 	"gho_": `gho_[A-Za-z0-9]{20,}`, "ghs_": `ghs_[A-Za-z0-9]{20,}`, "ghu_": `ghu_[A-Za-z0-9]{20,}`, "ghr_": `ghr_[A-Za-z0-9]{20,}`,
 }
 
-// forms returns the forms of tokens and of secrets with a name in front. The first group of an expression is kept.
-var forms = sync.OnceValue(func() []form { // compiled on first use, because most runs do not need the forms
+// forms returns the forms of all secrets: tokens, and values after a name. The text of the first group is not masked.
+var forms = sync.OnceValue(func() []form { // compile the expressions on first use, because most runs do not need them
 	out := []form{
 		{needs: []string{"private key"}, re: regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\z)`), to: Mask},
 		{needs: []string{"authorization"}, re: regexp.MustCompile(`(?i)((?:proxy-)?authorization)(["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?)([^\s"',;]+)`), name: true},
@@ -67,11 +70,11 @@ var forms = sync.OnceValue(func() []form { // compiled on first use, because mos
 		{needs: []string{"hooks.slack.com", "/api/webhooks/", "webhook.office.com", "hooks.zapier.com"}, re: regexp.MustCompile(`((?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks|webhook\.office\.com/[a-z0-9]+|hooks\.zapier\.com/hooks/catch)/)[A-Za-z0-9_/@.-]+`), to: "${1}" + Mask},
 		{needs: []string{"bot"}, re: regexp.MustCompile(`(\bbot|\b)[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`), to: "${1}" + Mask},
 		{needs: []string{"curl"}, re: regexp.MustCompile(`(\bcurl\b[^\n|;&]*\s(?:-u|--user)[ =]?["']?[^\s:"']+:)[^\s"']+`), to: "${1}" + Mask},
-		// --name value
+		// The form "--name value".
 		{needs: nameNeeds, re: regexp.MustCompile(`(--[A-Za-z0-9-]+)(\s+)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|-][^\s"'&;|]*)`), name: true},
-		// ?sig=…&key=…
+		// The form "?sig=…&key=…" in a URL.
 		{needs: []string{"sig=", "signature=", "credential=", "key=", "token=", "code=", "sas=", "auth="}, re: regexp.MustCompile(`(?i)([?&](?:sig|signature|key|sas|auth|x-(?:amz|goog|oss)-(?:signature|credential|security-token)|code)=)[^&\s"'#]+`), to: "${1}" + Mask},
-		// NAME=value, "name": "value", name: value
+		// The forms NAME=value, "name": "value" and name: value.
 		{needs: nameNeeds, re: regexp.MustCompile(`([A-Za-z_@][A-Za-z0-9_.-]*)(["']?\s*[=:]\s*|["']\s*,\s*)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|,)}]+)`), name: true},
 	}
 	for begins, re := range tokens {
@@ -82,13 +85,13 @@ var forms = sync.OnceValue(func() []form { // compiled on first use, because mos
 
 // Masker masks secrets. It is safe for concurrent use.
 type Masker struct {
-	values *strings.Replacer // nil if no secrets are known
+	values *strings.Replacer // replaces the known secrets; nil without known secrets
 }
 
 // New returns a masker that also masks the given secrets.
 func New(secrets []string) *Masker {
 	secrets = slices.Clone(secrets)
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // longer secrets first
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // mask longer secrets first, because they can contain shorter ones
 	var pairs []string
 	for _, s := range slices.Compact(secrets) {
 		if len(s) >= leastSecret {
@@ -102,7 +105,7 @@ func New(secrets []string) *Masker {
 	return m
 }
 
-// Text returns a text without secrets, shortened to the stored length.
+// Text masks the secrets in a text and shortens it to the maximum stored length.
 func (m *Masker) Text(s string) string {
 	whole := len(s)
 	if len(s) > maxLooked {
@@ -111,7 +114,7 @@ func (m *Masker) Text(s string) string {
 	return m.short(m.Whole(s), whole)
 }
 
-// short returns the beginning of a masked text, if the text had more bytes than are stored.
+// short shortens a masked text if the original text, with whole bytes, is longer than the stored maximum.
 func (m *Masker) short(s string, whole int) string {
 	if whole > maxText && len(s) > maxText {
 		s = cut(s, maxText) + fmt.Sprintf("… (%d bytes)", whole)
@@ -119,14 +122,14 @@ func (m *Masker) short(s string, whole int) string {
 	return s
 }
 
-// Command returns a command without secrets. It shortens only extremely long commands, so that users can run the others
-// again.
+// Command masks the secrets in a command. It shortens only extremely long commands, because a user must be able to run a
+// stored command again.
 func (m *Masker) Command(s string) string {
 	s, _ = m.command(s)
 	return s
 }
 
-// command returns a command without secrets, and the secrets.
+// command masks the secrets in a command and also returns the secrets.
 func (m *Masker) command(s string) (masked string, secrets []string) {
 	end := ""
 	if len(s) > maxCommand {
@@ -147,33 +150,33 @@ func (m *Masker) command(s string) (masked string, secrets []string) {
 	return m.Whole(b.String()) + end, secrets
 }
 
-// structured reports whether a command can have secrets that only its structure shows.
+// structured reports whether a command can contain secrets that only the shell syntax reveals.
 func structured(s string) bool {
 	lower := strings.ToLower(s)
 	has := func(n string) bool { return strings.Contains(lower, n) }
 	return slices.ContainsFunc(nameNeeds, has) || slices.ContainsFunc(programNames(), has)
 }
 
-// programNames lists the names of programs whose arguments can have secrets.
+// programNames lists the programs whose arguments can contain secrets.
 var programNames = sync.OnceValue(func() []string {
 	out := words(`chpasswd kinit cryptsetup passwd sudo`)
 	for name := range programs {
 		out = append(out, name)
 	}
 	slices.Sort(out)
-	// A name that contains another one is found with it.
+	// Skip a name that contains a shorter name, because the search for the shorter name finds both.
 	return slices.DeleteFunc(out, func(name string) bool {
 		return slices.ContainsFunc(out, func(o string) bool { return o != name && strings.Contains(name, o) })
 	})
 })
 
-// Whole returns a text without secrets and with its full length.
+// Whole masks the secrets in a text and does not shorten it.
 func (m *Masker) Whole(s string) string {
 	if m.values != nil {
 		s = m.values.Replace(s)
 	}
 	if lower := strings.ToLower(s); len(s) >= leastSecret {
-		for _, f := range forms() { // searching for substrings is a hundred times faster than the expression
+		for _, f := range forms() { // search for substrings first, because the search is a hundred times faster than the expression
 			if slices.ContainsFunc(f.needs, func(n string) bool { return strings.Contains(lower, n) }) {
 				s = f.replace(s)
 			}
@@ -200,7 +203,7 @@ func (f *form) replace(s string) string {
 			at += g[7]
 			continue
 		}
-		// The value can contain another name.
+		// Keep the value for the next search, because it can contain another name.
 		b.WriteString(s[at : at+g[4]])
 		at += g[4]
 	}
@@ -208,16 +211,16 @@ func (f *form) replace(s string) string {
 	return b.String()
 }
 
-// schemes lists the words that precede the secret in an Authorization header.
+// schemes lists words that can precede the secret in an Authorization header.
 var schemes = words(`bearer basic token digest negotiate apikey`)
 
-// expansion reports whether a value is only a reference to a variable or to the output of a command.
+// expansion reports whether a value consists only of a variable or a command substitution.
 func expansion(value string) bool {
 	value = strings.Trim(value, `"'`)
 	return value == "" || strings.HasPrefix(value, "$") && strings.Trim(value, "${}(ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// cut returns the beginning of a text without splitting a rune.
+// cut returns the first bytes of a text without splitting a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -228,14 +231,14 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// Arguments returns the arguments of a call, a JSON object, without secrets and with limited length.
+// Arguments masks the secrets in the arguments of a call, a JSON object. It also limits the length of the result.
 func (m *Masker) Arguments(raw []byte) string {
 	out, _ := m.Entry(raw)
 	return out
 }
 
-// Entry is like Arguments. It also returns a function like Text for other texts of the call, such as its error, which can
-// quote the secrets of its command.
+// Entry is like Arguments. It also returns a function for other texts of the call, such as its error message. The
+// function is like Text and also masks the secrets in the call's commands.
 func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) {
 	switch {
 	case len(raw) == 0:
@@ -254,13 +257,13 @@ func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) 
 // visitor masks the arguments of one call.
 type visitor struct {
 	*Masker
-	secrets []string // of commands
+	secrets []string // secrets in the call's commands
 }
 
-// leastQuoted is the minimum length in bytes of a secret of a command that is masked in other texts.
+// leastQuoted is the minimum length, in bytes, of a command's secret that is masked in other texts of the call.
 const leastQuoted = 4
 
-// without masks the secrets of the call's commands in another text.
+// without masks the secrets of the call's commands in another text, such as an error message.
 func (m *visitor) without(s string) string {
 	for _, secret := range m.secrets {
 		if secret = strings.Trim(secret, `"'`); len(secret) >= leastQuoted {
@@ -284,8 +287,8 @@ func (m *visitor) masked(raw []byte) string {
 	return string(out)
 }
 
-// harmless reports whether arguments are short and obviously contain no secrets. Most arguments are harmless, and this
-// check takes a tenth of the time of checking each value.
+// harmless reports whether arguments are short and clearly contain no secrets. It is ten times faster than a check of
+// each value, and most arguments are harmless.
 func (m *Masker) harmless(raw []byte) bool {
 	if len(raw) > maxText || bytes.ContainsAny(raw, "\\\n") || bytes.Count(raw, []byte{','}) >= maxList || bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) > 32 {
 		return false
@@ -296,7 +299,7 @@ func (m *Masker) harmless(raw []byte) bool {
 	}
 	lower := strings.ToLower(s)
 	has := func(n string) bool { return strings.Contains(lower, n) }
-	// The programs matter only in commands, and would be found as parts of many names.
+	// Search for program names only in commands, because they are also parts of many ordinary words.
 	if slices.ContainsFunc(scripts, func(n string) bool { return has(`"` + n + `"`) }) && structured(s) {
 		return false
 	}
@@ -311,7 +314,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// scripts lists the parameters that contain commands.
+// scripts lists the names of parameters that contain commands.
 var scripts = words(`command cmd commands script shell run exec malformed stdin input code args argv arguments query`)
 
 func (m *visitor) value(name string, v any, depth int) any {
@@ -329,7 +332,7 @@ func (m *visitor) value(name string, v any, depth int) any {
 		}
 		for name, inner := range v {
 			switch inner.(type) {
-			case nil, bool, json.Number: // for example a number in max_tokens
+			case nil, bool, json.Number: // not a secret, for example a number in the parameter "max_tokens"
 			default:
 				v[name] = m.value(name, inner, depth+1)
 				if SecretName(name) {

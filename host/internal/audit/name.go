@@ -6,37 +6,37 @@ import (
 	"unicode"
 )
 
-// secretParts lists words that mark the name of a secret. Each is a whole part of the name, such as KEY in STRIPE_KEY.
+// secretParts lists words in the names of secrets. A word must be a whole part of the name, such as KEY in STRIPE_KEY.
 var secretParts = words(`pass passwd password passphrase pwd pw secret secrets token tokens key keys pat credential credentials cred creds
 	auth authorization authtoken cookie cookies jwt bearer apikey signature passcode pin dsn`)
 
-// secretEnds lists words that mark a name also without a separator in front, as in dbpassword.
+// secretEnds lists words at the end of names of secrets. No separator is needed before the word, as in "dbpassword".
 var secretEnds = words(`password passwd passphrase secret token apikey accesskey secretkey privatekey credential credentials`)
 
-// otherParts lists words that make a name harmless, such as FILE in TOKEN_FILE. Names of secrets do not end in lasts, and
-// have none of anywheres.
+// A name is harmless if its last word is in harmlessLast, such as FILE in TOKEN_FILE, or if any word is in
+// harmlessAnywhere.
 var (
 	harmlessLast = words(`file files path paths dir directory name names type types url uri urls endpoint host port count limit len length size ttl timeout expires
 		expiry expiration algorithm alg policy field fields header headers prefix suffix age rotation enabled required mode sock socket method provider
 		plugin store format version column index map code status scheme regex pattern bytes strategy usage`)
 	harmlessAnywhere = words(`public pub max min num count total primary foreign sort cache page next continuation cursor map hot object partition row
 		group routing idempotency shortcut press prompt`)
-	harmlessNames = words(`pwd oldpwd key keys pw pin dsn signature auth pass`) // for parameters and options; see assignment
+	harmlessNames = words(`pwd oldpwd key keys pw pin dsn signature auth pass`) // harmless as names of parameters and options, but not always as names of variables
 )
 
 func words(list string) []string { return strings.Fields(list) }
 
-// nameNeeds lists substrings. Every name that SecretName accepts contains at least one of them in lower case.
+// nameNeeds lists lower-case texts. Every name that SecretName accepts contains at least one of them.
 var nameNeeds = []string{"pass", "pwd", "secret", "token", "key", "credential", "cred", "auth", "cookie", "jwt", "bearer", "signature", "pat=", "pat\"", "pat ", "pat:", "_pw", "-pw", "_pin", "dsn"}
 
-// SecretName reports whether the name of a parameter, an option or a variable suggests that the value is a secret.
+// SecretName reports whether a name suggests that the value of a parameter, option or variable is a secret.
 func SecretName(name string) bool {
 	name = strings.Trim(name, "-_./:")
 	return !slices.Contains(harmlessNames, strings.ToLower(name)) && secretName(name)
 }
 
-// secretVariable is like SecretName for a variable of the shell. A short name such as PASS is a secret only with a value
-// that can be one.
+// secretVariable is like SecretName for a shell variable. For a short name such as PASS, it also checks whether the
+// value can be a secret.
 func secretVariable(name, value string) bool {
 	lower := strings.ToLower(name)
 	switch {
@@ -60,12 +60,12 @@ func secretName(name string) bool {
 		case slices.ContainsFunc(secretEnds, func(end string) bool { return strings.HasSuffix(p, end) }):
 			return true
 		}
-		// dbpass and mypwd, but not bypass and compass
+		// Accept names such as "dbpass" and "mypwd", but not "bypass" and "compass".
 		return len(p) <= 8 && (strings.HasSuffix(p, "pass") && p != "bypass" && p != "compass" && p != "surpass" || strings.HasSuffix(p, "pwd") && p != "oldpwd")
 	})
 }
 
-// nameParts splits a name at separators and at changes from lower to upper case, and returns the parts in lower case.
+// nameParts splits a name into words at separators and before upper-case letters. It returns the words in lower case.
 func nameParts(name string) []string {
 	var out []string
 	var part strings.Builder
@@ -92,7 +92,8 @@ func nameParts(name string) []string {
 	return out
 }
 
-// harmlessValue reports whether a value is too plain to be a secret: a small number, a word for yes or no, or a type.
+// harmlessValue reports whether a value is too simple to be a secret, such as a small number, "yes", "no" or the name of
+// a type.
 func harmlessValue(v string) bool {
 	v = strings.ToLower(strings.Trim(v, `"'`))
 	if len(v) <= 3 && strings.Trim(v, "0123456789") == "" {

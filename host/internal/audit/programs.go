@@ -5,31 +5,32 @@ import (
 	"strings"
 )
 
-// program describes which arguments of a program are secrets. Options have their dashes.
+// program describes which arguments of a program are secrets. All options include their dashes.
 type program struct {
-	// sub limits the description to commands that have one of these words, such as login.
+	// sub lists subcommands such as "login". If sub is not empty, the description applies only to these subcommands.
 	sub []string
-	// secret lists options whose value is a secret, in the next word or in the same. attached lists those whose value is
-	// always in the same word.
+	// secret lists options with a secret value. The value is the next word or the rest of the same word. attached lists
+	// options whose value is always in the same word.
 	secret, attached []string
-	// user lists options whose value is USER:PASSWORD.
+	// user lists options with a value of the form USER:PASSWORD.
 	user []string
-	// headers lists options whose value is NAME: VALUE.
+	// headers lists options with a value of the form NAME: VALUE.
 	headers []string
-	// after lists words whose next word is a secret.
+	// after lists words before a secret. The secret is the next word.
 	after []string
-	// settings means that a word can be the name of a setting, with the value in the next word.
+	// settings reports whether a word can be the name of a setting. The next word is then the value of the setting.
 	settings bool
-	// last is the number of words after the sub command that precede a secret; 0 means none.
+	// last is the number of words between the subcommand and a secret. Zero means that the position of secrets is not
+	// fixed.
 	last int
-	// exact means that options are whole words with one dash, with the value in the next word.
+	// exact reports whether each option is a whole word with one dash. The value is then always the next word.
 	exact bool
-	// known lists all other options. A value follows those with a = at the end. The value of an option that is not
-	// known is masked. A nil known means that the options are too many to list.
+	// known lists all options without a secret value. An entry with "=" at the end has a value. The value of any option
+	// that is not in known is masked. A nil known means that the program has too many options to list.
 	known []string
 }
 
-// programs maps the name of a program to its secrets.
+// programs maps the name of each program to the description of its secret arguments.
 var programs = func() map[string]program {
 	mysql := program{
 		attached: words(`-p`), secret: words(`--password --password1 --password2 --password3`),
@@ -125,7 +126,7 @@ var wget = program{
 		--convert-links --page-requisites --adjust-extension --content-disposition --trust-server-names --max-redirect= --referer= --load-cookies= --save-cookies= --keep-session-cookies --progress= --show-progress --limit-rate= -4 -6 -b --background -h --help -V --version -e= --retry-connrefused --waitretry= -x -nH --cut-dirs= --no-proxy --no-cache --compression= -D= -I= -X= -H -L -d -F -B= -Q=`),
 }
 
-// harmlessHeaders lists the headers whose value is kept.
+// harmlessHeaders lists the headers whose values are not masked.
 var harmlessHeaders = words(`accept accept-encoding accept-language content-type content-length content-encoding user-agent host origin referer range if-none-match if-modified-since
 	cache-control connection x-requested-with x-forwarded-for x-forwarded-proto x-forwarded-host transfer-encoding expect x-request-id x-github-api-version anthropic-version dnt pragma upgrade etag traceparent x-http-method-override depth destination openai-beta openai-organization notion-version date prefer`)
 
@@ -154,7 +155,7 @@ func (p *program) secrets(args []flat, m mask) {
 	}
 }
 
-// operand masks the last words of a command whose secret has a fixed place.
+// operand masks the last words of a command if the position of the secret is fixed.
 func (p *program) operand(args []flat, m mask) {
 	var rest []flat
 	for _, a := range args {
@@ -168,7 +169,7 @@ func (p *program) operand(args []flat, m mask) {
 	}
 }
 
-// setting masks the value of a setting that is named like a secret. The value follows in the same word or in the next.
+// setting masks the value of a setting with a secret name. The value is in the same word or in the next word.
 func (p *program) setting(args []flat, i int, m mask) bool {
 	name, value, valued := strings.Cut(args[i].text, "=")
 	lower := strings.ToLower(name)
@@ -191,7 +192,7 @@ func (p *program) setting(args []flat, i int, m mask) bool {
 	return false
 }
 
-// option masks the value of the option at i. It reports whether the value is the next word.
+// option masks the secret value of the option args[i]. It returns true if the value is the next word.
 func (p *program) option(args []flat, i int, m mask) (next bool) {
 	name, from := p.split(args[i].text)
 	value, at := args[i], from
@@ -230,8 +231,8 @@ func (p *program) option(args []flat, i int, m mask) (next bool) {
 	return false
 }
 
-// split returns the option in a word, and the offset of its value in the same word, or -1. In a group of short options,
-// the option is the first that takes a value or is not known.
+// split returns the option in a word and the offset of its value in the word. The offset is -1 if the word contains no
+// value. In a group of short options, the first option that has a value or is unknown determines the result.
 func (p *program) split(word string) (name string, value int) {
 	if p.exact {
 		return word, -1
@@ -257,7 +258,7 @@ func (p *program) split(word string) (name string, value int) {
 	}
 	if p.known == nil && len(p.secret)+len(p.attached)+len(p.user)+len(p.headers) > 0 && len(word) > 2 {
 		if o := word[:2]; !slices.Contains(p.secret, o) && !slices.Contains(p.attached, o) && !slices.Contains(p.user, o) {
-			return word, -1 // such as -passin of another program
+			return word, -1 // an option of another program, such as -passin
 		}
 		return word[:2], 2
 	}
@@ -272,7 +273,8 @@ func (p *program) split(word string) (name string, value int) {
 	return word, -1
 }
 
-// passwordIn masks a password. It keeps the words of openssl that name another source, such as env:NAME and file:PATH.
+// passwordIn masks a password. It does not mask words of openssl that name the source of a password, such as env:NAME
+// and file:PATH.
 func passwordIn(value flat, at int, m mask) {
 	text := value.text[at:]
 	for _, source := range []string{"env:", "file:", "fd:", "stdin"} {
@@ -286,7 +288,8 @@ func passwordIn(value flat, at int, m mask) {
 	value.mask(at, len(value.text), m)
 }
 
-// userIn masks the password of USER:PASSWORD or USER%PASSWORD. Without a password, USER can be a token.
+// userIn masks the password in USER:PASSWORD or USER%PASSWORD. It masks USER if there is no password, because USER can
+// be a token.
 func userIn(value flat, at int, m mask) {
 	text := value.text[at:]
 	i := strings.IndexAny(text, ":%,")
@@ -299,7 +302,7 @@ func userIn(value flat, at int, m mask) {
 	}
 }
 
-// header masks the value of a header that is not known to be harmless.
+// header masks the value of a header. It does not mask the values of harmless headers.
 func header(value flat, at int, m mask) {
 	name, v, ok := strings.Cut(value.text[at:], ":")
 	if !ok || slices.Contains(harmlessHeaders, strings.ToLower(strings.TrimSpace(name))) {

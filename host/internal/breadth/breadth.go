@@ -1,5 +1,5 @@
-// Package breadth recognizes directories that are too broad for tools to write in: the file system's root, a home
-// directory, and directories of the system. Most callers want [Check].
+// Package breadth recognizes directories that are too broad for tools to write in, such as the root of the file system,
+// a home directory, or a system directory. Most callers want [Check].
 package breadth
 
 import (
@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// system are directories of the system. trees are those whose subdirectories also belong to the system.
+// The directories in system belong to the system. For those in trees, the same is true of all their subdirectories.
 var (
 	system = []string{"/usr", "/usr/local", "/var", "/opt", "/run", "/dev", "/System", "/Library", "/Applications", "/private"}
 	trees  = []string{
@@ -22,9 +22,9 @@ var (
 	}
 )
 
-// Check returns why tools must not write in a directory, as a noun phrase such as "your home directory". It returns "" if
-// they may. dir is absolute and without symbolic links. allowed are directories that the operator permits; they are
-// compared as files, so that another path to the same directory makes no difference.
+// Check returns the reason why tools must not write in a directory, as a noun phrase such as "your home directory". It
+// returns "" if tools are allowed to write. The path dir is absolute and without symbolic links. The operator permits
+// the directories in allowed. Check compares them with dir as files, because two paths can lead to the same directory.
 func Check(dir string, allowed []string) string {
 	key := known{dir, os.Getenv("HOME")}
 	found, ok := reasons.Load(key)
@@ -92,7 +92,7 @@ func same(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// homes returns the home directories of this user and of others.
+// homes returns the home directories of the current user and of other users.
 func homes() (own, others []string) {
 	if h, err := os.UserHomeDir(); err == nil && filepath.IsAbs(h) {
 		own = append(own, filepath.Clean(h))
@@ -114,7 +114,7 @@ func homes() (own, others []string) {
 
 type account struct{ name, home string }
 
-// accounts returns the local accounts whose home directory is more than a placeholder.
+// accounts returns the local accounts with a real home directory.
 var accounts = sync.OnceValue(func() (out []account) {
 	f, err := os.Open("/etc/passwd")
 	if err != nil {
@@ -127,7 +127,7 @@ var accounts = sync.OnceValue(func() (out []account) {
 			continue
 		}
 		home := filepath.Clean(parts[5])
-		// Services have their data directory as home, which may well be a workspace.
+		// Skip services, because the data directory of a service can be a legitimate workspace.
 		if parts[0] == "root" || strings.HasPrefix(home, "/home/") || strings.HasPrefix(home, "/Users/") {
 			out = append(out, account{parts[0], home})
 		}
@@ -135,8 +135,8 @@ var accounts = sync.OnceValue(func() (out []account) {
 	return out
 })
 
-// fileSystemRoots returns the places where whole file systems are mounted. Directories that are mounted elsewhere, as
-// containers do it, are not among them.
+// fileSystemRoots returns the mount points of whole file systems. It omits mounts of a single directory, which
+// containers use.
 func fileSystemRoots() (out []string) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -144,7 +144,8 @@ func fileSystemRoots() (out []string) {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	for s := bufio.NewScanner(f); s.Scan(); {
-		// proc_pid_mountinfo(5): the fourth field is the mounted directory within its file system, the fifth where.
+		// See proc_pid_mountinfo(5). Field four is the mounted directory within its file system. Field five is the mount
+		// point.
 		if f := strings.Fields(s.Text()); len(f) > 5 && f[3] == "/" {
 			out = append(out, unescape.Replace(f[4]))
 		}
@@ -152,5 +153,5 @@ func fileSystemRoots() (out []string) {
 	return out
 }
 
-// unescape restores what mountinfo writes in octal.
+// unescape decodes the octal escapes in mountinfo.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

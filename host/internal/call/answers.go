@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Answers returns the earlier answers in the call's session and workspace.
+// Answers returns the remembered answers for the session and the workspace of the call.
 func (c *Call) Answers(db *state.DB) policy.Answers {
 	return &remembered{db: db, session: c.Request.Session.ID, workspace: c.Request.Session.Workspace}
 }
@@ -17,8 +17,8 @@ type remembered struct {
 	session, workspace string
 }
 
-// Recall implements [policy.Answers]. If the database cannot be read, the answer is unknown, so that the person is asked
-// again.
+// Recall implements [policy.Answers]. If the database cannot be read, the answer counts as unknown, so that the host
+// asks the person again.
 func (r *remembered) Recall(kind, tool, subject string) (allow, known bool) {
 	allow, known, err := r.db.Recall(r.session, r.workspace, kind, tool, subject)
 	return allow, known && err == nil

@@ -37,7 +37,7 @@ func (c *Call) AuditEntry(res *tool.Result) state.AuditEntry {
 	return e
 }
 
-// auditArguments returns the arguments that the plugin got. For a call without a plugin it returns the original
+// auditArguments returns the arguments that the plugin received. If no plugin received the call, it returns the original
 // arguments.
 func (c *Call) auditArguments() json.RawMessage {
 	switch {
@@ -47,7 +47,7 @@ func (c *Call) auditArguments() json.RawMessage {
 		return c.Request.Arguments
 	}
 	b, err := json.Marshal(map[string]string{"command": c.Identity.Command.Raw})
-	if err != nil { // cannot fail for a string
+	if err != nil { // cannot happen for strings
 		panic(err)
 	}
 	return b

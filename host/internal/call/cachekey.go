@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/resultcache"
 )
 
-// CacheKey returns a key with all inputs of the call, except the contents of files. ok is false if the result can depend
-// on other inputs.
+// CacheKey returns a key that contains all inputs of the call, except the contents of files. ok is false if the result
+// can depend on an input that the key cannot contain.
 func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 	sent, traits := c.Decision.Sent, c.Identity.Tool.Definition.Traits
 	if !traits.Cacheable || !traits.ReadOnly || sent.Commands != nil {
@@ -33,7 +33,7 @@ func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 	return resultcache.Key{Plugin: c.Identity.Lease.Version(), Call: b.String()}, true
 }
 
-// addTargets adds the files in an argument to a key, with their links resolved. It reports whether all of them exist.
+// addTargets adds the targets of the paths in an argument to a key. It returns false if a path does not exist.
 func addTargets(b *strings.Builder, raw json.RawMessage, cwd string) bool {
 	var paths []string
 	if one := ""; json.Unmarshal(raw, &one) == nil {

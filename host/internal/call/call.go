@@ -1,4 +1,4 @@
-// Package call describes a call of a tool on its way through the stages of package dispatch.
+// Package call describes a call of a tool for the stages of package dispatch.
 //
 // [Call] contains the request, the decisions about the call, and its outcome. Its methods convert the call for the
 // plugin, the policy, the hooks, the tracer and the audit log.
@@ -19,28 +19,28 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Call is a call on its way through the stages. The comment of each part names the stages that write it. Later stages
-// read it.
+// Call is a call of a tool. Several stages process each call in order. The comment of each field names the stages that
+// write the field. Later stages only read the field.
 type Call struct {
-	Request  Request  // written by the frontend
-	Identity Identity // written by resolve
-	Decision Decision // written by the stages from hooks to measure
-	Outcome  Outcome  // written by the stages from deadline to measure
+	Request  Request  // written by the frontend that received the call
+	Identity Identity // written when the command is resolved
+	Decision Decision // written by the stages "hooks" to "measure"
+	Outcome  Outcome  // written by the stages "deadline" to "measure"
 
 	Client Client            // the client that made the call
-	Shown  Client            // the client that receives output while the tool runs; see the stage hooks
-	Ticket *scheduler.Ticket // the turn in the session's queue; nil for a child call, and after the stage queue
+	Shown  Client            // receives the output of the running tool; the stage "hooks" can replace it
+	Ticket *scheduler.Ticket // position in the session's queue; nil for a child call, and after the stage "queue"
 
 	held []func() // release functions; see Hold
 
 	span      *trace.Span   // the span of the whole call; nil if the call is not recorded
-	at        trace.Context // the trace context of span
-	within    trace.Context // the trace context of the plugin's span
+	at        trace.Context // the trace context inside span
+	within    trace.Context // the trace context inside the plugin's span
 	phase     *trace.Span   // the span of the current phase; see EnterPhase
 	phaseName string
 }
 
-// Identity contains the resolved command, tool and plugin of a call.
+// Identity describes which tool and which plugin run the call.
 type Identity struct {
 	Command *router.Command
 	Tool    *registry.Entry // nil if the command names no enabled tool
@@ -51,24 +51,24 @@ type Identity struct {
 	Started time.Time
 }
 
-// Decision contains the decisions on the call before it ran.
+// Decision holds the decisions that are made before the call runs.
 type Decision struct {
-	Arguments map[string]json.RawMessage // arguments by name; hooks and rules can change them
-	Sent      *tool.Call                 // the call for the plugin: the same arguments, and the session's state
-	Policy    *policy.Decision           // nil if the call was not judged
-	Hooks     []hook.Outcome             // the actions of hooks
+	Arguments map[string]json.RawMessage // by parameter name; hooks and rules can change the arguments
+	Sent      *tool.Call                 // the message to the plugin, with the arguments and the session's state
+	Policy    *policy.Decision           // nil if the policy did not decide
+	Hooks     []hook.Outcome             // the actions of the hooks
 }
 
-// Outcome describes how the call was run.
+// Outcome describes the execution of the call.
 type Outcome struct {
-	Limit  time.Duration // the timeout in force
+	Limit  time.Duration // the timeout that applied to the call
 	Waited bool          // whether the call had to wait for other calls
-	Full   bool          // whether a limit prevented the call from running
-	Ran    bool          // whether the plugin or the cache answered
+	Full   bool          // whether a limit on concurrent calls refused the call
+	Ran    bool          // whether the plugin or the cache returned a result
 }
 
-// Hold keeps a resource until [Call.Release]. A fallback of the call uses the same resources: the queue turn and the
-// concurrency slots.
+// Hold registers a function that [Call.Release] calls to release a resource, such as the queue position or a concurrency
+// slot. A fallback uses the same resources as the failed call.
 func (c *Call) Hold(release func()) {
 	if c.held == nil {
 		c.held = make([]func(), 0, 6)
@@ -76,7 +76,7 @@ func (c *Call) Hold(release func()) {
 	c.held = append(c.held, release)
 }
 
-// Release returns all resources in reverse order. A call that still waits leaves the queue.
+// Release releases all resources in reverse order. A call that is still waiting leaves the queue.
 func (c *Call) Release() {
 	for _, release := range slices.Backward(c.held) {
 		release()

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// BeforeHooks passes the call to the hooks. Changed arguments are validated again. The policy's rules see only the
+// BeforeHooks runs the hooks before the call. It validates changed arguments again. The rules of the policy apply to the
 // changed arguments.
 func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 	name := c.Identity.Tool.FullName()
@@ -28,8 +28,8 @@ func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 		return err
 	}
 	if args != nil {
-		c.Decision.Arguments = nil                                          // otherwise Unmarshal would keep arguments that the hooks removed
-		if err := json.Unmarshal(args, &c.Decision.Arguments); err != nil { // valid, because checkChanged created it
+		c.Decision.Arguments = nil                                          // because Unmarshal keeps map entries that the hooks removed
+		if err := json.Unmarshal(args, &c.Decision.Arguments); err != nil { // fails only on a bug, because checkChanged created valid JSON
 			return err
 		}
 		c.Decision.Sent.Arguments = args
@@ -37,8 +37,8 @@ func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 	return nil
 }
 
-// AfterHooks passes the result to the hooks and returns the final result. The hooks run even if ctx has ended, because a
-// canceled call must not reveal more than a completed call.
+// AfterHooks runs the hooks after the call and returns the final result. The hooks run even if ctx has ended, because
+// the result of a canceled call can also contain data that a hook must remove.
 func (c *Call) AfterHooks(ctx context.Context, hooks []*hook.Hook, res *tool.Result) *tool.Result {
 	in := c.hookInput(tool.HookAfter)
 	in.Result = res
@@ -65,7 +65,7 @@ func trimmed(err error) error {
 	return err
 }
 
-// checkChanged validates and completes arguments that a hook changed.
+// checkChanged validates arguments that a hook changed and adds default values.
 func (c *Call) checkChanged(raw json.RawMessage) (json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil {
@@ -82,7 +82,7 @@ func (c *Call) checkChanged(raw json.RawMessage) (json.RawMessage, error) {
 	return Object(args), nil
 }
 
-// askForHook asks a person on behalf of a hook. The answer is valid for this call only.
+// askForHook asks a person because a hook requires a confirmation. The answer is valid for this call only.
 func (c *Call) askForHook(ctx context.Context, by *hook.Hook, args json.RawMessage, reason string) error {
 	name := c.Identity.Tool.FullName()
 	if reason == "" {

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// Message returns the call in the form for the plugin.
+// Message returns the call as a message for the plugin.
 func (c *Call) Message() *tool.Call {
 	r := &c.Request
 	return &tool.Call{
@@ -19,7 +19,7 @@ func (c *Call) Message() *tool.Call {
 	}
 }
 
-// Question returns the call in the form for the policy.
+// Question returns the call as a request for the policy.
 func (c *Call) Question() *policy.Request {
 	e := c.Identity.Tool
 	return &policy.Request{
@@ -37,7 +37,7 @@ func Refused(err error) *tool.Result {
 	return &tool.Result{Error: e}
 }
 
-// Object returns a JSON object with the given values, which must be valid JSON.
+// Object returns a JSON object with the given values. All values must be valid JSON.
 func Object(values map[string]json.RawMessage) json.RawMessage {
 	size := len("{}")
 	for name, v := range values {
@@ -49,7 +49,7 @@ func Object(values map[string]json.RawMessage) json.RawMessage {
 			out = append(out, ',')
 		}
 		key, err := json.Marshal(name)
-		if err != nil { // cannot fail for a string
+		if err != nil { // cannot happen for strings
 			panic(err)
 		}
 		out = append(append(append(out, key...), ':'), values[name]...)

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Peer returns the interface through which the plugin uses the host during the call: the client, the policy, and the
+// Peer returns the services of the host for the plugin during the call. They use the client, the policy, and the
 // session's file states.
 func (c *Call) Peer(p *policy.Policy, db *state.DB) tool.Peer {
 	return &peer{Client: c.Shown, call: c, policy: p, state: db}
@@ -22,8 +22,8 @@ type peer struct {
 	state  *state.DB
 }
 
-// Ask implements [tool.Peer]. The policy decides on permissions that the tool requests while it runs, as it does on the
-// arguments.
+// Ask implements [tool.Peer]. The policy decides on permission asks of a running tool in the same way as on the call
+// itself.
 func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if ask.Permission == nil {
 		return p.Client.Ask(ctx, ask)

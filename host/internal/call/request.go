@@ -15,7 +15,7 @@ import (
 // Shell is the name of the tool that runs native commands.
 const Shell = "bash"
 
-// MaxTimeout limits every call, including calls of tools that measure their own time.
+// MaxTimeout is the longest timeout of any call. It also applies to tools that control their own timeout.
 const MaxTimeout = time.Hour
 
 // MaxDepth limits the number of parent calls of a child call.
@@ -29,7 +29,7 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   Session
-	// Trace is the trace context of the caller. The zero value means that the call is not traced.
+	// Trace is the trace context of the caller. The zero value means that the caller does not trace.
 	Trace trace.Context
 }
 
@@ -51,7 +51,7 @@ type Client interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
 
-// Lease entitles one call to use a plugin.
+// Lease permits one call to use a plugin.
 type Lease interface {
 	Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 	// Release returns the lease. It must be called exactly once.

@@ -6,7 +6,7 @@ import (
 	"toolhost.dev/host/internal/trace"
 )
 
-// EnterPhase ends the current phase and begins a new one, unless the name is empty.
+// EnterPhase ends the span of the current phase. Unless the name is empty, it begins a new span.
 func (c *Call) EnterPhase(t *trace.Tracer, name string) {
 	if c.span == nil || name == c.phaseName {
 		return
@@ -24,13 +24,14 @@ func (c *Call) TraceContext() trace.Context { return c.at }
 // RunContext returns the trace context inside the plugin's span. It is valid after [Call.StartRun].
 func (c *Call) RunContext() trace.Context { return c.within }
 
-// StartSpan begins the span of the call. Without a tracer the plugin gets the caller's trace context.
+// StartSpan begins the span of the call. Without a tracer, the plugin receives the trace context of the caller.
 func (c *Call) StartSpan(t *trace.Tracer) {
 	c.span, c.at = t.Start(c.Request.Trace, "call")
 	c.span.Served()
 }
 
-// EndSpan ends the span of the call. It contains no arguments, results or messages, because they may be secret.
+// EndSpan ends the span of the call. The span contains no arguments, results or messages, because they can contain
+// secrets.
 func (c *Call) EndSpan(res *tool.Result) {
 	s := c.span
 	if s == nil {
@@ -71,7 +72,7 @@ func EndRun(s *trace.Span, res *tool.Result) {
 	s.End()
 }
 
-// fail marks a span with the kind of the result's error.
+// fail marks a span as failed. The status contains the kind of the result's error.
 func fail(s *trace.Span, res *tool.Result) {
 	if res.Error != nil {
 		s.Set("error.type", string(res.Error.Kind))

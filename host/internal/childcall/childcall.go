@@ -1,6 +1,6 @@
-// Package childcall runs the calls of tools that the commands of another call make.
+// Package childcall runs child calls: calls that the commands of another call make.
 //
-// [New] returns the child calls of a call, and [Calls.Handle] runs a child call for a shim.
+// [New] returns the child calls of a call. [Calls.Handle] runs a child call for a shim.
 package childcall
 
 import (
@@ -25,10 +25,10 @@ import (
 // maxCalls limits the number of concurrent child calls of one call.
 const maxCalls = 32
 
-// Begin resolves a child call. Its argument parse returns the command of the child call.
+// Begin resolves a child call. The function parse returns the command of the child call.
 type Begin func(req call.Request, parse func(*registry.Registry) *router.Command) Pending
 
-// Pending is a resolved child call that has not run yet.
+// Pending is a resolved child call. The call starts when Run is called.
 type Pending interface {
 	Identity() *call.Identity
 	// Run runs the call. The caller must call either Run or Abandon.
@@ -37,7 +37,7 @@ type Pending interface {
 	Abandon()
 }
 
-// Calls manages the child calls of one call. They can run concurrently.
+// Calls manages the child calls of one call. Child calls can run concurrently.
 type Calls struct {
 	parent *call.Call
 	begin  Begin
@@ -45,12 +45,12 @@ type Calls struct {
 	made   atomic.Int64
 }
 
-// New returns the child calls of parent.
+// New returns the child calls of the call parent.
 func New(parent *call.Call, begin Begin) *Calls {
 	return &Calls{parent: parent, begin: begin, slots: make(chan struct{}, maxCalls)}
 }
 
-// Handle implements [shim.Handler]. A child call goes through all stages, but shares the queue turn and the concurrency
+// Handle implements [shim.Handler]. A child call runs through all stages. It uses the queue position and the concurrency
 // slots of its parent. Like a subshell, it does not change the session's directory and state.
 func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Streams) int {
 	p := c.begin(c.request(req.Cwd), func(r *registry.Registry) *router.Command { return c.parse(req, streams.Stdin, r) })
@@ -65,7 +65,7 @@ func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Strea
 	return printResult(p.Identity(), req.Name, res, streams)
 }
 
-// request returns the request of the next child call, which runs in the directory cwd.
+// request returns the request for the next child call, which runs in the directory cwd.
 func (c *Calls) request(cwd string) call.Request {
 	parent := &c.parent.Request
 	out := call.Request{ID: fmt.Sprintf("%s.%d", parent.ID, c.made.Add(1)), MessageID: parent.MessageID, Session: parent.Session, Trace: c.parent.RunContext()}
@@ -73,11 +73,11 @@ func (c *Calls) request(cwd string) call.Request {
 	return out
 }
 
-// parse returns the command of a child call. The command contains an error if calls are nested too deep.
+// parse returns the command of a child call. If the nesting of calls is too deep, the command contains an error.
 func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *router.Command {
 	cmd := router.Argv(req.Name, req.Args, func(required bool) (string, bool, error) {
-		// Read a file only if the tool requires the text. In a "while read" loop, standard input is a file that the tool
-		// must not consume.
+		// Read a file only if the tool cannot run without its text. In a "while read" loop, standard input is a file
+		// that the tool must not read.
 		if req.Stdin != wire.Piped && (req.Stdin != wire.Given || !required) {
 			return "", false, nil
 		}
@@ -90,7 +90,7 @@ func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *
 	return cmd
 }
 
-// readAll reads a text. It returns an error if the text is longer than the maximum length of a command.
+// readAll reads a text to its end. It returns an error if the text is longer than the maximum length of a command.
 func readAll(r io.Reader) (string, error) {
 	var b strings.Builder
 	n, err := io.Copy(&b, io.LimitReader(r, router.MaxCommand+1))
@@ -100,8 +100,8 @@ func readAll(r io.Reader) (string, error) {
 	return b.String(), err
 }
 
-// printResult writes a result to the streams of a shim and returns the shim's exit status. The exit status of the shell
-// tool is returned unchanged.
+// printResult writes a result to the streams of a shim. It returns the exit status for the shim. For the shell tool,
+// this is the exit status of the command.
 func printResult(id *call.Identity, name string, res *tool.Result, streams shim.Streams) int {
 	var shell struct{ Stdout, Stderr string }
 	isShell := id.Tool != nil && id.Tool.FullName() == call.Shell && json.Unmarshal(res.Data, &shell) == nil
@@ -122,7 +122,7 @@ func printResult(id *call.Identity, name string, res *tool.Result, streams shim.
 		write(streams.Stderr, name+": "+strings.TrimSuffix(strings.TrimPrefix(e.Message, id.Command.Name+": "), "\n")+"\n")
 	}
 	switch {
-	case errors.Join(errs...) != nil: // the shim has disconnected
+	case errors.Join(errs...) != nil: // the shim disconnected
 		return shim.StatusCannotRun
 	case e == nil:
 		return 0
@@ -136,8 +136,8 @@ func printResult(id *call.Identity, name string, res *tool.Result, streams shim.
 	return 1
 }
 
-// commandClient is the client of a child call. It passes no output to the parent's client, because the shim prints the
-// result.
+// commandClient is the client of a child call. The client of the parent call receives no output, because the shim prints
+// the result.
 type commandClient struct {
 	call.Client
 	name string

@@ -58,7 +58,7 @@ func TestRequestsOfChildCalls(t *testing.T) {
 	}
 }
 
-// TestAChildCallWithoutASlot checks that a child call is abandoned if its command ends before a slot is free.
+// TestAChildCallWithoutASlot checks that a child call is abandoned if its command ends while the call waits for a slot.
 func TestAChildCallWithoutASlot(t *testing.T) {
 	p := new(pending)
 	calls := New(parent(), func(call.Request, func(*registry.Registry) *router.Command) Pending { return p })
@@ -83,7 +83,7 @@ func TestTheNestingLimit(t *testing.T) {
 	}
 }
 
-// TestReadAll checks that a text on standard input has at most the maximum length of a command.
+// TestReadAll checks that readAll rejects a text that is longer than a command can be.
 func TestReadAll(t *testing.T) {
 	if s, err := readAll(strings.NewReader("text")); s != "text" || err != nil {
 		t.Errorf("%q %v", s, err)

@@ -47,7 +47,7 @@ type reloadHCL struct {
 	Changes hcl.Expression `hcl:"changes,optional"`
 
 	PrivilegeIncreases hcl.Expression `hcl:"privilege_increases,optional"`
-	// Widening is a deprecated name of PrivilegeIncreases.
+	// Widening is the deprecated name of PrivilegeIncreases.
 	Widening hcl.Expression `hcl:"widening,optional"`
 }
 

@@ -12,9 +12,9 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// defaultHCL returns the built-in configuration. It contains the bundled plugins in dir whose manifests set a position,
-// ordered by position. The workspace is the only root. Plugins with a broken manifest come last, so that their errors
-// are reported.
+// defaultHCL returns the built-in configuration. It contains all bundled plugins in dir whose manifests set a position,
+// in the order of the positions. The workspace is the only root. Plugins with an invalid manifest come last, so that the
+// host reports their errors.
 func defaultHCL(dir string) []byte {
 	type plugin struct {
 		name     string

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// bundledDir creates a directory of bundled plugins with the given manifests. Each plugin gets a binary.
+// bundledDir creates a directory with bundled plugins. Each plugin gets the given manifest and a binary.
 func bundledDir(t *testing.T, manifests map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,8 +31,8 @@ func bundledDir(t *testing.T, manifests map[string]string) string {
 
 const reader = `{"name": "reader", "version": "1.0.0", "binary": "reader", "bundled": {"default": 2, "profile": {"roots": "read-only"}}}`
 
-// TestBundledDefault checks that the default configuration lists the plugins that their manifests enable, in a fixed
-// order. It also checks that plugins with a broken manifest are listed but do not run.
+// TestBundledDefault checks that the default configuration contains the plugins that their manifests enable, in a fixed
+// order. It must also contain plugins with an invalid manifest, but these plugins must not run.
 func TestBundledDefault(t *testing.T) {
 	dir := bundledDir(t, map[string]string{
 		"reader": reader,

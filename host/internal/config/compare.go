@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Same reports whether two configurations are equal. Equal configurations were read from the same text and use the same
-// binaries and sandbox profiles.
+// Same reports whether two configurations are equal. They are equal if the host read them from the same text and if they
+// use the same binaries and sandbox profiles.
 func (c *Config) Same(other *Config) bool {
 	return maps.EqualFunc(c.files, other.files, bytes.Equal) && maps.Equal(c.copies, other.copies) &&
 		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool {
@@ -20,7 +20,8 @@ func (c *Config) Same(other *Config) bool {
 		})
 }
 
-// Blank reports whether all configuration files are empty. Empty files usually mean that an editor is saving them.
+// Blank reports whether all configuration files are empty. An editor can leave a file empty for a moment while it saves
+// the file.
 func (c *Config) Blank() bool {
 	for _, name := range c.main {
 		if len(bytes.TrimSpace(c.files[name])) > 0 {
@@ -30,8 +31,8 @@ func (c *Config) Blank() bool {
 	return true
 }
 
-// Keep copies optional plugins from another configuration if their binaries are missing now. A plugin therefore stays in
-// the configuration while its binary is rebuilt.
+// Keep copies optional plugins from another configuration if their binaries do not exist now. A plugin therefore stays
+// in the configuration while its binary is built again.
 func (c *Config) Keep(other *Config) {
 	for i := len(c.absent) - 1; i >= 0; i-- {
 		if had := other.Plugin(c.absent[i].Name); had != nil && c.absent[i].Path == had.Path {
@@ -42,7 +43,7 @@ func (c *Config) Keep(other *Config) {
 	}
 }
 
-// SameProcess reports whether a plugin runs with the same command, settings and sandbox under both configurations.
+// SameProcess reports whether a plugin has the same command, settings and sandbox in both configurations.
 func (c *Config) SameProcess(other *Config, name string) bool {
 	a, b := c.Plugin(name), other.Plugin(name)
 	if a == nil || b == nil {
@@ -52,15 +53,15 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 	for _, p := range []*Plugin{&x, &y} { // ignore positions and fields that only the host uses
 		p.at, p.config, p.Missing = position{}, nil, ""
 	}
-	sandbox := func(s Sandbox) Sandbox { // ignore the restrictions that the host itself enforces
+	sandbox := func(s Sandbox) Sandbox { // ignore restrictions that only the host enforces
 		s.Strict, s.Allow, s.Deny = false, nil, nil
 		return s
 	}
 	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox))
 }
 
-// NewPlugin returns a plugin that no configuration file declares. bundledDir is the directory of the bundled plugins, as
-// in [Environment].
+// NewPlugin returns a plugin without a block in a configuration file. bundledDir is the directory of the bundled
+// plugins, as in [Environment].
 func NewPlugin(name, path, bundledDir string) (Plugin, error) {
 	if !tool.ValidName(name) {
 		return Plugin{}, fmt.Errorf("%q cannot name a plugin: use lower-case letters, digits, '_', '-' and '.', beginning with a letter", name)
@@ -72,7 +73,7 @@ func NewPlugin(name, path, bundledDir string) (Plugin, error) {
 	return p, p.describe(bundledDir)
 }
 
-// Plugin returns the plugin with the given name. It returns nil if the plugin is unknown.
+// Plugin returns the plugin with the given name. It returns nil for an unknown name.
 func (c *Config) Plugin(name string) *Plugin {
 	i := slices.IndexFunc(c.Plugins, func(p Plugin) bool { return p.Name == name })
 	if i < 0 {
@@ -81,8 +82,8 @@ func (c *Config) Plugin(name string) *Plugin {
 	return &c.Plugins[i]
 }
 
-// Files lists the files that the configuration was read from. The list includes files of variable values and files that
-// the file function read.
+// Files lists the files from which the host read the configuration. The list includes files with values of variables and
+// files that the function "file" read.
 func (c *Config) Files() []string { return slices.Sorted(maps.Keys(c.files)) }
 
 // Binaries lists the paths of the binaries of all plugins, including optional plugins whose binaries are missing.

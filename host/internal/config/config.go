@@ -16,20 +16,21 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// Config is a complete configuration. It was validated as far as possible without starting a plugin.
+// Config is a complete and valid configuration. Some errors are only found when the plugins start.
 type Config struct {
 	// Source is the file or directory of the configuration, or "built-in".
 	Source string
-	// Path is the file or directory that applies. Empty means the built-in configuration.
+	// Path is the file or directory of the configuration. Empty means the built-in configuration.
 	Path string
-	// Untrusted says why a project file was not applied as a whole. Empty means that it was, or that there is none.
+	// Untrusted is the reason why a project file does not apply as a whole. It is empty if no project file exists or if
+	// the whole file applies.
 	Untrusted string
-	// Invalid is what is wrong with a project file that was not applied. Nil means nothing.
+	// Invalid is the error in a project file that was not applied. Nil means that no error was found.
 	Invalid error
-	// Trusted has the SHA-256 of files and programs that a person trusted, by path. It is nil if the configuration needs
+	// Trusted maps the files and programs that a person trusted to their SHA-256. It is nil if the configuration needs
 	// no trust.
 	Trusted map[string]string
-	// Protected are files that tools must not change although they can write in their directory.
+	// Protected lists the files that tools must not change although they can write in the directories of these files.
 	Protected []string
 
 	Host    Host
@@ -37,10 +38,11 @@ type Config struct {
 	Reload  Reload
 	Plugins []Plugin
 	Tools   map[string]Tool
-	// Aliases are additional names of tools. The aliases of the enabled presets come first, then the operator's.
+	// Aliases contains additional names of tools: first the aliases of the enabled presets, and then the operator's
+	// aliases.
 	Aliases []Alias
 	Hooks   []Hook
-	// Permissions are the permission rules for calls.
+	// Permissions contains the permission rules for calls.
 	Permissions Permissions
 	Audit       Audit
 	Tracing     Tracing
@@ -49,62 +51,61 @@ type Config struct {
 	LeftOut []string
 
 	absent []absentPlugin
-	// files holds the text of all files that were read. main lists the configuration files themselves. main excludes
-	// files of variable values and files that the file function read.
+	// files contains the text of all files that were read. main lists only the configuration files, without the files
+	// for values of variables and the files that the function "file" read.
 	files diagnose.Files
-	// warnings describe settings that work but should be changed.
+	// warnings describes settings that are valid but should be changed.
 	warnings hcl.Diagnostics
 	main     []string
-	// sensitive holds the names of sensitive values, such as "var.NAME" and "local.NAME". hide holds the texts of these
-	// values.
+	// sensitive contains the names of sensitive values, such as "var.NAME" and "local.NAME". hide contains the texts of
+	// these values.
 	sensitive map[string]bool
 	hide      []string
-	// parsed holds the parsed files for [Config.Tree]. from holds the origins of variables.
+	// parsed contains the parsed files for [Config.Tree]. from contains the origins of variables.
 	parsed []*hcl.File
 	ctx    *hcl.EvalContext
 	dir    string
 	from   map[string]string
-	// copies maps programs to the copies that run in their place.
+	// copies maps each program to the copy that the host runs in place of the program.
 	copies map[string]string
 }
 
-// absentPlugin is an optional plugin that was omitted because its binary is missing.
+// absentPlugin is an optional plugin that is not in Plugins because its binary does not exist.
 type absentPlugin struct {
 	Plugin
-	before int // index in Plugins at which the plugin would be inserted
+	before int // index in Plugins that the plugin would have
 }
 
 // Host holds the settings of the host block.
 type Host struct {
-	// LogLevel is the minimum level of messages on standard error.
+	// LogLevel is the minimum level of log messages on standard error.
 	LogLevel slog.Level
 	// StateDir is the state directory. Empty means the default directory of the user.
 	StateDir string
 	// OnAsk decides permission asks: "allow", "deny" or "prompt". If OnAsk is empty, the caller decides.
 	OnAsk string
-	// Timeout applies to calls for which neither the tool nor the operator sets a timeout.
+	// Timeout is the timeout of a call if neither the tool nor the operator sets a timeout for the tool.
 	Timeout time.Duration
 	// AliasPresets names the enabled sets of aliases. See [Presets].
 	AliasPresets []string
-	// HealthInterval is the time between health checks of running plugins. Zero means that plugins are checked on
-	// request only.
+	// HealthInterval is the time between health checks of running plugins. Zero disables regular health checks.
 	HealthInterval time.Duration
 	// MaxParallel is the maximum number of concurrent calls of one session.
 	MaxParallel int
-	// Adaptive enables limits that adapt to the durations of earlier calls. It also enables the cache for slow results.
+	// Adaptive enables limits that depend on the durations of earlier calls. It also enables the cache for slow results.
 	Adaptive bool
 	// MaxCalls is the maximum number of concurrent calls of all sessions. Zero means no limit.
 	MaxCalls int
 }
 
-// Reload configures how a host reacts to changed binaries and configuration files.
+// Reload configures the reaction of a host to changed binaries and configuration files.
 type Reload struct {
-	// Watch enables automatic reloads on changes. It has no effect in a host that runs only one call.
+	// Watch enables automatic reloads after changes. A host that runs only one call ignores Watch.
 	Watch bool
-	// AnyChanges permits new plugin versions that are incompatible with existing callers.
+	// AnyChanges permits new plugin versions that are incompatible with their callers.
 	AnyChanges bool
-	// PrivilegeIncreases sets when a configuration that increases privileges is applied. "approve" requires an approval,
-	// "explicit" requires an explicit reload, and "allow" always applies the configuration.
+	// PrivilegeIncreases determines when the host applies a configuration that increases privileges: "approve" requires
+	// an approval, "explicit" requires a reload by the user, and "allow" always applies the configuration.
 	PrivilegeIncreases string
 }
 
@@ -112,43 +113,44 @@ type Reload struct {
 type Sandbox struct {
 	// Workspace is the access to the workspace: "read-write" or "read-only".
 	Workspace string
-	// Roots are additional roots, with absolute paths.
+	// Roots contains additional roots with absolute paths.
 	Roots []Root
 	// Strict rejects every ".." and every symbolic link in a path, even inside the roots.
 	Strict bool
-	// Allow and Deny are path globs. A path must match no glob of Deny. If Allow is not empty, the path must also match
-	// a glob of Allow.
+	// Allow and Deny contain globs for paths. A path must not match any glob in Deny. If Allow is not empty, the path
+	// must match a glob in Allow.
 	Allow, Deny []string
-	// AllowRoot are directories that tools may write although the host refuses them by default, such as the home
-	// directory. Paths are absolute.
+	// AllowRoot lists directories in which tools can write although the host forbids such broad directories by default.
+	// An example is the home directory. All paths are absolute.
 	AllowRoot []string
-	// Backend selects how the kernel confines plugins. It is one of [sandbox.Words].
+	// Backend is the kernel mechanism that confines plugins. It is one of [sandbox.Words].
 	Backend string
-	// Enforce sets how to handle a plugin that the kernel cannot confine. "auto" confines the plugin as far as possible,
-	// "require" does not run the plugin, and "off" disables confinement for all plugins.
+	// Enforce determines what happens if the kernel cannot fully confine a plugin: with "auto" the plugin runs with
+	// partial confinement, and with "require" it does not run. "off" disables confinement for all plugins.
 	Enforce string
 }
 
-// Audit configures which details of calls are recorded.
+// Audit configures the audit log.
 type Audit struct {
 	// Off disables the audit log.
 	Off bool
 	// MaxBytes and MaxAge limit the audit log. For the defaults, see [DefaultAudit].
 	MaxBytes uint64
 	MaxAge   time.Duration
-	// Secrets are values of environment variables that must not be recorded.
+	// Secrets contains the values of environment variables that must not be recorded.
 	Secrets []string
-	// Continue lets calls run while the audit log cannot be written. Otherwise they are refused.
+	// Continue permits calls while the audit log cannot be written. By default, such calls are refused.
 	Continue bool
 }
 
-// Trust holds the settings for what nobody has reviewed.
+// Trust configures the handling of files and definitions that nobody has reviewed.
 type Trust struct {
-	// Refuse refuses to start beside a project file that is not trusted. Otherwise only its restrictions apply.
+	// Refuse prevents a start if a project file needs trust and is not trusted. By default, only the restrictions in the
+	// file apply.
 	Refuse bool
 
-	// Approve blocks calls of tools whose definition differs from the approved definition. If Approve is false, such
-	// differences are only reported.
+	// Approve prevents calls of tools whose definition differs from the approved definition. By default, the host only
+	// reports such differences.
 	Approve bool
 }
 
@@ -175,7 +177,7 @@ type Plugin struct {
 	Config json.RawMessage
 	// DependsOn lists the plugins that start before this plugin and stop after it.
 	DependsOn []string
-	// Restart limits how often a failing plugin is restarted.
+	// Restart is the restart policy for the plugin.
 	Restart Restart
 	// Confinement changes the restrictions of the plugin's sandbox profile.
 	Confinement Confinement
@@ -186,7 +188,7 @@ type Plugin struct {
 	Bundled string
 	// Mounted reports whether the plugin belongs to a field block and serves the tools of another program.
 	Mounted bool
-	// Missing is the reason why the binary is unusable. Empty means that the binary is usable.
+	// Missing is the reason why the host cannot run the binary. It is empty if the host can run the binary.
 	Missing string
 
 	at     position
@@ -196,22 +198,23 @@ type Plugin struct {
 // Restart is the restart policy for a plugin that does not start or exits before it answers a call. Zero fields keep the
 // defaults.
 type Restart struct {
-	// Failures is the number of consecutive failures after which the plugin is suspended for the duration of Pause.
+	// Failures is the number of consecutive failures after which the plugin is suspended. Pause is the duration of the
+	// suspension.
 	Failures int
 	Pause    time.Duration
 }
 
-// Confinement changes a plugin's profile. Nil and zero fields leave it unchanged.
+// Confinement changes a plugin's sandbox profile. Nil and zero fields do not change the profile.
 type Confinement struct {
-	// Enforce overrides [Sandbox.Enforce] for this plugin. Empty means no override.
+	// Enforce replaces [Sandbox.Enforce] for this plugin. Empty means that [Sandbox.Enforce] applies.
 	Enforce string
-	// WriteRoots permits writing in writable roots. NoRoots forbids all access to roots, including reading.
+	// WriteRoots permits the plugin to write in writable roots. NoRoots forbids all access to roots, including reading.
 	WriteRoots, NoRoots, Exec, Network *bool
-	// WriteGit permits writing the Git hooks and Git settings of repositories in the roots.
+	// WriteGit permits the plugin to write the Git hooks and Git settings of repositories in the roots.
 	WriteGit bool
-	// Hosts lists network hosts that the plugin can reach without the Network permission. See package hostlist.
+	// Hosts lists network hosts that the plugin can reach even without the permission Network. See package hostlist.
 	Hosts []string
-	// Read and Write are additional absolute paths. Run lists programs that the plugin can start.
+	// Read and Write list additional absolute paths for the plugin. Run lists programs that the plugin can start.
 	Read, Write, Run []string
 	Limits           Limits
 }
@@ -231,7 +234,7 @@ type Limits struct {
 	Temporary uint64
 	// CPU limits the processor time, in whole seconds.
 	CPU time.Duration
-	// Total restricts all processes of the plugin together.
+	// Total contains limits for all processes of the plugin together.
 	Total Totals
 }
 
@@ -239,9 +242,9 @@ type Limits struct {
 type Totals struct {
 	// Memory is in bytes. [Unlimited] means no limit.
 	Memory uint64
-	// Processes is the number of processes and threads.
+	// Processes is the maximum number of processes and threads.
 	Processes uint64
-	// CPUs is the maximum number of busy processors. It can be a fraction.
+	// CPUs is the maximum number of processors in use. It can be a fraction.
 	CPUs float64
 }
 
@@ -252,7 +255,7 @@ type Alias struct {
 	Tool string
 	// Params maps additional parameter names to the tool's own parameter names.
 	Params map[string]string
-	// Preset names the preset that defines the alias. Empty means that the operator defined it.
+	// Preset is the preset that contains the alias. Empty means that the operator defined the alias.
 	Preset string
 
 	at position

@@ -13,15 +13,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// load writes the files to a directory and loads the configuration. A single file is loaded by its own name, and several
-// files as a directory.
+// load writes files to a directory and loads the configuration. If files contains one file, load loads this file,
+// otherwise the directory.
 func load(t *testing.T, files map[string]string) (*config.Config, string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	path := dir
 	for name, text := range files {
 		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, []byte(text), 0o700); err != nil { // executable because some files are plugin binaries
+		if err := os.WriteFile(p, []byte(text), 0o700); err != nil { // executable, because some files are plugin binaries
 			t.Fatal(err)
 		}
 		if len(files) == 1 {
@@ -134,8 +134,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestDiagnostics checks the message for mistakes in every block: the position, the problem, the line and the mark under
-// the position.
+// TestDiagnostics checks the messages for mistakes in every block. A message must contain the position, the problem and
+// the line, with a mark under the position.
 func TestDiagnostics(t *testing.T) {
 	for text, want := range map[string][]string{
 		`host { log_level = "loud" }`:                                        {"1:20: ", `"loud" is not allowed here`, "Use one of debug, info, warn, error", `   1 | host { log_level = "loud" }`, "\n     |                    ^^^^^^"},
@@ -327,7 +327,8 @@ alias "Read" { tool = "jira:search" }
 	}
 }
 
-// TestPluginDiagnostics checks that a plugin's problems with its configuration appear at the operator's own line.
+// TestPluginDiagnostics checks problems that a plugin reports about its configuration. The message must contain the line
+// of the operator's file.
 func TestPluginDiagnostics(t *testing.T) {
 	c, dir, err := load(t, map[string]string{"x.hcl": "plugin \"p\" {\n  path = \"x\"\n  config {\n    port = 1\n    auth {\n      user = \"u\"\n    }\n    auth {}\n  }\n}\nplugin \"q\" { path = \"y\" }\ntool \"raed\" {}\n"})
 	if err != nil {

@@ -67,7 +67,7 @@ func (d *decoder) confinement(c *confinementHCL) Confinement {
 	return out
 }
 
-// network evaluates the network attribute: true, false, or a list of hosts.
+// network evaluates the attribute "network", which is true, false, or a list of hosts.
 func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
 	if !given(e) {
 		return nil, nil
@@ -100,14 +100,14 @@ func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
 	return all, nil
 }
 
-// leastFiles is the smallest permitted limit of open files. A plugin needs files itself. For example, the shell uses
-// descriptors above 200 to avoid collisions with those of commands.
+// leastFiles is the minimum limit for open files. The plugin itself needs some files. For example, the shell uses
+// descriptors above 200, because they cannot collide with the descriptors of commands.
 const leastFiles = 256
 
-// leastTotal is the smallest permitted limit of threads, because a plugin needs threads itself.
+// leastTotal is the minimum limit for threads. The plugin itself needs some threads.
 const leastTotal = 32
 
-// cpus evaluates a number of processors. It returns 0 if the attribute is not set.
+// cpus evaluates a number of processors. It returns 0 if the attribute does not exist.
 func (d *decoder) cpus(e hcl.Expression) (n float64) {
 	if !given(e) {
 		return 0
@@ -160,7 +160,7 @@ var units = []struct {
 	bytes uint64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}}
 
-// size evaluates a size such as "2GiB" and returns it in bytes. It returns 0 if the attribute is not set.
+// size evaluates a size such as "2GiB" and returns the number of bytes. It returns 0 if the attribute does not exist.
 func (d *decoder) size(e hcl.Expression) uint64 {
 	if !given(e) {
 		return 0

@@ -28,10 +28,10 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// decoder converts files into a Config and collects all problems.
+// decoder converts configuration files into a [Config] and collects all problems.
 type decoder struct {
 	ctx *hcl.EvalContext
-	// read records a file that the configuration depends on.
+	// read is called for each file that the configuration depends on.
 	read  func(path string, text []byte)
 	dir   string // base of relative paths; empty for the built-in default
 	env   Environment
@@ -141,8 +141,8 @@ func (d *decoder) reload(r *reloadHCL) {
 	}
 }
 
-// aliases collects the aliases of the presets and of the operator. An operator's alias replaces a preset alias of the
-// same name.
+// aliases collects the aliases of the presets and of the operator. If both define the same name, the operator's alias
+// applies.
 func (d *decoder) aliases(blocks []aliasHCL) {
 	own := make(map[string]hcl.Range)
 	for _, b := range blocks {
@@ -190,7 +190,7 @@ func (d *decoder) host(h *hostHCL) {
 	switch level := d.choice(h.LogLevel, "", "debug", "info", "warn", "error"); level {
 	case "":
 	default:
-		_ = out.LogLevel.UnmarshalText([]byte(level)) // cannot fail, because choice accepts only names of slog levels
+		_ = out.LogLevel.UnmarshalText([]byte(level)) // the error is ignored, because choice accepts only names of levels
 	}
 	if h.StateDir != nil {
 		out.StateDir = d.path(*h.StateDir)
@@ -283,8 +283,8 @@ func (d *decoder) plugin(p *pluginHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// missing returns the reason why a binary cannot run. A missing binary is not an error, because the other plugins still
-// work.
+// missing returns the reason why the host cannot run a binary. It does not report an error, because the other plugins
+// can still run.
 func missing(path string) string {
 	st, err := os.Stat(path)
 	switch {
@@ -302,8 +302,8 @@ func missing(path string) string {
 	return ""
 }
 
-// pluginConfig evaluates a config block. Only the plugin knows the schema of this block. Attributes become values, and
-// inner blocks become lists of objects.
+// pluginConfig evaluates a "config" block. Only the plugin knows the schema of this block. Attributes become values, and
+// nested blocks become lists of objects.
 func (d *decoder) pluginConfig(c *configHCL) (json.RawMessage, bodyRanges) {
 	ranges := bodyRanges{"": c.At}
 	b, err := json.Marshal(d.body(c.Body, nil, ranges))
@@ -360,7 +360,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 	return out
 }
 
-// given reports whether an optional attribute was set.
+// given reports whether a file contains an optional attribute.
 func given(e hcl.Expression) bool {
 	if e == nil {
 		return false
@@ -382,7 +382,7 @@ func (d *decoder) positive(e hcl.Expression, name, detail string) (n int) {
 	return n
 }
 
-// choice evaluates an attribute and reports an error if the value is not one of the permitted words.
+// choice evaluates an attribute with a fixed set of values. It reports an error for any other value.
 func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) string {
 	if !given(e) {
 		return otherwise
@@ -401,7 +401,7 @@ func (d *decoder) choice(e hcl.Expression, otherwise string, among ...string) st
 	return otherwise
 }
 
-// renamed returns the value of an attribute that was renamed. The old name still works but causes a warning.
+// renamed evaluates an attribute that was renamed. The old name of the attribute causes a warning.
 func (d *decoder) renamed(old hcl.Expression, oldName string, now hcl.Expression, name string) hcl.Expression {
 	if !given(old) {
 		return now
@@ -416,7 +416,7 @@ func (d *decoder) renamed(old hcl.Expression, oldName string, now hcl.Expression
 	return old
 }
 
-// duration evaluates a positive duration such as "90s". It returns 0 if the attribute is not set.
+// duration evaluates a positive duration such as "90s". It returns 0 if the attribute does not exist.
 func (d *decoder) duration(e hcl.Expression) time.Duration {
 	if !given(e) {
 		return 0
@@ -433,7 +433,7 @@ func (d *decoder) duration(e hcl.Expression) time.Duration {
 	return v
 }
 
-// globs evaluates a single glob or a list of globs. ok is false if a glob is invalid.
+// globs evaluates a glob or a list of globs. ok is false if a glob is invalid.
 func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	if !given(e) {
 		return nil, true
@@ -448,8 +448,8 @@ func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	return out, len(d.diags) == before
 }
 
-// path returns an absolute path. It replaces "~" with the home directory and resolves relative paths against the
-// directory of the file.
+// path returns an absolute path. It replaces "~" with the home directory. A relative path starts at the directory of the
+// configuration file.
 func (d *decoder) path(p string) string {
 	if p == "~" || strings.HasPrefix(p, "~/") {
 		if home, err := os.UserHomeDir(); err == nil {

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/suggest"
 )
 
-// dependsOn evaluates the depends_on attribute: the names of the plugins that must start first.
+// dependsOn evaluates the attribute "depends_on", which lists the plugins that must start first.
 func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
 	if given(e) {
 		d.add(gohcl.DecodeExpression(e, d.ctx, &names))
@@ -20,7 +20,7 @@ func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
 }
 
 // dependencies reports plugins that depend on themselves or on an unknown plugin. The map at contains the position of
-// each plugin's depends_on attribute.
+// the attribute "depends_on" of each plugin.
 func (d *decoder) dependencies(at map[string]hcl.Range) {
 	c := d.cfg
 	var known []string
@@ -52,8 +52,8 @@ func (d *decoder) dependencies(at map[string]hcl.Range) {
 	}
 }
 
-// cycle returns the dependency path from the first plugin of path back to this plugin. It returns nil if there is no
-// cycle.
+// cycle searches for a dependency of a plugin on itself. It returns the names of the plugins in the cycle, starting with
+// the first element of path. It returns nil without a cycle.
 func (c *Config) cycle(name string, path []string) []string {
 	if len(path) > 0 && name == path[0] {
 		return path

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Error lists all problems of an unusable configuration.
+// Error lists all problems of an invalid configuration.
 type Error = diagnose.Error
 
 // Problem describes one mistake in a configuration.
@@ -35,19 +35,19 @@ func (c *Config) Warnings() []Problem {
 	return e.List()
 }
 
-// format returns diagnostics as text, with sensitive values hidden.
+// format formats diagnostics as text and hides sensitive values.
 func (c *Config) format(diags hcl.Diagnostics) string {
 	return diagnose.Hide(diagnose.Format(diags, c.files), c.hide)
 }
 
-// bodyRanges maps the path of each value in a plugin's config block to its position in the file. Problems that the
-// plugin reports can therefore be shown at the operator's line.
+// bodyRanges maps each value in the "config" block of a plugin to its position in the file. A problem that the plugin
+// reports can therefore be shown with the line of the operator's file.
 type bodyRanges map[string]hcl.Range
 
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
-// At formats the problems that a plugin reports about its configuration. Each problem is shown at the operator's own
-// line.
+// At formats the problems that a plugin reports about its configuration. The text contains the lines of the operator's
+// file.
 func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 	i := slices.IndexFunc(c.Plugins, func(p Plugin) bool { return p.Name == plugin })
 	var out hcl.Diagnostics
@@ -56,7 +56,7 @@ func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 		if d.Severity == tool.SeverityWarning {
 			diag.Severity = hcl.DiagWarning
 		}
-		if i >= 0 && c.Plugins[i].at.Filename != "" { // other plugins have no position in a file
+		if i >= 0 && c.Plugins[i].at.Filename != "" { // a plugin without a block has no position in a file
 			diag.Subject = c.Plugins[i].locate(d.Path).Ptr()
 		}
 		out = append(out, diag)
@@ -64,7 +64,8 @@ func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 	return c.format(out)
 }
 
-// locate returns the nearest known position for a path into a plugin's config block.
+// locate returns the position of a value in a plugin's "config" block. If the position is unknown, it returns the
+// position of the nearest enclosing value.
 func (p *Plugin) locate(path []string) hcl.Range {
 	for n := len(path); n >= 0; n-- {
 		if r, ok := p.config[pathKey(path[:n])]; ok {
@@ -84,25 +85,25 @@ func (c *Config) PluginPosition(name string) string {
 	return ""
 }
 
-// UnknownTool returns a message for a tool block that names an unknown tool. known lists the valid names.
+// UnknownTool returns the message for a "tool" block with the name of an unknown tool. known lists the valid names.
 func (c *Config) UnknownTool(name string, known []string) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("There is no tool %q", name),
 		"The block has no effect.%s", suggest.DidYouMean(name, known))})
 }
 
-// UnknownFallback returns a message for a tool block whose fallback is an unknown tool. known lists the valid names.
+// UnknownFallback returns the message for a "tool" block with an unknown fallback tool. known lists the valid names.
 func (c *Config) UnknownFallback(name string, known []string) string {
 	t := c.Tools[name]
 	return c.format(hcl.Diagnostics{diagnose.Problemf(t.at, fmt.Sprintf("There is no tool %q", t.Fallback),
 		"The fallback of %s has no effect.%s", name, suggest.DidYouMean(t.Fallback, known))})
 }
 
-// BadAlias returns a message that explains, at the operator's line, why an alias has no effect.
+// BadAlias returns the message for an alias without effect. It contains the reason and the line of the operator's file.
 func (c *Config) BadAlias(a Alias, why error) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(a.at, fmt.Sprintf("Alias %q has no effect", a.Name), "%s", diagnose.Capital(why.Error())+".")})
 }
 
-// MissingBinary returns an error that explains why a plugin's binary cannot run. The error shows the line of the
+// MissingBinary returns an error that explains why the host cannot run a plugin's binary. It contains the line of the
 // plugin's block.
 func (c *Config) MissingBinary(p Plugin) error {
 	return c.failed(hcl.Diagnostics{diagnose.Problemf(p.at, fmt.Sprintf("Plugin %q cannot be run", p.Name), "%s", sentence(errors.New(p.Missing)))})

@@ -33,17 +33,17 @@ const (
 	functionPlugin = "function"
 )
 
-// Default timeouts of a mounted server. The first applies to the start, the second to a call without progress.
+// Default timeouts of a mounted server. The first applies to the start, and the second to a call without progress.
 const (
 	mountStartTimeout = 30 * time.Second
 	mountCallTimeout  = 2 * time.Minute
-	// mountSpare is extra time for the start of the plugin itself. The plugin can therefore still report a server that
-	// does not start.
+	// mountSpare is the additional time for the start of the plugin itself. With this time, the plugin can report that
+	// its server did not start.
 	mountSpare = 10 * time.Second
 )
 
-// field converts a field block into a plugin. It uses the bundled plugin for the kind of field, with the content of the
-// block as its configuration.
+// field converts a "field" block into a plugin. The kind of the field determines the bundled plugin. The content of the
+// block becomes the configuration of the plugin.
 func (d *decoder) field(f *fieldHCL) {
 	if !tool.ValidName(f.Name) {
 		d.fail(f.At, fmt.Sprintf("%q cannot name a field namespace", f.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
@@ -86,7 +86,7 @@ func (d *decoder) field(f *fieldHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// mount reads an mcp block. It resolves only values that depend on the position of the file, because the plugin
+// mount reads an "mcp" block. It changes only values that depend on the position of the file, because the plugin
 // validates the block.
 func (d *decoder) mount(c *configHCL, out *Plugin) {
 	ranges := bodyRanges{"": c.At}
@@ -98,7 +98,7 @@ func (d *decoder) mount(c *configHCL, out *Plugin) {
 	d.passOn(values, ranges, out, local, !local)
 }
 
-// functions reads function blocks in the same manner as mount reads mcp blocks.
+// functions reads "function" blocks in the same way as mount reads "mcp" blocks.
 func (d *decoder) functions(blocks []configHCL, out *Plugin) {
 	ranges := bodyRanges{"": blocks[0].At}
 	var list []any
@@ -124,8 +124,8 @@ func (d *decoder) functions(blocks []configHCL, out *Plugin) {
 // maxDefinitions is the maximum size of a file of function definitions, in bytes.
 const maxDefinitions = 4 << 20
 
-// definitions reads the definitions file of a function block. The host reads the file because the plugin might not have
-// access to it.
+// definitions reads the file with the definitions of a "function" block. The host must read this file, because the
+// plugin is not always allowed to access it.
 func (d *decoder) definitions(values map[string]any, at []string, ranges bodyRanges) {
 	raw, given := values["file"]
 	if !given {
@@ -165,8 +165,8 @@ func readDefinitions(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// resolve makes the paths in a block absolute. It returns true if the block starts a local program, and false if the
-// block connects to a server.
+// resolve makes the paths in a block absolute. It returns true for a block that starts a local program, and false for a
+// block that connects to a server.
 func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges, out *Plugin) (local bool) {
 	var command []string
 	if raw, ok := values["command"].(json.RawMessage); ok && json.Unmarshal(raw, &command) == nil && len(command) > 0 {
@@ -176,7 +176,7 @@ func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges,
 			out.Confinement.Run = append(out.Confinement.Run, command[0])
 		}
 		whole := slices.Concat(at, []string{"command"})
-		for i := range command { // report a problem at the affected argument
+		for i := range command { // report a problem at the position of the argument
 			ranges[pathKey(slices.Concat(whole, []string{strconv.Itoa(i)}))] = ranges[pathKey(whole)]
 		}
 	}
@@ -188,9 +188,9 @@ func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges,
 	return !remote
 }
 
-// passOn sets the plugin's configuration and confinement from a block. A block that starts a program permits starting
-// programs and writing. A block that connects to a server permits network access. Access to the roots needs the
-// operator's permission in both cases.
+// passOn sets the configuration and the confinement of a field's plugin. If exec is true, the plugin can start programs
+// and write files. If exec is false, the plugin can use the network. In both cases, the operator must separately permit
+// access to the roots.
 func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, exec, network bool) {
 	for _, unsaid := range []struct {
 		said  **bool

@@ -24,21 +24,21 @@ type hookHCL struct {
 	At        hcl.Range         `hcl:",def_range"`
 }
 
-// Hook holds the settings of a hook block: a program or plugin that runs on events of tools and calls.
+// Hook configures a hook: a program or plugin that runs on events of tools and calls.
 type Hook struct {
 	Name string
 	// On lists the events that run the hook: "register", "unregister", "before_call" or "after_call".
 	On []string
-	// Tools are globs that full tool names must match. None means all tools.
+	// Tools contains globs for full tool names. Empty means all tools.
 	Tools []string
-	// Priority sets the order of hooks. Hooks with a higher priority run first.
+	// Priority determines the order of hooks. The highest priority runs first.
 	Priority int
-	// Timeout limits the duration of the hook. Zero means the default.
+	// Timeout limits the duration of each run. Zero means the default timeout.
 	Timeout time.Duration
-	// AllowOnFailure lets calls continue if the hook fails.
+	// AllowOnFailure permits calls if the hook fails.
 	AllowOnFailure bool
-	// Command is a program with its arguments. Env is added to the program's environment. If Command is empty, the
-	// plugin named Plugin serves the hook.
+	// Command is a program with its arguments. Env contains additional environment variables for the program. If Command
+	// is empty, the plugin with the name Plugin implements the hook.
 	Command []string
 	Env     map[string]string
 	Plugin  string
@@ -103,8 +103,8 @@ func (d *decoder) hook(b *hookHCL) Hook {
 	return out
 }
 
-// hookPlugin evaluates the name of the plugin that serves a hook. It also accepts an optional plugin whose binary is
-// missing. In that case the hook fails and thereby blocks calls.
+// hookPlugin evaluates the name of the plugin that implements a hook. It also accepts an optional plugin without a
+// binary. The hook then fails, and the calls are denied.
 func (d *decoder) hookPlugin(b *hookHCL) string {
 	name := d.text(b.Plugin)
 	if len(b.Env) > 0 {

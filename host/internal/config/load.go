@@ -15,12 +15,13 @@ import (
 
 // Environment holds the values that a configuration can refer to.
 type Environment struct {
-	// BundledDir is the directory of the bundled plugins. The host looks up plugins without a path there.
+	// BundledDir is the directory of the bundled plugins. In this directory the host searches for plugins without a
+	// path.
 	BundledDir string
-	// LookupEnv returns environment variables for the env function. Nil means os.LookupEnv.
+	// LookupEnv returns the value of an environment variable for the function "env". Nil means os.LookupEnv.
 	LookupEnv func(string) (string, bool)
-	// Variables are values of variables, each as "NAME=VALUE". The last value for a name applies. Variables override
-	// VariableFiles, which override $TOOLHOST_VAR_NAME.
+	// Variables contains values of variables in the form "NAME=VALUE". If a name occurs several times, the last value
+	// applies. Variables overrides VariableFiles, and VariableFiles overrides $TOOLHOST_VAR_NAME.
 	Variables     []string
 	VariableFiles []string
 }
@@ -28,11 +29,11 @@ type Environment struct {
 // builtIn is the source of the default configuration.
 const builtIn = "built-in"
 
-// EnvVar is the environment variable that names the configuration.
+// EnvVar is the environment variable that contains the path of the configuration.
 const EnvVar = "TOOLHOST_CONFIG"
 
-// Find returns the path of the configuration to use. This is path, $TOOLHOST_CONFIG, ./toolhost.hcl or the file in the
-// user's configuration directory, in this order. It returns "" for the built-in default.
+// Find returns the path of the configuration to use. It is the first of these that exists: path, $TOOLHOST_CONFIG,
+// ./toolhost.hcl, and the file in the user's configuration directory. Find returns "" for the built-in configuration.
 func Find(path string) string {
 	if path != "" {
 		return path
@@ -48,10 +49,11 @@ func Find(path string) string {
 	return FindUser()
 }
 
-// ProjectFiles are the names of configurations that are found in the current directory, in the order of preference.
+// ProjectFiles lists the names of configuration files in the current directory, in the order of preference.
 var ProjectFiles = []string{"toolhost.hcl", "toolhost.hcl.json"}
 
-// FindUser returns the path of the file in the user's configuration directory, or "" if there is none.
+// FindUser returns the path of the configuration file in the user's configuration directory. It returns "" if the file
+// does not exist.
 func FindUser() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -66,8 +68,9 @@ func FindUser() string {
 	return ""
 }
 
-// Load reads a configuration from a file or a directory of files. Files use HCL's native syntax, or JSON if they end in
-// .json. An empty path loads the built-in default. The error is an [*Error] if all files are readable.
+// Load reads a configuration from a file or a directory of files. A file with a name that ends in ".json" must contain
+// JSON. All other files use the native syntax of HCL. An empty path means the built-in configuration. If all files are
+// readable, the error is an [*Error].
 func Load(path string, env Environment) (*Config, error) {
 	if path == "" {
 		p := hclparse.NewParser()
@@ -100,8 +103,8 @@ func Load(path string, env Environment) (*Config, error) {
 	return cfg, nil
 }
 
-// Parse reads a configuration from the text src. name is the file name in errors. Relative paths start at the root
-// directory.
+// Parse reads a configuration from the text src. The argument name is the name of the file in errors. Relative paths
+// start at the root directory.
 func Parse(src []byte, name string, env Environment) (*Config, error) {
 	p := hclparse.NewParser()
 	if at := nestedHCL(src, name); at != nil {
@@ -120,7 +123,7 @@ type Source struct {
 	Environment
 }
 
-// Load reads the configuration. The error is an [*Error] if all files are readable.
+// Load reads the configuration. If all files are readable, the error is an [*Error].
 func (s Source) Load() (*Config, error) {
 	if s.Empty {
 		return empty(), nil
@@ -128,14 +131,14 @@ func (s Source) Load() (*Config, error) {
 	return Load(s.Path, s.Environment)
 }
 
-// Files lists the files that influence the configuration. A change of any listed file can change cfg, which must come
-// from s.Load.
+// Files lists the files that determine the configuration cfg, which s.Load returned. After a change of any such file,
+// s.Load can return a different configuration.
 func (s Source) Files(cfg *Config) []string {
 	paths := cfg.Binaries()
 	if s.Path == "" {
 		return paths
 	}
-	names, _ := List(s.Path) // on error the list is empty and so differs from an earlier list
+	names, _ := List(s.Path) // the error is ignored, because an empty list also differs from the earlier list
 	return slices.Concat(paths, names, cfg.Files(), s.VariableFiles, []string{VariableFile(s.Path)})
 }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// nestedHCL returns the first position at which a file is nested too deeply, or nil.
+// nestedHCL returns the first position in a file that is nested too deeply. It returns nil if no position is too deep.
 func nestedHCL(src []byte, name string) *hcl.Range {
-	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports invalid tokens
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the error is ignored here, because the parser reports it
 	return nestedTokens(tokens, true)
 }
 
-// nestedExpression is like nestedHCL, but for a single expression that can span lines.
+// nestedExpression is like nestedHCL for a single expression. The expression can contain several lines.
 func nestedExpression(src []byte, name string) *hcl.Range {
 	tokens, _ := hclsyntax.LexExpression(src, name, hcl.InitialPos)
 	return nestedTokens(tokens, false)
@@ -31,23 +31,23 @@ var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenTemplateControl: hclsyntax.TokenTemplateSeqEnd,
 }
 
-// group is the content of a pair of brackets or of a template.
+// group holds the content of a pair of brackets or of a template.
 type group struct {
 	closer hclsyntax.TokenType
-	lines  bool // whether a line end also ends an item
-	around int  // depth of the group itself
-	parts  int  // depth of the current item: operators plus heights of inner groups
-	blocks int  // open template directives, which enclose the following text
-	height int  // height of the highest finished item
+	lines  bool // whether the end of a line ends an item
+	around int  // nesting depth of the group
+	parts  int  // nesting depth inside the current item: operators and inner groups
+	blocks int  // number of open template directives before the current text
+	height int  // nesting depth inside the deepest finished item
 }
 
 func (g *group) depth() int { return g.around + g.blocks + g.parts }
 
-// next ends the current item of the group and starts a new item.
+// next ends the current item of the group and starts another item.
 func (g *group) next() { g.height, g.parts = max(g.height, g.parts), 0 }
 
-// nestedTokens returns the first position that is nested too deeply. It counts at least the depth that the parsers
-// recurse to. Because it ignores precedence, all parts of an item count as nested in each other.
+// nestedTokens returns the first position that is nested too deeply. The count is at least as high as the recursion
+// depth of the parsers. It can be higher: nestedTokens ignores precedence and counts all parts of an item as nested.
 func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	open := []group{{lines: lines}}
 	for i := range tokens {
@@ -81,7 +81,7 @@ func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	return nil
 }
 
-// word reports whether the next token is one of several keywords.
+// word reports whether the next token is one of the given keywords.
 func word(tokens hclsyntax.Tokens, words ...string) bool {
 	for i := range tokens {
 		switch tokens[i].Type {
@@ -99,8 +99,8 @@ func word(tokens hclsyntax.Tokens, words ...string) bool {
 	return false
 }
 
-// closed ends the innermost group that the token closes, and all groups inside this group. A token that closes no open
-// group is ignored. Unclosed groups therefore stay counted.
+// closed removes the innermost group that a token closes, and all groups inside this group. It ignores a token that
+// closes no open group. A group without a closing token therefore stays open.
 func closed(open []group, by hclsyntax.TokenType) []group {
 	at := len(open) - 1
 	for at > 0 && open[at].closer != by {
@@ -118,7 +118,7 @@ func closed(open []group, by hclsyntax.TokenType) []group {
 	return open
 }
 
-// nestedJSON is like nestedHCL, but for JSON files. Strings in JSON can contain expressions.
+// nestedJSON is like nestedHCL for JSON files. It also checks the strings, because they can contain expressions.
 func nestedJSON(src []byte, name string) *hcl.Range {
 	depth := 0
 	at := hcl.InitialPos
@@ -147,8 +147,8 @@ func nestedJSON(src []byte, name string) *hcl.Range {
 	return nil
 }
 
-// nestedText reports whether a template in a JSON string is nested too deeply. It decodes the string first, because
-// escapes can encode any character.
+// nestedText reports whether a template in a JSON string is nested too deeply. It first decodes the string, because an
+// escape can represent any character.
 func nestedText(quoted []byte, name string) bool {
 	var text string
 	if json.Unmarshal(quoted, &text) != nil { // the parser reports the error
@@ -158,8 +158,8 @@ func nestedText(quoted []byte, name string) bool {
 	return nestedTokens(tokens, false) != nil
 }
 
-// lenJSONString returns the length of the string at the start of src, including both quotes. A control character also
-// ends the string, as in the parser.
+// lenJSONString returns the length of the string at the start of src, including both quotes. As in the parser, a control
+// character also ends the string.
 func lenJSONString(src []byte) int {
 	escaped := false
 	for i := 1; i < len(src); i++ {

@@ -11,7 +11,7 @@ func TestNested(t *testing.T) {
 	r := strings.Repeat
 	nest := func(n int, o, c string) string { return r(o, n) + "1" + r(c, n) }
 	at := func(pre string, n int, of, post string) string { return pre + r(of, n) + post }
-	// Texts inside a block can have one level less. each returns a text with n levels or elements.
+	// In a block, the text can have one level less. The function each returns a text with n levels or n elements.
 	for name, c := range map[string]struct {
 		each  func(n int) string
 		most  int
@@ -49,7 +49,7 @@ func TestNested(t *testing.T) {
 		"for, lines":         {each: func(n int) string { return at("a = {\nfor k, v in m : k => ", n, "1+\n", "1}") }, most: 499},
 		"a value":            {each: func(n int) string { return at("", n, "1+\n", "1") }, most: 500, alone: true},
 
-		// Elements beside each other must not count as nested.
+		// Elements of the same list must not count as nested.
 		"arguments":   {each: func(n int) string { return "locals {\n" + r(" a = [-1, -1] # (((\n b {}\n", n) + "}" }, most: 2000},
 		"comments":    {each: func(n int) string { return "locals {\n" + r(" a = -1 # (((\n", n) + "}" }, most: 2000},
 		"elements of": {each: func(n int) string { return "a = [" + r("-1, [\"b\"],\n", n) + "]" }, most: 2000},
@@ -89,7 +89,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// TestUnclosedJSON checks that the end of the text ends an unclosed string.
+// TestUnclosedJSON checks that a string without a closing quote ends with the text.
 func TestUnclosedJSON(t *testing.T) {
 	for _, src := range []string{`"`, `"\`, `"\"`, `["a`, "\"\n", "\"a\n\"", `"${((`} {
 		if at := nestedJSON([]byte(src), "x"); at != nil {
@@ -116,7 +116,7 @@ func TestReadSource(t *testing.T) {
 	}
 }
 
-// TestParseNested checks that Parse also limits the nesting.
+// TestParseNested checks that Parse limits the nesting depth.
 func TestParseNested(t *testing.T) {
 	if _, err := Parse([]byte("locals {\n a = "+strings.Repeat("[", 600)), "x", Environment{}); err == nil || !strings.Contains(err.Error(), "nested too deep") {
 		t.Error(err)

@@ -15,27 +15,28 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Permissions holds the permission rules for calls.
+// Permissions configures the permission rules for calls.
 type Permissions struct {
-	// Default is the decision for calls that match no rule: "allow", "ask" or "deny".
+	// Default is the decision about calls without a matching rule: "allow", "ask" or "deny".
 	Default string
-	// AllowList restricts commands to those that a rule allows.
+	// AllowList denies every command without a matching allow rule.
 	AllowList bool
 	// NoBuiltin disables the built-in rules.
 	NoBuiltin bool
 	Rules     []PermissionRule
-	// Project are the deny and ask rules of a project file. They only add to what Rules and the defaults refuse.
+	// Project contains the deny and ask rules of a project file. These rules cannot permit a call that Rules or Default
+	// deny.
 	Project []PermissionRule
 	Tests   []PermissionTest
 }
 
-// PermissionRule is one permission rule. A nil list matches everything.
+// PermissionRule is a permission rule. A nil list matches every call.
 type PermissionRule struct {
 	// Effect is "allow", "ask" or "deny".
 	Effect, Name                           string
 	Tools, Kinds, Paths, Commands, Domains []string
 	Reason                                 string
-	// Set maps parameters to required values as JSON.
+	// Set maps parameters to JSON values. The rule sets these parameters in matching calls.
 	Set map[string]json.RawMessage
 
 	at         position
@@ -47,7 +48,7 @@ type PermissionTest struct {
 	Name, Command string
 	// Expect is "allow", "ask" or "deny".
 	Expect string
-	// Rule is the name of the rule that must decide. Empty accepts any rule.
+	// Rule is the name of the rule that must make the decision. Empty means that the rule does not matter.
 	Rule string
 	// At is the position of the test, as "file:line".
 	At string
@@ -125,7 +126,7 @@ func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
 	return r
 }
 
-// texts evaluates a single string or a list of strings.
+// texts evaluates a string or a list of strings.
 func (d *decoder) texts(e hcl.Expression) []string {
 	v, diags := e.Value(d.ctx)
 	if !diags.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
@@ -136,7 +137,7 @@ func (d *decoder) texts(e hcl.Expression) []string {
 	return out
 }
 
-// values evaluates an object and returns its attributes as JSON.
+// values evaluates an object and returns its attributes in JSON.
 func (d *decoder) values(e hcl.Expression) map[string]json.RawMessage {
 	v, diags := e.Value(d.ctx)
 	d.add(diags)
@@ -216,12 +217,12 @@ func (r *PermissionRule) Place() string { return place(r.at) }
 type RuleProblem struct {
 	// Rule is the index of the rule.
 	Rule int
-	// Attribute is the faulty attribute. Empty means the whole rule.
+	// Attribute is the attribute with the mistake. Empty means that the whole rule is wrong.
 	Attribute string
 	Why       error
 }
 
-// BadRules returns an error that shows the problems at the operator's lines. It returns nil for an empty list.
+// BadRules returns an error with the problems and the lines of the operator's file. It returns nil for an empty list.
 func (c *Config) BadRules(problems []RuleProblem) error {
 	var diags hcl.Diagnostics
 	for _, p := range problems {

@@ -1,9 +1,9 @@
 package config
 
-// Presets are sets of aliases for tool and parameter names that agents know from other programs. An alias for an unknown
-// tool has no effect.
+// Presets contains sets of aliases for tools and parameters. Agents know these names from other programs. An alias for
+// an unknown tool has no effect.
 var Presets = map[string][]Alias{
-	// Names that many agents use.
+	// Names of tools in many agents.
 	"common": {
 		{Name: "file_read", Tool: "read", Params: map[string]string{"path": "file_path"}},
 		{Name: "read_file", Tool: "read", Params: map[string]string{"path": "file_path", "target_file": "file_path", "filename": "file_path"}},
@@ -30,7 +30,7 @@ var Presets = map[string][]Alias{
 		{Name: "execute_command", Tool: "bash", Params: map[string]string{"cmd": "command", "workdir": "cwd"}},
 		{Name: "undo_edit", Tool: "undo", Params: map[string]string{"path": "file_path"}},
 	},
-	// Names that Claude's own agent uses.
+	// Names of tools in Claude's own agent.
 	"claude": {
 		{Name: "Read", Tool: "read"},
 		{Name: "Write", Tool: "write"},

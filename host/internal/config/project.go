@@ -13,20 +13,20 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Narrowing is the part of a project file that can only restrict tools. It is read from literal values: an untrusted
-// file cannot read variables, environment variables or other files.
+// Narrowing contains the settings of a project file that can only restrict tools. They must be literal values. Therefore
+// an untrusted file cannot read variables, environment variables or other files.
 type Narrowing struct {
-	// Complete reports whether the file has nothing else.
+	// Complete reports whether all settings of the file are restrictions.
 	Complete bool
 
 	files  []string
 	texts  diagnose.Files
 	config *Config
-	// Set attributes whose zero value has a meaning.
+	// These fields report which attributes the file sets, because a zero value can be a valid setting.
 	strict, workspace, enforce, defaults, allowList bool
 }
 
-// projectHCL has the blocks of a project file that may restrict tools.
+// projectHCL contains the blocks of a project file that can restrict tools.
 type projectHCL struct {
 	Permissions *narrowPermissionsHCL `hcl:"permissions,block"`
 	Sandbox     *narrowSandboxHCL     `hcl:"sandbox,block"`
@@ -59,8 +59,8 @@ type narrowToolHCL struct {
 	At            hcl.Range      `hcl:",def_range"`
 }
 
-// ReadNarrowing reads the restrictions in a project file or a directory of them. A part that cannot be read restricts
-// nothing, and the narrowing is not complete.
+// ReadNarrowing reads the restrictions in a project file or in a directory of project files. If a setting cannot be
+// read, ReadNarrowing skips the setting, and the result is not complete.
 func ReadNarrowing(path string) *Narrowing {
 	out := &Narrowing{Complete: true, config: &Config{Tools: make(map[string]Tool)}}
 	names, err := List(path)
@@ -80,7 +80,7 @@ func ReadNarrowing(path string) *Narrowing {
 	}
 	out.files, out.texts = names, p.Sources()
 	var f projectHCL
-	// Literal values need no context; anything else fails to evaluate.
+	// Evaluate without variables and functions, so that only literal values are valid.
 	if gohcl.DecodeBody(hcl.MergeFiles(bodies), nil, &f).HasErrors() {
 		out.Complete = false
 		return out
@@ -98,15 +98,14 @@ func ReadNarrowing(path string) *Narrowing {
 	return out
 }
 
-// nothingElse notes whether a block has more than what was decoded.
+// nothingElse marks the narrowing as incomplete if a block contains settings that are not restrictions.
 func (n *Narrowing) nothingElse(rest hcl.Body) {
 	if _, diags := rest.Content(&hcl.BodySchema{}); diags.HasErrors() {
 		n.Complete = false
 	}
 }
 
-// try evaluates a part. A part with an error, or without an effect, makes the narrowing incomplete. It reports whether
-// the part may be used.
+// try evaluates a setting and reports whether the setting is a valid restriction. Otherwise the narrowing is incomplete.
 func (n *Narrowing) try(evaluate func(d *decoder) bool) bool {
 	d := &decoder{ctx: &hcl.EvalContext{}, cfg: n.config, dir: "/"}
 	ok := evaluate(d) && !d.diags.HasErrors()
@@ -114,7 +113,7 @@ func (n *Narrowing) try(evaluate func(d *decoder) bool) bool {
 	return ok
 }
 
-// word evaluates an optional attribute whose only value that restricts is one of words.
+// word evaluates an optional attribute. Only the given words are restrictions.
 func (n *Narrowing) word(e hcl.Expression, words ...string) (word string, ok bool) {
 	if !given(e) {
 		return "", false
@@ -138,7 +137,7 @@ func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 		for i := range l.blocks {
 			n.try(func(d *decoder) bool {
 				rule := d.rule(l.effect, &l.blocks[i])
-				if d.diags.HasErrors() || rule.Set != nil { // a rule that sets parameters changes calls
+				if d.diags.HasErrors() || rule.Set != nil { // a rule that sets parameters is not a restriction
 					return false
 				}
 				out.Project = append(out.Project, rule)
@@ -180,17 +179,17 @@ func (n *Narrowing) tool(t *narrowToolHCL) {
 	n.config.Tools[t.Name] = out
 }
 
-// Rules returns the number of deny and ask rules.
+// Rules returns the number of deny and ask rules in the narrowing.
 func (n *Narrowing) Rules() int {
 	return len(n.config.Permissions.Project) + len(n.config.Sandbox.Deny)
 }
 
-// Empty reports whether the narrowing restricts nothing.
+// Empty reports whether the narrowing contains no restrictions.
 func (n *Narrowing) Empty() bool {
 	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList
 }
 
-// Apply restricts a configuration. It never permits anything: of two values the stricter one stays.
+// Apply adds the restrictions to a configuration. If the configuration is already stricter, it does not change.
 func (n *Narrowing) Apply(cfg *Config) {
 	cfg.files = maps.Clone(cfg.files)
 	maps.Copy(cfg.files, n.texts)
@@ -235,18 +234,18 @@ func (n *Narrowing) applyRules(p *Permissions) {
 	p.Project = n.config.Permissions.Project
 }
 
-// Program is a program that a configuration starts.
+// Program is a program that the host starts because of the configuration.
 type Program struct {
-	// Block names the block, such as `plugin "x"`, and Place is its position, as "file:line".
+	// Block is the block of the program, such as `plugin "x"`. Place is the position of the block, as "file:line".
 	Block, Place string
-	// Command is the program with its arguments. Env is added to its environment.
+	// Command is the program with its arguments. Env contains additional environment variables for the program.
 	Command []string
 	Env     map[string]string
-	// Plugin reports whether it is the binary of a plugin.
+	// Plugin reports whether the program is the binary of a plugin.
 	Plugin bool
 }
 
-// Programs returns what the configuration starts: plugins that are not bundled, hooks, and the commands of fields.
+// Programs returns the programs of a configuration: plugins that are not bundled, hooks, and the commands of fields.
 func (c *Config) Programs(bundledDir string) []Program {
 	var out []Program
 	add := func(p Plugin) {
@@ -272,7 +271,7 @@ func (c *Config) Programs(bundledDir string) []Program {
 	return out
 }
 
-// fieldCommands is the part of the configuration of a field's plugin that names programs.
+// fieldCommands contains the settings of a field's plugin that are commands.
 type fieldCommands struct {
 	Command   []string `json:"command"`
 	Functions []struct {
@@ -280,7 +279,7 @@ type fieldCommands struct {
 	} `json:"function"`
 }
 
-// commands returns the commands in the configuration of a plugin.
+// commands returns the commands in a plugin's configuration.
 func (p *Plugin) commands() (out [][]string) {
 	var f fieldCommands
 	if len(p.Config) == 0 || json.Unmarshal(p.Config, &f) != nil {
@@ -297,7 +296,8 @@ func (p *Plugin) commands() (out [][]string) {
 	return out
 }
 
-// RunCopies makes hooks and fields run copies of programs. copies maps the path of a program to its copy.
+// RunCopies replaces the programs of hooks and fields with copies. The map copies contains the path of the copy for each
+// program.
 func (c *Config) RunCopies(copies map[string]string) {
 	c.copies = copies
 	for i := range c.Hooks {
@@ -318,7 +318,7 @@ func (c *Config) RunCopies(copies map[string]string) {
 	}
 }
 
-// runCopies replaces the programs of commands in a plugin's configuration.
+// runCopies replaces the programs in a plugin's configuration with copies.
 func runCopies(raw json.RawMessage, copies map[string]string) json.RawMessage {
 	var values map[string]json.RawMessage
 	if json.Unmarshal(raw, &values) != nil {
@@ -327,7 +327,7 @@ func runCopies(raw json.RawMessage, copies map[string]string) json.RawMessage {
 	var command []string
 	if json.Unmarshal(values["command"], &command) == nil && len(command) > 0 && copies[command[0]] != "" {
 		command[0] = copies[command[0]]
-		values["command"], _ = json.Marshal(command) // strings marshal
+		values["command"], _ = json.Marshal(command) // the error is ignored, because strings can always be encoded
 	}
 	var functions []json.RawMessage
 	if json.Unmarshal(values["function"], &functions) == nil {

@@ -29,24 +29,26 @@ type fallbackHCL struct {
 	At     hcl.Range         `hcl:",def_range"`
 }
 
-// Tool holds the operator's settings for one tool. Zero fields keep the tool's own settings.
+// Tool contains the operator's settings for one tool. Zero fields do not change the tool's own settings.
 type Tool struct {
 	Enabled *bool
 	Timeout time.Duration
 
-	// Priority orders the calls that wait because of the host's max_calls. Calls with a higher priority run first.
+	// Priority determines the order of calls that wait because of the setting "max_calls". The highest priority runs
+	// first.
 	Priority int
 	// MaxConcurrent is the maximum number of concurrent calls of the tool in all sessions. Zero means no limit.
 	MaxConcurrent int
-	// Queue is the maximum number of waiting calls. Zero means no limit, and a negative value disables waiting.
+	// Queue is the maximum number of waiting calls. Zero means no limit, and a negative value means that no call can
+	// wait.
 	Queue int
 	// Attempts is the maximum number of tries if the plugin exits during a call. Only calls that are safe to repeat are
-	// retried.
+	// tried again.
 	Attempts int
-	// RetryDelay is the delay before the second retry. It doubles with each further retry.
+	// RetryDelay is the delay before the second retry. It doubles before each further retry.
 	RetryDelay time.Duration
-	// Fallback is the full name of the tool to call if this tool is unavailable or times out. Empty means no fallback.
-	// FallbackParams maps this tool's parameters to those of the fallback.
+	// Fallback is the full name of the tool that runs if this tool is unavailable or times out. Empty means that no
+	// other tool runs. FallbackParams maps parameters of this tool to parameters of the fallback tool.
 	Fallback       string
 	FallbackParams map[string]string
 

@@ -17,15 +17,16 @@ type tracingHCL struct {
 	At       hcl.Range         `hcl:",def_range"`
 }
 
-// Tracing configures where traces are sent. The zero value uses the environment variables.
+// Tracing configures the destination of traces. For zero fields, environment variables apply.
 type Tracing struct {
 	// Off disables tracing, regardless of the environment variables.
 	Off bool
-	// Endpoint is the URL of a collector, without /v1/traces. Empty uses the environment variable.
+	// Endpoint is the URL of a collector, without the path /v1/traces. Empty means that the environment variable
+	// applies.
 	Endpoint string
 	Headers  map[string]string
-	// Sample is the fraction of traces to record. Nil uses the environment variable, or records all traces if the
-	// variable is unset.
+	// Sample is the fraction of traces to record. Nil means that the environment variable applies. If the variable is
+	// not set either, all traces are recorded.
 	Sample *float64
 }
 

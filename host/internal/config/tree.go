@@ -44,7 +44,7 @@ type TreeValue struct {
 	// Sensitive reports whether a part of the value is masked.
 	Sensitive bool `json:"sensitive,omitempty"`
 
-	value, whole cty.Value // whole contains the sensitive parts unmasked
+	value, whole cty.Value // whole is the value with sensitive parts unmasked
 }
 
 // Same reports whether two values are equal. It also compares their sensitive parts.
@@ -62,18 +62,19 @@ const Default = "default"
 type TreeOptions struct {
 	// Defaults adds settings with default values.
 	Defaults bool
-	// Mask returns the text to show instead of text. name is the attribute or the key of the text.
+	// Mask returns the text to show in place of a text. The argument name is the attribute or key that contains the
+	// text.
 	Mask func(name, text string) string
 }
 
-// forest builds trees from the files of a configuration.
+// forest builds settings trees from the files of a configuration.
 type forest struct {
 	*Config
 	TreeOptions
 	d *decoder
 }
 
-// Tree evaluates the configuration again and returns the resulting tree.
+// Tree evaluates the configuration again and returns the settings tree.
 func (c *Config) Tree(opts TreeOptions) *Tree {
 	f := &forest{Config: c, TreeOptions: opts, d: &decoder{ctx: c.ctx, dir: c.dir, cfg: c}}
 	out := &Tree{Source: c.Source, Variables: []TreeValue{}, Blocks: []*TreeNode{}}
@@ -98,7 +99,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 		f.free(n, s.Path, body)
 		return n
 	}
-	content, _, _ := body.PartialContent(s.Content()) // cannot fail, because the body was decoded before
+	content, _, _ := body.PartialContent(s.Content()) // the error is ignored, because the body was already decoded successfully
 	if content == nil {
 		return n
 	}
@@ -110,7 +111,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 	}
 	for _, b := range content.Blocks {
 		if s.Path == "" && (b.Type == "variable" || b.Type == "locals") {
-			continue // variables and locals were evaluated before
+			continue // variables and locals are already evaluated
 		}
 		labels := b.Labels
 		if s.Path+"."+b.Type == "sandbox.root" {
@@ -124,7 +125,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 	return n
 }
 
-// filledIn lists the blocks that apply defaults even if they are absent from the files.
+// filledIn lists blocks whose default values apply even if no file contains the block.
 var filledIn = []string{"host", "sandbox", "reload", "permissions", "audit", "plugin.restart"}
 
 func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
@@ -136,7 +137,7 @@ func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
 	}
 }
 
-// defaults adds the default values of settings that are not set.
+// defaults adds the default values of settings that no file contains.
 func (f *forest) defaults(n *TreeNode, s *Block, given hcl.Attributes) {
 	for _, a := range s.Attributes {
 		if given[a.Name] != nil || a.Default == "" {
@@ -157,7 +158,7 @@ func (f *forest) defaults(n *TreeNode, s *Block, given hcl.Attributes) {
 	}
 }
 
-// free evaluates a block whose schema is unknown to the host.
+// free evaluates a block with a schema that the host does not know.
 func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
@@ -184,13 +185,13 @@ func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
 	value, diags := a.Expr.Value(f.d.ctx)
 	if diags.HasErrors() || !value.IsWhollyKnown() {
-		return // possible in an optional plugin whose binary is missing
+		return // an optional plugin without a binary can contain invalid values
 	}
 	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, place(a.NameRange)))
 }
 
-// paths lists the attributes that contain relative paths. For the value true, all strings are paths. The value false
-// marks commands, in which only a first element with a slash is a path.
+// paths lists the attributes that can contain relative paths. The value true means that all strings are paths. The value
+// false means that the attribute is a command: only its first element can be a path, if it contains a slash.
 var paths = map[string]bool{
 	"plugin.path": true, "host.state_dir": true, "plugin.sandbox.read": true, "plugin.sandbox.write": true, "field.sandbox.read": true, "field.sandbox.write": true,
 	"field.mcp.cwd": true, "field.function.cwd": true, "field.function.file": true,
@@ -224,7 +225,7 @@ func (f *forest) absolute(path string, v cty.Value) cty.Value {
 	return out
 }
 
-// value returns a value with sensitive parts masked. expr is nil for values without an expression.
+// value returns a tree value with sensitive parts masked. A nil expr means that no expression exists.
 func (f *forest) value(name string, v cty.Value, expr hcl.Expression, from string) TreeValue {
 	shown := f.shown(name, v, expr)
 	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown, whole: v}
@@ -239,7 +240,7 @@ func (f *forest) shown(name string, v cty.Value, expr hcl.Expression) cty.Value 
 	if expr == nil || !f.secret(expr) {
 		return f.masked(name, v)
 	}
-	switch e := expr.(type) { // sensitive parts can be nested in the expression
+	switch e := expr.(type) { // search nested expressions for sensitive parts
 	case *hclsyntax.ObjectConsExpr:
 		out := make(map[string]cty.Value)
 		for _, item := range e.Items {
@@ -260,7 +261,7 @@ func (f *forest) shown(name string, v cty.Value, expr hcl.Expression) cty.Value 
 	return concealed(v)
 }
 
-// concealed returns a value of the same shape with all content masked.
+// concealed returns a value with the same structure in which all content is masked.
 func concealed(v cty.Value) cty.Value {
 	switch {
 	case v.IsNull() || !v.IsKnown():
@@ -281,7 +282,7 @@ func concealed(v cty.Value) cty.Value {
 	return cty.TupleVal(out)
 }
 
-// masked masks strings whose name or form marks them as secrets.
+// masked masks strings that are secrets according to their name or format.
 func (f *forest) masked(name string, v cty.Value) cty.Value {
 	out, err := cty.Transform(v, func(at cty.Path, v cty.Value) (cty.Value, error) {
 		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() || v.AsString() == diagnose.Hidden {

@@ -57,8 +57,8 @@ func TestReferenceIsWhole(t *testing.T) {
 	}
 }
 
-// TestTreeMeansTheSame checks that the example configuration keeps its meaning when all defaults are written out. The
-// defaults in the reference are therefore equal to those in the code.
+// TestTreeMeansTheSame checks that the example configuration does not change if all default values are added. Therefore
+// the default values in the reference are equal to the default values in the code.
 func TestTreeMeansTheSame(t *testing.T) {
 	for name, text := range map[string]string{"the tour": tour(t), "nothing": "", "a little": "sandbox {\n  deny = [\"**/x\"]\n}\nplugin \"a\" {\n  path = \"x\"\n}\n"} {
 		dir := t.TempDir()
@@ -99,7 +99,7 @@ func TestTreeMeansTheSame(t *testing.T) {
 	}
 }
 
-// normal replaces nil lists by empty lists, so that both compare as equal.
+// normal replaces nil lists with empty lists, so that they compare as equal.
 func normal(v any) any {
 	if s, ok := v.(config.Sandbox); ok {
 		s.Allow, s.Deny = append([]string{}, s.Allow...), append([]string{}, s.Deny...)

@@ -22,10 +22,10 @@ import (
 	"toolhost.dev/sdk/suggest"
 )
 
-// VariablePrefix is the prefix of environment variables that set variables.
+// VariablePrefix is the prefix of environment variables that set configuration variables.
 const VariablePrefix = "TOOLHOST_VAR_"
 
-// preludeHCL holds the blocks that expressions in the files can refer to.
+// preludeHCL contains the blocks with variables and locals, which expressions can use.
 type preludeHCL struct {
 	Variables []variableHCL `hcl:"variable,block"`
 	Locals    []localsHCL   `hcl:"locals,block"`
@@ -45,15 +45,15 @@ type localsHCL struct {
 	Body hcl.Body `hcl:",remain"`
 }
 
-// variable holds the declaration and value of a variable during loading.
+// variable holds the declaration and the value of a variable.
 type variable struct {
 	*variableHCL
-	is    cty.Type // cty.DynamicPseudoType permits any type
+	is    cty.Type // cty.DynamicPseudoType means any type
 	value *cty.Value
 	from  string
 }
 
-// prelude evaluates variables and locals. It returns the rest of the body.
+// prelude evaluates variables and locals. It returns the remaining body.
 func (d *decoder) prelude(body hcl.Body, p *hclparse.Parser) hcl.Body {
 	var f preludeHCL
 	d.add(gohcl.DecodeBody(body, d.ctx, &f))
@@ -65,8 +65,8 @@ func (d *decoder) prelude(body hcl.Body, p *hclparse.Parser) hcl.Body {
 	return f.Rest
 }
 
-// variables sets each variable. The command line has the highest precedence. Next come the variable files named there,
-// the file beside the configuration, the environment and the default.
+// variables sets the value of each variable. In order of precedence, the sources are the command line, the variable
+// files on the command line, the file beside the configuration, the environment and the default value.
 func (d *decoder) variables(blocks []variableHCL, p *hclparse.Parser) {
 	all := make(map[string]*variable)
 	for i := range blocks {
@@ -143,7 +143,7 @@ func (d *decoder) declare(b *variableHCL) *variable {
 	}
 	if v.is == cty.DynamicPseudoType && !given(b.Type) && !value.IsNull() {
 		switch t := value.Type(); t {
-		case cty.String, cty.Number, cty.Bool: // values from other sources must have the same type
+		case cty.String, cty.Number, cty.Bool: // values from all sources must have the same type
 			v.is = t
 		}
 	}
@@ -160,8 +160,8 @@ func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
 	v.value, v.from = &converted, place(at)
 }
 
-// set sets a variable to a value from outside the files. raw is the text itself for strings, numbers and bools, and an
-// HCL expression for other types.
+// set sets a variable to a value from outside the configuration. For strings, numbers and bools, raw is the value as
+// text. For other types, raw is an HCL expression.
 func (d *decoder) set(v *variable, raw, source string) {
 	value := cty.StringVal(raw)
 	if !v.is.IsPrimitiveType() && v.is != cty.DynamicPseudoType {
@@ -196,13 +196,13 @@ func article(t cty.Type) string {
 	return "a " + name
 }
 
-// complain reports a problem that has no position in a file.
+// complain reports a problem without a position in a file.
 func (d *decoder) complain(summary, detail string, a ...any) {
 	d.add(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...)}})
 }
 
-// VariableFile returns the path of the file whose variable values are read automatically. It is "a.hclvars" for "a.hcl",
-// and "toolhost.hclvars" in a directory.
+// VariableFile returns the path of the file from which values of variables are read automatically. The path is
+// "a.hclvars" for the file "a.hcl", and "toolhost.hclvars" in a directory.
 func VariableFile(path string) string {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return filepath.Join(path, "toolhost.hclvars")
@@ -225,7 +225,7 @@ func (d *decoder) variableFiles() []string {
 	return append(out, d.env.VariableFiles...)
 }
 
-// variableFile reads values of variables, one "name = value" per line.
+// variableFile reads the values of variables from a file. Each line has the form "name = value".
 func (d *decoder) variableFile(name string, all map[string]*variable, known []string, p *hclparse.Parser) {
 	f, diags := parseFile(p, name)
 	d.add(diags)
@@ -250,7 +250,7 @@ func (d *decoder) variableFile(name string, all map[string]*variable, known []st
 	}
 }
 
-// inOrder returns attributes in the order of the file.
+// inOrder returns attributes in the order in which they occur in the file.
 func inOrder(attrs hcl.Attributes) []*hcl.Attribute {
 	return slices.SortedFunc(maps.Values(attrs), func(a, b *hcl.Attribute) int {
 		if c := strings.Compare(a.Range.Filename, b.Range.Filename); c != 0 {
@@ -260,7 +260,7 @@ func inOrder(attrs hcl.Attributes) []*hcl.Attribute {
 	})
 }
 
-// locals evaluates all locals. Each local is evaluated after the locals that it refers to.
+// locals evaluates all locals. It evaluates a local after the locals that the local refers to.
 func (d *decoder) locals(blocks []localsHCL) {
 	all := make(map[string]*hcl.Attribute)
 	for _, b := range blocks {
@@ -325,10 +325,10 @@ func (c *Config) secret(e hcl.Expression) bool {
 	})
 }
 
-// leastHidden is the minimum length of a secret text that can be recognized in other texts.
+// leastHidden is the minimum length, in bytes, of a sensitive text that is hidden in other texts.
 const leastHidden = 4
 
-// leaves returns the strings in a value that are long enough to be hidden in other texts.
+// leaves returns the strings in a value that are long enough to hide in other texts.
 func leaves(v cty.Value) (out []string) {
 	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
 		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) >= leastHidden {

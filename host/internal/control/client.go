@@ -22,8 +22,8 @@ type Socket struct {
 	path string
 }
 
-// Sockets returns the sockets of running hosts in a directory. It removes sockets of processes that no longer run. The
-// directory need not exist.
+// Sockets returns the sockets of running hosts in a directory. It removes sockets of processes that no longer run. If
+// the directory does not exist, the result is empty.
 func Sockets(dir string) []Socket {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -48,8 +48,8 @@ func Sockets(dir string) []Socket {
 	return out
 }
 
-// socketName contains the name of the machine, because machines can share the directory but cannot reach each other's
-// processes.
+// socketName returns the name of a process's socket. The name contains the machine, because several machines can share
+// the directory but cannot reach each other's processes.
 func socketName(pid int) string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s-%d.sock", strings.ReplaceAll(host, "/", "_"), pid)
@@ -75,7 +75,7 @@ func (s Socket) dial(ctx context.Context) (*net.UnixConn, error) {
 	return conn.(*net.UnixConn), nil //nolint:forcetypeassert // that is what a unix socket gives
 }
 
-// Ask sends a request and decodes the result of the answer. It waits until ctx is canceled.
+// Ask sends a request and waits for the answer, until ctx is canceled. It decodes the result in the answer.
 func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -113,11 +113,11 @@ func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 	return json.Unmarshal(a.Result, result)
 }
 
-// maxAddress is the maximum length of a socket path that every system supports.
+// maxAddress is the maximum length of a socket path on all systems.
 const maxAddress = 100
 
-// reach returns an address for a socket in a directory, even if its path is too long for a socket. The caller must close
-// the returned file when the address is no longer needed.
+// reach returns an address for a socket in a directory. It works even if the path of the socket is too long. The caller
+// must close the returned file after the last use of the address.
 func reach(dir, name string) (address string, through *os.File, err error) {
 	if through, err = os.Open(dir); err != nil {
 		return "", nil, err

@@ -93,8 +93,7 @@ func TestStaleSocketsAreSwept(t *testing.T) {
 	}
 }
 
-// TestBadClients checks that a request is canceled when its client disconnects. It also checks that an invalid request
-// gets an error.
+// TestBadClients checks that a request is canceled when its client disconnects. An invalid request must get an error.
 func TestBadClients(t *testing.T) {
 	dir := t.TempDir()
 	ended := make(chan struct{})

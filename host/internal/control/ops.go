@@ -10,7 +10,7 @@ const (
 	OpRenew  = "renew"
 )
 
-// EnableArgs holds the arguments of OpEnable: the name of a tool or plugin, and whether to enable it.
+// EnableArgs contains the arguments of OpEnable: the name of a tool or plugin, and whether to enable it.
 type EnableArgs struct {
 	Name string `json:"name"`
 	On   bool   `json:"on"`

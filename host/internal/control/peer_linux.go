@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed rejects clients of other users and clients that are confined more than the host. A command in the host's
-// sandbox must not be able to control the host.
+// allowed returns an error for clients of other users, and for clients with more restrictions than the host. Otherwise a
+// command in the host's sandbox could control the host.
 func allowed(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -42,7 +42,7 @@ func allowed(conn *net.UnixConn) error {
 	return nil
 }
 
-// confined holds restrictions that a process can never remove.
+// confined contains restrictions that a process can never remove.
 type confined struct{ filters, noNewPrivs int }
 
 func confinement(pid string) (c confined, err error) {

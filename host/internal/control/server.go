@@ -1,5 +1,5 @@
-// Package control lets other processes of the same user send requests to a running host. Request and answer are one line
-// of JSON each. The socket is in a directory that only the user can enter.
+// Package control permits other processes of the same user to send requests to a running host. Each request and each
+// answer is one line of JSON. The socket is in a directory that only the user can open.
 package control
 
 import (
@@ -22,12 +22,12 @@ const (
 	maxMessage = 16 << 20
 	// maxClients is the maximum number of concurrent clients. Further clients wait.
 	maxClients = 16
-	// requestTimeout limits the time to read a request and the time to write an answer.
+	// requestTimeout limits the time to read a request. It also limits the time to write an answer.
 	requestTimeout = 10 * time.Second
 )
 
-// Handler executes a request and returns the value to send as JSON. ctx is canceled when the client disconnects or the
-// server is closed.
+// Handler runs a request and returns the result, which is sent as JSON. ctx is canceled when the client disconnects or
+// the server is closed.
 type Handler func(ctx context.Context, op string, args json.RawMessage) (any, error)
 
 type request struct {
@@ -44,7 +44,7 @@ type answer struct {
 type Server struct {
 	listener *net.UnixListener
 	path     string
-	dir      *os.File // open while the socket exists, because the socket's address can refer to it
+	dir      *os.File // stays open, because the address of the socket can refer to this descriptor
 	handle   Handler
 	ctx      context.Context //nolint:containedctx // the server's life
 	cancel   context.CancelFunc
@@ -65,7 +65,7 @@ func Listen(dir string, handle Handler) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(path) // an earlier process can have used the same process id
+	_ = os.Remove(path) // an earlier process with the same process id can have left a socket
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
 	if err == nil {
 		l.SetUnlinkOnClose(false)
@@ -83,7 +83,7 @@ func Listen(dir string, handle Handler) (*Server, error) {
 	return s, nil
 }
 
-// private creates a directory that only this user can enter.
+// private creates a directory that only the user can open.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *Server) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // for example, too many open files
+		case err != nil: // for example, too many files are open
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -160,7 +160,7 @@ func (s *Server) run(ctx context.Context, cancel func(), conn *net.UnixConn, in 
 	if err := json.Unmarshal(line, &req); err != nil {
 		return nil, fmt.Errorf("the request is not valid: %w", err)
 	}
-	if err := allowed(conn); err != nil { // checked after reading, so that a rejected client receives the error
+	if err := allowed(conn); err != nil { // after reading the request, so that a rejected client receives the error
 		return nil, err
 	}
 	_ = conn.SetReadDeadline(time.Time{})

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// authorize applies the policy, which can deny the call, ask a person, or set arguments.
+// authorize applies the policy. The policy can deny the call, ask a person, or set arguments.
 func (d *Dispatcher) authorize() Stage {
 	return Stage{Name: "authorize", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

@@ -30,7 +30,7 @@ func TestARefusedCallGoesNoFurther(t *testing.T) {
 	}
 }
 
-// TestAnswersAreRemembered checks that an answer for the session applies to its next call, but not to other sessions.
+// TestAnswersAreRemembered checks that an answer for one session applies to the next call of this session only.
 func TestAnswersAreRemembered(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Policy = policy.New(policy.Rules{Default: policy.Ask})

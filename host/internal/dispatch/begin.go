@@ -15,14 +15,14 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Pending is a resolved and queued call that has not run yet.
+// Pending is a resolved and queued call. The call starts when Run is called.
 type Pending struct {
-	d    *Dispatcher // the dispatcher of the generation whose plugin the call has leased
+	d    *Dispatcher // the dispatcher of the generation that contains the leased plugin
 	call Call
 }
 
 // Begin resolves and queues the request without blocking. The caller must call Run on the result. The calls of a session
-// run in the order of their calls to Begin.
+// run in the order of the Begin calls.
 func (d *Dispatcher) Begin(req call.Request) *Pending {
 	p := d.pending(req)
 	p.resolve(d.parse(req))
@@ -32,8 +32,8 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 	return p
 }
 
-// beginInside resolves a child call, which shares its parent's turn in the queue and its concurrency slots. parse
-// returns the command of the child call.
+// beginInside resolves a child call. The function parse returns its command. A child call shares the queue position and
+// the concurrency slots of its parent.
 func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*registry.Registry) *router.Command) *Pending {
 	p := d.pending(req)
 	p.call.Identity.Parent, p.call.Identity.Depth = parent.Request.ID, parent.Identity.Depth+1
@@ -45,7 +45,7 @@ func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*reg
 	return p
 }
 
-// pending creates a call with the current time as its start time.
+// pending creates a call that starts at the current time.
 func (d *Dispatcher) pending(req call.Request) *Pending {
 	p := &Pending{d: d, call: Call{Request: req}}
 	p.call.Identity.Started = time.Now()
@@ -56,7 +56,7 @@ func (d *Dispatcher) pending(req call.Request) *Pending {
 // Native reports whether the command is a plain shell command.
 func (p *Pending) Native() bool { return p.call.Identity.Command.Layer == router.Native }
 
-// ReadOnly reports whether the tool of the call is read-only, or the call has no tool.
+// ReadOnly reports whether the tool of the call is read-only. It also returns true for a call without a tool.
 func (p *Pending) ReadOnly() bool {
 	e := p.call.Identity.Tool
 	return e == nil || e.Definition.Traits.ReadOnly
@@ -93,7 +93,8 @@ func (d *Dispatcher) options(cwd string) router.Options {
 	return router.Options{Exists: existsFrom(cwd), Commands: d.Commands != nil && d.Commands.Available()}
 }
 
-// existsFrom returns a function that reports whether a path exists. Relative paths are relative to cwd.
+// existsFrom returns a function that reports whether a path exists. The function interprets relative paths from the
+// directory cwd.
 func existsFrom(cwd string) func(string) bool {
 	return func(path string) bool {
 		if !filepath.IsAbs(path) {
@@ -104,8 +105,8 @@ func existsFrom(cwd string) func(string) bool {
 	}
 }
 
-// resolve finds the tool of a command and leases its plugin. If the call needs no plugin, resolve sets its answer. The
-// call belongs to the generation of the leased plugin, even after a reload replaces that generation.
+// resolve finds the tool of a command and leases the tool's plugin. If the call needs no plugin, resolve sets its
+// result. The call belongs to the generation of the leased plugin, even after a reload replaces that generation.
 func (p *Pending) resolve(cmd *router.Command) {
 	p.call.Identity.Command = cmd
 	for {
@@ -121,7 +122,7 @@ func (p *Pending) resolve(cmd *router.Command) {
 	}
 }
 
-// bind sets the tool and the arguments of a call. If the call needs no plugin, bind sets its answer.
+// bind sets the tool and the arguments of a call. If the call needs no plugin, bind sets its result.
 func (d *Dispatcher) bind(c *Call) {
 	id, cmd := &c.Identity, c.Identity.Command
 	id.Tool, id.Answer, c.Decision.Arguments = nil, nil, nil
@@ -167,7 +168,8 @@ func (d *Dispatcher) bindShell(c *Call) {
 	c.Decision.Arguments = args
 }
 
-// notFound returns the error result of a command. If the tool's plugin failed to load, the error contains the reason.
+// notFound returns the error result for a command without a known tool. If the tool's plugin failed to load, the error
+// contains the reason.
 func (d *Dispatcher) notFound(cmd *router.Command) *tool.Result {
 	if cmd.Error.Kind == tool.NotFound {
 		if err := d.unloaded(cmd); err != nil {
@@ -182,7 +184,7 @@ func (d *Dispatcher) unloaded(cmd *router.Command) error {
 	if d.Unloaded == nil {
 		return nil
 	}
-	namespace, _, _ := strings.Cut(cmd.Name, ":") // the command is native because the namespace is unknown
+	namespace, _, _ := strings.Cut(cmd.Name, ":") // an unknown namespace makes the command native
 	for _, name := range []string{cmd.Namespace, cmd.Name, namespace} {
 		if name == "" {
 			continue

@@ -68,7 +68,7 @@ func TestEveryWayToEndGivesAResult(t *testing.T) {
 			t.Errorf("%q: the result is not tagged", command)
 		}
 	}
-	// The calls above left no ticket in the queue.
+	// The queue must be empty after the earlier calls.
 	if res := run(t, d, "change"); res.Output != "ok" {
 		t.Errorf("%+v", res.Error)
 	}

@@ -7,13 +7,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// A result is cached if its call took at least the duration slow, and the tool was called at least often times.
+// The host caches a result if the call took at least "slow" and the tool was called at least "often" times.
 const (
 	slow  = 10 * time.Millisecond
 	often = 3
 )
 
-// cache returns an earlier result of a cacheable tool if the input files of that result did not change.
+// cache returns the result of an earlier, equal call if the tool is cacheable and the input files of that call did not
+// change.
 func (d *Dispatcher) cache() Stage {
 	if d.Adaptive == nil {
 		return Stage{}
@@ -32,7 +33,7 @@ func (d *Dispatcher) cache() Stage {
 			began := time.Now()
 			res := next(ctx, c)
 			took := time.Since(began)
-			// Compute the key again, because a link can have a new target.
+			// Compute the key again, because the call can change the target of a symbolic link.
 			if again, ok := c.CacheKey(); ok && again == key && took >= slow {
 				if count, _, _ := d.Metrics.Tool(c.Identity.Tool.FullName()).Taken(); count+1 >= often {
 					results.Put(key, res)

@@ -12,15 +12,15 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Commands lets commands that a call starts call tools.
+// Commands permits the commands of a call to call tools themselves.
 type Commands interface {
-	// Available reports whether commands can call tools on this host.
+	// Available reports whether this host permits commands to call tools.
 	Available() bool
-	// Grant lets commands call tools until revoke is called. A nil result means that they cannot call tools.
+	// Grant permits commands to call tools until the caller calls revoke. A nil c means that commands cannot call tools.
 	Grant(ctx context.Context, handle shim.Handler) (c *tool.Commands, revoke func())
 }
 
-// commands lets the commands of a tool call other tools until the call ends.
+// commands permits the commands of a tool to call other tools until the call ends.
 func (d *Dispatcher) commands() Stage {
 	if d.Commands == nil {
 		return Stage{}
@@ -38,7 +38,8 @@ func (d *Dispatcher) commands() Stage {
 	}}
 }
 
-// childCalls returns the child calls that the commands of a call make. A child call belongs to the latest generation.
+// childCalls returns the handler for child calls from the commands of a call. Child calls belong to the latest
+// generation.
 func (d *Dispatcher) childCalls(parent *Call) *childcall.Calls {
 	return childcall.New(parent, func(req call.Request, parse func(*registry.Registry) *router.Command) childcall.Pending {
 		return d.latest().beginInside(parent, req, parse)

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// granted implements [Commands]. A test calls its handler directly.
+// granted implements [Commands]. Tests call its handler directly.
 type granted struct {
 	handle  shim.Handler
 	revoked func()
@@ -73,7 +73,7 @@ func TestCallsOfCommands(t *testing.T) {
 	}
 }
 
-// TestAnAbandonedChildCall checks that an abandoned child call returns its lease.
+// TestAnAbandonedChildCall checks that an abandoned child call releases its lease.
 func TestAnAbandonedChildCall(t *testing.T) {
 	l := &leased{plugins: ok}
 	d := dispatcher(t, nil)

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// deadline limits the duration of the whole call, including all waits, to the configured timeout.
+// deadline applies the configured timeout to the whole call, including all waits.
 func (d *Dispatcher) deadline() Stage {
 	return Stage{Name: "deadline", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -23,7 +23,8 @@ func (d *Dispatcher) deadline() Stage {
 	}}
 }
 
-// configured returns the timeout of the tool. Without one, it returns the timeout in the configuration.
+// configured returns the timeout of a tool. For a tool without a timeout, it returns the general timeout of the
+// configuration.
 func (d *Dispatcher) configured(e *registry.Entry) time.Duration {
 	switch t := e.Timeout; {
 	case t < 0:
@@ -34,7 +35,7 @@ func (d *Dispatcher) configured(e *registry.Entry) time.Duration {
 	return d.Timeout
 }
 
-// gaveUp returns the result of a call that stopped waiting. The argument err is the reason.
+// gaveUp returns the result of a call that ended while it waited. The argument err is the reason.
 func gaveUp(ctx context.Context, c *Call, err error, waitedFor string) *tool.Result {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = tool.Errorf(tool.Timeout, "%[1]s did not start within %[2]s because it waited for %[3]s. Try again later, or raise the limit in the configuration: tool %[1]q { timeout = \"…\" }.",
@@ -45,7 +46,7 @@ func gaveUp(ctx context.Context, c *Call, err error, waitedFor string) *tool.Res
 	return res
 }
 
-// notPermitted returns the result of a call that hooks or rules denied. It also handles a timeout while they decided.
+// notPermitted returns the result of a call that a hook or a rule denied. It also handles a timeout during the decision.
 func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
 	if ctx.Err() == nil {
 		return call.Refused(err)

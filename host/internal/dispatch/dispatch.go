@@ -1,7 +1,7 @@
-// Package dispatch runs the calls of tools.
+// Package dispatch runs calls of tools.
 //
-// [Dispatcher.Begin] resolves a call and queues it, and [Pending.Run] runs it through the stages. Dispatcher.stages
-// lists the stages in order. All frontends use this package, so that no call can skip a stage.
+// [Dispatcher.Begin] resolves and queues a call. [Pending.Run] runs the call through the stages. Dispatcher.stages lists
+// the stages in order. All frontends use this package, so that no call can skip a stage.
 package dispatch
 
 import (
@@ -27,20 +27,20 @@ import (
 // Handler runs the remaining stages of a call.
 type Handler func(ctx context.Context, c *Call) *tool.Result
 
-// Stage is a named step in the life of a call. Wrap returns a handler that performs the step and then calls next, unless
-// the step ends the call. Each stage is documented in the file of the same name.
+// Stage is a named step of each call. Wrap returns a handler that performs the step and then calls next. A step can end
+// the call without calling next. Each stage is documented in the file of the same name.
 type Stage struct {
 	Name string
 	Wrap func(next Handler) Handler
 }
 
-// Call is a call on its way through the stages.
+// Call is a call that runs through the stages.
 type Call = call.Call
 
 // Plugins leases plugins to calls.
 type Plugins interface {
-	// Reserve leases the current instance of a plugin to one call. It returns nil if the plugin was replaced. The
-	// dispatcher then retries with the dispatcher that Dispatcher.Latest returns.
+	// Reserve leases the current instance of a plugin to one call. It returns nil if a reload replaced the plugin. The
+	// dispatcher then tries again with the dispatcher that Dispatcher.Latest returns.
 	Reserve(plugin string) call.Lease
 }
 
@@ -51,29 +51,29 @@ type Dispatcher struct {
 	Policy    *policy.Policy
 	Scheduler *scheduler.Scheduler
 	Plugins   Plugins
-	// Gates limits the number of concurrent calls in all sessions. MaxCalls limits all calls together, and 0 means no
-	// limit. The registry entry of a tool limits the calls of that tool. A nil Gates means no limits.
+	// Gates limits the number of concurrent calls in all sessions. MaxCalls limits the total number of calls; 0 means no
+	// limit. The registry entry of a tool limits the calls of that tool. A nil Gates disables all limits.
 	Gates    *scheduler.Gates
 	MaxCalls int
-	// Commands lets commands call tools. A nil Commands means that commands cannot call tools.
+	// Commands permits commands to call tools. A nil Commands forbids these calls.
 	Commands Commands
 	State    *state.DB
-	// Metrics counts the calls. A nil Metrics counts nothing.
+	// Metrics counts calls. A nil Metrics disables the statistics.
 	Metrics *metrics.Metrics
 	// Hooks contains the hooks that run before and after calls. A nil Hooks means no hooks.
 	Hooks *hook.Set
 	// Adaptive learns limits from calls and caches results. A nil Adaptive disables both.
 	Adaptive *adaptive.Learned
-	// Tracer records spans. A nil Tracer records nothing.
+	// Tracer records spans. A nil Tracer disables tracing.
 	Tracer *trace.Tracer
-	// Timeout is the timeout of calls whose tool has no configured timeout.
+	// Timeout is the timeout for calls of tools without a configured timeout.
 	Timeout time.Duration
 	// Latest returns the current dispatcher. A nil Latest means that the dispatcher is never replaced.
 	Latest func() *Dispatcher
-	// Unloaded returns the reason why the named plugin could not be loaded, or "". Unloaded can be nil.
+	// Unloaded returns the reason why a plugin could not be loaded, or "" for a loaded plugin. Unloaded can be nil.
 	Unloaded func(name string) string
-	// Denied returns the accesses that a plugin's sandbox denied since the given time. It also searches the printed text
-	// for them. Denied can be nil.
+	// Denied returns the accesses that a plugin's sandbox denied after the given time. It also searches for them in
+	// printed, the output of the call. Denied can be nil.
 	Denied func(plugin string, roots []tool.Root, since time.Time, printed string) []string
 	// Weaker describes what is not enforced on a plugin although it could be. It returns "" if there is nothing. Weaker
 	// can be nil.
@@ -82,11 +82,11 @@ type Dispatcher struct {
 	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
 
 	once   sync.Once
-	run    Handler // all stages
+	run    Handler // runs all stages of a call
 	answer Handler // handles calls that need no plugin
 }
 
-// stages returns the stages of a call, the outermost first. It omits the stages of disabled features.
+// stages returns the stages of a call from the outermost to the innermost. It omits the stages of disabled features.
 func (d *Dispatcher) stages() []Stage {
 	return compact(
 		d.fallback(),
@@ -106,7 +106,7 @@ func (d *Dispatcher) stages() []Stage {
 	)
 }
 
-// compact removes zero stages. A disabled feature returns a zero stage.
+// compact removes zero stages, which represent disabled features.
 func compact(stages ...Stage) []Stage {
 	return slices.DeleteFunc(stages, func(s Stage) bool { return s.Wrap == nil })
 }
@@ -119,7 +119,7 @@ func (d *Dispatcher) prepare() {
 	})
 }
 
-// build returns a handler that runs all stages and then calls the last handler.
+// build returns a handler that runs all stages and finally calls last.
 func (d *Dispatcher) build(last Handler, stages []Stage) Handler {
 	for _, s := range slices.Backward(stages) {
 		last = d.traced(s.Name, s.Wrap(last))
@@ -127,11 +127,11 @@ func (d *Dispatcher) build(last Handler, stages []Stage) Handler {
 	return last
 }
 
-// phases maps stages to the spans that cover the time before the call runs. A phase lasts until a stage with another
-// phase begins.
+// phases maps the names of stages to the names of spans before the call runs. A span lasts until the first stage with a
+// different span.
 var phases = map[string]string{"hooks": "permit", "authorize": "permit", "queue": "wait", "limit": "wait"}
 
-// traced wraps a handler so that it records the phase of the stage.
+// traced wraps the handler of a stage. The returned handler records the span that phases contains for the stage.
 func (d *Dispatcher) traced(stage string, next Handler) Handler {
 	if d.Tracer == nil {
 		return next
@@ -139,7 +139,7 @@ func (d *Dispatcher) traced(stage string, next Handler) Handler {
 	name := phases[stage]
 	return func(ctx context.Context, c *Call) *tool.Result {
 		c.EnterPhase(d.Tracer, name)
-		defer c.EnterPhase(d.Tracer, "") // a stage that ends the call ends its phase
+		defer c.EnterPhase(d.Tracer, "") // if the stage ends the call, its span must end, too
 		return next(ctx, c)
 	}
 }
@@ -149,8 +149,8 @@ func (d *Dispatcher) execute(ctx context.Context, c *Call) *tool.Result {
 	return c.Identity.Lease.Call(ctx, c.Decision.Sent, c.Peer(d.Policy, d.State))
 }
 
-// Adapted returns the limits that the adaptive mode has learned for a tool. It returns nil if the mode is off or does
-// not apply to the tool.
+// Adapted returns the limits that the adaptive mode learned for a tool. It returns nil if the mode is disabled or
+// ignores the tool.
 func (d *Dispatcher) Adapted(name string) *metrics.Adaptive {
 	if d.Adaptive == nil {
 		return nil
@@ -181,7 +181,7 @@ func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 	return c
 }
 
-// Judge returns the policy's decision on a request. It asks no person and does not run the call.
+// Judge returns the policy's decision on a request. It does not ask a person or run the call.
 func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 	c := &Call{Request: req}
 	c.Identity.Command = d.parse(req)

@@ -12,8 +12,9 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// fallback runs the operator's fallback tool if the call failed with Unavailable or Timeout. If the fallback fails too,
-// the call keeps its first result. This stage runs outside of record, so that both calls are recorded.
+// fallback runs the operator's fallback tool after a call that failed with Unavailable or Timeout. If the fallback tool
+// fails too, the call keeps its original result. The stage "fallback" surrounds the stage "record". Therefore both calls
+// are recorded.
 func (d *Dispatcher) fallback() Stage {
 	return Stage{Name: "fallback", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -38,15 +39,15 @@ func (d *Dispatcher) fallback() Stage {
 	}}
 }
 
-// wantsFallback reports whether the fallback tool can replace the result. A call that did not reach the limits of its
-// tool has no fallback, because another tool would also have to wait.
+// wantsFallback reports whether the fallback tool can run after the result res. It returns false for a call that failed
+// before it reached the limits of its tool, because the fallback tool would have to wait, too.
 func wantsFallback(c *Call, res *tool.Result) bool {
 	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
 		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < call.MaxDepth
 }
 
-// pendingFallback returns a call of tool e that replaces the call c. It uses the queue turn and the concurrency slots of
-// c.
+// pendingFallback returns a call of tool e in place of the call c. The new call uses the queue position and the
+// concurrency slots of c.
 func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	limits := c.Identity.Tool.Limits
 	req := call.Request{

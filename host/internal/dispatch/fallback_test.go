@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestAFallbackKeepsTheTurnAndTheRoomOfItsCall checks that no other call gets the queue turn or the slots of a call
-// before its fallback ends.
+// TestAFallbackKeepsTheTurnAndTheRoomOfItsCall checks that a call keeps its queue position and its concurrency slots
+// until its fallback ends.
 func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 	for name, session := range map[string]string{"turn": "s", "room": "other"} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 }
 
 // TestNoFallbackForACallThatDidNotReachItsTool checks that a fallback runs only if the tool is unavailable or fails. A
-// call that still waits for its session, for hooks or for an answer gets no fallback.
+// call that ends while it waits for its session, for hooks or for an answer has no fallback.
 func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	var fell atomic.Bool
 	d := dispatcher(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
@@ -102,7 +102,7 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "waited for hooks or a person's answer") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())
 	}
-	// The denied call left the queue.
+	// The denied call must not be in the queue.
 	if res := run(t, d, "look"); !res.Success() {
 		t.Error(res.Error)
 	}
@@ -145,12 +145,12 @@ func TestFallback(t *testing.T) {
 	if res := run(t, d, "look --path x.txt"); res.Output != `change{"text":"x.txt"}` || res.Metadata["fallback_for"] != "look" || res.Run.CallID != "1" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
-	// If the fallback fails too, the first error stays.
+	// If the fallback tool fails too, the call must return its first error.
 	limits.Fallback = "off"
 	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
 		t.Errorf("%+v", res)
 	}
-	// A fallback that leads to the same tool ends after one try.
+	// If the fallback tool is the tool itself, it must run only once more.
 	limits.Fallback = "look"
 	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
 		t.Errorf("%+v", res)
@@ -179,8 +179,8 @@ func TestNoFallbackForACallerThatHasGone(t *testing.T) {
 	}
 }
 
-// TestTheClientSeesAFallback checks that hooks that hide a call's output do not hide the output of its fallback. The
-// fallback has other hooks.
+// TestTheClientSeesAFallback checks that the client receives the output of a fallback, even if hooks hide the output of
+// the original call. The fallback has other hooks.
 func TestTheClientSeesAFallback(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 		peer.Output(tool.Stdout, []byte(call.Tool))

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// plugins is a function that answers the calls of all plugins.
+// plugins is a function that runs the calls of all plugins in a test.
 type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 
 func (f plugins) Reserve(string) call.Lease { return f }
@@ -101,7 +101,7 @@ func begin(d *Dispatcher, id, session, command string) *Pending {
 	return d.Begin(call.Request{ID: id, Command: command, Session: s})
 }
 
-// prepared returns a call in the state in which the stages get it.
+// prepared returns a call that is ready for the stages.
 func prepared(t *testing.T, d *Dispatcher, command string) *Call {
 	t.Helper()
 	p := begin(d, "1", "s", command)
@@ -133,7 +133,7 @@ func must(t *testing.T, res *tool.Result, kind tool.Kind, text string) {
 	}
 }
 
-// noNext returns a handler that must not be called, because the stage under test must end the call.
+// noNext returns a handler that fails the test, because the stage under test must end the call.
 func noNext(t *testing.T) Handler {
 	return func(context.Context, *Call) *tool.Result {
 		t.Error("the call went on")

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// hooks calls the hooks before and after a call. A hook before the call can veto or change it. A hook after the call can
+// hooks runs the hooks of the configuration. Hooks before the call can veto or change the call. Hooks after the call can
 // replace or withhold its result.
 func (d *Dispatcher) hooks() Stage {
 	if d.Hooks == nil {
@@ -36,7 +36,7 @@ func (d *Dispatcher) hooks() Stage {
 	}}
 }
 
-// silent is a client that receives no output or progress while the tool runs, because a hook can still change the
+// silent is a client that receives no output or progress of a running tool. A hook after the call can still change the
 // result.
 type silent struct{ call.Client }
 

@@ -23,8 +23,8 @@ func hookOn(event tool.HookEvent, f hookFunc) *hook.Set {
 	return hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{event}, Handler: f}})
 }
 
-// TestAfterHooksOutliveTheDeadline checks that hooks see the result of every call that ran, also after a timeout or a
-// cancellation. They must not see other calls.
+// TestAfterHooksOutliveTheDeadline checks that hooks receive the result of every call that ran, even after a timeout or
+// a cancellation. Hooks must not receive results of calls that did not run.
 func TestAfterHooksOutliveTheDeadline(t *testing.T) {
 	var seen []string
 	d := dispatcher(t, untilDone)
@@ -87,7 +87,8 @@ func TestHooksThatAsk(t *testing.T) {
 	}
 }
 
-// TestAfterHooksKeepOutputBack checks that no output is shown before the hooks, because they can change the result.
+// TestAfterHooksKeepOutputBack checks that the client receives no output before the hooks run, because they can change
+// the result.
 func TestAfterHooksKeepOutputBack(t *testing.T) {
 	d := dispatcher(t, ok)
 	f := new(heard)

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// limit waits until the limits of the host, the tool and the adaptive mode permit the call. A child call uses its
-// parent's slots and does not wait.
+// limit waits until the host, the tool and the adaptive mode permit another concurrent call. A child call does not wait,
+// because it uses the slots of its parent.
 func (d *Dispatcher) limit() Stage {
 	if d.Gates == nil && d.Adaptive == nil {
 		return Stage{}
@@ -26,7 +26,7 @@ func (d *Dispatcher) limit() Stage {
 	}}
 }
 
-// limitConfigured applies the configured limits.
+// limitConfigured applies the limits in the configuration.
 func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		l := c.Identity.Tool.Limits
@@ -53,8 +53,9 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	}
 }
 
-// limitAdaptively applies the limit that is learned from earlier calls. It skips child calls and tools whose calls
-// cannot run concurrently. It also skips tools that measure their own time, because their calls differ too much.
+// limitAdaptively applies the limit that the adaptive mode learned from earlier calls. It skips child calls and tools
+// whose calls run one at a time. It also skips tools that control their own timeout, because the durations of their
+// calls differ too much.
 func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		e := c.Identity.Tool
@@ -65,7 +66,7 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 		if err != nil {
 			return noRoom(ctx, c, err)
 		}
-		learn := false // true only after a successful call
+		learn := false // set to true after a successful call
 		defer func() { leave(learn) }()
 		res := next(ctx, c)
 		learn = res.Success() && !res.Run.CacheHit
@@ -73,7 +74,7 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 	}
 }
 
-// noRoom returns the result of a call that did not get a slot within the limits.
+// noRoom returns the result of a call that could not start because of a limit.
 func noRoom(ctx context.Context, c *Call, err error) *tool.Result {
 	c.Outcome.Full = true
 	return gaveUp(ctx, c, err, "other calls")

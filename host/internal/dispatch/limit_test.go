@@ -73,8 +73,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestToolsWithoutAnAdaptiveLimit checks that tools that measure their own time, or that do not run concurrently, have
-// no adaptive limit.
+// TestToolsWithoutAnAdaptiveLimit checks that the adaptive mode ignores two kinds of tools: tools that control their own
+// timeout, and tools whose calls run one at a time.
 func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Adaptive = new(adaptive.Learned)
@@ -87,7 +87,7 @@ func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 	}
 }
 
-// TestRoomInTheToolIsReturned checks that a call that fails at the host's limit frees its slot of the tool at once.
+// TestRoomInTheToolIsReturned checks that a call that fails at the host's limit immediately frees its slot of the tool.
 func TestRoomInTheToolIsReturned(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Gates, d.MaxCalls = new(scheduler.Gates), 1

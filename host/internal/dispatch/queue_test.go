@@ -24,7 +24,7 @@ func TestACallHoldsItsTurnUntilItIsReleased(t *testing.T) {
 	}
 }
 
-// TestARefusedCallLeavesTheLine checks that releasing a waiting call removes it from the queue.
+// TestARefusedCallLeavesTheLine checks that Release removes a waiting call from the queue.
 func TestARefusedCallLeavesTheLine(t *testing.T) {
 	d := dispatcher(t, ok)
 	prepared(t, d, "change").Release()

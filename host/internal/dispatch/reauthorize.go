@@ -8,8 +8,9 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// reauthorize applies the policy again if the call had to wait. Earlier calls can have changed a link or replaced a
-// directory by a link. It also checks again that the call can be recorded, because a person's answer can take long, too.
+// reauthorize applies the policy again if the call had to wait. During the wait, earlier calls can change a symbolic
+// link or replace a directory with a link. reauthorize also checks again that the audit log can be written, because a
+// wait for a person can take long.
 func (d *Dispatcher) reauthorize() Stage {
 	return Stage{Name: "reauthorize", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestACallThatWaitedIsJudgedAgain checks that the policy sees a path that an earlier call of the session has
-// redirected.
+// TestACallThatWaitedIsJudgedAgain checks that the policy uses the new target of a path if an earlier call of the
+// session changed the path.
 func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -41,7 +41,7 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 		wg.Go(func() { results[i] = p.Run(t.Context(), client{}) })
 	}
 	<-started
-	time.Sleep(100 * time.Millisecond) // usually enough for the first decision on the second call; the call must not run in any case
+	time.Sleep(100 * time.Millisecond) // usually long enough for the policy's first decision; the test is correct even if not
 	if err := os.Symlink("/", filepath.Join(dir, "sub")); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 func TestOnlyACallThatWaitedIsJudgedAgain(t *testing.T) {
 	d := dispatcher(t, ok)
 	for waited, want := range map[bool]string{false: "ran", true: ""} {
-		c := prepared(t, d, "change --path /x") // simulate an earlier decision that allowed the path
+		c := prepared(t, d, "change --path /x") // simulate that the policy allowed the path earlier
 		c.Outcome.Waited = waited
 		res := d.reauthorize().Wrap(func(context.Context, *Call) *tool.Result { return &tool.Result{Output: "ran"} })(t.Context(), c)
 		if res.Output != want || waited != (c.Decision.Policy != nil && c.Decision.Policy.Effect == policy.Deny) {

@@ -18,10 +18,10 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unmasked keeps everything.
+// unmasked returns all texts unchanged.
 func unmasked(raw []byte) (string, func(string) string) { return string(raw), strings.Clone }
 
-// audited runs the function calls and returns the new entries of the audit log.
+// audited calls the function calls and returns the new entries of the audit log.
 func audited(t *testing.T, d *Dispatcher, calls func()) []state.AuditEntry {
 	t.Helper()
 	d.State.Audit(&state.Auditing{Entry: unmasked, MaxBytes: 1 << 20, MaxAge: time.Hour})
@@ -108,7 +108,7 @@ func TestMetricsOfCalls(t *testing.T) {
 	}
 }
 
-// TestUnrecordableCallsAreRefused checks that no tool runs, also no fallback, while the audit log cannot be written.
+// TestUnrecordableCallsAreRefused checks that no tool and no fallback runs while the audit log cannot be written.
 func TestUnrecordableCallsAreRefused(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		t.Errorf("%s ran", call.Tool)

@@ -13,8 +13,8 @@ const (
 	retryDelay  = 50 * time.Millisecond
 )
 
-// retry repeats a call whose plugin died, if the tool is read-only or idempotent. The first retry has no delay, because
-// most plugins die by accident. The delay doubles before each further retry.
+// retry repeats a call after the death of its plugin if the tool is read-only or idempotent. The first retry starts
+// immediately, because most plugins die by accident. The delay doubles before each further retry.
 func (d *Dispatcher) retry() Stage {
 	return Stage{Name: "retry", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestRetries checks that only a read-only call is repeated after the death of its plugin.
+// TestRetries checks that a call is repeated after the death of its plugin only if the tool is read-only.
 func TestRetries(t *testing.T) {
 	for name, attempts := range map[string]int{"look": 5, "change": 1} {
 		n := 0

@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/host/internal/notes"
 )
 
-// session adds the session's state to the call, and saves the call's effects afterwards. It loads the state as late as
-// possible, because earlier calls can change it.
+// session loads the session's state before the call and saves the effects of the call afterwards. It loads the state as
+// late as possible, because earlier calls can change the state.
 func (d *Dispatcher) session() Stage {
 	denied := d.Denied
 	if denied == nil {
@@ -43,7 +43,7 @@ func (d *Dispatcher) session() Stage {
 	}}
 }
 
-// loadState adds the state that the plugin stored for the session.
+// loadState adds the state that the plugin stored for the session to the call.
 func (d *Dispatcher) loadState(c *Call) error {
 	if c.Identity.Tool.Definition.Traits.ReadOnly {
 		return nil
@@ -56,8 +56,8 @@ func (d *Dispatcher) loadState(c *Call) error {
 	return nil
 }
 
-// saveState saves the effects of the result, the plugin's state and the working directory. For a child call it saves
-// only the effects, because the parent determines the state of the session.
+// saveState saves the effects of the call, the state of the plugin and the working directory. For a child call it saves
+// only the effects, because the state of the session depends on the parent call.
 func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 	s := c.Request.Session
 	d.State.Apply(s.ID, res.Effects)

@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestSessionState checks that the calls of a session run in the order of Begin, and that each call gets the state of
-// the previous one.
+// TestSessionState checks that the calls of a session run in the order of the Begin calls. Each call must receive the
+// state after the previous call.
 func TestSessionState(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		return &tool.Result{Output: string(call.SessionState), SessionState: append(call.SessionState, 'x')}
@@ -24,7 +24,7 @@ func TestSessionState(t *testing.T) {
 	}
 	results := make([]string, len(pending))
 	var wg sync.WaitGroup
-	for i := len(pending) - 1; i >= 0; i-- { // run in any order
+	for i := len(pending) - 1; i >= 0; i-- { // call Run in reverse order
 		wg.Go(func() { results[i] = pending[i].Run(t.Context(), client{}).Output })
 	}
 	wg.Wait()
@@ -77,7 +77,8 @@ func TestDirectoriesAndFiles(t *testing.T) {
 	}
 }
 
-// TestTheStateOfAChildCall checks that a read-only tool gets no state, and that a child call saves only its effects.
+// TestTheStateOfAChildCall checks that a read-only tool receives no state, and that only the effects of a child call are
+// saved.
 func TestTheStateOfAChildCall(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.State.SavePluginState("s", "p", []byte("old"))
@@ -103,8 +104,8 @@ func TestTheStateOfAChildCall(t *testing.T) {
 	}
 }
 
-// TestDenialsOfACallThatTimedOut checks that denials are detected in the tool's own message, which the message of the
-// timeout replaces later.
+// TestDenialsOfACallThatTimedOut checks that the host finds denied accesses in the original message of the tool. The
+// message of the timeout replaces the original message later.
 func TestDenialsOfACallThatTimedOut(t *testing.T) {
 	d := dispatcher(t, func(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		if call.Tool == "brief" {

@@ -10,9 +10,9 @@ import (
 	"toolhost.dev/host/internal/adaptive"
 )
 
-// timeout lowers the timeout to the time that recent calls of the tool needed, and explains a timeout that ended the
-// call. The stage is inside of hooks, because hooks must see the final message. It is outside of session, because
-// session needs the tool's own message.
+// timeout lowers the timeout to the time that recent calls of the tool needed. If a timeout ends the call, it explains
+// the timeout in the result. The stage "timeout" runs inside "hooks", because hooks must receive the final message. It
+// surrounds "session", because "session" needs the original message of the tool.
 func (d *Dispatcher) timeout() Stage {
 	shorten := func(ctx context.Context, _ *Call) (context.Context, context.CancelFunc) { return ctx, func() {} }
 	if d.Adaptive != nil {
@@ -30,7 +30,7 @@ func (d *Dispatcher) timeout() Stage {
 }
 
 // shortenTimeout lowers the timeout to the time that recent calls of the tool needed. The new timeout starts now,
-// because the times of recent calls exclude waits, such as the wait for a person's answer.
+// because the measured times do not include waits, for example for a person's answer.
 func (d *Dispatcher) shortenTimeout(ctx context.Context, c *Call) (context.Context, context.CancelFunc) {
 	e := c.Identity.Tool
 	if e.Timeout < 0 {
@@ -44,7 +44,7 @@ func (d *Dispatcher) shortenTimeout(ctx context.Context, c *Call) (context.Conte
 	return context.WithTimeout(ctx, limit)
 }
 
-// describeTimeout replaces a timeout error with an error that names the limit. The tool does not know the limit.
+// describeTimeout adds the exceeded limit to the error of a timeout, because the tool does not know the limit.
 func (d *Dispatcher) describeTimeout(ctx context.Context, c *Call, res *tool.Result) {
 	if res.Error == nil || res.Error.Kind != tool.Timeout || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return

@@ -47,7 +47,7 @@ func TestTheAdaptiveTimeout(t *testing.T) {
 			t.Errorf("%s: %s, limit %s, want %s", name, until, c.Outcome.Limit, limit)
 		}
 	}
-	// The message names the limit that ended the call.
+	// The error must contain the limit that ended the call.
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	for limit, text := range map[time.Duration]string{time.Minute: `look took longer than 1m0s and was stopped. Ask for less, or raise`, 5 * time.Second: `set adaptive = false`} {
@@ -60,7 +60,7 @@ func TestTheAdaptiveTimeout(t *testing.T) {
 			t.Error(res.Error.Source)
 		}
 	}
-	// A tool can report a timeout of its own, for example when a server is slow.
+	// A tool can also report a timeout of its own, for example of a slow server.
 	c := prepared(t, d, "look")
 	own := &tool.Result{Error: tool.Errorf(tool.Timeout, "the server is slow")}
 	d.describeTimeout(t.Context(), c, own)

@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestOwnAddresses checks that the proxy does not connect to this machine through its public addresses.
+// TestOwnAddresses checks that the proxy does not connect to the public addresses of this machine.
 func TestOwnAddresses(t *testing.T) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -136,7 +136,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("told of %v, want %v", denied, want)
 	}
 
-	// An idle tunnel ends when the sandbox ends.
+	// The end of the sandbox must close an idle tunnel.
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded checks that the number of connections is limited. Idle connections and tunnels count, too.
+// TestConnectionsAreBounded checks the limit on the number of connections, including idle connections and tunnels.
 func TestConnectionsAreBounded(t *testing.T) {
 	there, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -199,7 +199,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for _, c := range open {
 		c.Close()
 	}
-	for range 200 { // wait until the proxy notices the closed connections
+	for range 200 { // the proxy needs some time to notice the closed connections
 		c := connect()
 		ok := answers(c)
 		c.Close()

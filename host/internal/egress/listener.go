@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// limitedListener closes new connections when maxConnections are open.
+// limitedListener accepts at most maxConnections open connections. It immediately closes further connections.
 type limitedListener struct {
 	net.Listener
 	open atomic.Int64
@@ -38,7 +38,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite closes the sending side of the connection.
+// CloseWrite closes the connection for writing.
 func (c *countedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -22,34 +22,35 @@ import (
 )
 
 const (
-	// dialTimeout limits a connection to one address. lookupTimeout limits the lookup of a name.
+	// dialTimeout limits the time to connect to one address. lookupTimeout limits the time to look up a name.
 	dialTimeout   = 10 * time.Second
 	lookupTimeout = 10 * time.Second
-	// headerTimeout limits the time in which a client must send its request.
+	// headerTimeout is the time within which a client must send its request.
 	headerTimeout = 30 * time.Second
-	// maxConnections limits the open connections of one sandbox. Idle connections count too, because a sandbox could
-	// otherwise use all file descriptors of the host. Further connections are closed.
+	// maxConnections limits the open connections of one sandbox, including idle connections. Without the limit, a
+	// sandbox could use up the file descriptors of the host. The proxy closes further connections.
 	maxConnections = 512
 )
 
 // DenialError describes a denied connection.
 type DenialError struct {
 	At time.Time
-	// Target is the requested host and port.
+	// Target is the host and port in the request.
 	Target string
-	// Why is the reason, as a clause. Entry is the list entry that would permit the connection.
+	// Why is the reason for the denial, as a clause. Entry is an entry for the operator's list that permits the
+	// connection.
 	Why, Entry string
 }
 
 func (d *DenialError) Error() string { return d.Target + ": " + d.Why }
 
-// Proxy is an HTTP proxy. It forwards plain HTTP requests and, with CONNECT, any TCP connection. It looks up names
-// itself, and connects only to addresses that it has checked.
+// Proxy is an HTTP proxy. It forwards HTTP requests and, for the method CONNECT, any TCP connection. It resolves host
+// names and then connects only to the checked addresses.
 type Proxy struct {
 	Hosts *hostlist.List
-	// Denied is called for each denied connection and must return quickly. Several goroutines can call it.
+	// Denied is called for each denied connection. Several goroutines can call it. It must return quickly.
 	Denied func(DenialError)
-	// Advice returns the text that follows a denial in the answer to the client.
+	// Advice returns additional text for the response to a denied request.
 	Advice func(DenialError) string
 	// Log receives errors. It can be nil.
 	Log *slog.Logger
@@ -57,13 +58,13 @@ type Proxy struct {
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
-// Serve starts to serve the clients of a listener and returns at once. The returned function closes the listener and all
+// Serve serves the clients of a listener in the background. The caller must call stop to close the listener and all
 // connections.
 func (p *Proxy) Serve(l net.Listener) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) },
-		// For plain HTTP, clients use HTTP/1.1 with a proxy.
+		// Clients of a proxy use HTTP/1.1 for plain HTTP.
 		DisableCompression: true, MaxIdleConns: 16, IdleConnTimeout: time.Minute,
 	}
 	forward := &httputil.ReverseProxy{
@@ -100,7 +101,7 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 	}
 }
 
-// fail answers a request whose host was not reached.
+// fail answers a request after a failed connection.
 func (p *Proxy) fail(w http.ResponseWriter, err error) {
 	var d *DenialError
 	if !errors.As(err, &d) {
@@ -114,7 +115,7 @@ func (p *Proxy) fail(w http.ResponseWriter, err error) {
 	http.Error(w, text, http.StatusForbidden)
 }
 
-// tunnel connects a client with the requested host.
+// tunnel connects a client to the host in the request.
 func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	there, err := p.dial(r.Context(), r.Host)
 	if err != nil {
@@ -145,7 +146,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	<-done
 }
 
-// first returns a reader of the buffered bytes, followed by the rest of the connection.
+// first returns a reader for the buffered bytes and then the rest of the connection.
 func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
 	n := ahead.Buffered()
 	if n == 0 {
@@ -154,7 +155,7 @@ func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
 	return io.MultiReader(io.LimitReader(ahead, int64(n)), rest)
 }
 
-// pass copies data until its end, and then closes the sending side of the destination.
+// pass copies data until the source ends. Then it closes the destination for writing.
 func pass(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
@@ -164,7 +165,7 @@ func pass(to net.Conn, from io.Reader) {
 	_ = to.Close()
 }
 
-// dial connects to a host and a port. If the connection is not allowed, the error is a [*DenialError].
+// dial connects to a host and port. If the proxy must not connect, the error is a [*DenialError].
 func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 	addresses, err := p.judge(ctx, target)
 	if err != nil {
@@ -186,7 +187,7 @@ func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// judge returns the addresses of a target to which the proxy can connect.
+// judge returns the addresses of a target that the proxy is allowed to use.
 func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, error) {
 	host, portText, err := net.SplitHostPort(target)
 	if err != nil {
@@ -240,8 +241,8 @@ func (p *Proxy) resolve(ctx context.Context, name string) ([]netip.Addr, error) 
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// own reports whether an address belongs to this machine. The services of this machine must not be reachable from a
-// sandbox. If the addresses cannot be listed, own returns true.
+// own reports whether an address belongs to this machine. A sandbox must not reach the services of this machine. If the
+// addresses of the machine are unknown, own returns true.
 func own(a netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	return err != nil || slices.ContainsFunc(all, func(i net.Addr) bool {

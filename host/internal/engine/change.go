@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// The following aliases name the types in the methods of [Engine]. Package host needs them, because it imports no other
-// internal package.
+// The following aliases name the types in the methods of [Engine]. Package host uses the aliases, because engine is the
+// only internal package that it imports.
 
 // Hook is a hook of the embedding program.
 type Hook = hook.Hook

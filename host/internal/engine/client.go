@@ -11,7 +11,8 @@ import (
 // Client receives the events of a running call and answers its asks.
 type Client = call.Client
 
-// client returns a client that also applies the operator's decisions about asks. c may be nil.
+// client returns a client that first applies the operator's decisions to an ask and then asks c. A nil c cannot answer
+// asks.
 func (e *Engine) client(c Client) Client {
 	onAsk := cmp.Or(e.opts.OnAsk, e.Current().Config.Host.OnAsk)
 	if onAsk == "" && !e.opts.Prompt {
@@ -23,8 +24,8 @@ func (e *Engine) client(c Client) Client {
 	return &decidingClient{Client: c, onAsk: onAsk}
 }
 
-// decidingClient answers permission asks according to the operator's decisions. It never answers questions on behalf of
-// the user.
+// decidingClient answers permission asks according to the operator's decisions. It never answers other questions,
+// because only the user can answer them.
 type decidingClient struct {
 	Client
 	onAsk string
@@ -42,7 +43,7 @@ func (f *decidingClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, er
 	return f.Client.Ask(ctx, ask)
 }
 
-// silent is the client of requests without a client. It ignores all events.
+// silent is the client of a request whose caller has no client. It ignores all events.
 type silent struct{}
 
 func (silent) Progress(string, map[string]any) {}

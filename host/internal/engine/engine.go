@@ -1,4 +1,4 @@
-// Package engine implements the running host behind package host. It starts and closes the parts of a host, executes
+// Package engine implements the running host behind package host. It starts and stops the components of a host, runs
 // requests, and answers other processes. Most callers want [New] and [Engine.Run].
 package engine
 
@@ -52,8 +52,8 @@ type Options struct {
 	OnConfig                 func(level slog.Level)
 }
 
-// Source returns the configuration that the options name, and what decides whether it applies. The error says that the
-// workspace is not a directory.
+// Source returns the configuration in the options, with the settings that decide whether the configuration applies. It
+// returns an error if the workspace is not a directory.
 func (o Options) Source() (admission.Source, error) {
 	workspace, err := roots.Workspace(o.Workspace)
 	if err != nil {
@@ -86,11 +86,11 @@ func BundledDir() string {
 	return filepath.Join(filepath.Dir(exe), "plugins")
 }
 
-// Mode changes how an engine starts. The zero value is the mode for running calls.
+// Mode selects how an engine starts. The zero value is for normal operation.
 type Mode struct {
-	// IgnorePins also loads plugins that differ from their pins.
+	// IgnorePins loads plugins even if they differ from their pins.
 	IgnorePins bool
-	// Empty starts with an empty configuration instead of the one in the options.
+	// Empty ignores the configuration in the options and uses an empty configuration.
 	Empty bool
 }
 
@@ -109,11 +109,11 @@ type Engine struct {
 type closing struct {
 	once sync.Once
 	err  error
-	// problems lists the problems of the engine's parts. A reload cannot fix them.
+	// problems lists the problems of the engine's components. A reload cannot solve these problems.
 	problems []string
 }
 
-// New reads the configuration and loads the plugins. See host.New.
+// New reads the configuration, loads the plugins and returns a running engine. See host.New.
 func New(ctx context.Context, opts Options) (*Engine, error) { return NewMode(ctx, opts, Mode{}) }
 
 // NewMode is like New, but starts in the given mode.
@@ -169,7 +169,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	return e, nil
 }
 
-// builder returns the builder of generations and sets the parts that all generations share.
+// builder returns the builder of generations. It also creates the objects that all generations share.
 func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	commands := shim.NewGranter(shim.GranterOptions{
 		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
@@ -185,8 +185,9 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	}
 }
 
-// openState opens the state database, or one in memory if that fails. Calls work without it, but sessions end with the
-// process, which Problems reports. The error says that tools or other users could write the state directory.
+// openState opens the state database. If the database cannot be opened, openState uses one in memory and reports a
+// problem: sessions then last only as long as the process. It returns an error if tools or other users can write the
+// state directory.
 func (e *Engine) openState(cfg *config.Config) error {
 	e.home.Runtime = e.super.RuntimeDir
 	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
@@ -204,12 +205,12 @@ func (e *Engine) openState(cfg *config.Config) error {
 	}
 	e.problemf("Sessions are not kept after this run: %v.", err)
 	if e.state, err = state.OpenFallback(func() (*state.DB, error) { return e.reopenState(cfg) }, e.opts.Log); err != nil {
-		panic("engine: an in-memory database cannot be opened: " + err.Error()) // only out of memory
+		panic("engine: an in-memory database cannot be opened: " + err.Error()) // happens only without free memory
 	}
 	return nil
 }
 
-// reopenState opens the state database again, after openState failed. Only the audit log uses it.
+// reopenState tries again to open the state database after openState failed. Only the audit log uses the result.
 func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
@@ -232,8 +233,8 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	return db, nil
 }
 
-// checkPlace returns an error if tools could write the state directory. The workspace itself may still be refused for
-// each call, so that tools can be listed anywhere.
+// checkPlace returns an error if tools can write the state directory. It returns nil for a workspace that is too broad,
+// because no call can run in such a workspace.
 func (e *Engine) checkPlace(cfg *config.Config) error {
 	if refused := roots.Refused(cfg, e.opts.Workspace); refused != nil {
 		return nil //nolint:nilerr // each call reports it
@@ -248,7 +249,8 @@ func (e *Engine) problemf(format string, a ...any) {
 	e.closing.problems = append(e.closing.problems, fmt.Sprintf(format, a...))
 }
 
-// Problems lists everything that does not work, such as plugins that were not loaded and tools that were not registered.
+// Problems lists all known failures of the host, such as plugins that were not loaded and tools that were not
+// registered.
 func (e *Engine) Problems() []string {
 	out := slices.Concat(e.closing.problems, e.Current().Problems)
 	if err := e.state.AuditProblem(); err != nil {
@@ -257,21 +259,21 @@ func (e *Engine) Problems() []string {
 	return out
 }
 
-// Current returns the generation that new calls use.
+// Current returns the generation for new calls.
 func (e *Engine) Current() *generation.Generation { return e.reloader.Current() }
 
-// Reloader returns the reloader, which can replace the generation.
+// Reloader returns the reloader, which can replace the current generation.
 func (e *Engine) Reloader() *reload.Reloader { return e.reloader }
 
 // State returns the state database.
 func (e *Engine) State() *state.DB { return e.state }
 
-// openPins opens the pins of a configuration. With ignore they accept everything that tools cannot write.
+// openPins opens the pins of a configuration. If ignore is set, only files that tools can write are checked.
 func (e *Engine) openPins(source admission.Source, cfg *config.Config, ignore bool) (*trust.Pins, error) {
 	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), Dir: e.home.Pinned})
 }
 
-// closeGrace is the time that plugins have to stop.
+// closeGrace is the time within which plugins must stop.
 const closeGrace = 5 * time.Second
 
 // Close cancels all calls, stops every plugin and saves the sessions. It returns after all plugin processes exit.

@@ -9,14 +9,14 @@ import (
 	"toolhost.dev/host/internal/reload"
 )
 
-// healthTimeout limits the time that a plugin has for its health report.
+// healthTimeout is the time within which a plugin must report its health.
 const healthTimeout = 2 * time.Second
 
-// healthPatience is the number of skipped checks after an unhealthy plugin could not be replaced.
+// healthPatience is the number of health checks to skip after a failed replacement of an unhealthy plugin.
 const healthPatience = 10
 
-// Health returns the health of a tool, as reported by its plugin. It starts the plugin if needed. [Engine.Status]
-// contains the health of whole plugins.
+// Health asks a tool's plugin for the health of the tool. It starts the plugin if needed. For the health of whole
+// plugins, see [Engine.Status].
 func (e *Engine) Health(ctx context.Context, name string) tool.Health {
 	g := e.Current()
 	entry := g.Registry.Find(name)

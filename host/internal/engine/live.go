@@ -15,25 +15,25 @@ import (
 	"toolhost.dev/host/internal/watch"
 )
 
-// live holds the background tasks of a host and its server for other processes.
+// live holds the background tasks of a host, and its server for requests of other processes.
 type live struct {
 	began        time.Time
 	files        files
 	server       *control.Server // nil if the host does not answer other processes
 	background   sync.WaitGroup
 	first        *time.Timer
-	end          context.CancelFunc // stops the health checks
+	end          context.CancelFunc // cancels the health checks
 	reconfigured chan struct{}      // receives a value after a change of the configuration
 }
 
-// files holds the watcher of the files that the configuration depends on.
+// files holds the watcher of the configuration's files.
 type files struct {
 	mu      sync.Mutex
-	watcher *watch.Watcher // nil if no files are watched
+	watcher *watch.Watcher // nil if the host does not watch files
 }
 
-// goLive starts the background tasks of a live host. Failures are only reported as problems, because calls work without
-// these tasks.
+// goLive starts the background tasks of the host. A failure is only recorded as a problem, because calls also work
+// without these tasks.
 func (e *Engine) goLive() {
 	e.live.began = time.Now()
 	ctx, end := context.WithCancel(context.Background())
@@ -42,12 +42,12 @@ func (e *Engine) goLive() {
 	if err := e.watchFiles(e.Current().Config); err != nil {
 		e.problemf("%v. Use toolhost plugin reload.", err)
 	}
-	// A file can change after it is read but before it is watched. The delayed check finds such changes, and a
-	// short-lived host skips it.
+	// A file can change after the host reads it and before the watcher starts. A delayed check finds such a change. A
+	// host with a short life skips the check.
 	if w := e.live.files.watcher; w != nil {
 		e.live.first = time.AfterFunc(time.Second, w.Check)
 	}
-	// Listen last, because other processes must find the host fully set up.
+	// Start the server last, because other processes must find a host that is ready.
 	if dir := e.home.Control(); dir != "" {
 		server, err := control.Listen(dir, e.control)
 		if err != nil {
@@ -73,7 +73,7 @@ func (l *live) close() {
 	l.background.Wait()
 }
 
-// configured adapts the background tasks to a new configuration.
+// configured applies a new configuration to the background tasks.
 func (e *Engine) configured(cfg *config.Config) {
 	if err := e.watchFiles(cfg); err != nil {
 		e.opts.Log.Warn("changes of files are not watched", "why", err)
@@ -84,7 +84,8 @@ func (e *Engine) configured(cfg *config.Config) {
 	}
 }
 
-// watchFiles watches the files that a configuration depends on. It does nothing if the configuration disables watching.
+// watchFiles watches the files that a configuration depends on. It does nothing if the configuration disables the
+// watcher.
 func (e *Engine) watchFiles(cfg *config.Config) error {
 	if !e.opts.Live || !cfg.Reload.Watch {
 		return nil
@@ -119,7 +120,7 @@ func (e *Engine) watchFiles(cfg *config.Config) error {
 	return nil
 }
 
-// diskChanged starts a reload after a change of files. It does not wait for the reload.
+// diskChanged starts a reload after a change of files and returns immediately.
 func (e *Engine) diskChanged() {
 	if !e.Current().Config.Reload.Watch {
 		return
@@ -133,7 +134,7 @@ func (e *Engine) diskChanged() {
 	})
 }
 
-// control executes a request from another process.
+// control runs a request from another process.
 func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (any, error) {
 	switch op {
 	case control.OpEnable:
@@ -144,7 +145,7 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 		return nil, e.reloader.SetEnabled(a.Name, a.On)
 	case control.OpRenew:
 		e.reloader.Renew()
-		return e.reloader.Reload(ctx, reload.Options{}) // an approval can make a rejected version acceptable
+		return e.reloader.Reload(ctx, reload.Options{}) // the approved version of the plugin can now be loaded
 	case control.OpStatus:
 		return e.remoteStatus(), nil
 	case control.OpStats:

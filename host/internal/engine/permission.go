@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// Judge returns the policy's decision about a request. It neither asks the user nor runs the request.
+// Judge returns the policy's decision about a request. It does not ask the user or run the request.
 func (e *Engine) Judge(req Request) (*policy.Decision, error) {
 	s, err := e.session(req)
 	if err != nil {
@@ -17,7 +17,7 @@ func (e *Engine) Judge(req Request) (*policy.Decision, error) {
 	return e.Current().Dispatch.Judge(e.dispatchRequest(req, s)), nil
 }
 
-// TestPermissions executes a permission test of the configuration. It returns nil if the test passes.
+// TestPermissions runs a permission test of the configuration. It returns nil if the test passes.
 func (e *Engine) TestPermissions(t config.PermissionTest) error {
 	d, err := e.Judge(Request{Command: t.Command})
 	if err != nil {

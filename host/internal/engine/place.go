@@ -13,8 +13,9 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// keepsStateOut returns an error if tools of a workspace could write the state directory, which has the audit log, the
-// remembered answers and the decisions about trust. Links are resolved on both sides.
+// keepsStateOut returns an error if tools in a workspace can write the state directory. This directory contains the
+// audit log, the remembered answers and the trust store. keepsStateOut resolves symbolic links in the paths of the state
+// directory and of the roots.
 func (e *Engine) keepsStateOut(cfg *config.Config, workspace string) error {
 	if e.home.Root == "" {
 		return nil
@@ -37,7 +38,7 @@ func stateOutside(cfg *config.Config, workspace, dir string) error {
 	return nil
 }
 
-// otherState proposes a state directory outside of a root.
+// otherState returns a path for a state directory outside of a root, as a proposal to the user.
 func otherState(root tool.Root) string {
 	if dir, err := state.Dir(); err == nil && !root.Contains(dir) {
 		return dir
@@ -45,7 +46,8 @@ func otherState(root tool.Root) string {
 	return filepath.Join("/var/tmp", fmt.Sprintf("toolhost-%d", os.Getuid()))
 }
 
-// checkOwner returns an error if other users could write in the state directory. A directory that does not exist passes.
+// checkOwner returns an error if other users can write in the state directory. It returns nil if the directory does not
+// exist.
 func checkOwner(dir string) error {
 	st, err := os.Stat(dir)
 	if err != nil {

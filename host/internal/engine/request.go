@@ -89,7 +89,7 @@ func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 	}
 }
 
-// toolName converts a function name to the full name of its tool. It returns other names unchanged.
+// toolName converts the function name of a tool to the tool's full name. It returns other names unchanged.
 func (e *Engine) toolName(name string) string {
 	r := e.Current().Registry
 	if name == "" || r.Lookup("", name) != nil {
@@ -104,7 +104,7 @@ func (e *Engine) toolName(name string) string {
 	return name
 }
 
-// session returns the session of a request and creates it if needed.
+// session returns the session of a request. It creates a missing session.
 func (e *Engine) session(req Request) (call.Session, error) {
 	workspace := e.opts.Workspace
 	if req.Workspace != "" {
@@ -155,14 +155,14 @@ func (e *Engine) Cwd(req Request) (string, error) {
 func (e *Engine) auditRefused(req Request, err *tool.Error) {
 	args := req.Arguments
 	if req.Name == "" {
-		args, _ = json.Marshal(map[string]string{"command": req.Command}) // cannot fail for strings
+		args, _ = json.Marshal(map[string]string{"command": req.Command}) // the error is ignored, because strings can always be encoded
 	}
 	e.state.AddAudit(state.AuditEntry{
 		At: time.Now(), Session: req.Session, Workspace: req.Workspace, Call: req.ID, Tool: req.Name, Arguments: args, Outcome: string(err.Kind), Error: err.Message,
 	})
 }
 
-// ids generates the ids of calls. They are unique in this process and hard to guess for other processes.
+// ids generates the ids of calls. The ids are unique in this process, and other processes cannot easily guess them.
 type ids struct {
 	prefix string
 	last   *atomic.Uint64
@@ -170,7 +170,7 @@ type ids struct {
 
 func newIDs() ids {
 	var b [6]byte
-	_, _ = rand.Read(b[:]) // cannot fail
+	_, _ = rand.Read(b[:]) // the error is ignored, because Read always succeeds
 	return ids{prefix: hex.EncodeToString(b[:]) + "-", last: new(atomic.Uint64)}
 }
 

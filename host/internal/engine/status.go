@@ -18,10 +18,10 @@ import (
 // Tool describes one registered tool.
 type Tool struct {
 	tool.Definition
-	// FullName is the name for calls, such as "read", or "jira:search" in a namespace.
+	// FullName is the name of the tool in calls, such as "read", or "jira:search" for a tool in a namespace.
 	FullName string `json:"full_name"`
-	// FunctionName is the name for function calls of models, such as "jira_search". It has at most 40 letters, digits,
-	// '_' and '-'. Requests also accept it as the tool's name.
+	// FunctionName is the name of the tool in function calls of models, such as "jira_search". It consists of at most 40
+	// letters, digits, '_' and '-'. Requests can also use this name.
 	FunctionName string `json:"function_name"`
 	Namespace    string `json:"namespace,omitempty"`
 	Plugin       string `json:"plugin"`
@@ -64,7 +64,8 @@ type Status struct {
 	Version string `json:"version"`
 	// Config is the file or directory of the configuration, or "built-in".
 	Config string `json:"config"`
-	// ConfigRefused is the reason why the configuration on disk is not in use. Empty means that it is in use.
+	// ConfigRefused is the reason why the host does not use the configuration on disk. Empty means that the host uses
+	// it.
 	ConfigRefused string `json:"config_refused,omitempty"`
 	Workspace     string `json:"workspace"`
 	// StateDB is the path of the state database. Empty means that the database is in memory.
@@ -72,7 +73,7 @@ type Status struct {
 	Plugins []PluginStatus `json:"plugins"`
 	// Tools lists the states of all tools, including tools that could not be registered.
 	Tools []registry.LifeStatus `json:"tools"`
-	// Problems lists everything that does not work.
+	// Problems lists all known failures; see [Engine.Problems].
 	Problems []string `json:"problems"`
 	// Sessions lists the most recently used sessions.
 	Sessions []state.Session `json:"sessions"`
@@ -87,13 +88,13 @@ type PluginStatus struct {
 	DependsOn []string `json:"depends_on,omitempty"`
 	// Health is the health that a running plugin reports.
 	Health *tool.Health `json:"health,omitempty"`
-	// Unneeded lists the granted permissions that the plugin does not need.
+	// Unneeded lists permissions that the operator granted but the plugin does not need.
 	Unneeded []grants.Extra `json:"unneeded,omitempty"`
-	// Unapproved lists differences between the tool definitions and the approved definitions. UnapprovedSince is the
-	// time of their first report.
+	// Unapproved lists differences between the plugin's tool definitions and the approved definitions. UnapprovedSince
+	// is the time when the operator was first notified of them.
 	Unapproved      []registry.Change `json:"unapproved,omitempty"`
 	UnapprovedSince time.Time         `json:"unapproved_since,omitzero"`
-	// Refused is the reason why the version on disk is not in use. Empty means that it is in use.
+	// Refused is the reason why the host does not use the plugin's version on disk. Empty means that the host uses it.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -157,8 +158,8 @@ type Stats struct {
 	Plugins []metrics.PluginStats `json:"plugins"`
 }
 
-// Stats returns the current statistics. It reads a few files in /proc for each plugin process. A call is included as
-// soon as its result is returned.
+// Stats returns the current statistics. It reads a few files in /proc for each plugin process. The statistics include
+// every call whose result was returned.
 func (e *Engine) Stats() Stats {
 	var processes []metrics.Process
 	e.super.Running(func(plugin string, pid int) { processes = append(processes, metrics.Process{Plugin: plugin, PID: pid}) })

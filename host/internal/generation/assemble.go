@@ -17,9 +17,9 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Assemble builds a generation from described plugins. refused maps plugins to the reason why their tools cannot be
-// registered. The tools of other plugins still work. err lists the operator's rules that do not match these tools. All
-// other rules stay in force.
+// Assemble builds a generation from plugins with known descriptions. The result refused maps plugins to the reason why
+// their tools cannot be registered. The tools of all other plugins work. The error lists the operator's rules that do
+// not match the registered tools. All other rules apply.
 func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, plugins []*Plugin) (g *Generation, refused map[string]error, err error) {
 	g = &Generation{
 		Config: cfg, Launcher: launcher, Plugins: plugins,
@@ -61,7 +61,7 @@ func (b *Builder) known(cfg *config.Config, plugins []*Plugin) trust.Known {
 	return b.Approvals(cfg).Known(subjects)
 }
 
-// register adds a plugin's tools to the registry.
+// register adds the tools of a plugin to the registry.
 func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 	desc, pending, review, err := b.Approvals(g.Config).Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
 	if err != nil {
@@ -129,8 +129,8 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 	return d
 }
 
-// commandNames returns the names of the programs that commands use to call tools. The names are agent tools, aliases,
-// namespaces, and the tools of each namespace.
+// commandNames returns the names of the programs through which commands can call tools. The names are agent tools,
+// aliases, namespaces, and the tools of each namespace.
 func commandNames(r *registry.Registry) []string {
 	var names []string
 	for _, n := range r.AgentNames() {
@@ -148,8 +148,8 @@ func commandNames(r *registry.Registry) []string {
 	return names
 }
 
-// addAliases registers additional names of tools. An alias for an unknown tool is reported to the operator, unless it
-// comes from a preset.
+// addAliases registers the aliases in more. If the tool of an alias is unknown, addAliases reports a problem to the
+// operator, unless the alias comes from a preset.
 func (g *Generation) addAliases(more []config.Alias) {
 	for _, a := range slices.Concat(g.Config.Aliases, more) {
 		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Optional: a.Preset != ""}
@@ -162,8 +162,8 @@ func (g *Generation) addAliases(more []config.Alias) {
 	}
 }
 
-// checkToolBlocks reports tool blocks that match no tool. Without the report, a misspelled name could leave a tool
-// enabled against the operator's intent.
+// checkToolBlocks reports tool blocks that match no tool. Otherwise the operator would not notice a misspelled name, and
+// a tool could stay enabled against the operator's intent.
 func (g *Generation) checkToolBlocks() {
 	for name, t := range g.Config.Tools {
 		if g.Registry.Lookup("", name) == nil && len(g.Unloaded) == 0 {

@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Audit configures the audit log of the database. It also enables the masking of secrets in all saved data, even if the
-// audit log is off.
+// Audit configures the audit log of the database. Audit also masks secrets in all other saved data, even if the audit
+// log is disabled.
 func Audit(cfg *config.Config, db *state.DB) {
 	a := cfg.Audit
 	m := audit.New(secrets(cfg))
@@ -21,7 +21,7 @@ func Audit(cfg *config.Config, db *state.DB) {
 	db.Audit(&state.Auditing{Entry: m.Entry, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge, Continue: a.Continue})
 }
 
-// secrets returns the secret values in a configuration. They are the listed secrets, and the plugins' environment
+// secrets returns the secret values in a configuration: the values in the operator's list, and the plugins' environment
 // variables with secret names.
 func secrets(cfg *config.Config) []string {
 	out := cfg.Audit.Secrets

@@ -10,17 +10,17 @@ import (
 
 // Binary identifies a plugin's binary at the time of the last check.
 type Binary struct {
-	// File identifies the file version. It is empty if the file did not exist.
+	// File identifies the version of the file. It is empty if the file does not exist.
 	File string
-	// Sum is the SHA-256 of the file. It is nil if the file was not readable.
+	// Sum is the SHA-256 of the file. It is nil if the file cannot be read.
 	Sum *[32]byte
-	// Key is the hash of the binary and its settings. The plugin's description is saved under this key, because both can
-	// change the served tools. Key is valid if Keyed is true.
+	// Key is a hash of the binary and its settings, because both can change the plugin's tools. The plugin's description
+	// is saved under this key. Key is valid only if Keyed is true.
 	Key   [32]byte
 	Keyed bool
 }
 
-// BinaryOf identifies a plugin's binary. It uses hashes from the database for unchanged files.
+// BinaryOf identifies a plugin's binary. For an unchanged file, it uses the hash in the database.
 func BinaryOf(db *state.DB, p *config.Plugin) Binary {
 	b := Binary{File: state.FileIdentity(p.Path)}
 	hash, err := db.BinaryHash(p.Path)
@@ -28,7 +28,7 @@ func BinaryOf(db *state.DB, p *config.Plugin) Binary {
 		return b
 	}
 	b.Sum = &hash
-	how, err := json.Marshal([]any{hash, p.Args, p.Env, p.Config}) // JSON sorts the keys of maps
+	how, err := json.Marshal([]any{hash, p.Args, p.Env, p.Config}) // the result is deterministic, because JSON sorts the keys of maps
 	if err == nil {
 		b.Key, b.Keyed = sha256.Sum256(how), true
 	}

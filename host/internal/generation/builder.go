@@ -32,13 +32,13 @@ type Options struct {
 	Workspace string
 	// Hooks are the hooks of the embedding program.
 	Hooks []hook.Hook
-	// RetryFailed also starts plugins whose last start failed recently after a long time.
+	// RetryFailed starts a plugin even if its last start failed recently and took long.
 	RetryFailed bool
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
 }
 
-// Calls holds the state that the calls of all generations share.
+// Calls holds the state that calls of all generations share.
 type Calls struct {
 	Scheduler *scheduler.Scheduler
 	Gates     scheduler.Gates
@@ -46,8 +46,8 @@ type Calls struct {
 	Adaptive  adaptive.Learned
 }
 
-// Builder builds generations. Its exported fields must be set before the first use. It is safe for concurrent use,
-// except for the method Trust.
+// Builder builds generations. The caller must set the exported fields before the first use. All methods except Trust are
+// safe for concurrent use.
 type Builder struct {
 	Options    Options
 	Calls      *Calls
@@ -60,27 +60,27 @@ type Builder struct {
 	Log        *slog.Logger
 	// Current returns the published generation. It returns nil before the first publication.
 	Current func() *Generation
-	// Rediscovered is called if the tools of a running plugin differ from its registered tools.
+	// Rediscovered is called if a running plugin changes its tools.
 	Rediscovered func(p *Plugin, now *tool.Description)
 
 	vetting vetting
 	tracing tracing
 }
 
-// vetted are the pins and approvals that apply to a configuration.
+// vetted holds the pins and the approvals of one configuration.
 type vetted struct {
 	pins      *trust.Pins
 	approvals *trust.Approvals
 }
 
-// vetting has what applies to each configuration, by its path.
+// vetting maps the path of each configuration to its pins and approvals.
 type vetting struct {
 	mu   sync.Mutex
 	by   map[string]vetted
 	last vetted
 }
 
-// Trust sets the pins to enforce for a configuration, and the approvals of the same configuration.
+// Trust sets the pins and the approvals that the builder enforces for a configuration.
 func (b *Builder) Trust(cfg *config.Config, pins *trust.Pins) {
 	b.vetting.mu.Lock()
 	defer b.vetting.mu.Unlock()
@@ -91,7 +91,7 @@ func (b *Builder) Trust(cfg *config.Config, pins *trust.Pins) {
 	b.vetting.by[cfg.Path] = b.vetting.last
 }
 
-// of returns what applies to a configuration.
+// of returns the pins and the approvals of a configuration.
 func (v *vetting) of(cfg *config.Config) vetted {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -101,11 +101,12 @@ func (v *vetting) of(cfg *config.Config) vetted {
 	return v.last
 }
 
-// Pins returns the pins that the builder enforces for a configuration. A nil cfg means the one that was set last.
+// Pins returns the pins that the builder enforces for a configuration. A nil cfg means the configuration of the last
+// call of Trust.
 func (b *Builder) Pins(cfg *config.Config) *trust.Pins { return b.vetted(cfg).pins }
 
-// Approvals returns the approvals that the builder enforces for a configuration. A nil cfg means the one that was set
-// last.
+// Approvals returns the approvals that the builder enforces for a configuration. A nil cfg means the configuration of
+// the last call of Trust.
 func (b *Builder) Approvals(cfg *config.Config) *trust.Approvals { return b.vetted(cfg).approvals }
 
 func (b *Builder) vetted(cfg *config.Config) vetted {
@@ -117,7 +118,7 @@ func (b *Builder) vetted(cfg *config.Config) vetted {
 	return b.vetting.of(cfg)
 }
 
-// Close sends the remaining traces.
+// Close sends the traces that are not yet sent.
 func (b *Builder) Close() { b.tracing.close() }
 
 // Roots returns the roots of sessions under a configuration.
@@ -133,11 +134,11 @@ func (b *Builder) Launcher(cfg *config.Config) (*confinement.Launcher, error) {
 	return l, l.Check(roots.Configured(cfg, b.Options.Workspace))
 }
 
-// Peers returns another plugin of the generation under construction, by name.
+// Peers returns a plugin of the new generation by name.
 type Peers func(name string) *Plugin
 
-// NewPlugin adds a plugin to the supervisor without starting it. accept checks the first description. A nil accept
-// permits any description.
+// NewPlugin adds a plugin to the supervisor without starting it. The function accept checks the plugin's first
+// description. A nil accept permits every description.
 func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confinement.Launcher, peers Peers, accept func(*tool.Description) error) *Plugin {
 	p := &Plugin{Plugin: c}
 	p.Process = b.Supervisor.Add(supervisor.Spec{
@@ -157,8 +158,8 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 	return p
 }
 
-// inherit returns the descriptor that the plugin's commands use to call tools. It returns nil for a plugin whose
-// description excludes such commands.
+// inherit returns the file descriptor through which the plugin's commands call tools. It returns nil if the commands of
+// the plugin cannot call tools.
 func (b *Builder) inherit(p *Plugin) *os.File {
 	if d := p.Description(); d != nil && !slices.Contains(d.Capabilities, tool.CapabilityCommands) {
 		return nil
@@ -166,8 +167,8 @@ func (b *Builder) inherit(p *Plugin) *os.File {
 	return b.Commands.Inherit()
 }
 
-// checkGrants returns an error if the plugin lacks a required permission. It saves the description of such a plugin, so
-// that the host need not start the plugin again to reject it.
+// checkGrants returns an error if the plugin lacks a required permission. It also saves the plugin's description. Later
+// the host can reject the plugin without starting it.
 func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
 	err := grants.Missing(&p.Plugin, d.Needs)
 	p.denied.Store(err != nil)
@@ -191,7 +192,7 @@ func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, fir
 	case known != nil && slices.Contains(d.Capabilities, tool.CapabilityDiscovery):
 		b.rediscover(p, known, d)
 		return nil
-	case known != nil: // the binary can differ from the one that was described
+	case known != nil: // the described binary can differ from the started binary
 		return Breaks(cfg, p.Name, known, d)
 	case first != nil:
 		return first(d)
@@ -199,8 +200,8 @@ func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, fir
 	return nil
 }
 
-// Breaks returns an error if a new plugin version is incompatible with callers of the previous version. It returns nil
-// if the configuration permits such changes.
+// Breaks returns an error if a new plugin version is incompatible with callers of the old version. It returns nil if the
+// configuration permits incompatible versions.
 func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) error {
 	if known == nil || cfg.Reload.AnyChanges {
 		return nil
@@ -218,7 +219,7 @@ func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) err
 		now.Version, strings.Join(how, "; "), plugin)
 }
 
-// prepare starts the dependencies of a plugin.
+// prepare starts the plugins on which a plugin depends.
 func (b *Builder) prepare(ctx context.Context, p *Plugin, peers Peers) error {
 	if g := b.Current(); g != nil && g.Plugin(p.Name) == p {
 		peers = g.Plugin
@@ -248,7 +249,7 @@ func (b *Builder) observe(p *Plugin, e supervisor.Event, why string) {
 		b.Calls.Metrics.Plugin(p.Name, counted)
 	}
 	g := b.Current()
-	if g == nil || g.Plugin(p.Name) != p { // the plugin is not yet published or was replaced
+	if g == nil || g.Plugin(p.Name) != p { // the plugin is not yet published, or another plugin replaced it
 		return
 	}
 	for _, entry := range g.Registry.All() {

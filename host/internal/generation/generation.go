@@ -1,8 +1,8 @@
-// Package generation builds generations. A generation consists of the plugins, registry, rules and dispatcher for one
-// configuration and its binaries. Most callers want [Builder.Load].
+// Package generation builds generations. A generation consists of a configuration with its plugins, tool registry, rules
+// and dispatcher. Most callers want [Builder.Load].
 //
-// A published [Generation] never changes. A change of the configuration or of a binary creates a new generation. A call
-// stays in the generation in which it started.
+// A published [Generation] never changes. A change of the configuration or of a binary requires a new generation. A call
+// uses the generation in which it started until it ends.
 package generation
 
 import (
@@ -23,7 +23,7 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// Generation is one configuration with its plugins. It must not be changed after publication.
+// Generation is a configuration with its plugins. It must not change after its publication.
 type Generation struct {
 	Config   *config.Config
 	Launcher *confinement.Launcher
@@ -34,20 +34,20 @@ type Generation struct {
 	Roots    *roots.Sets
 	// Unloaded maps plugins to the reason why they could not be loaded.
 	Unloaded map[string]string
-	// Reviews compares the definitions of monitored plugins with the approved definitions.
+	// Reviews contains the comparisons of tool definitions with the approved definitions, for all monitored plugins.
 	Reviews []*trust.Review
-	// Problems lists everything that does not work.
+	// Problems lists all known failures of the generation.
 	Problems []string
 }
 
-// Plugin is a plugin of the configuration. Generations share the same Plugin as long as its binary and settings stay
-// unchanged.
+// Plugin is a plugin of the configuration. Several generations share a Plugin as long as its binary and settings do not
+// change.
 type Plugin struct {
 	config.Plugin
 	Process *supervisor.Plugin
-	// Binary identifies the file at the last check.
+	// Binary identifies the plugin's file at the time of the last check.
 	Binary Binary
-	// Checked reports whether this version of the host validated the description earlier.
+	// Checked reports whether the same version of the host already validated the description.
 	Checked bool
 	// Err is the reason why the plugin is unusable. Nil means that the plugin is usable.
 	Err error
@@ -56,18 +56,18 @@ type Plugin struct {
 	denied atomic.Bool // a required permission is missing
 }
 
-// Description returns the plugin's description of itself. It returns nil if the description is unknown.
+// Description returns the tools and settings that the plugin reports. It returns nil if they are unknown.
 func (p *Plugin) Description() *tool.Description { return p.desc.Load() }
 
 // SetDescription replaces the description.
 func (p *Plugin) SetDescription(d *tool.Description) { p.desc.Store(d) }
 
-// Subject returns the plugin in the form that [trust.Approvals] expects.
+// Subject describes the plugin for [trust.Approvals].
 func (p *Plugin) Subject() trust.Subject {
 	return trust.Subject{Name: p.Name, Path: p.Path, Namespace: p.Field, Mounted: p.Mounted}
 }
 
-// Plugin returns the plugin with the given name, or nil.
+// Plugin returns the plugin with the given name. It returns nil for an unknown name.
 func (g *Generation) Plugin(name string) *Plugin {
 	i := slices.IndexFunc(g.Plugins, func(p *Plugin) bool { return p.Name == name })
 	if i < 0 {
@@ -82,8 +82,8 @@ func (g *Generation) Suspended(plugin string) bool {
 	return p != nil && p.Process.Suspended()
 }
 
-// Review returns the review of a plugin whose definitions differ from the approved definitions. Otherwise it returns
-// nil.
+// Review returns the comparison of a plugin's definitions with the approved definitions. It returns nil if they are
+// equal.
 func (g *Generation) Review(plugin string) *trust.Review {
 	i := slices.IndexFunc(g.Reviews, func(r *trust.Review) bool { return r.Plugin == plugin && len(r.Changes) > 0 })
 	if i < 0 {
@@ -92,8 +92,8 @@ func (g *Generation) Review(plugin string) *trust.Review {
 	return g.Reviews[i]
 }
 
-// Callable returns the definitions of all callable tools with their full names. They are in the order of the
-// configuration.
+// Callable returns the definitions of all tools that can be called, in the order of the configuration. Each definition
+// contains the full name of its tool.
 func (g *Generation) Callable() []tool.Definition {
 	var out []tool.Definition
 	for _, e := range g.Registry.All() {
@@ -124,8 +124,8 @@ func (g *Generation) failed(p *Plugin) {
 	g.Problemf("%s", why)
 }
 
-// whyUnloaded returns the reason why a plugin was not loaded. name is the name of the plugin or of its namespace. It
-// returns "" if no plugin matches.
+// whyUnloaded returns the reason why a plugin was not loaded. The argument is the name of the plugin or of its
+// namespace. whyUnloaded returns "" for any other name.
 func (g *Generation) whyUnloaded(name string) string {
 	for _, p := range g.Plugins {
 		if why := g.Unloaded[p.Name]; why != "" && (p.Name == name || p.Field == name) {

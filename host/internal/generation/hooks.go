@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/host/internal/supervisor"
 )
 
-// CheckHooks returns an error if a hook of the embedding program is invalid or has the name of a configured hook.
+// CheckHooks checks the hooks of the embedding program. It returns an error if a hook is invalid or a configured hook
+// has the same name.
 func CheckHooks(own []hook.Hook, cfg *config.Config) error {
 	seen := make(map[string]bool)
 	for _, h := range cfg.Hooks {
@@ -52,8 +53,7 @@ func (b *Builder) hooks(g *Generation) *hook.Set {
 	return hook.New(all)
 }
 
-// checkHookPlugins reports plugins that cannot serve their hooks. Without the report, calls would fail for no visible
-// reason.
+// checkHookPlugins reports hooks whose plugin cannot run them. Otherwise calls would fail without a visible reason.
 func (g *Generation) checkHookPlugins() {
 	for _, c := range g.Config.Hooks {
 		if c.Plugin == "" {
@@ -68,7 +68,7 @@ func (g *Generation) checkHookPlugins() {
 	}
 }
 
-// writable returns the directories that tools can write to.
+// writable returns the directories in which tools can write.
 func (b *Builder) writable(g *Generation, workspace string) []string {
 	var out []string
 	for _, r := range g.Roots.Of(cmp.Or(workspace, b.Options.Workspace), false) {
@@ -85,7 +85,7 @@ func (b *Builder) writable(g *Generation, workspace string) []string {
 	return out
 }
 
-// pluginHook is a hook that a plugin serves. It always uses the plugin of the current generation.
+// pluginHook is a hook that a plugin implements. It always calls the plugin of the current generation.
 type pluginHook struct {
 	builder *Builder
 	plugin  string

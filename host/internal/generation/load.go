@@ -16,9 +16,9 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// Load builds the first generation of a configuration. It uses saved descriptions of plugins and starts all other
-// plugins concurrently. The error lists invalid permission rules. The generation is valid despite the error, but no call
-// must run without these rules.
+// Load builds the first generation of a configuration. It uses saved descriptions of plugins, and starts all other
+// plugins concurrently to get their descriptions. If Load returns an error, the error lists invalid permission rules.
+// The generation is valid, but the caller must prevent all calls, because these rules do not apply.
 func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confinement.Launcher) (*Generation, error) {
 	plugins := make([]*Plugin, len(cfg.Plugins))
 	peers := func(name string) *Plugin {
@@ -50,7 +50,8 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 	return g, err
 }
 
-// recall sets a plugin's saved data without starting the plugin. It returns true if the plugin must be started.
+// recall uses the saved data about a plugin instead of starting the plugin. It returns true if the saved data is not
+// sufficient.
 func (b *Builder) recall(cfg *config.Config, p *Plugin) bool {
 	if p.Missing != "" {
 		p.Err = errors.New(p.Missing)
@@ -77,14 +78,15 @@ func (b *Builder) recall(cfg *config.Config, p *Plugin) bool {
 	return p.Err == nil
 }
 
-// These constants limit repeated slow starts. If a plugin fails after more than slowFailure, it is not started again for
-// failureMemory. RetryFailed disables this limit.
+// These constants limit repeated slow starts. If the start of a plugin takes longer than slowFailure and fails, the host
+// does not start the plugin again for failureMemory. RetryFailed disables the limit.
 const (
 	slowFailure   = time.Second
 	failureMemory = time.Minute
 )
 
-// recentFailure returns the error of a slow failure within failureMemory. It returns nil if there was no such failure.
+// recentFailure returns the error of a slow start that failed within the last failureMemory. It returns nil without such
+// a failure.
 func (b *Builder) recentFailure(key [32]byte) error {
 	why, at, err := b.State.Failure(key)
 	age := time.Since(at)
@@ -95,8 +97,8 @@ func (b *Builder) recentFailure(key [32]byte) error {
 		why, age.Round(time.Second), failureMemory)
 }
 
-// RecallDescription sets a plugin's description to the saved description of its binary. It returns false if no
-// description is saved.
+// RecallDescription replaces a plugin's description with the saved description of its binary. It returns false if the
+// database contains no description.
 func (b *Builder) RecallDescription(p *Plugin) bool {
 	if !p.Binary.Keyed {
 		return false
@@ -110,7 +112,7 @@ func (b *Builder) RecallDescription(p *Plugin) bool {
 	return true
 }
 
-// Describe starts a plugin to get its description. It saves the description, or the error of a slow failure.
+// Describe starts a plugin to get its description. It saves the description. If a slow start fails, it saves the error.
 func (b *Builder) Describe(ctx context.Context, p *Plugin) error {
 	began := time.Now()
 	desc, err := p.Process.Describe(ctx)
@@ -145,8 +147,8 @@ func (b *Builder) logUnkept(p *Plugin, err error) {
 	}
 }
 
-// rediscover handles changed tools of a plugin that discovers its tools at run time. It logs the changes and saves the
-// new description.
+// rediscover must be called if a plugin that discovers its tools at run time changed them. It logs the changes and saves
+// the new description.
 func (b *Builder) rediscover(p *Plugin, known, now *tool.Description) {
 	changes := registry.Compare(known.Tools, now.Tools)
 	if len(changes) == 0 {

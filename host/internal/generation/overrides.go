@@ -8,17 +8,17 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// Overrides holds changes made at run time. They override the configuration, even after reloads, until the host is
-// closed. The zero value is ready to use. Overrides is safe for concurrent use.
+// Overrides holds changes that the operator or the embedding program makes at run time. They override the configuration,
+// even after reloads, until the host is closed. The zero value is ready to use. Overrides is safe for concurrent use.
 type Overrides struct {
 	mu      sync.Mutex
-	tools   map[string]bool // enabled state of tools, by full name
+	tools   map[string]bool // whether a tool is enabled, by full name
 	plugins []config.Plugin // registered plugins
 	removed map[string]bool // names of unregistered plugins
 	alias   []config.Alias
 }
 
-// Enabled returns the enabled state of a tool. set is false if the state was not changed at run time.
+// Enabled reports whether a tool is enabled. set is false if nobody changed the tool at run time.
 func (o *Overrides) Enabled(tool string) (on, set bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -38,7 +38,7 @@ func (o *Overrides) SetEnabled(tools []string, on bool) {
 	}
 }
 
-// ResetEnabled removes the effect of SetEnabled for tools.
+// ResetEnabled removes the changes of SetEnabled for the given tools.
 func (o *Overrides) ResetEnabled(tools []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,7 +70,7 @@ func (o *Overrides) RemoveAlias(name string) bool {
 	return len(o.alias) < before
 }
 
-// Register adds a plugin. undo removes the plugin again.
+// Register adds a plugin. The caller can call undo to remove the plugin again.
 func (o *Overrides) Register(p config.Plugin) (undo func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +82,8 @@ func (o *Overrides) Register(p config.Plugin) (undo func()) {
 	}
 }
 
-// Unregister removes a registered or configured plugin. The caller must call done. A false ok restores the plugin.
+// Unregister removes a registered or configured plugin. The caller must then call done. If ok is false, done restores
+// the plugin.
 func (o *Overrides) Unregister(name string) (done func(ok bool)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,7 +100,7 @@ func (o *Overrides) Unregister(name string) (done func(ok bool)) {
 		if !ok {
 			o.plugins = before
 		}
-		if !ok || wasRegistered { // a registered plugin can be registered again
+		if !ok || wasRegistered { // a plugin that was registered at run time can be registered again
 			delete(o.removed, name)
 		}
 	}
@@ -112,7 +113,7 @@ func (o *Overrides) Removed() map[string]bool {
 	return maps.Clone(o.removed)
 }
 
-// Apply adds registered plugins to a configuration and removes unregistered plugins.
+// Apply adds the registered plugins to a configuration and removes the unregistered plugins.
 func (o *Overrides) Apply(cfg *config.Config) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

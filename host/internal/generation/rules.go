@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/settings"
 )
 
-// boundRules returns the operator's rules after a check against the registered tools.
+// boundRules returns the operator's rules after checking them against the registered tools.
 func (g *Generation) boundRules() (policy.Rules, error) {
 	out, err := settings.Rules(g.Config)
 	if err != nil {
@@ -34,13 +34,14 @@ func (g *Generation) boundRules() (policy.Rules, error) {
 	out.Project = slices.DeleteFunc(out.Project, func(r policy.Rule) bool { return len(g.bind(&r)) > 0 })
 	err = g.Config.BadRules(bad)
 	if err != nil && (len(g.Unloaded) > 0 || len(g.Config.LeftOut) > 0) {
-		g.Problemf("%v", err) // the tools can exist after the next load
+		g.Problemf("%v", err) // not fatal, because the next load can register the tools
 		err = nil
 	}
 	return out, err
 }
 
-// bind resolves the aliases in a rule. It returns the problems of the rule with these tools, by attribute.
+// bind resolves the aliases in a rule. It returns problems of the rule that depend on the registered tools, by
+// attribute.
 func (g *Generation) bind(r *policy.Rule) map[string]error {
 	bad := make(map[string]error)
 	names := g.toolNames()
@@ -77,7 +78,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	return bad
 }
 
-// about returns the tools that a rule can match.
+// about returns the tools to which a rule can apply.
 func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	var out []*registry.Entry
 	for _, e := range g.Registry.All() {

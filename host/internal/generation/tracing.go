@@ -22,10 +22,11 @@ type tracing struct {
 	mu     sync.Mutex
 	cfg    trace.Config
 	tracer *trace.Tracer
-	old    []*trace.Tracer // tracers of earlier configurations, which calls can still use
+	old    []*trace.Tracer // tracers of earlier configurations, still in use by running calls
 }
 
-// of returns the tracer of a configuration. It returns nil if tracing is off. Equal settings share one tracer.
+// of returns the tracer of a configuration. It returns nil if tracing is disabled. Configurations with equal settings
+// share a tracer.
 func (t *tracing) of(cfg *config.Config, log *slog.Logger) *trace.Tracer {
 	want, err := tracingOf(cfg.Tracing, os.Getenv)
 	if err != nil {
@@ -46,7 +47,7 @@ func (t *tracing) of(cfg *config.Config, log *slog.Logger) *trace.Tracer {
 	return t.tracer
 }
 
-// close sends the remaining spans.
+// close sends the spans that are not yet sent.
 func (t *tracing) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,8 +56,9 @@ func (t *tracing) close() {
 	}
 }
 
-// tracingOf combines a configuration with the environment variables that OpenTelemetry defines. Without a URL, tracing
-// is off. Source: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+// tracingOf adds the environment variables that OpenTelemetry defines to the tracing settings. Without the URL of a
+// collector, tracing is disabled. Source:
+// https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 func tracingOf(c config.Tracing, env func(string) string) (trace.Config, error) {
 	none := trace.Config{}
 	switch {

@@ -1,5 +1,5 @@
-// Package grants compares the needs of plugins with the permissions that the configuration grants. Most callers want
-// [Missing] for the reason why a plugin cannot run, or [Of] for a full comparison.
+// Package grants compares the permissions that plugins need with the permissions that the configuration grants.
+// [Missing] returns the reason why a plugin cannot run. [Of] returns the full comparison.
 package grants
 
 import (
@@ -16,11 +16,12 @@ import (
 	"toolhost.dev/host/internal/confinement"
 )
 
-// Grants lists the needs of a plugin and its permissions.
+// Grants contains the needed and the granted permissions of a plugin.
 type Grants struct {
-	// Needs holds the needs that the plugin declares. It is nil if the plugin declares none or has no known description.
+	// Needs contains the permissions that the plugin declares as needed. It is nil if the plugin declares none or its
+	// description is unknown.
 	Needs *tool.Needs `json:"needs,omitempty"`
-	// Needed and Granted describe needs and permissions as text.
+	// Needed and Granted contain the needed and the granted permissions as text.
 	Needed  []string `json:"needed,omitempty"`
 	Granted []string `json:"granted"`
 	// Unneeded lists the granted permissions that the plugin does not need.
@@ -34,12 +35,12 @@ type Extra struct {
 	How string `json:"how"`
 }
 
-// permit is a permission that a plugin can need. Secrets are handled separately.
+// permit is a permission that a plugin can need. Permissions for secrets are separate.
 type permit struct {
 	what    string
 	need    func(*tool.Needs) tool.Need
 	granted func(*config.Plugin) bool
-	// grant and revoke are attributes for the plugin's sandbox block.
+	// grant and revoke are lines for the plugin's "sandbox" block.
 	grant, revoke string
 }
 
@@ -66,8 +67,8 @@ var permits = []permit{
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// Missing returns an error that lists required but missing permissions, with the lines that grant them. It returns nil
-// if nothing is missing or if the plugin declares no needs.
+// Missing returns an error that lists the required permissions that are not granted, with the lines that grant them. It
+// returns nil if all are granted or if the plugin declares no needs.
 func Missing(p *config.Plugin, n *tool.Needs) error {
 	if n == nil {
 		return nil
@@ -78,7 +79,7 @@ func Missing(p *config.Plugin, n *tool.Needs) error {
 			continue
 		}
 		what = append(what, g.what)
-		if g.grant == `roots = "read-write"` { // this line also permits reading
+		if g.grant == `roots = "read-write"` { // the line also permits reading
 			lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "roots ") })
 		}
 		lines = append(lines, g.grant)

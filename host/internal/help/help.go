@@ -24,7 +24,7 @@ func Result(r *registry.Registry, c *router.Command) *tool.Result {
 		return &tool.Result{Output: Namespace(r, c.Namespace, c.HelpVerbose)}
 	}
 	e := r.Lookup(c.Namespace, c.Name)
-	if e == nil { // cannot happen, because the router has just found the tool
+	if e == nil { // cannot happen, because the router found the tool
 		return tool.Failed(tool.Errorf(tool.NotFound, "Tool %q is no longer available. Run help for a list.", c.Name).From(tool.SourceHost))
 	}
 	v := view{Entry: e}
@@ -37,10 +37,10 @@ func Result(r *registry.Registry, c *router.Command) *tool.Result {
 	return &tool.Result{Output: v.detail()}
 }
 
-// view is a tool under the name with which it is called: its own name or an alias.
+// view describes a tool with the name in the command, which is the tool's own name or an alias.
 type view struct {
 	*registry.Entry
-	alias *registry.Alias // nil if the tool is called by its own name
+	alias *registry.Alias // nil if the command contains the tool's own name
 }
 
 func (v *view) name() string {
@@ -50,7 +50,7 @@ func (v *view) name() string {
 	return name(v.Entry)
 }
 
-// param returns the name of a parameter for callers. An alias can rename parameters.
+// param returns the name of a parameter in commands. An alias can define a different name.
 func (v *view) param(p *tool.Param) string {
 	if v.alias == nil {
 		return p.Name
@@ -59,12 +59,12 @@ func (v *view) param(p *tool.Param) string {
 	return sig.NameOf(p.Name)
 }
 
-// line returns "name: description" on one line.
+// line returns one line with the name and the description, separated by a colon.
 func (v *view) line() string {
 	return v.name() + ": " + strings.Join(strings.Fields(v.Definition.Description), " ")
 }
 
-// Line returns "name: description" on one line.
+// Line returns one line with the name and the description of a tool, separated by a colon.
 func Line(e *registry.Entry) string { return (&view{Entry: e}).line() }
 
 // name returns the text that users type to call the tool.

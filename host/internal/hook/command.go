@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// maxAnswer limits the size of a program's answer, and maxWords the size of its standard error, in bytes.
+	// maxAnswer limits the size of a program's answer, in bytes. maxWords limits the size of its standard error.
 	maxAnswer = 16 << 20
 	maxWords  = 64 << 10
-	// statusDeny is the exit status with which a program denies a call. Its standard error contains the reason.
+	// statusDeny is the exit status of a program that denies a call. The reason is in its standard error.
 	statusDeny = 2
 )
 
 // Command is a hook that runs a program of the operator. The program reads the event from standard input and writes its
-// answer to standard output. It runs without a sandbox, because it is as trusted as the configuration.
+// answer to standard output. The program runs without a sandbox, because the operator trusts it like the configuration.
 type Command struct {
 	Argv []string
 	// Env is the complete environment of the program.
 	Env []string
-	// Writable returns the directories of a workspace to which tools can write. Programs in these directories are
-	// refused, because a tool could change them to escape from its sandbox.
+	// Writable returns the directories of a workspace in which tools can write. The hook does not run a program in these
+	// directories, because a tool could change the program to escape from its sandbox.
 	Writable func(workspace string) []string
-	// Run runs a process. When ctx ends, it kills the process and its child processes.
+	// Run runs a process. When ctx ends, Run kills the process and its child processes.
 	Run func(ctx context.Context, cmd *exec.Cmd) error
 }
 
-// input is the JSON text for the program. If Claude Code's hooks have a matching field, the name of the field is the
-// same.
+// input is the JSON input of the program. Its fields have the same names as the corresponding fields of Claude Code's
+// hooks.
 type input struct {
 	Event      tool.HookEvent   `json:"hook_event_name"`
 	Hook       string           `json:"hook"`
@@ -83,7 +83,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	return parse(answer.kept.Bytes())
 }
 
-// unwritable returns an error if a tool can write to a file of the command.
+// unwritable returns an error if a tool can write a file in the command.
 func (c *Command) unwritable(workspace string) error {
 	program, err := exec.LookPath(c.Argv[0])
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *Command) unwritable(workspace string) error {
 			continue
 		}
 		target, err := filepath.EvalSymlinks(path)
-		if err != nil { // the argument is not an existing file
+		if err != nil { // the argument does not name an existing file
 			target = filepath.Clean(path)
 		}
 		for _, dir := range dirs {
@@ -109,7 +109,8 @@ func (c *Command) unwritable(workspace string) error {
 	return nil
 }
 
-// answerJSON is a program's answer. Any other answer is an error, so that a mistake in the program cannot permit a call.
+// answerJSON is the JSON answer of a program. Any other answer is an error. Otherwise a mistake in the program could
+// permit a call.
 type answerJSON struct {
 	Decision  string          `json:"decision"`
 	Reason    string          `json:"reason"`
@@ -192,8 +193,8 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	return out, nil
 }
 
-// bounded stores the first bytes that are written to it. The buffer is not embedded, because its method ReadFrom has no
-// limit.
+// bounded stores the first bytes that are written to it and drops the rest. It does not embed the buffer, because the
+// buffer's method ReadFrom has no limit.
 type bounded struct {
 	kept bytes.Buffer
 	max  int

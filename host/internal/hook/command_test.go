@@ -29,7 +29,7 @@ func TestWhatAProgramSaysIsBounded(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	for text, want := range map[string]string{ // values are a decision or a part of the error
+	for text, want := range map[string]string{ // each value is a decision or a part of the error message
 		"":                                    "",
 		"{}":                                  "",
 		`{"decision":"approve"}`:              "",

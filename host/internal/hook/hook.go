@@ -1,7 +1,7 @@
-// Package hook calls hooks before and after calls, and when tools appear or disappear.
+// Package hook runs hooks before and after calls, and when tools appear or disappear.
 //
-// [Before] and [After] run the hooks of a [Set] on a call. The embedder, the operator's programs and plugins all
-// implement [tool.Hook].
+// [Before] and [After] run the hooks of a [Set] for one call. Hooks of the embedding program, programs of the operator
+// and plugins all implement [tool.Hook].
 package hook
 
 import (
@@ -19,30 +19,32 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// DefaultTimeout is the timeout of a hook that sets no timeout.
+// DefaultTimeout is the timeout for hooks without a timeout of their own.
 const DefaultTimeout = 10 * time.Second
 
-// clockGrace is the tolerance for different clocks of two processes at the end of a timeout.
+// clockGrace is the maximum expected difference between the clocks of two processes when a timeout ends.
 const clockGrace = 100 * time.Millisecond
 
-// Hook is a hook with the settings that determine when it is called.
+// Hook is a hook with settings that determine when the hook runs.
 type Hook struct {
-	// Name is the unique name. It appears in denials, in the audit log and in the metadata of results.
+	// Name is the unique name of the hook. It appears in denials, in the audit log and in the metadata of results.
 	Name string
-	// On lists the events of the hook. It must not be empty.
+	// On lists the events for which the hook runs. It must not be empty.
 	On []tool.HookEvent
-	// Tools contains globs over full tool names, such as "bash" and "jira:*". An empty list matches all tools.
+	// Tools contains globs for full tool names, such as "bash" and "jira:*". An empty list means all tools.
 	Tools []string
-	// Priority orders the hooks of an event. Higher priorities run first. Hooks of equal priority keep their order.
+	// Priority determines the order of the hooks for an event. The highest priority runs first. Hooks with equal
+	// priority keep their order.
 	Priority int
-	// Timeout limits each call of the hook. 0 means [DefaultTimeout].
+	// Timeout limits the duration of each run. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// AllowOnFailure permits the call if the hook fails or times out. Otherwise the call is denied.
+	// AllowOnFailure permits the call if the hook fails or times out. By default, such a call is denied.
 	AllowOnFailure bool
-	// Place is the hook's position in the configuration, as "file:line". It is empty for a hook of the embedder.
+	// Place is the position of the hook in the configuration, as "file:line". It is empty for hooks of the embedding
+	// program.
 	Place string
-	// Handler is called from several goroutines. If it ignores its context, the host stops waiting for it at the
-	// timeout.
+	// Handler implements the hook. Several goroutines call it. At the timeout, the host continues even if Handler
+	// ignores its context.
 	Handler tool.Hook
 }
 
@@ -69,7 +71,7 @@ func (h *Hook) Check() error {
 	return nil
 }
 
-// Events lists all events.
+// Events lists all events for which hooks can run.
 var Events = []tool.HookEvent{tool.HookRegister, tool.HookUnregister, tool.HookBefore, tool.HookAfter}
 
 func (h *Hook) about(event tool.HookEvent, name string) bool {
@@ -84,7 +86,7 @@ func (h *Hook) String() string {
 	return fmt.Sprintf("hook %q (%s)", h.Name, h.Place)
 }
 
-// call calls the hook with its timeout.
+// call runs the hook with its timeout.
 func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	timeout := cmp.Or(h.Timeout, DefaultTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the hook took longer than %s", timeout))
@@ -108,7 +110,7 @@ func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, 
 	}()
 	select {
 	case o := <-done:
-		if o.err != nil && tool.AsError(o.err).Kind == tool.Timeout { // the hook's process can detect the timeout first
+		if o.err != nil && tool.AsError(o.err).Kind == tool.Timeout { // the hook's process can notice the timeout before the host
 			select {
 			case <-limited.Done():
 			case <-time.After(clockGrace):
@@ -126,12 +128,12 @@ func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, 
 	}
 }
 
-// Outcomes of a hook.
+// Outcomes of a hook before or after a call.
 const (
 	Changed = "changed"
 	Denied  = "denied"
-	Asked   = "asked"  // a person accepted the call
-	Failed  = "failed" // the hook failed and was ignored
+	Asked   = "asked"  // a person accepted the call after a question
+	Failed  = "failed" // the failure of the hook was ignored
 )
 
 // Outcome describes the effect of a hook on a call.
@@ -154,7 +156,7 @@ func (o Outcome) String() string {
 // Set is an immutable, ordered set of hooks. It is safe for concurrent use. A nil Set is empty.
 type Set struct{ hooks []Hook }
 
-// New returns a set of hooks. It returns nil for an empty list.
+// New returns a set of hooks. The result is nil for an empty list.
 func New(hooks []Hook) *Set {
 	if len(hooks) == 0 {
 		return nil
@@ -164,7 +166,7 @@ func New(hooks []Hook) *Set {
 	return s
 }
 
-// For returns the hooks for an event of a tool.
+// For returns the hooks that must run for an event of a tool.
 func (s *Set) For(event tool.HookEvent, name string) []*Hook {
 	if s == nil {
 		return nil
@@ -178,11 +180,11 @@ func (s *Set) For(event tool.HookEvent, name string) []*Hook {
 	return out
 }
 
-// RefusalError means that a hook denied a call or withheld its result.
+// RefusalError reports that a hook denied a call or withheld its result.
 type RefusalError struct {
 	By     *Hook
 	Reason string
-	// Failed means that the hook failed. If it is false, the hook denied the call.
+	// Failed reports whether the hook failed. If Failed is false, the hook denied the call.
 	Failed bool
 }
 
@@ -193,16 +195,16 @@ func (r *RefusalError) Error() string {
 	return fmt.Sprintf("%s: %s", r.By, r.Reason)
 }
 
-// Caller contains the callbacks that [Before] needs from the call.
+// Caller contains functions that [Before] calls.
 type Caller struct {
-	// Check validates and completes changed arguments.
+	// Check validates arguments that a hook changed and adds default values.
 	Check func(args json.RawMessage) (json.RawMessage, error)
-	// Ask asks a person. An error denies the call.
+	// Ask asks a person to permit the call. If Ask returns an error, the call is denied.
 	Ask func(ctx context.Context, by *Hook, args json.RawMessage, reason string) error
 }
 
-// Before runs the hooks before a call. It returns the arguments if hooks changed them, otherwise nil. The error is a
-// [RefusalError], or the reason why ctx ended.
+// Before runs the hooks before a call. If hooks changed the arguments, it returns the new arguments, otherwise nil. The
+// error is a [RefusalError], or the reason why ctx ended.
 func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller) (args json.RawMessage, log []Outcome, err error) {
 	for _, h := range hooks {
 		note := func(outcome, reason string) {
@@ -240,7 +242,7 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 				return nil, log, &RefusalError{By: h, Reason: err.Error()}
 			}
 			note(Asked, a.Reason)
-		default: // an unknown decision must not permit a call
+		default: // treat an unknown decision as a denial
 			reason := cmp.Or(a.Reason, "no reason given")
 			note(Denied, reason)
 			return nil, log, &RefusalError{By: h, Reason: reason}
@@ -249,8 +251,9 @@ func Before(ctx context.Context, hooks []*Hook, in tool.HookInput, caller Caller
 	return args, log, nil
 }
 
-// After runs the hooks after a call. It returns the result if hooks changed it, otherwise nil. A changed result lacks
-// the fields that only the host sees. The error is a [RefusalError], or the reason why ctx ended.
+// After runs the hooks after a call. If hooks changed the result, it returns the new result, otherwise nil. The new
+// result does not contain the fields that only the host can set. The error is a [RefusalError], or the reason why ctx
+// ended.
 func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Result, log []Outcome, err error) {
 	for _, h := range hooks {
 		note := func(outcome, reason string) {
@@ -280,7 +283,7 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 	return res, log, nil
 }
 
-// Notify calls a hook and ignores its answer.
+// Notify runs a hook and ignores its answer.
 func (h *Hook) Notify(ctx context.Context, in *tool.HookInput) error {
 	_, err := h.call(ctx, in)
 	return err

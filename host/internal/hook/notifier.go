@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// notifierGrace limits the time for which [Notifier.Close] waits for queued notifications.
+// notifierGrace is the time for which [Notifier.Close] waits for queued notifications.
 const notifierGrace = 5 * time.Second
 
-// Notifier runs notifications of hooks in the background, one after the other. The zero value is ready to use. It is
+// Notifier runs the notifications of hooks in the background, one after another. The zero value is ready to use. It is
 // safe for concurrent use.
 type Notifier struct {
 	mu      sync.Mutex
@@ -20,7 +20,7 @@ type Notifier struct {
 	cancel  context.CancelFunc
 }
 
-// Add queues notifications and returns at once. After Close it drops them.
+// Add queues notifications and returns immediately. After Close, it drops them.
 func (n *Notifier) Add(notify []func(context.Context)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,7 +42,7 @@ func (n *Notifier) Add(notify []func(context.Context)) {
 	})
 }
 
-// next removes the first notification from the queue. It returns nil if the queue is empty.
+// next removes and returns the first notification in the queue. It returns nil if the queue is empty.
 func (n *Notifier) next() func(context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,7 +55,8 @@ func (n *Notifier) next() func(context.Context) {
 	return next
 }
 
-// Close waits up to 5 s for the queued notifications. Then it cancels the running notification and drops the others.
+// Close waits up to notifierGrace for the queued notifications. Then it cancels the running notification and drops all
+// others.
 func (n *Notifier) Close() {
 	n.mu.Lock()
 	n.closed = true

@@ -14,10 +14,11 @@ import (
 // List is a list of hosts that a sandbox can reach. The zero value permits no host.
 type List struct{ entries []entry }
 
-// entry is an entry of the list. It permits a name, all names below a name, or addresses, and it limits the ports.
+// entry is one entry of the list. It permits a name, all names that end in a name, or a range of addresses. It can
+// restrict the ports.
 type entry struct {
-	name   string // empty if the entry permits all names, or addresses
-	below  bool   // whether the entry permits names below name
+	name   string // empty if the entry permits all names or only addresses
+	below  bool   // whether the entry permits all names that end in "." and name
 	any    bool
 	prefix netip.Prefix
 	port   uint16 // 0 means ports 80 and 443
@@ -46,7 +47,7 @@ func parseEntry(text string) ([]entry, error) {
 	}
 	var e entry
 	host := strings.TrimSuffix(strings.ToLower(strings.TrimSpace(text)), ".")
-	if prefix, err := parsePrefix(host); err == nil { // check for an address first, because an IPv6 address contains colons
+	if prefix, err := parsePrefix(host); err == nil { // check for an address first, because colons in an IPv6 address do not separate a port
 		return []entry{{prefix: prefix}}, nil
 	}
 	if i := strings.LastIndexByte(host, ':'); i >= 0 {
@@ -120,7 +121,7 @@ func (l *List) AllowsAny(port uint16) bool {
 	return slices.ContainsFunc(l.entries, func(e entry) bool { return e.any && e.serves(port) })
 }
 
-// EntryFor returns the list entry that would permit a host.
+// EntryFor returns the list entry that permits a host and port.
 func EntryFor(host string, port uint16) string {
 	if port == 80 || port == 443 {
 		return host
@@ -128,7 +129,7 @@ func EntryFor(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// special lists ranges that are not public, in addition to the ranges that package netip excludes.
+// special lists address ranges that are not public and that package netip does not know.
 var special = func() (out []netip.Prefix) {
 	for _, s := range []string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",

@@ -15,21 +15,21 @@ import (
 // None is the tool name of calls that reached no tool, such as calls with an unknown name. No tool can have this name.
 const None = "(none)"
 
-// maxNames limits the number of separately counted tools and plugins, over all configurations of a host. Further names
-// are counted together as others.
+// maxNames limits the number of tools and plugins with separate counters, over all configurations of a host. All other
+// names share one counter.
 const (
 	maxNames = 1000
 	others   = "(others)"
 )
 
-// Metrics contains the metrics of a host. The zero value is ready to use. It is safe for concurrent use.
+// Metrics holds the metrics of a host. The zero value is ready to use. It is safe for concurrent use.
 type Metrics struct {
 	mu      sync.RWMutex
 	tools   map[string]*Tool
 	plugins map[string]*plugin
 }
 
-// Tool counts the calls of one tool. It is safe for concurrent use. A nil Tool counts nothing.
+// Tool counts the calls of one tool. It is safe for concurrent use. A nil Tool ignores all calls.
 type Tool struct {
 	mu        sync.Mutex
 	stats     ToolStats
@@ -38,18 +38,18 @@ type Tool struct {
 	running   running
 }
 
-// Call describes a call that has ended.
+// Call describes a call after its end.
 type Call struct {
 	// Kind is the kind of the call's error. It is empty if the call succeeded.
 	Kind tool.Kind
-	// Queued is the time before the call ran or was abandoned. 0 means that the call was denied at once.
+	// Queued is the time before the call ran or was abandoned. Zero means that the call was denied immediately.
 	Queued time.Duration
-	// Execution is the time for which the call ran. It is valid only if Attempts is not 0.
+	// Execution is the duration of the execution. It is valid only if Attempts is greater than zero.
 	Execution time.Duration
 	// Waited reports whether the call waited for other calls.
 	Waited   bool
 	Attempts int
-	// CacheHit means that the result came from the cache.
+	// CacheHit reports whether the result came from the cache.
 	CacheHit bool
 }
 
@@ -82,7 +82,7 @@ func (m *Metrics) Tool(name string) *Tool {
 	return t
 }
 
-// Begin counts a call as running. The returned function must be called once, when the call has ended.
+// Begin counts a running call. The caller must call end once, at the end of the call.
 func (t *Tool) Begin() (end func()) {
 	if t == nil {
 		return func() {}
@@ -98,7 +98,7 @@ func (t *Tool) step(n int) {
 	t.running.step(n, now)
 }
 
-// Ended counts a call that has ended.
+// Ended counts a call after its end.
 func (t *Tool) Ended(c Call) {
 	if t == nil {
 		return
@@ -133,7 +133,7 @@ type running struct {
 	now, most int
 	since     time.Time     // time of the last change
 	busy      time.Duration // time during which at least one call ran
-	area      time.Duration // sum of the running times of all calls
+	area      time.Duration // sum of the durations of all calls
 }
 
 func (r *running) step(n int, now time.Time) {
@@ -152,37 +152,37 @@ func (r *running) step(n int, now time.Time) {
 type ToolStats struct {
 	// Name is the tool's full name, or "(none)" for calls that reached no tool.
 	Name string `json:"name"`
-	// Calls counts the calls that have ended, including denied calls and calls from commands.
+	// Calls is the number of ended calls, including denied calls and child calls.
 	Calls     uint64 `json:"calls"`
 	Successes uint64 `json:"successes"`
 	Failures  uint64 `json:"failures"`
-	// Errors counts the failures by kind.
+	// Errors contains the number of failed calls by kind of error.
 	Errors map[tool.Kind]uint64 `json:"errors"`
-	// Retries counts the repetitions of calls whose plugin died.
+	// Retries is the number of repetitions after the death of a plugin.
 	Retries uint64 `json:"retries"`
-	// Waited counts the calls that had to wait for other calls.
+	// Waited is the number of calls that had to wait for other calls.
 	Waited uint64 `json:"waited"`
-	// CacheHits counts the calls whose result came from the cache; see Adaptive.
+	// CacheHits is the number of results from the cache; see Adaptive.
 	CacheHits uint64 `json:"cache_hits"`
-	// Running is the current number of running calls. RunningMax is its maximum, and RunningAverage its average while
-	// calls run.
+	// Running is the current number of running calls. RunningMax is the maximum number. RunningAverage is the average
+	// number while at least one call runs.
 	Running        int     `json:"running"`
 	RunningMax     int     `json:"running_max"`
 	RunningAverage float64 `json:"running_average"`
-	// Execution contains the running times of calls. Queue contains the times before they ran, including questions to a
-	// person and calls that stopped waiting.
+	// Execution contains the durations of executions. Queue contains the waiting times before them, including the time
+	// for questions to a person. Queue also includes calls that never ran.
 	Execution Times `json:"execution"`
 	Queue     Times `json:"queue"`
-	// Adaptive contains the limits of the adaptive mode. It is nil if the mode is off or does not apply to the tool.
+	// Adaptive contains the limits of the adaptive mode. It is nil if the mode is disabled or ignores the tool.
 	Adaptive *Adaptive `json:"adaptive,omitempty"`
 }
 
-// Adaptive contains the limits that the adaptive mode has learned for a tool.
+// Adaptive contains the limits that the adaptive mode learned for a tool.
 type Adaptive struct {
-	// Timeout is the current timeout, and TimeoutMost is the configured one, in milliseconds.
+	// Timeout is the current timeout in milliseconds. TimeoutMost is the configured timeout.
 	Timeout     float64 `json:"timeout_ms"`
 	TimeoutMost float64 `json:"timeout_most_ms"`
-	// Limit is the maximum number of concurrent calls, from 1 to LimitMost. 0 means no limit.
+	// Limit is the maximum number of concurrent calls, from 1 to LimitMost. Zero means no limit.
 	Limit     int `json:"limit"`
 	LimitMost int `json:"limit_most"`
 	// Raised and Lowered count the changes of the limit.
@@ -190,7 +190,7 @@ type Adaptive struct {
 	Lowered uint64 `json:"lowered"`
 }
 
-// Taken returns the number of calls that ran, the 95th percentile of their running times, and the average.
+// Taken returns the number of executed calls, and the 95th percentile and the average of their durations.
 func (t *Tool) Taken() (count uint64, p95, average time.Duration) {
 	if t == nil {
 		return 0, 0, 0

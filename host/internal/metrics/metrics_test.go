@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestBuckets checks that the limits of a duration's bucket enclose the duration.
+// TestBuckets checks that a duration is between the limits of its bucket.
 func TestBuckets(t *testing.T) {
 	for i := range buckets - 1 {
 		end := limit(i)
@@ -135,7 +135,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded checks that a host whose tools change their names uses limited memory.
+// TestNamesAreBounded checks that a host uses limited memory if the names of its tools change again and again.
 func TestNamesAreBounded(t *testing.T) {
 	var m Metrics
 	for i := range maxNames + 50 {
@@ -159,12 +159,12 @@ func TestRunning(t *testing.T) {
 	var r running
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	r.step(1, at(100))
-	r.step(1, at(102)) // one call ran for 2 s
+	r.step(1, at(102)) // before this moment, one call ran for 2 s
 	r.step(-1, at(105))
 	r.step(1, at(104)) // out of order
 	r.step(-1, at(105))
-	r.step(-1, at(106)) // two calls ran for 3 s, one for 1 s
-	r.step(1, at(200))  // no call ran for a long time
+	r.step(-1, at(106)) // before this moment, two calls ran for 3 s, and one for 1 s
+	r.step(1, at(200))  // before this moment, no call ran for a long time
 	r.step(-1, at(202))
 	if r.now != 0 || r.most != 2 || r.busy != 8*time.Second || r.area != 11*time.Second {
 		t.Errorf("%+v", r)
@@ -202,7 +202,7 @@ func TestUsage(t *testing.T) {
 	m.Plugin("p", Started)
 	m.Plugin("p", Crashed)
 	m.Plugin("p", StartFailed)
-	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); { // use CPU time
+	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); { // this loop uses CPU time
 	}
 	first := m.Plugins([]Process{{"p", os.Getpid()}, {"p", 1 << 30}})[0]
 	if first.Starts != 1 || first.Crashes != 1 || first.FailedStarts != 1 || len(first.PIDs) != 2 {

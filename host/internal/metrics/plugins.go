@@ -9,7 +9,7 @@ import (
 // Event is a counted event in the life of a plugin.
 type Event int
 
-// The kinds of events.
+// Kinds of events.
 const (
 	Started Event = iota + 1
 	StartFailed
@@ -31,9 +31,9 @@ type PluginStats struct {
 	Crashes      uint64 `json:"crashes"`
 	// PIDs contains the ids of the running processes.
 	PIDs []int `json:"pids"`
-	// Usage is the usage of the plugin's processes and their children. Memory is the current value, and the other fields
-	// are totals since the host started. For an ended process, the last known values count. A nil Usage means that this
-	// system does not report it.
+	// Usage contains the resource usage of the plugin's processes and their child processes. Memory is the current
+	// value. All other fields are totals since the start of the host. An ended process counts with its last known
+	// values. Usage is nil if the system does not report it.
 	Usage *Usage `json:"usage,omitempty"`
 }
 
@@ -41,10 +41,11 @@ type PluginStats struct {
 type Usage struct {
 	// CPU is the CPU time in seconds.
 	CPU float64 `json:"cpu_seconds"`
-	// Memory is the resident memory in bytes. Shared memory counts for each process.
+	// Memory is the resident memory in bytes. Memory that several processes share counts once for each process.
 	Memory uint64 `json:"memory_bytes"`
-	// Read and Written count the bytes from and to storage. They are nil if the system hides them. Unless the host runs
-	// as root, the system hides them for plugins that protect their memory, such as all plugins of the SDK.
+	// Read and Written count the bytes from and to storage. They are nil if the system hides the numbers. The system
+	// hides them for plugins that protect their memory, unless the host runs as root. All plugins of the SDK protect
+	// their memory.
 	Read    *uint64 `json:"read_bytes,omitempty"`
 	Written *uint64 `json:"written_bytes,omitempty"`
 }
@@ -72,13 +73,13 @@ type plugin struct {
 	last  map[identity]*Usage // usage of the processes at the last update
 }
 
-// identity identifies a process. Its start time distinguishes processes that reuse a number.
+// identity identifies a process. It contains the start time, because the system reuses process ids.
 type identity struct {
 	pid   int
 	began uint64
 }
 
-// Plugin counts an event.
+// Plugin counts an event of a plugin.
 func (m *Metrics) Plugin(name string, e Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +139,7 @@ func (m *Metrics) Plugins(processes []Process) []PluginStats {
 	return out
 }
 
-// look updates the usage of the running processes. It adds processes that have ended to the total.
+// look updates the usage of the running processes. It adds the usage of ended processes to the total.
 func (p *plugin) look(now map[identity]*Usage) {
 	for id, u := range p.last {
 		if now[id] == nil {

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// perOctave is the number of buckets for each power of two of microseconds. It limits the error of a reported time
-	// to 1/32.
+	// perOctave is the number of buckets per power of two, in microseconds. With 16 buckets, the error of a reported
+	// duration is at most 1/32.
 	perOctave = 16
 	// octaves is the number of powers of two above the first perOctave microseconds. They cover up to 19 hours.
 	octaves = 32
@@ -21,8 +21,8 @@ type times struct {
 	buckets  [buckets]uint64
 }
 
-// bucketOf returns the bucket of a duration. Bucket i holds durations above limit(i-1), up to and including limit(i).
-// The last bucket holds all longer ones.
+// bucketOf returns the bucket of a duration. Bucket i contains durations that are greater than limit(i-1) and at most
+// limit(i). The last bucket also contains all longer durations.
 func bucketOf(d time.Duration) int {
 	if d <= time.Microsecond {
 		return 0
@@ -52,7 +52,7 @@ func (t *times) add(d time.Duration) {
 	t.buckets[bucketOf(d)]++
 }
 
-// quantile returns the duration that the share q of the calls did not exceed.
+// quantile returns the duration that a share q of the calls did not exceed.
 func (t *times) quantile(q float64) time.Duration {
 	if t.count == 0 {
 		return 0
@@ -84,12 +84,12 @@ type Times struct {
 	P95     float64 `json:"p95_ms"`
 	P99     float64 `json:"p99_ms"`
 	Max     float64 `json:"max_ms"`
-	// Buckets maps durations in seconds to the number of calls that took at most that long. It is not part of the JSON
-	// form.
+	// Buckets maps a duration in seconds to the number of calls that took at most this duration. The JSON form does not
+	// contain Buckets.
 	Buckets map[float64]uint64 `json:"-"`
 }
 
-// The reported buckets end at each power of two between 64 µs and 18 minutes.
+// The limits of the reported buckets are the powers of two between 64 µs and 18 minutes.
 const firstTold, lastTold = 6, 30
 
 func (t *times) summary() Times {

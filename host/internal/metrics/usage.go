@@ -18,7 +18,7 @@ type processUsage struct {
 	Usage
 }
 
-// usages returns the usage of processes. An entry is nil if the process has ended or the system has no /proc.
+// usages returns the usage of processes. An entry is nil if the process ended or the system has no /proc.
 func usages(processes []Process) []*processUsage {
 	out := make([]*processUsage, len(processes))
 	fs, err := procfs.NewDefaultFS()
@@ -31,7 +31,7 @@ func usages(processes []Process) []*processUsage {
 	return out
 }
 
-// maxTree limits the number of child processes of one plugin that are read.
+// maxTree limits the number of child processes per plugin whose usage is read.
 const maxTree = 4096
 
 func usage(fs procfs.FS, pid int) *processUsage {
@@ -42,7 +42,7 @@ func usage(fs procfs.FS, pid int) *processUsage {
 	out := &processUsage{identity: identity{pid, began}, Usage: root}
 	tree := children(pid)
 	for i := 0; i < len(tree) && i < maxTree; i++ {
-		if u, _, err := one(fs, tree[i]); err == nil { // an ended process is included in the usage of its parent
+		if u, _, err := one(fs, tree[i]); err == nil { // skip an ended process, because the usage of its parent contains it
 			out.add(u)
 			tree = append(tree, children(tree[i])...)
 		}
@@ -50,7 +50,7 @@ func usage(fs procfs.FS, pid int) *processUsage {
 	return out
 }
 
-// one returns the usage of a process, including the ended children that it has waited for.
+// one returns the usage of a process. It includes ended child processes for which the process has waited.
 func one(fs procfs.FS, pid int) (Usage, uint64, error) {
 	p, err := fs.Proc(pid)
 	if err != nil {

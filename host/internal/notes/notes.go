@@ -1,7 +1,7 @@
 // Package notes adds information from the host to the results of tools.
 //
-// Each note is in the text for the model, and in the result's metadata for frontends. Frontends need the metadata
-// because they may have shown the text before the note was added.
+// Each note becomes part of the text for the model and of the result's metadata. A frontend needs the metadata if it
+// showed the text before the note was added.
 package notes
 
 import (
@@ -69,7 +69,7 @@ func Directory(res *tool.Result, cwd, outside string) {
 	}
 }
 
-// Similar adds a note with a known name that is similar to an unknown command. If no name is similar, it adds nothing.
+// Similar adds a note with a known name that is similar to an unknown command. It adds no note if no name is similar.
 func Similar(res *tool.Result, name string, known []string) {
 	similar := suggest.DidYouMean(name, known)
 	if similar == "" {
@@ -79,7 +79,7 @@ func Similar(res *tool.Result, name string, known []string) {
 	e := *res.Error
 	e.Message = strings.TrimRight(e.Message, "\n") + "\n" + note
 	res.Error = &e
-	if _, other := res.Metadata["note"]; !other { // a frontend shows the note below the shell's output
+	if _, other := res.Metadata["note"]; !other { // for frontends, which show the note below the output of the shell
 		Annotate(res, "note", note)
 	}
 }

@@ -9,18 +9,18 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Asker asks a person. [tool.Peer] and all clients implement Asker. The Values of a permission's answer can contain a
-// scope; see [Scopes].
+// Asker asks a person. [tool.Peer] and all clients implement Asker. If a person answers a permission ask, the field
+// Values of the answer can contain a scope; see [Scopes].
 type Asker interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
 
-// The scopes of an answer. An answer without a scope has the scope Once.
+// Scopes of an answer. An answer without a scope has the scope Once.
 const (
 	Once    = "once"
-	Session = "session" // for accepted and declined permissions
-	Always  = "always"  // only for accepted permissions, in this workspace
-	Never   = "never"   // only for declined permissions, in this workspace
+	Session = "session" // for an accepted or declined permission
+	Always  = "always"  // only for an accepted permission; applies to the workspace
+	Never   = "never"   // only for a declined permission; applies to the workspace
 )
 
 // Scopes lists the scopes in the order in which a client offers them.
@@ -28,14 +28,14 @@ var Scopes = []string{Once, Session, Always, Never}
 
 // Answers stores earlier answers.
 type Answers interface {
-	// Recall returns an earlier answer to the same question. known is false if no answer is stored.
+	// Recall returns an earlier answer to the same ask. known is false without an earlier answer.
 	Recall(kind, tool, subject string) (allow, known bool)
 	// Remember saves an answer for the session or for the workspace.
 	Remember(kind, tool, subject string, allow, workspace bool) error
 }
 
-// Check decides on a call and asks a person if a rule requires a confirmation. The error names the denied action and how
-// to allow it.
+// Check decides on a call. It asks a person if a rule requires a confirmation. If the call is denied, the error names
+// the denied action and the remedy.
 func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers Answers) (*Decision, error) {
 	d := p.Judge(req)
 	d.arguments = string(req.Call.Arguments)
@@ -55,7 +55,7 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	return d, nil
 }
 
-// Permit decides on a permission that a running call requests.
+// Permit decides on a permission ask of a running call.
 func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
 	d := &Decision{Effect: Allow, Kind: ask.Kind}
 	if ask.Kind == tool.PermissionEdit {
@@ -74,7 +74,7 @@ func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission,
 		}
 		j := p.judgePart(req, &pt)
 		if j.rule == nil && j.Effect == Allow && ask.Kind != tool.PermissionEdit {
-			j.Effect, j.Reason = Ask, ask.Title // without a matching rule, the tool's request decides
+			j.Effect, j.Reason = Ask, ask.Title // without a matching rule, ask as the tool requests
 		}
 		d.add(j)
 	}
@@ -93,13 +93,13 @@ func denied(name string, d *Decision) *tool.Error {
 		what = fmt.Sprintf("%s: %s", name, shorten(d.Judged[i].Subject))
 	}
 	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Use another way, or ask the operator to change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
-	if d.Kind == KindEdit && d.Commands == nil { // for commands, the code would be the exit status
+	if d.Kind == KindEdit && d.Commands == nil { // not for commands, because their code is the exit status
 		e = e.WithCode(CodePathDenied)
 	}
 	return e
 }
 
-// resolve asks about all parts of the call at once.
+// resolve asks a person once about all parts of the call.
 func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answers Answers) error {
 	title := fmt.Sprintf("Run %s?", name)
 	a, err := d.ask(ctx, name, &tool.Permission{Kind: d.Kind, Title: title}, asker, answers)
@@ -117,7 +117,7 @@ func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answer
 		d.what(name), why, strings.TrimSuffix(d.Reason, "."), by(d.Rule), d.howToAllow())
 }
 
-// what returns the name of the tool, and the command or path that needs a confirmation.
+// The result names the tool and the command or path that needs a confirmation.
 func (d *Decision) what(name string) string {
 	if len(d.asks) > 0 && d.asks[0].Subject != name {
 		return fmt.Sprintf("%s: %s", name, shorten(d.asks[0].Subject))
@@ -148,7 +148,7 @@ func (d *Decision) howToAllow() string {
 	return fmt.Sprintf("To allow this call, the operator can answer the question (--on-ask prompt) or add an allow rule with %s to the permissions of the configuration.", about)
 }
 
-// ask asks a person about the parts of the call that have no stored answer. It stores the answer according to the scope
+// ask asks a person about the parts of the call without a stored answer. It stores the new answer according to the scope
 // of the answer.
 func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
 	open := d.asks[:0:0]

@@ -8,15 +8,16 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// Builtin is a rule that applies without configuration. An allow rule for the command overrides it.
+// Builtin is a rule that applies without configuration. If the operator allows the command by a rule, that rule
+// overrides the built-in rule.
 type Builtin struct {
 	Effect       Effect
 	Name, Reason string
 	match        func(req *Request, c *script.Command) bool
 }
 
-// Builtins lists rules for commands that destroy the system or other people's data. Without these rules, only the
-// sandbox would prevent such commands.
+// Builtins lists rules for commands that destroy the system or other people's data. Without these rules, the sandbox
+// would be the only protection.
 var Builtins = []Builtin{
 	{Deny, "remove-system", "the command removes the file system, a system directory or the home directory", removesSystem},
 	{Deny, "format", "the command formats an existing disk or partition", formats},
@@ -32,10 +33,10 @@ var Builtins = []Builtin{
 	}},
 }
 
-// bombName represents a fork bomb. No real command can have this name.
+// bombName is the command name that represents a fork bomb. No real command can have this name.
 const bombName = "\x00bomb"
 
-// builtin returns the built-in rule that matches a command, or nil.
+// builtin returns the built-in rule that matches a command, or nil if no rule matches.
 func builtin(req *Request, c *script.Command) *Builtin {
 	if !c.Words[0].Known() {
 		return maybeBuiltin(req, c)
@@ -48,8 +49,8 @@ func builtin(req *Request, c *script.Command) *Builtin {
 	return nil
 }
 
-// maybeBuiltin returns a rule that asks for a confirmation if the name of a command is unknown, but its arguments would
-// make rm remove the system.
+// maybeBuiltin returns a rule for a command with an unknown name. The rule asks for a confirmation if rm with the same
+// arguments would remove the system. Otherwise maybeBuiltin returns nil.
 func maybeBuiltin(req *Request, c *script.Command) *Builtin {
 	guess := *c
 	guess.Words = append([]script.Word{{Text: "rm"}}, c.Words[1:]...)
@@ -85,15 +86,15 @@ func arguments(c *script.Command) (short string, long, operands []string) {
 	return short, long, operands
 }
 
-// isRecursive reports whether the options contain -r, -R, --recursive or an abbreviation of it.
+// isRecursive reports whether the options of a command contain -r, -R, --recursive or an abbreviation of --recursive.
 func isRecursive(short string, long []string, letters string) bool {
 	return strings.ContainsAny(short, letters) || slices.ContainsFunc(long, func(l string) bool { return script.Abbreviates(l, "recursive") })
 }
 
-// systemDirs lists the top directories of a system.
+// systemDirs lists the top-level directories of a system.
 var systemDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/var", "/Users", "/System", "/Library", "/Applications"}
 
-// isSystem reports whether an operand names a top directory of the system, or everything in it.
+// isSystem reports whether an operand names a top-level directory of the system, or all files in such a directory.
 func isSystem(c *script.Command, operand string) bool {
 	if strings.Contains(operand, script.Unknown) {
 		return false
@@ -121,7 +122,7 @@ func removesSystem(req *Request, c *script.Command) bool {
 	return slices.ContainsFunc(operands, func(o string) bool { return isSystem(c, o) && !isWorkspace(req, c, o) })
 }
 
-// isWorkspace reports whether an operand names the workspace, or everything in it.
+// isWorkspace reports whether an operand names the workspace, or all files in the workspace.
 func isWorkspace(req *Request, c *script.Command, operand string) bool {
 	if strings.Contains(operand, script.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) || req.Workspace == "" || req.Workspace == "/" || c.Remote {
 		return false

@@ -14,18 +14,19 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// part is an element of a call that is judged separately: a command, a path, or the whole call.
+// part is an element of a call that the policy judges separately: a command, a path, or the whole call.
 type part struct {
 	kind, tool string
 	subject    string
 	command    *script.Command
-	doubt      bool // the part represents unknown commands
-	// paths contains the resolved paths. written contains the paths as the call writes them, with links.
+	doubt      bool // whether the part represents unknown commands
+	// paths contains the paths after all symbolic links are resolved. written contains the paths as the caller wrote
+	// them.
 	paths, written []string
 	domains        []string
 }
 
-// Kind returns the kind of permission that the call needs.
+// Kind returns the kind of the permission that the call needs.
 func (req *Request) Kind() string {
 	switch {
 	case req.Shell:
@@ -41,7 +42,7 @@ func (req *Request) Kind() string {
 	return req.Name
 }
 
-// parts splits a call into the parts that are judged separately.
+// parts splits a call into the elements that the policy judges separately.
 func (p *Policy) parts(req *Request, d *Decision) []part {
 	if req.Shell {
 		return p.scriptParts(req, d)
@@ -81,7 +82,7 @@ func (p *Policy) parts(req *Request, d *Decision) []part {
 	return out
 }
 
-// scriptParts returns the commands that a script runs, and the files to which it redirects.
+// scriptParts returns the commands in a script and the files that its redirects open.
 func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	dir := req.Call.Cwd
 	if cwd := textIn(req.Args["cwd"]); cwd != "" {
@@ -137,10 +138,10 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	return out
 }
 
-// maxCompared limits the search for duplicate commands. Later commands are added unchecked.
+// maxCompared limits the search for duplicate commands. Commands after this number are added without a search.
 const maxCompared = 200
 
-// changesPrograms reports whether a variable can change the program that an allowed command runs.
+// changesPrograms reports whether a variable with this name can change which program an allowed command runs.
 func changesPrograms(name string) bool {
 	return slices.Contains([]string{"PATH", "ENV", "IFS", "SHELLOPTS", "PROMPT_COMMAND", "PS4", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "LESSOPEN", "RIPGREP_CONFIG_PATH", "HOME"}, name) ||
 		slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "BASH_", "NODE_", "PYTHON", "PERL", "RUBY", "JAVA_", "GO", "npm_config_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
@@ -148,11 +149,11 @@ func changesPrograms(name string) bool {
 
 func textIn(raw json.RawMessage) string {
 	var s string
-	_ = json.Unmarshal(raw, &s) // any other type leaves the text empty
+	_ = json.Unmarshal(raw, &s) // ignore the error: the text stays empty for other types
 	return s
 }
 
-// operands returns the files and hosts that a command's words can name.
+// operands returns the files and hosts that the words of a command can name.
 func operands(c *script.Command) (paths, domains []string) {
 	if c.Remote {
 		return nil, nil
@@ -179,7 +180,7 @@ func operands(c *script.Command) (paths, domains []string) {
 	return paths, domains
 }
 
-// locate returns the absolute form of a path. If the directory is unknown, locate returns a relative path.
+// locate returns the absolute form of a path. If the working directory is unknown, the result is relative.
 func locate(dir string, w script.Word) string {
 	text := strings.ReplaceAll(w.Text, script.Unknown, "…")
 	switch {
@@ -210,7 +211,7 @@ func hosts(s string) []string {
 	return out
 }
 
-// scheme returns the index at which a URL begins.
+// scheme returns the index at which a URL begins in a word.
 func scheme(word string) int {
 	i := strings.Index(word, "://")
 	for i > 0 && (word[i-1] >= 'a' && word[i-1] <= 'z' || word[i-1] >= 'A' && word[i-1] <= 'Z' || word[i-1] == '+') {
@@ -219,7 +220,7 @@ func scheme(word string) int {
 	return i
 }
 
-// judge judges all parts and combines the results in the decision.
+// judge judges all parts of a call and adds the judgements to the decision.
 func (p *Policy) judge(req *Request, parts []part, d *Decision) {
 	for i := range parts {
 		j := p.judgePart(req, &parts[i])
@@ -254,12 +255,13 @@ func (d *Decision) add(j Judgement) {
 	}
 }
 
-// judgePart returns the decision of all rules on one part.
+// judgePart applies all rules to one part of a call.
 func (p *Policy) judgePart(req *Request, pt *part) Judgement {
 	return p.restrict(req, pt, p.judgeRules(req, pt))
 }
 
-// restrict returns the stricter one of a decision on a part and that of the project's rules.
+// restrict applies the rules of an untrusted project file to a judgement. The result is never less strict than the
+// judgement.
 func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 	for i := range p.rules.Project {
 		r := &p.rules.Project[i]
@@ -279,7 +281,7 @@ func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 	return j
 }
 
-// judgeRules returns the decision of the operator's and the built-in rules on one part.
+// judgeRules applies the operator's rules and the built-in rules to one part of a call.
 func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	out := Judgement{Subject: pt.subject, Kind: pt.kind, Effect: Allow}
 	var ask, allow *Rule
@@ -293,7 +295,7 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 			return out.by(r, "")
 		case r.Effect == Allow && (allow == nil || allow.patterns == nil):
 			if p.rules.AllowList && pt.kind == KindBash && r.patterns == nil {
-				continue // an allow-list requires rules with commands
+				continue // with an allow-list, only rules with commands can allow a command
 			}
 			allow = r
 		case r.Effect != Allow && (ask == nil || maybe && m == script.Yes):
@@ -322,13 +324,13 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	return p.otherwise(pt, out)
 }
 
-// otherwise decides on a part that no rule matches.
+// otherwise judges a part of a call without a matching rule.
 func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	isCommand := pt.command != nil || pt.doubt
 	listed := p.rules.AllowList && pt.kind == KindBash && isCommand
 	switch {
 	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command)) && (listed || p.rules.Default != ""):
-		return out // a wrapped command is judged separately
+		return out // the wrapped command is a separate part
 	case listed && pt.doubt:
 		out.Effect, out.Reason = Deny, "only listed commands are allowed, and "+pt.subject
 		out.Rule = `commands = "allow-list"`
@@ -343,7 +345,7 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	return out
 }
 
-// harmless reports whether a command is a builtin that runs no program and changes only the shell.
+// harmless reports whether a command is a shell builtin that runs no program and changes only the shell.
 func harmless(c *script.Command) bool {
 	switch c.Words[0].Text {
 	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue", "shift", "set", "unset", "export", "local",
@@ -353,7 +355,7 @@ func harmless(c *script.Command) bool {
 	return c.Words[0].Text == "command" && len(c.Words) > 1 && strings.HasPrefix(c.Words[1].Text, "-")
 }
 
-// Decides reports whether the rule with the given name made the judgement.
+// Decides reports whether the judgement is the result of the rule with the given name.
 func (j Judgement) Decides(name string) bool {
 	return j.rule != nil && j.rule.Name == name || j.rule == nil && j.Rule == fmt.Sprintf("%s %q (built-in)", j.Effect, name)
 }
@@ -369,7 +371,7 @@ func (j Judgement) by(r *Rule, reason string) Judgement {
 	return j
 }
 
-// rewrite sets the parameters from matching rules. Then it checks the changed call against the deny rules again.
+// rewrite sets parameters according to matching rules. Then it applies the deny rules to the changed call.
 func (p *Policy) rewrite(req *Request, parts []part, d *Decision) error {
 	var args map[string]json.RawMessage
 	for i := range p.rules.Rules {

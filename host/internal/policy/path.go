@@ -10,11 +10,12 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxLinks limits the symbolic links on the path to a file. It equals the kernel's limit.
+// maxLinks limits the symbolic links in a path. The kernel has the same limit.
 const maxLinks = 40
 
-// resolve returns the target of a path and the root that contains it. The result is advice for the person. The tool
-// still opens the path through os.Root, so a link that changes in between cannot lead outside.
+// resolve returns the target of a path and the root that contains the target. The result only informs the person who
+// decides. The tool opens the path through os.Root, so a link that changes in the meantime cannot lead outside of the
+// root.
 func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "The path %q contains a NUL byte. Remove it.", path)
@@ -45,7 +46,8 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 	return target, root, nil
 }
 
-// absolute returns the absolute form of a path, relative to the directory of the call. It resolves no links.
+// absolute returns the absolute form of a path. A relative path starts at the directory of the call. absolute resolves
+// no links.
 func absolute(call *tool.Call, path string) string {
 	path = expandHome(path)
 	if !filepath.IsAbs(path) {
@@ -83,11 +85,11 @@ func homeDir() string {
 	return home
 }
 
-// follow resolves the symbolic links of a path. The last elements of the path can be missing.
+// follow resolves the symbolic links in a path. The last elements of the path do not have to exist.
 func follow(roots []tool.Root, path string) (target string, links bool, err error) {
 	at, hops := "/", 0
 	if r, ok := containing(roots, path); ok {
-		at = r.Path // the path of a root contains no links
+		at = r.Path // the path of a root never contains links
 	}
 	rest := strings.Split(strings.TrimPrefix(strings.TrimPrefix(path, at), "/"), "/")
 	for len(rest) > 0 {
@@ -106,7 +108,8 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 		case errors.Is(err, fs.ErrNotExist):
 			return filepath.Join(append([]string{next}, rest...)...), links, nil
 		case err != nil:
-			// The path goes through a file or an unreadable directory. The tool reports the error better.
+			// An element of the path is a file or an unreadable directory. Return no error, because the error of the
+			// tool is better.
 			return filepath.Join(append([]string{next}, rest...)...), links, nil //nolint:nilerr // see above
 		case st.Mode().Type() != fs.ModeSymlink:
 			at = next

@@ -1,8 +1,8 @@
-// Package policy decides whether a call may run.
+// Package policy decides whether a call can run.
 //
 // [Policy.Check] decides on a call and asks a person if a rule requires a confirmation. [Policy.Judge] decides without
-// asking. Both check the call's paths against its roots and apply the operator's rules. The tool and the kernel check
-// the paths again later.
+// asking. Both methods check the call's paths against its roots and apply the operator's rules. Later the tool and the
+// kernel check the paths again.
 package policy
 
 import (
@@ -21,47 +21,48 @@ import (
 // Effect is the decision of a rule.
 type Effect string
 
-// The effects of rules, in order of precedence. Each effect overrides the effects after it.
+// Effects of rules, in order of precedence. Each effect overrides the effects after it.
 const (
 	Deny  Effect = "deny"
 	Ask   Effect = "ask"
 	Allow Effect = "allow"
 )
 
-// Rules configure a policy. The zero value allows all calls whose paths are in the roots.
+// Rules configures a policy. The zero value allows all calls whose paths are in the roots.
 type Rules struct {
-	// Strict refuses any ".." and any symbolic link.
+	// Strict rejects every path with ".." or with a symbolic link.
 	Strict bool
-	// Allow and Deny are globs over absolute paths.
+	// Allow and Deny contain globs for absolute paths.
 	Allow, Deny []string
 
-	// Default applies to calls that no rule matches. An empty Default allows them.
+	// Default is the effect for calls without a matching rule. Empty means that such calls are allowed.
 	Default Effect
-	// AllowList denies each command that no allow rule matches.
+	// AllowList denies every command without a matching allow rule.
 	AllowList bool
 	// NoBuiltin disables the built-in rules; see [Builtin].
 	NoBuiltin bool
-	// Rules are the operator's rules. All rules that match count: deny overrides ask, and ask overrides allow.
+	// Rules contains the operator's rules. If several rules match, deny overrides ask, and ask overrides allow.
 	Rules []Rule
-	// Project are deny and ask rules from a file that nobody trusts. They make a decision stricter, never laxer.
+	// Project contains the deny and ask rules of a project file that nobody trusts. These rules can only make a decision
+	// stricter.
 	Project []Rule
 }
 
-// CodePathDenied is the error code of a denied path. In the validation of an edit it means that layer 2 failed.
+// CodePathDenied is the error code for a denied path. In the validation of an edit, it means that layer 2 failed.
 const CodePathDenied = 2
 
 // Policy applies rules to calls. It is safe for concurrent use.
 type Policy struct {
 	rules Rules
-	// idle means that no rule can match a call that is not a command.
+	// idle reports that rules can match only commands.
 	idle bool
-	// doubtful means that a rule could miss an unknown command.
+	// doubtful reports that some rule could apply to an unknown command.
 	doubtful bool
-	// external means that a rule matches paths outside the roots.
+	// external reports that some rule matches paths outside the roots.
 	external bool
 }
 
-// New returns a policy. The rules must have been checked with [Rule.Prepare].
+// New returns a policy. The caller must first check the rules with [Rule.Prepare].
 func New(r Rules) *Policy {
 	p := &Policy{rules: r, idle: len(r.Rules) == 0 && len(r.Project) == 0 && (r.Default == "" || r.Default == Allow)}
 	for _, rules := range [][]Rule{r.Rules, r.Project} {
@@ -80,13 +81,14 @@ type Request struct {
 	Name       string
 	Definition *tool.Definition
 	Schema     *tool.Schema
-	// Call is the call. The policy can add roots to it and change its arguments; see [Decision.Rewritten].
+	// Call is the call to judge. The policy can add roots to the call and change its arguments; see
+	// [Decision.Rewritten].
 	Call *tool.Call
-	// Args contains the arguments, which must have passed the check against the schema.
+	// Args contains the arguments. They must be valid according to the schema.
 	Args map[string]json.RawMessage
 	// Workspace is the base directory of relative paths in rules.
 	Workspace string
-	// Shell means that the parameters "command" and "stdin" are scripts.
+	// Shell reports that the parameters "command" and "stdin" are shell scripts.
 	Shell bool
 }
 
@@ -95,25 +97,26 @@ type Decision struct {
 	Effect Effect `json:"decision"`
 	// Kind is the kind of the permission: external_directory, bash, edit, or the tool's full name.
 	Kind string `json:"kind"`
-	// Reason explains the decision to a person. It is empty if no rule matches.
+	// Reason explains the decision to a person. It is empty if no rule matched.
 	Reason string `json:"reason"`
-	// Rule is the rule that decided, with its position in the configuration. It is empty if no rule decided.
+	// Rule is the rule that determined the decision, with its position in the configuration. It is empty if no rule did.
 	Rule string `json:"rule"`
 	// Commands contains all commands that a script would run.
 	Commands []string `json:"commands"`
-	// Judged contains the judgement of each part of the call that a rule matches.
+	// Judged contains the judgements about the parts of the call for which a rule matched.
 	Judged []Judgement `json:"judged,omitempty"`
 	// Rewritten contains the names of the parameters that rules set.
 	Rewritten []string `json:"rewritten,omitempty"`
-	// Answered is the result of a question to a person: "remembered", or the outcome or the scope of the answer.
+	// Answered describes the answer of a person: "remembered" for an earlier answer, or the outcome or scope of a new
+	// answer.
 	Answered string `json:"answered,omitempty"`
 
-	arguments string      // the arguments in the form shown to a person
-	err       *tool.Error // the reason of a denial without a rule
+	arguments string      // arguments as shown to a person
+	err       *tool.Error // reason for a denial that no rule caused
 	asks      []Judgement
 }
 
-// Judgement is the decision on one part of a call.
+// Judgement is the decision on one part of a call, such as a command or a path.
 type Judgement struct {
 	// Subject is a command, a path, or the tool's name.
 	Subject string `json:"subject"`
@@ -138,7 +141,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 			d.refuse(err)
 		}
 	}
-	var further []tool.Root // each root applies only to the path for which it was allowed
+	var further []tool.Root // an additional root is only valid for the path that a rule allowed
 	for _, param := range req.Schema.Params() {
 		raw, given := req.Args[param.Name]
 		if param.Path == "" || !given {
@@ -178,7 +181,7 @@ func (d *Decision) refuse(err error) {
 	}
 }
 
-// edit checks the files that a running call is about to change. Its arguments do not name these files.
+// edit checks the paths of files that a running call will change. The arguments of the call do not contain these paths.
 func (p *Policy) edit(call *tool.Call, paths []string) error {
 	for _, path := range paths {
 		if err := p.checkPath(call, path, true); err != nil {
@@ -191,18 +194,18 @@ func (p *Policy) edit(call *tool.Call, paths []string) error {
 // pathsIn returns the paths in an argument, which is a string or an array of strings.
 func pathsIn(raw json.RawMessage) []string {
 	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
-		return []string{string(raw[1 : n-1])} // an earlier check ensured that raw is valid JSON
+		return []string{string(raw[1 : n-1])} // an earlier check made sure that raw is valid JSON
 	}
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
 		return []string{one}
 	}
 	var many []string
-	_ = json.Unmarshal(raw, &many) // any other type contains no path
+	_ = json.Unmarshal(raw, &many) // ignore the error: other types contain no path
 	return many
 }
 
-// pathsInDiff returns the paths in unified diffs. It skips invalid diffs, because the tool reports them.
+// pathsInDiff returns the paths in unified diffs. It skips an invalid diff, because the tool reports the error.
 func pathsInDiff(diffs []string) []string {
 	var paths []string
 	for _, diff := range diffs {
@@ -222,7 +225,7 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	if write && !root.Writable {
 		return tool.Errorf(tool.PermissionDenied, "%s is in the read-only root %s. Choose a path in a writable root, or make this root writable in the sandbox block of the configuration.", path, root.Path)
 	}
-	// A rule can match the path itself or the target of its links.
+	// Rules can match the original path or the target of its links.
 	written := absolute(call, path)
 	for _, g := range p.rules.Deny {
 		if doublestar.MatchUnvalidated(g, target) || doublestar.MatchUnvalidated(g, written) {
@@ -240,8 +243,8 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s matches none of the rules allow = %q in the sandbox block of the configuration.", path, p.rules.Allow)
 }
 
-// outside returns the root that a call gets for a path outside of its roots. ok is false if no rule allows the path.
-// outside can change the decision to Ask.
+// outside returns the additional root for a path outside of the call's roots. ok is false if no rule allows the path.
+// outside can change the effect of the decision d to Ask.
 func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (root tool.Root, ok bool) {
 	if !p.external || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, false
@@ -258,7 +261,7 @@ func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (ro
 	if !isDir(dir) {
 		dir = filepath.Dir(dir)
 	}
-	if dir == "/" { // the whole file system cannot become a root
+	if dir == "/" { // do not turn the whole file system into a root
 		return root, false
 	}
 	root = tool.Root{Path: dir, Writable: write}

@@ -76,7 +76,7 @@ func run(p *policy.Policy, def *tool.Definition, call *tool.Call, args map[strin
 	return err
 }
 
-// answers stores the answers by kind, tool and subject.
+// answers maps kind, tool and subject of an ask to the stored answer.
 type answers map[[3]string]bool
 
 func (a answers) Recall(kind, tool, subject string) (allow, known bool) {
@@ -130,7 +130,7 @@ func TestPaths(t *testing.T) {
 			t.Errorf("writing %s: %v", path, err)
 		}
 	}
-	// A text parameter is not checked as a path, but each element of a list of paths is.
+	// The policy checks the elements of a list of paths, but not a text parameter.
 	if err := check(policy.New(policy.Rules{}), call, "text", "/etc/passwd"); err != nil {
 		t.Error(err)
 	}
@@ -157,8 +157,8 @@ func TestGlobs(t *testing.T) {
 		ok   bool
 	}{
 		{deny, "a", true}, {deny, ".ssh/key", false}, {deny, ".ssh", false}, {deny, ".ssh/new/deeper", false}, {deny, "x.key", false}, {deny, "sub/../x.key", false},
-		{deny, "keys/key", false}, // a link to a denied file
-		{deny, "in/x", false},     // a denied link
+		{deny, "keys/key", false}, // link to a denied file
+		{deny, "in/x", false},     // the link itself is denied
 		{deny, "sub/x", true},
 		{allow, "a", true}, {allow, "x.go", true}, {allow, "sub/deep/x.go", true}, {allow, "x_test.go", false}, {allow, "b", false}, {allow, "a/b", false}, {allow, "x.go/y", false},
 	} {
@@ -195,7 +195,7 @@ func TestDangerousToolsAreConfirmed(t *testing.T) {
 			t.Errorf("%+v", ask)
 		}
 	}
-	// The person is not asked about a denied path.
+	// The policy must not ask a person about a denied path.
 	p := &peer{answer: tool.Answer{Outcome: tool.Accepted}}
 	if err := run(policy.New(policy.Rules{}), def, call, map[string]json.RawMessage{"in": json.RawMessage(`"/x"`)}, p); err == nil || p.asked != nil {
 		t.Errorf("%v %v", err, p.asked)

@@ -1,7 +1,7 @@
 package policy
 
-// Recheck decides again on a call that was allowed and then had to wait. Other calls can have changed the targets of its
-// paths meanwhile. Recheck asks no person.
+// Recheck decides again on an allowed call that had to wait. During the wait, other calls can change the targets of its
+// paths. Recheck asks no person.
 func (p *Policy) Recheck(req *Request) (*Decision, error) {
 	d := p.Judge(req)
 	switch {

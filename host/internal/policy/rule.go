@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The kinds of permissions. All other kinds are names of tools.
+// Kinds of permissions. All other kinds are names of tools.
 const (
 	// KindExternal is the permission to access files outside the roots.
 	KindExternal = "external_directory"
@@ -24,34 +24,34 @@ const (
 	KindEdit = "edit"
 )
 
-// Rule is a rule of the operator. It applies to a part of a call if all its fields match. A list matches if one of its
-// elements matches.
+// Rule is a rule of the operator. A rule applies to a part of a call if all fields of the rule match. A list matches if
+// one of its elements matches.
 type Rule struct {
 	Effect Effect
 	Name   string
 	// At is the position of the rule in the configuration: "file:line".
 	At string
-	// Tools contains globs over full tool names. Kinds contains kinds of permissions.
+	// Tools contains globs for full tool names. Kinds contains kinds of permissions.
 	Tools, Kinds []string
 	// Paths contains globs: absolute, relative to the home directory (~), or relative to the workspace. A glob without a
-	// slash matches the name of a file in any directory.
+	// slash matches files with this name in any directory.
 	Paths []string
 	// Commands contains patterns; see [script.Pattern].
 	Commands []string
-	// Domains contains host names. "*.example.org" matches every name below example.org.
+	// Domains contains host names. "*.example.org" matches every host name that ends in ".example.org".
 	Domains []string
 	Reason  string
-	// Set contains the values of parameters that the rule sets in matching calls.
+	// Set maps parameters to values. The rule sets these parameters in matching calls.
 	Set map[string]json.RawMessage
 
 	patterns []script.Pattern
 	globs    []pathGlob
 }
 
-// pathGlob is a glob over paths.
+// pathGlob is a glob for paths.
 type pathGlob struct {
 	glob     string
-	relative bool // the glob is relative to the workspace
+	relative bool // whether the glob is relative to the workspace
 }
 
 func (r *Rule) String() string {
@@ -171,10 +171,10 @@ func validDomain(d string) error {
 	return nil
 }
 
-// names reports whether the rule lists the kind explicitly.
+// names reports whether the rule explicitly lists the kind of permission.
 func (r *Rule) names(kind string) bool { return slices.Contains(r.Kinds, kind) }
 
-// about reports whether the rule can apply to the kind, or to the tool of that name.
+// about reports whether the rule can apply to a kind of permission or to a tool with this name.
 func (r *Rule) about(kind string) bool {
 	return (r.Kinds == nil || r.names(kind)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, kind) }))
 }
@@ -215,8 +215,8 @@ func (r *Rule) matchCommand(p *part) script.Match {
 	return best
 }
 
-// matchPaths reports whether the rule's globs match the paths of a part. For an allow rule all paths must match, for
-// other rules one path.
+// matchPaths reports whether the globs of the rule match the paths of a part. An allow rule must match all paths. Any
+// other rule must match at least one path.
 func (r *Rule) matchPaths(req *Request, p *part) bool {
 	is := func(path string) bool {
 		return slices.ContainsFunc(r.globs, func(g pathGlob) bool { return g.match(req.Workspace, path) })
@@ -254,7 +254,7 @@ func (r *Rule) matchDomains(p *part) bool {
 	return slices.ContainsFunc(p.domains, is)
 }
 
-// Shadows reports whether the rule matches everything that other matches, and overrides it.
+// Shadows reports whether the rule overrides the rule other for all calls that other matches.
 func (r *Rule) Shadows(other *Rule) bool {
 	rank := []Effect{Deny, Ask, Allow}
 	if slices.Index(rank, r.Effect) >= slices.Index(rank, other.Effect) {

@@ -21,7 +21,7 @@ func parse(t *testing.T, text string) *tool.Schema {
 	return s
 }
 
-// rules returns a policy with the given rules, which must be valid.
+// rules returns a policy with the given rules. All rules must be valid.
 func rules(t *testing.T, r policy.Rules) *policy.Policy {
 	t.Helper()
 	for i := range r.Rules {
@@ -47,7 +47,7 @@ func command(t *testing.T, workspace, text string) *policy.Request {
 	}
 }
 
-// other returns a request for a tool that is not a shell.
+// other returns a request for a tool without shell scripts.
 func other(t *testing.T, workspace, name, args string) *policy.Request {
 	t.Helper()
 	schema := `{"type":"object","properties":{"file_path":{"type":"string","x-toolhost-path":"` + map[bool]string{true: "read", false: "write"}[name == "read"] + `"},"url":{"type":"string"},"paths":{"type":"array","items":{"type":"string"},"x-toolhost-path":"read"}}}`
@@ -189,14 +189,14 @@ func TestPathsKindsToolsAndDomains(t *testing.T) {
 			t.Errorf("%s %s: %s, wanted %s (%s: %s)", tc.req.Name, tc.req.Args, d.Effect, tc.want, d.Rule, d.Reason)
 		}
 	}
-	// Only a call that may leave the roots gets an additional root.
+	// Only calls with a path outside of the roots get an additional root.
 	req := file("read", top+"/readonly/r")
 	before := req.Call.Roots
 	p.Judge(req)
 	if want := []tool.Root{{Path: w, Writable: true}, {Path: top + "/readonly"}}; !slices.Equal(req.Call.Roots, want) || len(before) != 1 {
 		t.Errorf("roots %v", req.Call.Roots)
 	}
-	// An allowed path does not permit other paths in the same directory.
+	// A rule that allows one path must not allow other paths in the same directory.
 	both := other(t, w, "many", `{"paths":["`+top+`/readonly/r","`+top+`/readonly/../secret"]}`)
 	narrow := rules(t, policy.Rules{Strict: false, Deny: []string{"**/*.key"}, Rules: []policy.Rule{{Effect: policy.Allow, Name: "r", Kinds: []string{policy.KindExternal}, Paths: []string{top + "/readonly/r", top + "/root-evil/*"}}}})
 	for args, want := range map[string]policy.Effect{
@@ -284,7 +284,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 	decline := func(scope ...string) tool.Answer { return tool.Answer{Outcome: tool.Declined, Values: scope} }
 	for _, tc := range []struct {
 		answer      tool.Answer
-		first, then bool // whether the first call runs; whether the next call runs without a question
+		first, then bool // whether the first call runs, and whether the next call runs without a question
 		remembered  int
 	}{
 		{accept(), true, false, 0}, {accept(policy.Once), true, false, 0}, {accept(policy.Session), true, true, 1}, {accept(policy.Always), true, true, 1}, {accept(policy.Never), false, false, 0}, {accept("odd"), true, false, 0},
@@ -303,7 +303,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 			t.Errorf("%+v: the second time: %v, asked %+v, %+v", tc.answer, err, again, d)
 		}
 	}
-	// The question contains only commands without a stored answer, and a different command needs a new question.
+	// The question must contain only commands without a stored answer. A different command needs a new question.
 	known := answers{{"bash", "bash", "git push a"}: true}
 	if asked, _, err := ask(known, "git push a && docker ps", accept()); err != nil || !slices.Equal(asked.Patterns, []string{"docker ps"}) {
 		t.Errorf("%v %+v", err, asked)

@@ -15,16 +15,15 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// comparison collects the privileges that a new configuration adds to an old one.
+// comparison collects the additional privileges in a new configuration.
 type comparison struct {
 	old, now *config.Config
 	out      []string
 }
 
-// Increases returns the privileges that a new configuration adds to an old one, each as a clause without a full stop. It
-// compares sandbox, network, programs, permissions, limits, hooks and trust. It ignores time limits. A new plugin is an
-// increase if it can do more than work on files in the roots. Unregistered plugins are ignored, because they stay
-// unregistered.
+// Increases returns the additional privileges in a new configuration, each as a clause without a full stop. It compares
+// sandbox, network, programs, permissions, limits, hooks and trust, but not time limits. A new plugin is an increase if
+// it can do more than use files in the roots. Increases ignores unregistered plugins, because they stay unregistered.
 func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	c := &comparison{old: old, now: now}
 	c.sandbox(old.Sandbox, now.Sandbox)
@@ -60,7 +59,8 @@ func (c *comparison) when(increase bool, format string, a ...any) {
 	}
 }
 
-// ranked compares a setting whose values have an order. The parameter order lists the values, most permissive first.
+// ranked compares a setting with ordered values. The parameter order lists the values and begins with the most
+// permissive value.
 func (c *comparison) ranked(name, old, now string, order ...string) {
 	show := func(s string) string {
 		if s == "" {
@@ -81,7 +81,7 @@ func (c *comparison) limit(name string, old, now uint64) {
 	}
 }
 
-// lost returns the elements of old that are not in now.
+// lost returns the elements of old that now does not contain.
 func lost(old, now []string) []string {
 	return slices.DeleteFunc(slices.Clone(old), func(s string) bool { return slices.Contains(now, s) })
 }

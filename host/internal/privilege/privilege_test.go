@@ -36,7 +36,8 @@ func TestIncreases(t *testing.T) {
 		}
 		return c
 	}
-	// want is the expected increase from narrow to wide. back is the expected increase from wide to narrow.
+	// want is the expected increase if the configuration changes from narrow to wide. back is the expected increase for
+	// the opposite change.
 	for _, tc := range []struct{ narrow, wide, want, back string }{
 		{"", "", "", ""},
 		{`sandbox { workspace = "read-only" }`, ``, `the workspace was read-only and is read-write`, ""},

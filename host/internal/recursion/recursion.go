@@ -1,6 +1,6 @@
-// Package recursion limits the recursion of a parser. Without a limit, the stack would overflow and end the process.
+// Package recursion limits the recursion depth of a parser. Without a limit, a stack overflow could end the process.
 //
-// A parser must read its text from a [Reader], which returns an [Error] if the parser is nested too deep.
+// A parser must read its text from a [Reader]. If the recursion is too deep, the Reader returns an [Error].
 package recursion
 
 import (
@@ -9,20 +9,20 @@ import (
 	"runtime"
 )
 
-// The reader regularly checks the depth of the stack when the parser requests more text. Between two checks the stack
-// grows by at most 30 frames per byte.
+// The reader checks the depth of the stack when the parser reads more text. Between two checks, the stack grows by at
+// most 30 frames per byte.
 const (
-	maxFrames = 20_000 // enough for some thousands of nested commands or some hundreds of nested expressions
-	shallow   = 256    // a number of frames that is cheap to check
+	maxFrames = 20_000 // enough for thousands of nested commands or hundreds of nested expressions
+	shallow   = 256    // a check of so few frames is cheap
 	unseen    = 2048   // number of bytes between two checks
 )
 
-// Error means that a parser is nested too deep.
+// Error reports that the recursion of a parser is too deep at an offset of the text.
 type Error struct{ Offset int }
 
 func (e *Error) Error() string { return fmt.Sprintf("nested too deep at byte %d", e.Offset) }
 
-// Reader reads a text and returns an error when its parser is nested too deep.
+// Reader reads a text. It returns an error if the recursion of the parser is too deep.
 type Reader struct {
 	text   string
 	offset int

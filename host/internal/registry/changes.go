@@ -14,13 +14,13 @@ type Change struct {
 	Tool string `json:"tool"`
 	// What describes the difference as a sentence without a full stop.
 	What string `json:"what"`
-	// Breaks means that callers written for the old definition can fail or do more than intended.
+	// Breaks reports whether callers of the old definition can fail, or do more than intended, with the new definition.
 	Breaks bool `json:"breaks"`
 }
 
 func (c Change) String() string { return c.Tool + ": " + c.What }
 
-// Compare returns the differences between two versions of the tools of a plugin.
+// Compare returns the differences between two versions of a plugin's tools.
 func Compare(from, to []tool.Definition) []Change {
 	var out []Change
 	for i := range from {
@@ -47,7 +47,7 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 	for _, t := range []struct {
 		name     string
 		old, now bool
-		promise  bool // callers rely on the trait, so its removal breaks them
+		promise  bool // whether callers rely on the trait, so that its removal breaks them
 	}{
 		{"read_only", old.Traits.ReadOnly, now.Traits.ReadOnly, true},
 		{"concurrency_safe", old.Traits.ConcurrencySafe, now.Traits.ConcurrencySafe, false},
@@ -61,7 +61,7 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 		case t.old && !t.now:
 			add(t.promise, "the tool is no longer %s", t.name)
 		case !t.old && t.now:
-			// Adding auto_execute breaks callers, because the tool then runs without a question.
+			// A tool with the new trait auto_execute runs without a question. Therefore the change breaks callers.
 			add(t.name == "auto_execute", "the tool is now %s", t.name)
 		}
 	}
@@ -122,7 +122,7 @@ func compareParams(a, b *tool.Schema, add func(breaks bool, format string, a ...
 			}
 		}
 	}
-	// A new parameter between two others shifts the positions of later parameters.
+	// A new parameter between existing parameters changes the positions of later parameters.
 	for _, q := range b.Params()[:min(len(orderA), len(b.Params()))] {
 		orderB = append(orderB, q.Name)
 	}
@@ -131,7 +131,8 @@ func compareParams(a, b *tool.Schema, add func(breaks bool, format string, a ...
 	}
 }
 
-// narrower reports whether a value of the old types can be invalid for the new types. An empty list permits every type.
+// narrower reports whether a value can be valid for the old types but invalid for the new types. An empty list of types
+// permits every value.
 func narrower(old, now []string) bool {
 	if len(now) == 0 {
 		return false

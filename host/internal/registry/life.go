@@ -24,7 +24,7 @@ import (
 // while its plugin is suspended.
 type State string
 
-// States of a tool.
+// States in the life of a tool.
 const (
 	Registered   State = "registered"
 	Initializing State = "initializing"
@@ -36,7 +36,7 @@ const (
 	Unregistered State = "unregistered"
 )
 
-// next lists the legal transitions.
+// next maps each state to the states that can follow.
 var next = map[State][]State{
 	Registered:   {Initializing},
 	Initializing: {Ready, Failed},
@@ -56,29 +56,29 @@ type Transition struct {
 	Why  string    `json:"why,omitempty"`
 }
 
-// maxTransitions limits a tool's history. The oldest transitions are dropped.
+// maxTransitions is the maximum length of a tool's history. A longer history loses its oldest transitions.
 const maxTransitions = 32
 
-// Life contains a tool's state and its history. It is safe for concurrent use. Begin and End accept a nil Life, which
-// means that the tool is not published.
+// Life holds a tool's state and history. It is safe for concurrent use. The methods Begin and End accept a nil Life,
+// because a tool has no Life before its publication.
 type Life struct {
 	tool    string
 	running atomic.Int64
 
 	mu      sync.Mutex
-	state   State // never Executing; Ready with running calls means Executing
+	state   State // never Executing; the state is Executing if calls run and the field is Ready
 	history []Transition
 	notify  func(Transition)
 }
 
-// Begin counts the start of a call.
+// Begin must be called at the start of each call. It counts the running calls.
 func (l *Life) Begin() {
 	if l != nil {
 		l.running.Add(1)
 	}
 }
 
-// End counts the end of a call.
+// End must be called at the end of each call. It counts the running calls.
 func (l *Life) End() {
 	if l != nil {
 		l.running.Add(-1)
@@ -99,8 +99,8 @@ func (l *Life) now() State {
 	return l.state
 }
 
-// To changes the state. It returns an error if the transition is not legal. From Executing, the transitions of Ready are
-// legal too, because the tool accepts further calls.
+// To changes the state. It returns an error for an illegal transition. While the tool is executing, the transitions from
+// Ready are also legal, because the tool accepts further calls.
 func (l *Life) To(to State, why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *Life) record(t Transition) {
 	l.notify(t)
 }
 
-// LifeStatus is the state of a tool for the operator.
+// LifeStatus describes the state of a tool for the operator.
 type LifeStatus struct {
 	Name    string    `json:"name"`
 	Plugin  string    `json:"plugin,omitempty"`
@@ -132,7 +132,7 @@ type LifeStatus struct {
 	Since   time.Time `json:"since"`
 	Why     string    `json:"why,omitempty"`
 	Running int64     `json:"running"`
-	// History contains the last transitions, the oldest first. Calls are not recorded as transitions.
+	// History lists the last transitions, oldest first. It does not contain the transitions to and from Executing.
 	History []Transition `json:"history"`
 }
 
@@ -147,16 +147,16 @@ func (l *Life) Status() LifeStatus {
 	return s
 }
 
-// Lives contains the states of all tools across successive registries. It is safe for concurrent use.
+// Lives holds the states of all tools, including tools of earlier registries. It is safe for concurrent use.
 type Lives struct {
-	// Notify is called for each transition, before the method that causes it returns. It can be nil.
+	// Notify is called for each transition before the method that causes the transition returns. Notify can be nil.
 	Notify func(Transition)
 
 	mu sync.Mutex
 	by map[string]*Life
 }
 
-// of returns the life of a tool. It creates the life of a new tool.
+// of returns the life of a tool. It creates a life for a new tool.
 func (l *Lives) of(name string) *Life {
 	life := l.by[name]
 	if life == nil {
@@ -175,9 +175,10 @@ func (l *Lives) of(name string) *Life {
 	return life
 }
 
-// Publish applies a registry. It makes new tools ready, disables tools that the registry disables, and unregisters
-// missing tools. Calls must not use the registry before Publish. suspended reports whether a plugin is suspended, so
-// that its tools stay disabled. A nil suspended means that no plugin is suspended.
+// Publish updates the states for a new registry. New tools become ready, tools that the registry disables become
+// disabled, and missing tools become unregistered. Calls must not use the registry before Publish. The function
+// suspended reports whether a plugin is suspended. The tools of a suspended plugin stay disabled. A nil suspended means
+// that no plugin is suspended.
 func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +195,7 @@ func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 	}
 	for _, e := range s.order {
 		life := l.of(e.FullName())
-		if life.State() == Failed { // a different tool now has this name
+		if life.State() == Failed { // another tool now has the name of the failed tool
 			_ = life.To(Unregistered, "")
 			delete(l.by, e.FullName())
 			life = l.of(e.FullName())
@@ -222,7 +223,7 @@ func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 	}
 }
 
-// Leave disables the tool if it is not disabled.
+// Leave disables the tool. It does nothing for a tool that is already disabled.
 func (l *Life) Leave(why string) {
 	if l.State() != Disabled {
 		_ = l.To(Disabled, why)

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// published returns a registry whose tools are published.
+// published returns a registry with published tools.
 func published(t *testing.T, lives *registry.Lives, enabled bool, names ...string) *registry.Registry {
 	t.Helper()
 	r := registry.New()
@@ -25,7 +25,7 @@ func published(t *testing.T, lives *registry.Lives, enabled bool, names ...strin
 	return r
 }
 
-// TestOnlyLegalTransitions checks that every transition outside the diagram returns an error and keeps the state.
+// TestOnlyLegalTransitions checks that every illegal transition returns an error and does not change the state.
 func TestOnlyLegalTransitions(t *testing.T) {
 	all := []registry.State{registry.Registered, registry.Initializing, registry.Ready, registry.Executing, registry.Errored, registry.Failed, registry.Disabled, registry.Unregistered}
 	legal := map[string]bool{
@@ -85,7 +85,7 @@ func TestLives(t *testing.T) {
 	}
 	first := published(t, lives, true, "a", "b")
 	expect("a →registered", "a registered→initializing", "a initializing→ready", "b →registered", "b registered→initializing", "b initializing→ready")
-	// The next registry keeps the life of the tool.
+	// The tool must keep its history in the next registry.
 	second := published(t, lives, true, "a")
 	expect("b ready→unregistered")
 	if first.Lookup("", "a").Life != second.Lookup("", "a").Life {
@@ -101,7 +101,7 @@ func TestLives(t *testing.T) {
 	l.End()
 	published(t, lives, true, "b")
 	expect("a executing→error", "a error→ready", "a ready→unregistered", "b →registered", "b registered→initializing", "b initializing→ready")
-	// An invalid tool has failed until a valid definition follows.
+	// A tool with an invalid definition stays failed until a later registry contains a valid definition.
 	bad := registry.New()
 	broken := def("c")
 	broken.Input = []byte("{")
@@ -117,8 +117,8 @@ func TestLives(t *testing.T) {
 	expect("c failed→unregistered", "c →registered", "c registered→initializing", "c initializing→ready")
 }
 
-// TestPublishWhileDown checks that tools of a suspended plugin stay disabled. Tools in error are ready again with the
-// next registry.
+// TestPublishWhileDown checks that the tools of a suspended plugin stay disabled. A tool in the state error must become
+// ready with the next registry.
 func TestPublishWhileDown(t *testing.T) {
 	lives := new(registry.Lives)
 	r := published(t, lives, true, "x")
@@ -172,7 +172,7 @@ func TestCallsAreCounted(t *testing.T) {
 	}
 }
 
-// BenchmarkLife measures the cost that the life of a tool adds to a call.
+// BenchmarkLife measures the cost per call of the state of a tool.
 func BenchmarkLife(b *testing.B) {
 	r := registry.New()
 	if err := r.Add("p", "", describe(def("x")), false, asItSays); err != nil {

@@ -1,7 +1,7 @@
-// Package registry stores the registered tools with their plugin, name, schema and settings.
+// Package registry stores the registered tools with their plugins, names, schemas and settings.
 //
-// [Registry.Enabled] returns the tool of a call. Readers see one snapshot of all tools, and [Registry.Add] replaces it.
-// [Lives] tracks the state of each tool across registries.
+// [Registry.Enabled] returns the tool for a call. Readers use an immutable snapshot of all tools. [Registry.Add]
+// replaces the snapshot. [Lives] tracks the state of each tool across registries.
 package registry
 
 import (
@@ -20,38 +20,38 @@ import (
 // Entry is one registered tool.
 type Entry struct {
 	Definition tool.Definition
-	// Plugin is the configured name of the plugin that serves the tool.
+	// Plugin is the name of the tool's plugin in the configuration.
 	Plugin string
-	// Namespace is the field namespace. It is empty for an agent tool.
+	// Namespace is the field namespace of the tool, or empty for an agent tool.
 	Namespace string
 	Enabled   bool
-	// PendingApproval is the reason why the tool is pending approval and therefore not Enabled. It is empty if the tool is
-	// approved.
+	// PendingApproval is the reason why the tool needs an approval and cannot be called before. It is empty if the tool
+	// is approved.
 	PendingApproval string
-	// Timeout is the timeout of a call. Zero means the host's timeout. A negative value means that the tool measures its
-	// own time.
+	// Timeout is the timeout of each call. Zero means the default timeout of the host. A negative value means that the
+	// tool controls its own timeout.
 	Timeout time.Duration
-	// Commands means that the tool starts commands, and that these commands can call tools.
+	// Commands reports whether the tool runs commands that can call other tools.
 	Commands bool
 	// Limits contains the operator's limits for the tool.
 	Limits Limits
-	// Life is the state of the tool. It is nil until [Lives.Publish].
+	// Life is the state of the tool. It is nil before [Lives.Publish].
 	Life *Life
 
 	schema func() (*tool.Schema, error)
 }
 
-// Schema returns the schema of the arguments. It is parsed on first use, because a run that makes one call would
-// otherwise spend most of its start on the schemas of the other tools.
+// Schema returns the schema of the tool's arguments. It parses the schema on first use. A host that runs only one call
+// would otherwise spend most of its start on the schemas of other tools.
 func (e *Entry) Schema() *tool.Schema {
 	s, err := e.schema()
 	if err != nil {
-		return new(tool.Schema) // Enabled refuses calls of this tool
+		return new(tool.Schema) // not used, because Enabled rejects calls of the tool
 	}
 	return s
 }
 
-// FullName returns the name under which the tool is called, such as "read" or "jira:search".
+// FullName returns the name of the tool in calls, such as "read" or "jira:search".
 func (e *Entry) FullName() string {
 	if e.Namespace != "" {
 		return e.Namespace + ":" + e.Definition.Name
@@ -59,62 +59,62 @@ func (e *Entry) FullName() string {
 	return e.Definition.Name
 }
 
-// Signature returns the data that the router needs to bind arguments.
+// Signature returns the part of the definition that the router needs to bind arguments.
 func (e *Entry) Signature() tool.Signature {
 	return tool.Signature{Schema: e.Schema(), Stdin: e.Definition.StdinParameter}
 }
 
-// Settings contains the operator's settings of a tool. Zero fields keep the tool's defaults.
+// Settings holds the operator's settings for a tool. A zero field keeps the tool's default.
 type Settings struct {
 	Enabled *bool
-	// PendingApproval is the reason why the tool is pending approval. It is empty if the tool is approved.
+	// PendingApproval is the reason why the tool needs an approval. It is empty if the tool is approved.
 	PendingApproval string
 	Timeout         time.Duration
 	Limits          Limits
 }
 
-// Limits configures how calls of a tool run.
+// Limits holds the limits for calls of a tool.
 type Limits struct {
-	// Priority orders the calls that wait for a slot in the host. Higher priorities run first.
+	// Priority determines the order of waiting calls when the host has a free slot. The highest priority runs first.
 	Priority int
-	// MaxConcurrent is the maximum number of concurrent calls. 0 means no limit. Queue is the maximum number of waiting
-	// calls. 0 means no limit, and a negative Queue means that calls never wait.
+	// MaxConcurrent is the maximum number of concurrent calls. Zero means no limit. Queue is the maximum number of
+	// waiting calls. Zero means no limit, and a negative Queue means that no call can wait.
 	MaxConcurrent, Queue int
-	// Attempts is the maximum number of tries of a call whose plugin dies, if a repetition is safe. RetryDelay is the
-	// delay before the second repetition. 0 means the host's default.
+	// Attempts is the maximum number of tries for a call whose plugin dies. Only calls that are safe to repeat are tried
+	// again. RetryDelay is the delay before the third try. Zero values mean the defaults of the host.
 	Attempts   int
 	RetryDelay time.Duration
-	// Fallback is the full name of the tool that runs if this tool fails. Empty means no fallback. FallbackParams maps
-	// parameters of this tool to parameters of the fallback.
+	// Fallback is the full name of the tool that runs if this tool fails. Empty means that no other tool runs.
+	// FallbackParams maps parameters of this tool to parameters of the fallback tool.
 	Fallback       string
 	FallbackParams map[string]string
 }
 
-// Registry is a set of tools. It is safe for concurrent use. Readers see a consistent snapshot.
+// Registry is a set of tools. It is safe for concurrent use. All methods that read use a consistent snapshot.
 type Registry struct {
 	adding   sync.Mutex
 	snapshot atomic.Pointer[snapshot]
 }
 
 type snapshot struct {
-	byName  map[string]*Entry // by full name
+	byName  map[string]*Entry // tools by full name
 	order   []*Entry
 	aliases map[string]Alias
-	failed  map[string]error // reasons by full name; only for names without a registered tool
+	failed  map[string]error // errors by the full name of tools that could not be registered
 }
 
-// Alias is another name for a tool. An example is the name that models know from other programs.
+// Alias is another name for a tool, for example a name that models know from other programs.
 type Alias struct {
 	Name string
 	// Namespace and Tool identify the tool.
 	Namespace, Tool string
-	// Params maps further parameter names to the tool's parameters; see [tool.Signature].
+	// Params maps additional parameter names to the tool's own parameter names; see [tool.Signature].
 	Params map[string]string
-	// Optional means that a missing tool or parameter is not an error.
+	// Optional reports that the alias is skipped without an error if the tool or a parameter does not exist.
 	Optional bool
 }
 
-// fits returns an error if the tool lacks a parameter.
+// fits returns an error if the tool does not have all parameters of the alias.
 func (a *Alias) fits(e *Entry) error {
 	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
 		if to := a.Params[name]; e.Schema().Param(to) == nil {
@@ -139,9 +139,9 @@ func New() *Registry {
 	return r
 }
 
-// Add registers the tools of a plugin under a namespace. An empty namespace means agent tools. An invalid tool does not
-// prevent the registration of the others. The error contains a reason for each rejected tool. checked means that an
-// earlier Add validated the same definitions, so they are not validated again.
+// Add registers the tools of a plugin in a namespace. An empty namespace means that the tools are agent tools. Add
+// registers all valid tools. The error contains the reason for each invalid tool. If checked is true, an earlier Add
+// validated the same definitions, and Add does not validate them again.
 func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked bool, settings func(name string) Settings) error {
 	r.adding.Lock()
 	defer r.adding.Unlock()
@@ -151,7 +151,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 		next.byName[k] = v
 	}
 	var errs []error
-	taken := make(map[string][]string) // names that are already used, by plugin
+	taken := make(map[string][]string) // names that other plugins already use, by plugin
 	for _, def := range desc.Tools {
 		e, err := newEntry(plugin, namespace, def, checked, settings)
 		if err == nil {
@@ -214,13 +214,13 @@ func (s *snapshot) check(a Alias) error {
 		return fmt.Errorf("tool %q already has this name; rename the alias", a.Name)
 	case e == nil:
 		return fmt.Errorf("unknown tool %q; name an existing tool", a.Target())
-	case a.Optional: // checked at each use
+	case a.Optional: // each use of the alias checks the tool
 		return nil
 	}
 	return a.fits(e)
 }
 
-// Aliases returns all aliases by name. The caller must not change the map.
+// Aliases returns all aliases by name. The caller must not modify the map.
 func (r *Registry) Aliases() map[string]Alias { return r.snapshot.Load().aliases }
 
 // Alias implements the router's Tools.
@@ -260,11 +260,11 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	return e, nil
 }
 
-// All returns all entries in the order of registration. The caller must not change the slice.
+// All returns all tools in the order of their registration. The caller must not modify the slice.
 func (r *Registry) All() []*Entry { return r.snapshot.Load().order }
 
-// Lookup returns the tool with a namespace and a name, or nil. An empty namespace means agent tools. It also returns
-// disabled tools.
+// Lookup returns the tool with the given namespace and name, also if it is disabled. It returns nil for an unknown tool.
+// An empty namespace means agent tools.
 func (r *Registry) Lookup(namespace, name string) *Entry {
 	if namespace != "" {
 		name = namespace + ":" + name
@@ -272,10 +272,10 @@ func (r *Registry) Lookup(namespace, name string) *Entry {
 	return r.snapshot.Load().byName[name]
 }
 
-// Find returns the tool with a full name, or nil. It also returns disabled tools.
+// Find returns the tool with the given full name, also if it is disabled. It returns nil for an unknown tool.
 func (r *Registry) Find(name string) *Entry { return r.snapshot.Load().byName[name] }
 
-// Enabled returns a tool that can be called, or an error with the reason and the remedy.
+// Enabled returns a tool if it can be called. Otherwise it returns an error with the reason and the remedy.
 func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	e := r.Lookup(namespace, name)
 	switch {
@@ -292,8 +292,8 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	return e, nil
 }
 
-// Agent implements the router's Tools. It also finds disabled tools, so that the shell does not run their names as
-// commands.
+// Agent implements the router's Tools. It also returns disabled tools. Otherwise the shell would run the name of a
+// disabled tool as a command.
 func (r *Registry) Agent(name string) (tool.Signature, bool) { return r.Field("", name) }
 
 // Field implements the router's Tools.

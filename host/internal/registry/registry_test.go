@@ -23,7 +23,7 @@ func describe(defs ...tool.Definition) *tool.Description {
 
 func asItSays(string) registry.Settings { return registry.Settings{} }
 
-// TestBadToolsDoNotTakeOthersDown checks that an invalid tool does not prevent the registration of the others.
+// TestBadToolsDoNotTakeOthersDown checks that an invalid tool does not prevent the registration of other tools.
 func TestBadToolsDoNotTakeOthersDown(t *testing.T) {
 	r := registry.New()
 	noDescription, badSchema, missing := def("mute"), def("broken"), def("missing")
@@ -50,8 +50,8 @@ func TestBadToolsDoNotTakeOthersDown(t *testing.T) {
 	}
 }
 
-// TestCheckedBefore checks that the schema of a validated tool is parsed at its first use. An invalid schema is rejected
-// only then.
+// TestCheckedBefore checks that the registry parses the schema of a checked tool only on first use. It must also find an
+// invalid schema only then.
 func TestCheckedBefore(t *testing.T) {
 	r := registry.New()
 	damaged := def("damaged")
@@ -68,7 +68,7 @@ func TestCheckedBefore(t *testing.T) {
 	if sig, ok := r.Agent("damaged"); !ok || sig.Schema.Param("a") != nil {
 		t.Errorf("%+v", sig)
 	}
-	// An optional alias exists only for tools that have all its parameters.
+	// An optional alias must exist only if the tool has all parameters of the alias.
 	for name, to := range map[string]string{"fits": "a", "misfit": "b"} {
 		if err := r.AddAlias(registry.Alias{Name: name, Tool: "whole", Params: map[string]string{"x": to}, Optional: true}); err != nil {
 			t.Error(err)
@@ -136,7 +136,7 @@ func TestSettings(t *testing.T) {
 		if (err == nil) != want.enabled || err != nil && (tool.AsError(err).Kind != tool.PermissionDenied || !strings.Contains(err.Error(), fmt.Sprintf("tool %q { enabled = true }", "ns:"+name))) {
 			t.Errorf("%s: %v", name, err)
 		}
-		// A disabled tool's name is still known, so that the shell does not run it.
+		// The registry must still know the name of a disabled tool, so that the shell does not run it.
 		if _, ok := r.Field("ns", name); !ok {
 			t.Errorf("%s is not known", name)
 		}
@@ -146,7 +146,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestReadersWhileAdding checks that concurrent readers always see a consistent snapshot.
+// TestReadersWhileAdding checks that concurrent readers always receive a consistent snapshot.
 func TestReadersWhileAdding(t *testing.T) {
 	r := registry.New()
 	var wg sync.WaitGroup

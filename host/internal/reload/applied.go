@@ -19,12 +19,12 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// applied is the configuration that a host used last. A plan compares with it if no host is running. Sensitive values
-// are masked.
+// applied is the configuration that a host used last, with sensitive values masked. If no host is running, a plan
+// compares a new configuration with applied.
 type applied struct {
 	Tree    *settings.Tree  `json:"tree"` // nil if the settings are unknown
 	Plugins []appliedPlugin `json:"plugins"`
-	origin  string          // description for the reader of the plan
+	origin  string          // description of this configuration in the plan
 }
 
 type appliedPlugin struct {
@@ -41,8 +41,8 @@ func (a *applied) plugin(name string) *appliedPlugin {
 	return &a.Plugins[i]
 }
 
-// keepApplied saves the settings and plugins in use. A failure is only logged, because calls work without the saved
-// data.
+// keepApplied saves the current settings and plugins for later plans. If the data cannot be saved, keepApplied only logs
+// the error, because calls do not need the data.
 func (r *Reloader) keepApplied(g *generation.Generation) {
 	key := r.Builder.Approvals(g.Config).Key()
 	if !r.Live || key == "" {
@@ -50,7 +50,7 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 	}
 	a := applied{Tree: settings.Show(g.Config, true), Plugins: []appliedPlugin{}}
 	for _, p := range g.Plugins {
-		if g.Config.PluginPosition(p.Name) == "" || p.Err != nil { // plugins without a position were registered at run time
+		if g.Config.PluginPosition(p.Name) == "" || p.Err != nil { // a plugin without a position was registered at run time
 			continue
 		}
 		a.Plugins = append(a.Plugins, appliedPlugin{p.Name, *versionOf(p), p.Description().Tools})
@@ -64,7 +64,8 @@ func (r *Reloader) keepApplied(g *generation.Generation) {
 	}
 }
 
-// lastApplied returns the last used configuration, or else the pinned plugins. It returns nil if neither exists.
+// lastApplied returns the configuration that a host used last. If no configuration was saved, it returns the pinned
+// plugins. It returns nil if no plugin is pinned.
 func (r *Reloader) lastApplied() (*applied, error) {
 	b, at, err := r.Builder.State.Applied(r.Builder.Approvals(nil).Key())
 	if err != nil {
@@ -90,11 +91,11 @@ func (r *Reloader) lastApplied() (*applied, error) {
 	return a, nil
 }
 
-// compareWith changes a plan without a baseline into a plan relative to the last used configuration. a must be the
-// attempt that created the plan.
+// compareWith changes a plan that was created without a baseline. The new baseline is the last used configuration. The
+// argument a must be the attempt that created the plan.
 func (p *Plan) compareWith(last *applied, a *attempt) error {
 	p.ComparedWith = last.origin
-	if p.Refused != "" && len(p.Plugins) == 0 { // the configuration was unreadable
+	if p.Refused != "" && len(p.Plugins) == 0 { // the configuration could not be read
 		return nil
 	}
 	if last.Tree != nil {
@@ -120,8 +121,8 @@ func (p *Plan) compareWith(last *applied, a *attempt) error {
 	return nil
 }
 
-// compareOne changes the plan of an added plugin into a plan relative to its last used version. It returns false if
-// nothing changes.
+// compareOne changes the plan of one added plugin. The new baseline is the last used version of the plugin. compareOne
+// returns false if the plan for the plugin contains no changes.
 func (p *Plan) compareOne(plan *PluginPlan, was *appliedPlugin, last *applied, a *attempt) bool {
 	from := was.PluginVersion
 	plan.From = &from
@@ -139,7 +140,7 @@ func (p *Plan) compareOne(plan *PluginPlan, was *appliedPlugin, last *applied, a
 	return plan.Configured || from.SHA256 != plan.To.SHA256
 }
 
-// masked returns a copy of a tree without sensitive values, as saved in the database.
+// masked returns a copy of a settings tree in the form for the database. Sensitive values are masked.
 func masked(t *settings.Tree) (*settings.Tree, error) {
 	b, err := json.Marshal(t)
 	if err != nil {
@@ -149,7 +150,7 @@ func masked(t *settings.Tree) (*settings.Tree, error) {
 	return out, json.Unmarshal(b, out)
 }
 
-// increases returns the privileges that a new tree adds to an old tree.
+// increases returns the privileges that the tree now has in addition to the privileges of the tree old.
 func increases(old, now *settings.Tree, bundled string) []string {
 	var cfgs [2]*config.Config
 	for i, t := range []*settings.Tree{old, now} {

@@ -21,11 +21,11 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// healthTimeout limits the time that a new version has for its health report.
+// healthTimeout is the time within which a new version must report its health.
 const healthTimeout = 2 * time.Second
 
-// attempt is one attempt to replace a generation. Its methods must be called in the order readConfig, prepare, try,
-// checkSuperseded, publish.
+// attempt is one attempt to replace the current generation. The caller must call the methods in the order readConfig,
+// prepare, try, checkSuperseded, publish.
 type attempt struct {
 	reloader *Reloader
 	builder  *generation.Builder
@@ -33,17 +33,17 @@ type attempt struct {
 	old      *generation.Generation
 	report   *Report
 
-	cfg       *config.Config // equal to old.Config if the configuration stays
-	increases []string       // privileges that cfg adds
+	cfg       *config.Config // equal to old.Config if the configuration did not change
+	increases []string       // additional privileges in cfg
 	launcher  *confinement.Launcher
-	steps     []*step // one per plugin of both configurations
+	steps     []*step // one step for each plugin of both configurations
 }
 
 // step describes the change of one plugin.
 type step struct {
 	name string
-	// old and next are the plugin in the old and the next generation. Nil means that the plugin is absent there. Equal
-	// values mean no change.
+	// old and next are the plugin in the old and in the next generation. Nil means that the generation does not contain
+	// the plugin. If old and next are equal, the plugin does not change.
 	old, next *generation.Plugin
 	// configured reports whether the plugin's configuration changed. It is false if only the binary changed.
 	configured bool
@@ -77,7 +77,8 @@ func (a *attempt) discard() {
 	}
 }
 
-// readConfig reads the configuration. If the new configuration is rejected, it keeps the old one.
+// readConfig reads the configuration. If the new configuration is rejected, the attempt continues with the old
+// configuration.
 func (a *attempt) readConfig() {
 	if len(a.opts.Plugins) > 0 {
 		return
@@ -132,8 +133,8 @@ func (a *attempt) readConfig() {
 	a.cfg, a.launcher = cfg, launcher
 }
 
-// approved reports whether a configuration that increases privileges can be applied. Only the current configuration
-// decides, so that the new configuration cannot approve itself.
+// approved reports whether the attempt can apply a configuration that increases privileges. The decision depends only on
+// the current configuration, so that the new configuration cannot approve itself.
 func (a *attempt) approved() bool {
 	switch a.old.Config.Reload.PrivilegeIncreases {
 	case "allow":
@@ -160,7 +161,7 @@ func (a *attempt) acceptConfig() {
 	}
 }
 
-// prepare creates the step of each plugin.
+// prepare creates a step for each plugin.
 func (a *attempt) prepare() {
 	for i := range a.cfg.Plugins {
 		p := &a.cfg.Plugins[i]
@@ -173,7 +174,7 @@ func (a *attempt) prepare() {
 		}
 		b := generation.BinaryOf(a.builder.State, p)
 		if !s.configured && len(a.opts.Plugins) == 0 && b.Keyed && b.Key == s.old.Binary.Key && s.old.Err == nil {
-			s.next = s.old // the file changed, but its content did not
+			s.next = s.old // the content of the file did not change
 			a.reloader.progress.forgive(s.name)
 			continue
 		}
@@ -187,7 +188,7 @@ func (a *attempt) prepare() {
 	}
 }
 
-// peer returns the plugin that will be in use if all steps succeed.
+// peer returns the plugin in the next generation, on the assumption that all steps succeed.
 func (a *attempt) peer(name string) *generation.Plugin {
 	for _, s := range a.steps {
 		if s.name == name {
@@ -197,12 +198,13 @@ func (a *attempt) peer(name string) *generation.Plugin {
 	return nil
 }
 
-// version identifies a binary and whether it may run, so that a refused binary is tried again after somebody trusts it.
+// version identifies a binary and the decision whether the binary can run. After a person trusts a rejected binary, the
+// version differs, so that the host tries the binary again.
 func (a *attempt) version(path string, cfg *config.Config) string {
 	return state.FileIdentity(path) + " " + a.builder.Pins(cfg).Trusted(path)
 }
 
-// wanted reports whether the attempt must check a plugin's binary.
+// wanted reports whether the attempt must check the binary of a plugin.
 func (a *attempt) wanted(s *step) bool {
 	if len(a.opts.Plugins) > 0 {
 		return slices.Contains(a.opts.Plugins, s.name)
@@ -210,9 +212,9 @@ func (a *attempt) wanted(s *step) bool {
 	file, version := state.FileIdentity(s.old.Path), a.version(s.old.Path, a.old.Config)
 	refused, was := a.reloader.progress.refusedFile(s.name)
 	switch {
-	case s.old.Err != nil && !a.opts.automatic: // the cause of the error can be fixed now
+	case s.old.Err != nil && !a.opts.automatic: // the user can have fixed the cause of the error
 		return true
-	case file == s.old.Binary.File: // the binary is unchanged, or restored after a rejected change
+	case file == s.old.Binary.File: // the binary never changed, or the user restored it after a rejected change
 		a.reloader.progress.forgive(s.name)
 		return false
 	case was && refused == version:
@@ -221,8 +223,8 @@ func (a *attempt) wanted(s *step) bool {
 	return true
 }
 
-// acceptance returns a function that compares a new version's description with the old one. It returns nil if every
-// description is accepted.
+// acceptance returns a function that compares the description of a new version with the old description. A nil function
+// accepts every description.
 func (a *attempt) acceptance(s *step) func(*tool.Description) error {
 	if s.old == nil || s.old.Err != nil || a.opts.AcceptChanges {
 		return nil
@@ -260,7 +262,7 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	if err := a.builder.Pins(a.cfg).CheckBinary(p.Name, p.Path); err != nil {
 		return err
 	}
-	// A plugin that is not running does not need a start if its description is known.
+	// If the description is known, a plugin that is not running can be checked without a start.
 	if len(a.opts.Plugins) == 0 && (s.old == nil || !s.old.Process.Status().Running) && a.builder.RecallDescription(p) {
 		return a.checkRecalled(s)
 	}
@@ -279,7 +281,7 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 	return nil
 }
 
-// checkRecalled checks a new version by the saved description of its binary.
+// checkRecalled checks a new version without a start. It uses the saved description of the binary.
 func (a *attempt) checkRecalled(s *step) error {
 	p, desc := s.next, s.next.Description()
 	if err := a.builder.Pins(a.cfg).CheckTools(p.Name, desc); err != nil {
@@ -295,7 +297,7 @@ func (a *attempt) checkRecalled(s *step) error {
 	return errors.Join(err, a.checkApproval(s))
 }
 
-// checkApproval returns an error if the definitions of a new version need an approval first.
+// checkApproval returns an error if the operator must first approve the definitions of a new version.
 func (a *attempt) checkApproval(s *step) error {
 	serves := s.old != nil && s.old.Err == nil
 	if !a.cfg.Trust.Approve || !serves || s.next.Description() == nil {
@@ -304,7 +306,7 @@ func (a *attempt) checkApproval(s *step) error {
 	return a.builder.Approvals(a.cfg).CheckSwap(s.next.Subject(), s.old.Description(), s.next.Description())
 }
 
-// checkSuperseded returns an error if a binary on disk changed during the attempt.
+// checkSuperseded returns an error if a binary on disk changed since the beginning of the attempt.
 func (a *attempt) checkSuperseded(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

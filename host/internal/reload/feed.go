@@ -21,7 +21,8 @@ type Feed[T any] struct {
 	by   map[int]func(T)
 }
 
-// Subscribe calls f with each value until the caller calls cancel. f must return quickly and must not change the host.
+// Subscribe calls f with each value until the caller calls cancel. The function f must return quickly and must not
+// change the host.
 func (s *Feed[T]) Subscribe(f func(T)) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,11 +49,12 @@ func (s *Feed[T]) send(v T) {
 
 // Update describes the changes by a reload or by an operator.
 type Update struct {
-	// Tools lists tools that are new, that have a changed definition, or that can no longer be called.
+	// Tools lists three kinds of tools: new tools, tools with a changed definition, and tools that can no longer be
+	// called.
 	Tools []registry.Change
 }
 
-// announce notifies hooks and subscribers of the difference between two generations.
+// announce notifies hooks and subscribers about the differences between two generations.
 func (r *Reloader) announce(old, now *generation.Generation) {
 	r.notifyHooks(old, now)
 	if changes := registry.Compare(old.Callable(), now.Callable()); len(changes) > 0 {
@@ -60,8 +62,8 @@ func (r *Reloader) announce(old, now *generation.Generation) {
 	}
 }
 
-// notifyHooks notifies hooks about tools that became callable and tools that are no longer callable. old is nil for the
-// first generation.
+// notifyHooks notifies hooks about new callable tools and about tools that can no longer be called. A nil old means that
+// no earlier generation exists.
 func (r *Reloader) notifyHooks(old, now *generation.Generation) {
 	if now.Dispatch.Hooks == nil && (old == nil || old.Dispatch.Hooks == nil) {
 		return
@@ -81,7 +83,7 @@ func (r *Reloader) notifyHooks(old, now *generation.Generation) {
 	r.notifier.Add(notify)
 }
 
-// definitions returns the definitions of the callable tools, by full name.
+// definitions maps the full names of the callable tools to their definitions.
 func definitions(g *generation.Generation) map[string]*tool.Definition {
 	out := make(map[string]*tool.Definition)
 	if g == nil {
@@ -96,7 +98,7 @@ func definitions(g *generation.Generation) map[string]*tool.Definition {
 	return out
 }
 
-// notifications returns a notification function for each hook that matches an event.
+// notifications returns a function for each hook that matches an event. The function notifies the hook.
 func (r *Reloader) notifications(hooks *hook.Set, event tool.HookEvent, name string, d *tool.Definition) []func(context.Context) {
 	var out []func(context.Context)
 	for _, one := range hooks.For(event, name) {

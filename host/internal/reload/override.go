@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/internal/registry"
 )
 
-// SetEnabled enables or disables a tool, or all tools of a plugin. Enabling a plugin only removes earlier changes by
-// SetEnabled. A tool that the configuration disables therefore stays disabled.
+// SetEnabled enables or disables a tool, or all tools of a plugin. If a plugin is enabled, SetEnabled only removes its
+// earlier changes. Therefore a tool that the configuration disables stays disabled.
 //
 // The change overrides the configuration until the host is closed. Running calls continue. SetEnabled returns an error
 // for an unknown name.
@@ -41,7 +41,7 @@ func (r *Reloader) SetEnabled(name string, on bool) error {
 	return nil
 }
 
-// Renew rebuilds the current generation after a change outside the configuration, such as an approval.
+// Renew builds the current generation again after a change outside the configuration, such as an approval.
 func (r *Reloader) Renew() {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
@@ -52,15 +52,15 @@ func (r *Reloader) Renew() {
 func (r *Reloader) renew() {
 	old := r.Current()
 	g, _, err := r.Builder.Assemble(old.Config, old.Launcher, old.Plugins)
-	if err != nil { // a rule refers to removed tools
+	if err != nil { // a rule names tools that no longer exist
 		g.Problemf("%v", err)
 	}
 	r.install(g)
 	r.announce(old, g)
 }
 
-// rediscovered publishes the changed tools of a plugin. It returns immediately, because the caller can be part of a
-// running reload.
+// rediscovered publishes the changed tools of a plugin. It returns immediately. The caller can run inside a reload, and
+// would otherwise wait for itself.
 func (r *Reloader) rediscovered(p *generation.Plugin, now *tool.Description) {
 	go func() {
 		r.progress.one.Lock()
@@ -73,7 +73,7 @@ func (r *Reloader) rediscovered(p *generation.Plugin, now *tool.Description) {
 	}()
 }
 
-// AddAlias adds an additional name for a tool. params maps additional parameter names to the tool's own parameter names.
+// AddAlias adds an additional name for a tool. The map params contains additional names for the tool's parameters.
 // AddAlias returns an error for an invalid alias.
 func (r *Reloader) AddAlias(name, target string, params map[string]string) error {
 	r.progress.one.Lock()
@@ -110,12 +110,12 @@ func (r *Reloader) RemoveAlias(name string) error {
 
 // Plugin describes a plugin for registration at run time.
 type Plugin struct {
-	// Name is unique among the plugins.
+	// Name is the name of the plugin, which must be unique.
 	Name string
 	// Path is the absolute path of the binary.
 	Path string
 	Args []string
-	// Env is added to the usual environment of plugins.
+	// Env contains additional environment variables for the plugin.
 	Env map[string]string
 	// DependsOn lists the plugins that start before this plugin and stop after it.
 	DependsOn []string
@@ -125,8 +125,8 @@ type Plugin struct {
 	Config json.RawMessage
 }
 
-// Register adds a plugin. It starts and checks the plugin as [Reloader.Reload] does. It returns an error if the name is
-// already in use or a check fails.
+// Register starts, checks and adds a plugin, as [Reloader.Reload] does for a configured plugin. It returns an error if
+// the name is already in use or a check fails.
 func (r *Reloader) Register(ctx context.Context, p Plugin) error {
 	add, err := config.NewPlugin(p.Name, p.Path, r.Builder.Options.Bundled)
 	if err != nil {
@@ -153,8 +153,8 @@ func (r *Reloader) Register(ctx context.Context, p Plugin) error {
 	return err
 }
 
-// Unregister removes a plugin with its tools. Running calls of these tools continue. Unregister returns an error if the
-// plugin is unknown or if another plugin depends on it.
+// Unregister removes a plugin and its tools. Running calls of these tools continue. Unregister returns an error if the
+// plugin is unknown or another plugin depends on it.
 func (r *Reloader) Unregister(ctx context.Context, name string) error {
 	g := r.Current()
 	if g.Plugin(name) == nil {

@@ -15,25 +15,25 @@ import (
 
 // Plan describes the changes that a reload would make.
 type Plan struct {
-	// Config is the path of the configuration that a reload would apply.
+	// Config is the path of the new configuration.
 	Config string `json:"config"`
-	// ComparedWith describes the baseline of the plan if no host is running. It is empty if the baseline is the
-	// configuration in use or if there is no baseline.
+	// ComparedWith describes the baseline of the plan if no host is running. It is empty if the plan has no baseline, or
+	// if the baseline is the current configuration of a host.
 	ComparedWith string `json:"compared_with,omitempty"`
-	// Refused is the reason why the configuration would be rejected, with file and line. Empty means that it would be
-	// accepted.
+	// Refused is the reason why a reload would reject the configuration, with file and line. Empty means that a reload
+	// would accept the configuration.
 	Refused string `json:"refused,omitempty"`
-	// Plugins lists the plugins that would be added, changed, removed or rejected.
+	// Plugins lists the plugins that a reload would add, change, remove or reject.
 	Plugins []PluginPlan `json:"plugins"`
-	// Settings lists the settings that would change, with secrets masked.
+	// Settings lists the changed settings, with secrets masked.
 	Settings []settings.Change `json:"settings"`
-	// Increases lists the privileges that the configuration adds.
+	// Increases lists the additional privileges in the new configuration.
 	Increases []string `json:"privilege_increases"`
 	// Widening equals Increases.
 	//
 	// Deprecated: use Increases.
 	Widening []string `json:"widening"`
-	// NeedsApproval reports whether the configuration in use requires an approval of the increases.
+	// NeedsApproval reports whether the current configuration requires an approval of the additional privileges.
 	NeedsApproval bool `json:"needs_approval"`
 }
 
@@ -44,11 +44,11 @@ type PluginPlan struct {
 	Action string         `json:"action"`
 	From   *PluginVersion `json:"from,omitempty"`
 	To     *PluginVersion `json:"to,omitempty"`
-	// Configured reports whether the plugin's settings would change.
+	// Configured reports whether the settings of the plugin change.
 	Configured bool `json:"configured"`
-	// Changes lists changes of tool definitions. For a new plugin it lists the tools.
+	// Changes lists the changes of tool definitions. For a new plugin, it lists all tools.
 	Changes []registry.Change `json:"changes"`
-	// Refused is the reason why the plugin would be rejected.
+	// Refused is the reason why a reload would reject the plugin. Empty means that a reload would accept the plugin.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -64,14 +64,14 @@ func (p *Plan) Changes() bool {
 	return len(p.Settings) > 0 || slices.ContainsFunc(p.Plugins, func(p PluginPlan) bool { return p.Action != "refuse" })
 }
 
-// Fails reports whether the configuration or a plugin would be rejected.
+// Fails reports whether a reload would reject the configuration or a plugin.
 func (p *Plan) Fails() bool {
 	return p.Refused != "" || slices.ContainsFunc(p.Plugins, func(p PluginPlan) bool { return p.Action == "refuse" })
 }
 
 // Plan returns the changes that [Reloader.Reload] would make. It starts new versions of plugins to get their
-// descriptions, and then stops them. Running calls are not affected. Plan returns an error if ctx is canceled or the
-// host is closing.
+// descriptions, and then stops them. Running calls continue. Plan returns an error if ctx is canceled or the host is
+// closing.
 func (r *Reloader) Plan(ctx context.Context) (*Plan, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
@@ -85,15 +85,15 @@ func (r *Reloader) Plan(ctx context.Context) (*Plan, error) {
 }
 
 // PlanFor returns the changes from the current generation to another configuration. If nothingInUse is true, the
-// baseline is the configuration that a host used last, or else the pinned plugins. After PlanFor, the reloader can only
-// be closed.
+// baseline is the configuration that a host used last, or the pinned plugins if no configuration was saved. After
+// PlanFor, the caller can only close the reloader.
 func (r *Reloader) PlanFor(ctx context.Context, source admission.Source, nothingInUse bool) (*Plan, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
 	r.Source = source
 	cfg, err := source.Open()
 	if err != nil {
-		cfg = &config.Config{Path: source.Path} // the plan reports the error
+		cfg = &config.Config{Path: source.Path} // the plan contains the error
 	}
 	pins, err := r.OpenPins(cfg)
 	if err != nil {
@@ -122,7 +122,8 @@ func (r *Reloader) PlanFor(ctx context.Context, source admission.Source, nothing
 	return p, err
 }
 
-// plan creates the plan for Plan and PlanFor. The caller must hold progress.one and discard the returned attempt.
+// plan creates the plan for the methods Plan and PlanFor. The caller must lock progress.one and discard the returned
+// attempt.
 func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 	if r.progress.isClosed() {
 		return nil, nil, errClosing

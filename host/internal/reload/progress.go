@@ -8,20 +8,20 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// progress is the state that all reloads of a host share.
+// progress is the common state of all reloads of a host.
 type progress struct {
-	one sync.Mutex // held by the running reload or override
+	one sync.Mutex // locked by a running reload or override
 
 	mu        sync.Mutex
 	closed    bool
 	restart   context.CancelCauseFunc // cancels the running attempt; nil if no attempt is running
-	seen      string                  // the state of the files at the start of the last attempt
+	seen      string                  // state of the files when the last attempt started
 	plugins   map[string]refusal
-	config    string         // why the configuration on disk was rejected, or ""
-	refusedAs *config.Config // the rejected configuration, or nil if it was unreadable
+	config    string         // reason why the configuration on disk was rejected, or ""
+	refusedAs *config.Config // the rejected configuration, or nil if it could not be read
 }
 
-// refusal records why a plugin version was rejected.
+// refusal records the rejection of a plugin version and its reason.
 type refusal struct {
 	file string // identity of the binary
 	why  string
@@ -46,8 +46,8 @@ func (p *progress) end() {
 	p.restart = nil
 }
 
-// changed handles changed files. It calls begin if no attempt is running. It restarts a running attempt that read an
-// older state of the files.
+// changed must be called after a change of the files. If no attempt is running, it calls begin. If a running attempt has
+// read older files, it restarts this attempt.
 func (p *progress) changed(now string, begin func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *progress) changed(now string, begin func()) {
 	}
 }
 
-// close cancels the running attempt and waits for its end. No attempt can start afterwards.
+// close cancels the running attempt and waits until it ends. Later attempts cannot start.
 func (p *progress) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -72,7 +72,7 @@ func (p *progress) close() {
 	p.one.Unlock() //nolint:staticcheck // only waits
 }
 
-// isClosed reports whether close was called, so that no reload can start.
+// isClosed reports whether close was called. After close, no reload can start.
 func (p *progress) isClosed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,14 +91,14 @@ func (p *progress) configRefusal() string {
 	return p.config
 }
 
-// forgive deletes the recorded refusal of a plugin.
+// forgive deletes the recorded rejection of a plugin's version.
 func (p *progress) forgive(plugin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.plugins, plugin)
 }
 
-// refuse records that a plugin's version was rejected.
+// refuse records the rejection of a plugin's version.
 func (p *progress) refuse(plugin string, r refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *progress) refuse(plugin string, r refusal) {
 	p.plugins[plugin] = r
 }
 
-// refusedFile returns the identity of the plugin's rejected binary. ok is false if no binary was rejected.
+// refusedFile returns the identity of a plugin's rejected binary. ok is false if the last binary was not rejected.
 func (p *progress) refusedFile(plugin string) (file string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,8 +116,8 @@ func (p *progress) refusedFile(plugin string) (file string, ok bool) {
 	return r.file, ok
 }
 
-// refuseConfig records why a configuration was rejected. cfg is nil if the configuration was unreadable. refuseConfig
-// returns true if the reason is new.
+// refuseConfig records the rejection of a configuration with its reason. A nil cfg means that the configuration could
+// not be read. refuseConfig returns true if this reason was not recorded before.
 func (p *progress) refuseConfig(cfg *config.Config, why string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,14 +126,14 @@ func (p *progress) refuseConfig(cfg *config.Config, why string) bool {
 	return isNew
 }
 
-// acceptConfig deletes the recorded refusal of a configuration.
+// acceptConfig deletes the recorded rejection of a configuration.
 func (p *progress) acceptConfig() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.config, p.refusedAs = "", nil
 }
 
-// wasRefused reports whether an equal configuration was already rejected.
+// wasRefused reports whether the host rejected an equal configuration earlier.
 func (p *progress) wasRefused(cfg *config.Config) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package reload replaces the generation of a running host. It reads the configuration again, tests new plugin versions
-// beside the running ones, and publishes all changes in one step. Most callers want [Reloader.Reload].
+// while the old versions run, and publishes all changes in one step. Most callers want [Reloader.Reload].
 package reload
 
 import (
@@ -24,32 +24,33 @@ import (
 
 // Options selects what to reload. The zero value reloads a changed configuration and every plugin with a changed binary.
 type Options struct {
-	// Plugins lists plugins to replace even if their binaries are unchanged. If Plugins is not empty, only these plugins
-	// are reloaded.
+	// Plugins lists plugins to replace even if their binaries did not change. If Plugins is not empty, the reload
+	// ignores all other plugins.
 	Plugins []string
-	// AcceptChanges also accepts incompatible versions, which lack tools or parameters or change calling conventions.
-	// Otherwise such versions are rejected, unless the configuration sets reload { changes = "any" }.
+	// AcceptChanges accepts incompatible plugin versions. Such a version lacks a tool or a parameter, or changes how a
+	// tool is called. Without AcceptChanges, they are rejected unless the configuration sets reload { changes = "any" }.
 	AcceptChanges bool
-	// ApprovePrivileges also applies a configuration that increases privileges. This is needed if the current
+	// ApprovePrivileges accepts a configuration that increases privileges. The option is necessary if the current
 	// configuration sets reload { privilege_increases = "approve" }.
 	ApprovePrivileges bool
 
-	// dry neither publishes nor records results.
+	// dry prevents the reload from publishing or recording its results.
 	dry bool
-	// automatic marks a reload that no user requested. It skips versions that were rejected earlier.
+	// automatic is set for a reload that no user requested. Such a reload skips versions that were rejected earlier.
 	automatic bool
 }
 
-// Automatic holds the options of a reload that no user requested. Such a reload does not try rejected versions again.
+// Automatic contains the options for a reload that no user requested. Such a reload skips versions that were rejected
+// earlier.
 var Automatic = Options{automatic: true}
 
 // Report describes the outcome of a reload.
 type Report struct {
-	// Config is the outcome for the configuration.
+	// Config is the outcome of the reload for the configuration.
 	Config ConfigReport `json:"config"`
 	// Plugins lists the replaced and rejected plugins, in the order of the configuration.
 	Plugins []PluginReport `json:"plugins"`
-	// Problems lists everything that does not work after the reload.
+	// Problems lists all known failures of the host after the reload.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -57,8 +58,8 @@ type Report struct {
 type ConfigReport struct {
 	// Changed reports whether the reload changed the configuration.
 	Changed bool `json:"changed"`
-	// Refused is the reason why the configuration on disk is not in use, with file and line. Empty means that it is in
-	// use.
+	// Refused is the reason why the host does not use the configuration on disk, with file and line. Empty means that
+	// the host uses it.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -67,14 +68,15 @@ type PluginReport struct {
 	Name string `json:"name"`
 	// Outcome is "swapped", "added", "removed" or "refused".
 	Outcome string `json:"outcome"`
-	// From and To are the versions that the plugin reports. Empty means that the version is unknown or does not exist.
+	// From and To are the versions that the plugin reports before and after the reload. Empty means that the version is
+	// unknown or that the plugin does not exist.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Changes are the differences between the tool definitions of the two versions.
 	Changes []registry.Change `json:"changes,omitempty"`
-	// Draining is the number of calls that are still running on the old version.
+	// Draining is the number of running calls on the old version.
 	Draining int64 `json:"draining,omitempty"`
-	// Refused explains why the old version continues to serve, with a remedy.
+	// Refused is the reason why the host keeps the old version, with a remedy.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -86,7 +88,7 @@ const (
 	Refused = "refused"
 )
 
-// Refused reports whether the configuration or a plugin was rejected.
+// Refused reports whether the reload rejected the configuration or a plugin.
 func (r *Report) Refused() bool {
 	return r.Config.Refused != "" || slices.ContainsFunc(r.Plugins, func(p PluginReport) bool { return p.Outcome == Refused })
 }
@@ -95,15 +97,16 @@ func (r *Report) Refused() bool {
 type Setup struct {
 	Builder *generation.Builder
 	Source  admission.Source
-	// OpenPins returns the pins of a configuration.
+	// OpenPins opens the pins of a configuration.
 	OpenPins func(*config.Config) (*trust.Pins, error)
-	// Live saves the settings in use, so that later plans can compare with them when no host is running.
+	// Live saves the current settings. If no host is running, later plans compare a new configuration with these
+	// settings.
 	Live bool
 	// FixedStateDir reports that the state directory does not depend on the configuration.
 	FixedStateDir bool
-	// OnConfig is called with the log level of each new configuration. It can be nil.
+	// OnConfig is called with the log level of each new configuration. OnConfig can be nil.
 	OnConfig func(slog.Level)
-	// Published is called after the publication of a new configuration.
+	// Published is called after each publication of a new configuration.
 	Published func(*config.Config)
 	Log       *slog.Logger
 }
@@ -128,8 +131,8 @@ func New(s Setup) *Reloader {
 	return r
 }
 
-// Start builds and publishes the first generation. The error lists invalid permission rules. No call must run without
-// these rules.
+// Start builds and publishes the first generation. If Start returns an error, the error lists invalid permission rules.
+// The caller must then prevent all calls, because these rules do not apply.
 func (r *Reloader) Start(ctx context.Context, cfg *config.Config, launcher *confinement.Launcher) error {
 	r.progress.seen = r.disk(cfg)
 	r.warn(cfg)
@@ -151,29 +154,31 @@ func (r *Reloader) Current() *generation.Generation { return r.current.Load() }
 // Lives returns the states of all tools.
 func (r *Reloader) Lives() []registry.LifeStatus { return r.lives.Status() }
 
-// Updates returns the feed of changes by reloads and operators. Updates are sent after new calls use the changes.
+// Updates returns the feed of changes that reloads and operators make. When a subscriber receives an update, new calls
+// already use the changes.
 func (r *Reloader) Updates() *Feed[Update] { return &r.updates }
 
 // States returns the feed of state transitions of tools.
 func (r *Reloader) States() *Feed[registry.Transition] { return &r.states }
 
-// Refusal returns the reason why a plugin's version on disk is not in use. It returns "" if the version is in use.
+// Refusal returns the reason why the host does not use a plugin's version on disk. It returns "" if the host uses it.
 func (r *Reloader) Refusal(plugin string) string { return r.progress.refusal(plugin) }
 
-// ConfigRefusal returns the reason why the configuration on disk is not in use. It returns "" if the configuration is in
-// use.
+// ConfigRefusal returns the reason why the host does not use the configuration on disk. It returns "" if the host uses
+// it.
 func (r *Reloader) ConfigRefusal() string { return r.progress.configRefusal() }
 
-// Close cancels the running reload. No reload can start afterwards. The caller must call CloseHooks after the last call.
+// Close cancels the running reload. Later reloads cannot start. After the last call, the caller must also call
+// CloseHooks.
 func (r *Reloader) Close() { r.progress.close() }
 
-// CloseHooks waits a short time for notifications of hooks to finish.
+// CloseHooks waits a short time until queued notifications have reached their hooks.
 func (r *Reloader) CloseHooks() { r.notifier.Close() }
 
-// maxRestarts limits how often a reload restarts because files change during it.
+// maxRestarts limits how often one reload restarts because files changed.
 const maxRestarts = 100
 
-// busyPause is the time that a reload waits for a binary that is still being written.
+// busyPause is the time that a reload waits while another program writes a binary.
 const busyPause = 100 * time.Millisecond
 
 // Reload applies changes of the configuration and of plugin binaries. It starts each new version beside the old version
@@ -229,13 +234,14 @@ func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 	return a.report, nil
 }
 
-// Files lists the files whose change can change what applies.
+// Files lists the files that the host must watch, because a change of such a file can change the configuration that
+// applies.
 func (r *Reloader) Files(cfg *config.Config) []string {
 	return slices.Concat(r.Source.Files(cfg), r.Source.Watched())
 }
 
-// disk describes the state of the files that a configuration depends on. The description changes whenever a file
-// changes.
+// disk returns a text that describes the state of the configuration's files. The text changes with every change of a
+// file.
 func (r *Reloader) disk(cfg *config.Config) string {
 	var b strings.Builder
 	for _, path := range r.Files(cfg) {
@@ -244,8 +250,8 @@ func (r *Reloader) disk(cfg *config.Config) string {
 	return b.String()
 }
 
-// DiskChanged handles changed files. It calls begin if no reload is running. It restarts a running reload that read an
-// older state of the files.
+// DiskChanged must be called after a change of the files. If no reload is running, it calls begin. If a running reload
+// has read older files, it restarts this reload.
 func (r *Reloader) DiskChanged(begin func()) {
 	r.progress.changed(r.disk(r.Current().Config), begin)
 }

@@ -1,6 +1,6 @@
-// Package resultcache caches results until their input files change.
+// Package resultcache caches results of calls until their input files change.
 //
-// [Cache.Get] returns a cached result, and [Cache.Put] adds a result.
+// [Cache.Get] returns a cached result. [Cache.Put] adds a result.
 package resultcache
 
 import (
@@ -22,10 +22,10 @@ const (
 	maxResult = 4 << 20
 	maxKept   = 1000
 	maxFiles  = 32
-	maxRead   = 16 << 20 // total size of the files of one result, which each Get reads
+	maxRead   = 16 << 20 // total size of the input files of one result; Get reads all of them
 )
 
-// Key identifies calls that have the same result.
+// Key identifies calls with the same result.
 type Key struct {
 	// Plugin identifies the instance of the plugin.
 	Plugin any
@@ -37,7 +37,7 @@ type Key struct {
 type Cache struct {
 	mu    sync.Mutex
 	by    map[Key]*list.Element
-	order list.List // the most recently used result first
+	order list.List // results in the order of their last use, newest first
 	bytes int
 }
 
@@ -47,8 +47,9 @@ type entry struct {
 	bytes  int
 }
 
-// Get returns a cached result if the contents of its files are unchanged, otherwise nil. It does not rely on
-// modification times. within reports whether a file can be read. The caller can change the returned result.
+// Get returns a cached result if the contents of its input files did not change. Otherwise it returns nil. It compares
+// contents and not modification times. The function within reports whether a file can be read. The caller is allowed to
+// modify the returned result.
 func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
 	c.mu.Lock()
 	at := c.by[key]
@@ -68,7 +69,8 @@ func (c *Cache) Get(key Key, within func(path string) bool) *tool.Result {
 	return clone(e.result)
 }
 
-// Put caches a successful result that changed nothing and is not too large. It ignores other results.
+// Put adds a result to the cache. It ignores results with an error, results of calls that changed files, and results
+// that are too large.
 func (c *Cache) Put(key Key, r *tool.Result) {
 	size := len(r.Output) + len(r.Data) + len(key.Call) + 1024
 	for _, a := range r.Attachments {
@@ -128,20 +130,20 @@ func (c *Cache) remove(at *list.Element) {
 	c.bytes -= e.bytes
 }
 
-// clone returns a copy of a result. The metadata of the copy can be changed.
+// clone returns a copy of a result. The caller is allowed to modify the metadata of the copy.
 func clone(r *tool.Result) *tool.Result {
 	out := *r
 	out.Metadata = maps.Clone(r.Metadata)
 	return &out
 }
 
-// same reports whether the content of a file is unchanged. Modification times are not enough, because clocks are coarse
-// and writes to a mapped file can keep the time.
+// same reports whether the content of a file is unchanged. It does not compare modification times, because clocks are
+// coarse and a write to a mapped file does not always change the time.
 func same(f tool.FileState) bool {
 	if target, err := filepath.EvalSymlinks(f.Path); err != nil || target != f.Path {
 		return false
 	}
-	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0) // with O_NONBLOCK, opening a pipe does not block
+	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0) // because of O_NONBLOCK, the open does not wait for the writer of a pipe
 	if err != nil {
 		return false
 	}

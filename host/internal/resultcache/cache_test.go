@@ -47,7 +47,7 @@ func TestAResultIsGoodForAsLongAsItsFilesAre(t *testing.T) {
 				t.Fatal("it is not there")
 			}
 			got.Metadata["b"] = 2
-			state(t, path, "text") // a new modification time with the same content
+			state(t, path, "text") // writes the same content with a new modification time
 			if got = c.Get(Key{1, "k"}, anywhere); got == nil || len(got.Metadata) != 1 {
 				t.Fatalf("%+v", got)
 			}
@@ -96,7 +96,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	always := func(string) bool { return true }
 	for i := range 2 * maxKept {
 		c.Put(Key{1, strconv.Itoa(i)}, &tool.Result{Output: "o"})
-		c.Get(Key{1, "0"}, always) // keep this result in use
+		c.Get(Key{1, "0"}, always) // makes this result the most recently used one
 	}
 	for i := range 100 {
 		c.Put(Key{2, strconv.Itoa(i)}, &tool.Result{Output: strings.Repeat("x", 1<<20)})

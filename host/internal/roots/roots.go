@@ -40,8 +40,8 @@ func IsDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// Configured returns the configured roots of a workspace's sessions that exist. The workspace comes first. A directory
-// that is too broad is never writable.
+// Configured returns the existing roots from the configuration for sessions of a workspace. The first root is the
+// workspace. A root that is too broad is always read-only.
 func Configured(cfg *config.Config, workspace string) []tool.Root {
 	roots := []tool.Root{{Path: workspace, Writable: Refused(cfg, workspace) == nil && cfg.Sandbox.Workspace != "read-only"}}
 	for _, r := range cfg.Sandbox.Roots {
@@ -52,8 +52,8 @@ func Configured(cfg *config.Config, workspace string) []tool.Root {
 	return roots
 }
 
-// Refused returns why no call may run in a workspace: tools could write in it, and it is too broad for that. It returns
-// nil if calls may run.
+// Refused returns an error if calls must not run in a workspace, because the workspace is writable and too broad. It
+// returns nil if calls can run.
 func Refused(cfg *config.Config, workspace string) error {
 	if cfg.Sandbox.Workspace == "read-only" {
 		return nil
@@ -66,7 +66,7 @@ func Refused(cfg *config.Config, workspace string) error {
 		"To permit it, set sandbox { allow_root = [%q] } in your own configuration", workspace, why, workspace)
 }
 
-// Check returns an error if tools may write in a configured root that is too broad.
+// Check returns an error if a configured root is writable and too broad.
 func Check(cfg *config.Config) error {
 	var errs []error
 	for _, r := range cfg.Sandbox.Roots {
@@ -75,7 +75,7 @@ func Check(cfg *config.Config) error {
 		}
 		path, err := filepath.EvalSymlinks(r.Path)
 		if err != nil {
-			continue // the root does not exist at the moment
+			continue // the root does not exist now
 		}
 		if why := breadth.Check(path, cfg.Sandbox.AllowRoot); why != "" {
 			errs = append(errs, fmt.Errorf("sandbox root %s: it is %s, and tools could change everything in it. Name a directory below it, or permit it with sandbox { allow_root = [%q] }", r.Path, why, r.Path))
@@ -84,25 +84,25 @@ func Check(cfg *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// Sets holds the roots of each workspace under one configuration. It is safe for concurrent use.
+// Sets caches the roots of all workspaces for one configuration. It is safe for concurrent use.
 type Sets struct {
 	cfg    *config.Config
 	output func(plugin string) string
 
 	mu      sync.Mutex
 	by      map[string][]tool.Root // roots by workspace
-	refused map[string]error       // by workspace
-	outputs map[string]bool        // by plugin; true if the output directory exists
+	refused map[string]error       // results of Refused by workspace
+	outputs map[string]bool        // by plugin; true means that the output directory exists
 }
 
-// New returns the sets of a configuration. output returns the directory of a plugin's output files, which all tools can
-// read, or "".
+// New returns the root sets for a configuration. The function output returns the directory for a plugin's output files,
+// or "" for a plugin without one. All tools can read these directories.
 func New(cfg *config.Config, output func(plugin string) string) *Sets {
 	return &Sets{cfg: cfg, output: output, by: make(map[string][]tool.Root), refused: make(map[string]error), outputs: make(map[string]bool)}
 }
 
-// Of returns the roots of a workspace. The caller must not modify the slice. If refresh is true, Of checks again whether
-// output directories exist. The check takes a system call per plugin, and few calls use such a directory.
+// Of returns the roots of a workspace. The caller must not modify the slice. If refresh is true, Of checks again which
+// output directories exist. The check costs a system call for each plugin, and few calls need such a directory.
 func (s *Sets) Of(workspace string, refresh bool) []tool.Root {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Sets) find(workspace string) []tool.Root {
 	return roots
 }
 
-// Refused is the function [Refused] for these sets. It remembers the answer.
+// Refused calls the function [Refused] with the configuration of the sets and caches the result.
 func (s *Sets) Refused(workspace string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// BenchmarkCall measures the cost that the scheduler adds to a call: the session's queue, and the gates of the tool and
-// of the host. bench/scheduler.go prints the result.
+// BenchmarkCall measures the cost of the scheduler per call: the queue of the session, and the gates of the tool and of
+// the host. The program bench/scheduler.go prints the result.
 func BenchmarkCall(b *testing.B) {
 	pass := func(b *testing.B, s *Scheduler, g *Gates, session string, safe bool) {
 		done, err := s.Enqueue(session, safe).Wait(b.Context())
@@ -37,7 +37,7 @@ func BenchmarkCall(b *testing.B) {
 	for name, safe := range map[string]bool{"beside": true, "behind": false} {
 		b.Run(name, func(b *testing.B) {
 			s, g := New(10), new(Gates)
-			b.SetParallelism(16) // goroutines per processor
+			b.SetParallelism(16) // 16 goroutines for each processor
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					pass(b, s, g, "s", safe)
@@ -45,7 +45,7 @@ func BenchmarkCall(b *testing.B) {
 			})
 		})
 	}
-	// Queue the whole batch before its first call ends.
+	// All calls of a batch are queued before the first one ends.
 	b.Run("batch", func(b *testing.B) {
 		s, g := New(10), new(Gates)
 		const size = 10_000

@@ -6,26 +6,27 @@ import (
 	"sync"
 )
 
-// Limits contains the limits of a gate.
+// Limits holds the limits of a gate.
 type Limits struct {
-	// Max is the maximum number of concurrent calls. 0 means no limit.
+	// Max is the maximum number of concurrent calls. Zero means no limit.
 	Max int
-	// Queue is the maximum number of waiting calls. 0 means no limit. A negative value means that calls never wait.
+	// Queue is the maximum number of waiting calls. Zero means no limit. A negative value means that no call can wait.
 	Queue int
-	// Waits is called before a call waits. It can be nil.
+	// Waits is called if a call must wait, before the wait. Waits can be nil.
 	Waits func()
 }
 
-// Gates limits the number of concurrent calls across sessions. Each gate has a name. Gates is safe for concurrent use.
+// Gates limits the number of concurrent calls in all sessions. Each gate has a name and its own limits. Gates is safe
+// for concurrent use.
 type Gates struct {
 	mu sync.Mutex
 	by map[string]*gate
 }
 
-// gate is the state of one gate with running or waiting calls.
+// gate is the state of one gate. It exists while calls run or wait.
 type gate struct {
 	inside  int
-	waiting []*waiter // sorted by priority, then by time
+	waiting []*waiter // sorted by priority and then by time
 }
 
 type waiter struct {
@@ -33,13 +34,14 @@ type waiter struct {
 	enter    chan struct{}
 }
 
-// FullError means that the queue of a gate is full.
+// FullError reports that the queue of a gate is full.
 type FullError struct{ Waiting int }
 
 func (e *FullError) Error() string { return "too many calls are queued" }
 
-// Enter waits until the gate has a free slot. Calls with a higher priority enter first. The caller must call leave when
-// the call has ended. If the queue is full, Enter returns a [*FullError] at once. Any other error is the error of ctx.
+// Enter waits until the gate has a free slot. Calls with a higher priority enter first. The caller must call leave at
+// the end of the call. If the queue is full, Enter immediately returns a [*FullError]. Any other error is the error of
+// ctx.
 func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) (leave func(), err error) {
 	if l.Max <= 0 {
 		return func() {}, ctx.Err()
@@ -85,13 +87,13 @@ func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) 
 		at.waiting = slices.Delete(at.waiting, i, i+1)
 	}
 	g.mu.Unlock()
-	if i < 0 { // the call entered at the same moment
+	if i < 0 { // the gate admitted the call just before ctx ended
 		leave()
 	}
 	return nil, ctx.Err()
 }
 
-// leave admits the next calls. The limit can differ from the limit in Enter.
+// leave frees a slot of the gate and admits waiting calls. The limit can have changed since the call of Enter.
 func (g *Gates) leave(name string, limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

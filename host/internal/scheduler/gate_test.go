@@ -30,7 +30,7 @@ func TestGateLimits(t *testing.T) {
 				}
 				inside.Add(-1)
 				leave()
-				leave() // further calls have no effect
+				leave() // a second call must have no effect
 			}
 		})
 	}

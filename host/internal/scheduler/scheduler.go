@@ -1,8 +1,8 @@
-// Package scheduler decides when a call runs.
+// Package scheduler determines the order of calls.
 //
-// [Scheduler.Enqueue] queues a call in its session, and [Ticket.Wait] waits for its turn. Concurrency-safe calls run
-// together, and any other call runs alone. Calls start in the order in which they were queued. [Gates] limits the number
-// of concurrent calls in all sessions.
+// [Scheduler.Enqueue] queues a call in its session. [Ticket.Wait] waits until the call can start. Concurrency-safe calls
+// run together, and any other call runs alone. Calls start in the order in which they were queued. [Gates] limits the
+// number of concurrent calls in all sessions.
 package scheduler
 
 import (
@@ -34,10 +34,10 @@ func (s *Scheduler) SetMaxParallel(n int) {
 	}
 }
 
-// line contains the running and waiting calls of one session.
+// line holds the running and waiting calls of one session.
 type line struct {
 	running int
-	alone   bool // whether the running call must run alone
+	alone   bool // whether the running call does not permit concurrent calls
 	waiting []*turn
 }
 
@@ -46,7 +46,7 @@ type turn struct {
 	ready chan struct{}
 }
 
-// Ticket is the position of a call in its session's queue. A nil Ticket belongs to a child call, which does not wait.
+// Ticket represents a call in the queue of its session. A nil Ticket represents a child call, which does not wait.
 type Ticket struct {
 	s       *Scheduler
 	session string
@@ -55,11 +55,11 @@ type Ticket struct {
 	waits   bool
 }
 
-// Waits reports whether the call had to wait for other calls when it was queued.
+// Waits reports whether other calls prevented the call from starting when it was queued.
 func (k *Ticket) Waits() bool { return k != nil && k.waits }
 
-// Enqueue adds a call to the end of its session's queue without blocking. The caller must call Wait or Abandon on the
-// ticket.
+// Enqueue adds a call to the end of its session's queue without blocking. The argument safe reports whether the call can
+// run together with other calls. The caller must call Wait or Abandon on the ticket.
 func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,8 @@ func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 	return &Ticket{s: s, session: session, line: l, turn: t, waits: slices.Contains(l.waiting, t)}
 }
 
-// Wait waits for the call's turn. The caller must call done when the call has ended. Any error is the error of ctx.
+// Wait waits until the call can start. The caller must call done at the end of the call. If Wait returns an error, it is
+// the error of ctx.
 func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	if k == nil {
 		return func() {}, ctx.Err()
@@ -86,7 +87,7 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	}
 	k.s.mu.Lock()
 	select {
-	case <-k.turn.ready: // the turn came at the same moment
+	case <-k.turn.ready: // the call could start just before ctx ended
 		k.s.mu.Unlock()
 		k.leave()
 		return nil, ctx.Err()
@@ -98,7 +99,7 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 			break
 		}
 	}
-	k.s.advance(k.line) // the next calls may have waited only for this call
+	k.s.advance(k.line) // later calls may have waited only for the abandoned call
 	k.s.forget(k.session, k.line)
 	k.s.mu.Unlock()
 	return nil, ctx.Err()
@@ -115,7 +116,7 @@ func (k *Ticket) leave() {
 	k.s.forget(k.session, k.line)
 }
 
-// advance starts the first waiting calls that the limits permit.
+// advance starts waiting calls from the front of the queue, as many as the limits permit.
 func (s *Scheduler) advance(l *line) {
 	for len(l.waiting) > 0 {
 		t := l.waiting[0]
@@ -135,7 +136,7 @@ func (s *Scheduler) forget(session string, l *line) {
 	}
 }
 
-// Abandon removes the call from the queue. It is called instead of Wait.
+// Abandon removes the call from the queue. The caller uses Abandon in place of Wait.
 func (k *Ticket) Abandon() {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// admitted reports whether the call of a ticket can run now. It does not wait.
+// admitted reports whether the call of a ticket can start now. It does not wait.
 func admitted(t *testing.T, k *scheduler.Ticket) (done func(), ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -31,7 +31,8 @@ func wait(t *testing.T, k *scheduler.Ticket) func() {
 	return done
 }
 
-// model is a simple model of a session's queue. The first waiting call runs as soon as the running calls permit it.
+// model is a simple implementation of a session's queue. The first waiting call starts as soon as the running calls
+// permit it.
 type model struct {
 	limit   int
 	waiting []int
@@ -55,7 +56,8 @@ func (m *model) remove(from *[]int, i int) {
 	m.advance()
 }
 
-// TestAgainstModel performs random steps with the scheduler and with the model. Both must run the same calls.
+// TestAgainstModel applies the same random operations to the scheduler and to the model. In both, the same calls must
+// run.
 func TestAgainstModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -74,7 +76,7 @@ func TestAgainstModel(t *testing.T) {
 				if len(m.running) > 0 {
 					i := m.running[rng.IntN(len(m.running))]
 					done[i]()
-					done[i]() // a second call has no effect
+					done[i]() // a second call of done must have no effect
 					delete(done, i)
 					m.remove(&m.running, i)
 				}
@@ -91,7 +93,7 @@ func TestAgainstModel(t *testing.T) {
 				}
 			}
 		}
-		// All other calls must still wait.
+		// All remaining calls must still be waiting.
 		for len(m.waiting) > 0 {
 			i := m.waiting[len(m.waiting)-1]
 			if _, ok := admitted(t, tickets[i]); ok {
@@ -102,7 +104,8 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse checks that an unsafe call always runs alone and that the limit holds under concurrent use.
+// TestConcurrentUse checks that a call that is not concurrency-safe always runs alone. The number of concurrent calls
+// must never exceed the limit.
 func TestConcurrentUse(t *testing.T) {
 	s := scheduler.New(3)
 	var running, alone, ran atomic.Int64
@@ -145,7 +148,7 @@ func TestConcurrentUse(t *testing.T) {
 	if ran.Load() == 0 {
 		t.Error("nothing ran")
 	}
-	// The queue still works afterwards.
+	// The queue must still accept calls.
 	wait(t, s.Enqueue("s", false))()
 }
 
@@ -169,7 +172,7 @@ func TestUnsafeIsNotStarved(t *testing.T) {
 	wait(t, later)()
 }
 
-// TestGivingUpLetsOthersPass checks that calls behind an abandoned call can run at once.
+// TestGivingUpLetsOthersPass checks that calls behind an abandoned call can start immediately.
 func TestGivingUpLetsOthersPass(t *testing.T) {
 	s := scheduler.New(10)
 	defer wait(t, s.Enqueue("s", true))()
@@ -179,7 +182,7 @@ func TestGivingUpLetsOthersPass(t *testing.T) {
 	wait(t, later)()
 }
 
-// TestDeadlineWhileWaiting checks that a call leaves the queue when its context is canceled or its deadline passes.
+// TestDeadlineWhileWaiting checks that a waiting call leaves the queue when its context ends.
 func TestDeadlineWhileWaiting(t *testing.T) {
 	s := scheduler.New(1)
 	done := wait(t, s.Enqueue("s", false))

@@ -10,7 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// call analyzes a simple command or a list of assignments without a command.
+// call analyzes a simple command, or a list of assignments without a command.
 func (w *walker) call(c *syntax.CallExpr, sc *scope, in feed) {
 	for _, a := range c.Assigns {
 		w.assign(a, sc, len(c.Args) == 0)
@@ -46,7 +46,8 @@ func (w *walker) declare(c *syntax.DeclClause, sc *scope) {
 	w.out.Commands = append(w.out.Commands, Command{Words: words, Dir: sc.dir})
 }
 
-// assign analyzes an assignment. It stores the value in the scope if the assignment lasts beyond the command.
+// assign analyzes an assignment. If lasts is true, it stores the value in the scope, because the assignment stays valid
+// after the command.
 func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 	w.substitutions(a, sc)
 	if a.Name == nil || !lasts {
@@ -81,7 +82,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	name := words[0]
 	if !name.Known() || name.Split {
 		w.doubt("the name of the command %s is unknown before the script runs", w.out.Commands[at].String())
-		if name.Split && name.Text == Unknown { // the word can be empty, or a program that runs the rest
+		if name.Split && name.Text == Unknown { // the word can be empty, or a program that runs the remaining words
 			w.run(words[1:], sc.copy(), in)
 		}
 		return
@@ -97,7 +98,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	w.out.Commands[at].Wrapper = inner || body != nil
 }
 
-// builtin applies the effect of a shell builtin to the scope.
+// builtin updates the scope after a shell builtin, such as "cd".
 func (w *walker) builtin(name string, args []Word, sc *scope) {
 	switch name {
 	case "cd":
@@ -133,7 +134,8 @@ func (w *walker) builtin(name string, args []Word, sc *scope) {
 	}
 }
 
-// produced returns the output of statements. The second result is false if the output is unknown.
+// produced returns the output of statements. The second result is false if the output is unknown before the statements
+// run.
 func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	if len(stmts) != 1 {
 		return "", false
@@ -161,10 +163,11 @@ func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	return "", false
 }
 
-// wide matches a printf format with a large width or precision.
+// wide matches a format of "printf" with a large width or precision.
 var wide = regexp.MustCompile(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
 
-// printed returns the output of echo, printf and cat. The second result is false if the output is unknown.
+// printed returns the output of the commands "echo", "printf" and "cat". The second result is false if the output is
+// unknown before the command runs.
 func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope) (string, bool) {
 	var words []string
 	for _, a := range c.Args {
@@ -225,8 +228,8 @@ func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scop
 	return "", false
 }
 
-// filtered returns the output of a filter command for an input text. The second result is false if the output is
-// unknown.
+// filtered returns the output of a filter command for an input text. The second result is false if the output is unknown
+// before the command runs.
 func (w *walker) filtered(s *syntax.Stmt, text string, sc *scope) (string, bool) {
 	c, ok := s.Cmd.(*syntax.CallExpr)
 	if !ok || len(s.Redirs) > 0 {

@@ -10,27 +10,26 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Pattern is a pattern for commands in a rule, such as "git push *". Its words are matched one by one with the words of
-// a command. In a word, * matches any text and ? matches one character. A word that is only * matches any number of
-// words.
+// Pattern is a pattern for commands in a rule, such as "git push *". It is compared with a command word by word. In a
+// word of the pattern, * matches any text and ? matches one character. The word * matches any number of words.
 type Pattern struct {
 	text  string
-	words []string // literal characters are escaped with a backslash
+	words []string // a backslash precedes each literal * and ?
 }
 
 func (p Pattern) String() string { return p.text }
 
-// Match is the result of matching a command with a pattern.
+// Match is the result of comparing a command with a pattern.
 type Match int
 
-// Maybe means that the result depends on unknown parts of the command.
+// Results of a comparison. Maybe means that the result depends on unknown parts of the command.
 const (
 	No Match = iota
 	Maybe
 	Yes
 )
 
-// ParsePattern parses a pattern. Quotes work as in a shell.
+// ParsePattern parses a pattern. Quotes have the same meaning as in a shell.
 func ParsePattern(text string) (Pattern, error) {
 	p := Pattern{text: text}
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
@@ -89,13 +88,13 @@ func patternWord(w *syntax.Word) (string, error) {
 	return out.String(), nil
 }
 
-// Exact reports whether a command matches word by word. Rules that allow a command use Exact.
+// Exact reports whether each word of a command matches the pattern. Rules that allow commands use Exact.
 func (p Pattern) Exact(c *Command) bool {
 	return p.name(c, true) == Yes && words(p.words[1:], c.Words[1:]) == Yes
 }
 
-// Match matches a command loosely. Rules that forbid a command use Match. Options can be anywhere, joined or
-// abbreviated, and unknown parts match everything.
+// Match compares a command with the pattern. Options can be in any position, joined or abbreviated, and an unknown part
+// can match any text. Rules that forbid commands use Match.
 func (p Pattern) Match(c *Command) Match {
 	name := p.name(c, false)
 	if name == No {
@@ -129,8 +128,8 @@ func (p Pattern) Match(c *Command) Match {
 	return min(name, max(words(operands, left), words(pattern, args)))
 }
 
-// takeFlag searches the arguments for an option, or for the letters of joined options. It marks the words that contain
-// them as used.
+// takeFlag searches the arguments for an option. It also finds the letters of an option in joined options. It marks the
+// words that contain the option as used.
 func takeFlag(flag string, args []Word, used []bool) bool {
 	if strings.HasPrefix(flag, "--") {
 		for i, a := range args {
@@ -159,7 +158,7 @@ func takeFlag(flag string, args []Word, used []bool) bool {
 	return true
 }
 
-// systemDirs lists the directories in which a program without a path is found.
+// systemDirs lists the directories in which a shell finds programs without a path.
 var systemDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
 func (p Pattern) name(c *Command, exact bool) Match {
@@ -170,7 +169,7 @@ func (p Pattern) name(c *Command, exact bool) Match {
 		}
 		return Maybe
 	}
-	if have.Split { // the name contains a file name pattern
+	if have.Split { // the name contains a wildcard
 		return Maybe
 	}
 	if glob(p.words[0], have.Text) {
@@ -186,7 +185,7 @@ func (p Pattern) name(c *Command, exact bool) Match {
 	return No
 }
 
-// words matches the words of a command with the words of a pattern.
+// words compares the words of a command with the words of a pattern.
 func words(pattern []string, have []Word) Match {
 	if len(pattern) == 1 && pattern[0] == "*" {
 		return Yes
@@ -231,7 +230,7 @@ func words(pattern []string, have []Word) Match {
 	return words(pattern[1:], have[1:])
 }
 
-// glob reports whether text matches the whole pattern. A * matches any text, ? matches one character, and a backslash
+// glob reports whether a pattern matches the whole text. A * matches any text, ? matches one character, and a backslash
 // escapes a literal character.
 func glob(pattern, text string) bool {
 	star, mark := -1, 0

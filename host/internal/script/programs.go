@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// find analyzes the commands that find and fd run for each file.
+// find analyzes the commands that the programs "find" and "fd" run for each file.
 func (w *walker) find(name string, args []Word, sc *scope) {
 	if name != "find" {
 		for i, a := range args {
@@ -56,7 +56,7 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 	}
 }
 
-// narrowing lists the tests with which find skips most files.
+// narrowing lists tests of "find" that exclude most files.
 var narrowing = []string{
 	"-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-mtime", "-mmin", "-newer", "-size", "-empty", "-user", "-group",
 	"-perm", "-atime", "-amin", "-ctime", "-cmin", "-inum", "-links", "-samefile", "-lname", "-fstype", "-type",
@@ -65,8 +65,8 @@ var narrowing = []string{
 // gitOptions lists the global options of git that take an argument.
 var gitOptions = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env"}
 
-// git analyzes the commands that git runs, and lists the git command without its global options. It reports whether
-// these options are harmless.
+// git analyzes the commands that git runs. It also adds the git command without its global options to the analysis. It
+// reports whether these options are harmless.
 func (w *walker) git(args []Word, sc *scope) bool {
 	inner := sc.copy()
 	i, harmless := 0, true
@@ -129,5 +129,5 @@ func (w *walker) git(args []Word, sc *scope) bool {
 	return i > 0 && harmless
 }
 
-// gitPrograms lists the last parts of git settings that contain a command.
+// gitPrograms lists the last parts of the names of git settings that contain a command.
 var gitPrograms = []string{"sshcommand", "editor", "pager", "fsmonitor", "askpass", "external", "cmd", "command", "helper", "textconv", "clean", "smudge", "process", "driver", "program"}

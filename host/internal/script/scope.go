@@ -11,10 +11,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// scope contains the known state of the shell at one point of a script.
+// scope holds the known state of the shell at one point of a script.
 type scope struct {
-	// vars maps variables that the script has set to their values. A value contains [Unknown] where it is unknown. A
-	// missing variable may have been set before the script started.
+	// vars contains the variables that the script has set. A value contains [Unknown] in place of each unknown part. A
+	// variable that is not in vars can have a value from before the script.
 	vars map[string]string
 	dir  string
 	args []Word // $0 and the following arguments; nil means unknown
@@ -24,7 +24,8 @@ func (s *scope) copy() *scope {
 	return &scope{vars: maps.Clone(s.vars), dir: s.dir, args: s.args}
 }
 
-// merge combines the scope with the scope at the end of a part that may not have run. Differing values become unknown.
+// merge combines the scope with other, the scope after an optional part of the script. Variables with different values
+// become unknown.
 func (s *scope) merge(other *scope) {
 	for name, v := range other.vars {
 		if have, ok := s.vars[name]; !ok || have != v {
@@ -49,7 +50,7 @@ func (s *scope) join(to Word) string {
 	return path.Join(s.dir, to.Text)
 }
 
-// environ provides the variables of a scope to the expansion.
+// environ provides the variables of a scope to package expand.
 type environ struct {
 	*scope
 	w *walker
@@ -101,7 +102,7 @@ func (e environ) Get(name string) expand.Variable {
 	return text(Unknown)
 }
 
-// expansion returns the configuration for expanding words in a scope.
+// expansion returns the settings for the expansion of words in a scope.
 func (w *walker) expansion(sc *scope) *expand.Config {
 	return &expand.Config{
 		Env:       environ{sc, w},
@@ -117,7 +118,7 @@ func (w *walker) expansion(sc *scope) *expand.Config {
 	}
 }
 
-// fields returns the words into which the shell expands and splits a word.
+// fields returns the words that result when the shell expands and splits a word.
 func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
 	w.size += wordSize
 	if text, ok := plain(word); ok {
@@ -145,7 +146,8 @@ func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
 	return out
 }
 
-// plain returns the text of a word without any expansion. Most words contain none.
+// plain returns the text of a word. The second result is false if the word contains an expansion. Most words contain
+// none.
 func plain(word *syntax.Word) (string, bool) {
 	var out string
 	for _, p := range word.Parts {
@@ -167,7 +169,7 @@ func plain(word *syntax.Word) (string, bool) {
 	return out, true
 }
 
-// literal returns the expanded text of a word that the shell does not split.
+// literal returns the expanded text of a word in a position where the shell does not split words.
 func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	if word == nil {
 		return ""
@@ -189,12 +191,11 @@ func (w *walker) literal(word *syntax.Word, sc *scope) string {
 	return text
 }
 
-// longest returns the maximum length of an expanded word, in bytes. The text of a long word in the script counts in
-// addition.
+// longest returns the maximum length of an expanded word, in bytes. The limit is higher for a word that is itself long.
 func longest(word *syntax.Word) int { return maxValue + int(word.End().Offset()-word.Pos().Offset()) }
 
-// simple reports whether expanding a word copies unknown values unchanged. Otherwise the expansion could transform the
-// [Unknown] marks.
+// simple reports whether the expansion of a word copies unknown values unchanged. Other expansions can transform
+// [Unknown], so that unknown parts are no longer recognized.
 func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	ok, params := true, 0
 	syntax.Walk(word, func(n syntax.Node) bool {
@@ -202,7 +203,7 @@ func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 		case *syntax.CmdSubst, *syntax.ProcSubst:
 			return false
 		case *syntax.ParamExp:
-			if params++; params > maxParams || n.Repl != nil { // a replacement can multiply the text
+			if params++; params > maxParams || n.Repl != nil { // a replacement can make the text many times longer
 				ok = false
 				return false
 			}
@@ -218,7 +219,7 @@ func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	return ok
 }
 
-// unquoted reports whether a word contains an expansion or a file name pattern outside of quotes.
+// unquoted reports whether a word contains an expansion or a wildcard outside of quotes.
 func unquoted(word *syntax.Word) (dynamic, pattern bool) {
 	for _, p := range word.Parts {
 		switch p := p.(type) {
@@ -247,16 +248,17 @@ func unquoted(word *syntax.Word) (dynamic, pattern bool) {
 	return dynamic, pattern
 }
 
-// isPattern reports whether a text is a file name pattern that can match other names.
+// isPattern reports whether a text contains wildcards and can therefore match several file names.
 func isPattern(s string) bool { return s != "[" && s != "[[" && strings.ContainsAny(s, "*?[") }
 
 // wordSize is the approximate memory of a word without its text, in bytes.
 const wordSize = 32
 
-// maxBraces limits the number of words into which braces expand.
+// maxBraces limits the number of words that result from the expansion of braces.
 const maxBraces = 256
 
-// braces returns the number of words into which the braces of a word expand. It stops counting above maxBraces.
+// braces returns the number of words that result from the expansion of the braces in a word. It stops counting above
+// maxBraces.
 func braces(word *syntax.Word) int {
 	open := 0
 	for _, p := range word.Parts {
@@ -305,7 +307,7 @@ func sequence(b *syntax.BraceExp) int {
 	for i := range ends {
 		n, err := strconv.Atoi(b.Elems[i].Lit())
 		if err != nil {
-			return 64 // a sequence of letters has at most 64 elements
+			return 64 // upper bound for a sequence of letters
 		}
 		ends[i] = n
 	}

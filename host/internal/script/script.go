@@ -1,9 +1,9 @@
-// Package script lists the commands that a shell script would run, without running the script. [Analyze] finds every
-// simple command, also in substitutions, functions and subshells. It also finds commands behind wrappers such as env,
-// sudo or xargs, and in text that a shell executes. It follows literal variables and the working directory.
-// [Analysis.Doubts] lists unknown parts of the script.
+// Package script lists the commands in a shell script without running the script. [Analyze] finds every simple command,
+// also in substitutions, functions and subshells. It also finds commands after wrappers such as "env", "sudo" or
+// "xargs", and commands in text that a shell executes. The analysis follows literal variables and the working directory.
+// [Analysis.Doubts] lists the unknown parts of the script.
 //
-// The analysis is advice and not a security boundary, because a running program can do anything.
+// The analysis is advice and not a security boundary, because a running program can run any command.
 package script
 
 import (
@@ -19,13 +19,13 @@ import (
 
 // Word is a word of a command after quote removal and expansion.
 type Word struct {
-	// Text contains [Unknown] in place of a part that only running the script can determine.
+	// Text is the text of the word. [Unknown] replaces each part that is unknown before the script runs.
 	Text string
-	// Split means that an unknown part can expand to several words or to none.
+	// Split reports whether an unknown part of the word can expand to several words or to none.
 	Split bool
 }
 
-// Unknown marks an unknown part in a text.
+// Unknown represents an unknown part in a text.
 const Unknown = "\x01"
 
 // Known reports whether the word has no unknown part.
@@ -35,11 +35,12 @@ func (w Word) Known() bool { return !strings.Contains(w.Text, Unknown) }
 type Command struct {
 	// Words contains the name and the arguments. It has at least one element.
 	Words []Word
-	// Dir is the working directory. Empty means that the directory is unknown.
+	// Dir is the working directory of the command. Empty means unknown.
 	Dir string
-	// Wrapper means that the command only runs another command, which has a separate entry.
+	// Wrapper reports that the command does nothing except running another command. The other command has a separate
+	// entry.
 	Wrapper bool
-	// Remote means that the command runs on another machine.
+	// Remote reports that the command runs on another machine.
 	Remote bool
 }
 
@@ -55,7 +56,7 @@ func (c *Command) String() string {
 	return strings.Join(out, " ")
 }
 
-// quote quotes a text that a shell would not read as a single word.
+// quote adds quotes to a text unless a shell reads the text as a single word.
 func quote(s string) string {
 	if s == "" || strings.ContainsAny(s, " \t\n\r'\"`$&|;<>()\\#!") {
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -66,20 +67,19 @@ func quote(s string) string {
 // Analysis is the result of analyzing a script.
 type Analysis struct {
 	Commands []Command
-	// Writes lists the files that redirects open for writing. The paths are unchanged and relative to File.Dir.
+	// Writes lists the files that redirects open for writing. Their paths are as in the script, relative to File.Dir.
 	Writes []File
 	// Reads lists the files that redirects open for reading.
 	Reads []File
 	// Sets lists the variables that the script exports or assigns for single commands.
 	Sets []string
-	// Doubts describes the commands that could not be determined. Empty means that Commands contains the name of every
-	// command.
+	// Doubts describes commands whose name is unknown. If Doubts is empty, Commands contains the name of every command.
 	Doubts []string
-	// Bomb means that a function multiplies itself without end (a fork bomb).
+	// Bomb reports that a function starts itself again and again without end (a fork bomb).
 	Bomb bool
 }
 
-// File is the target of a redirect.
+// File is a file that a redirect opens.
 type File struct {
 	Path Word
 	Dir  string
@@ -87,11 +87,11 @@ type File struct {
 
 // Options are the options of an analysis.
 type Options struct {
-	// Dir is the working directory, and Home is the home directory. Empty means unknown.
+	// Dir is the working directory. Home is the home directory. Empty means unknown.
 	Dir, Home string
-	// Stdin is the known standard input of the script.
+	// Stdin is the known part of the script's standard input.
 	Stdin string
-	// Open means that more standard input follows later.
+	// Open reports that unknown input follows after Stdin.
 	Open bool
 }
 
@@ -100,28 +100,29 @@ const (
 	maxScripts = 16
 	// maxDepth limits the nesting of commands.
 	maxDepth = 2000
-	// maxJoined limits the number of commands that are joined by && || and |. The parser creates a tree whose depth is
-	// this number.
+	// maxJoined limits the number of commands that the operators && || and | join. The syntax tree of such a list has
+	// this depth.
 	maxJoined = 20_000
-	// maxSize limits the total size of expanded words, and maxValue the size of one value, in bytes. A value that
-	// doubles itself a few dozen times would otherwise fill the memory.
+	// maxSize limits the total size of all expanded words, in bytes. maxValue limits the size of one value. Without
+	// these limits, a value that doubles itself a few dozen times would fill the memory.
 	maxSize  = 32 << 20
 	maxValue = 8 << 10
 	// maxParams limits the number of variables in one word.
 	maxParams = 64
-	// maxDoubts limits the number of reported doubts.
+	// maxDoubts limits the number of reported unknown commands.
 	maxDoubts = 20
-	// maxSteps limits the number of analyzed statements. Each iteration of a loop and each call of a function counts.
+	// maxSteps limits the number of analyzed statements. The limit counts each iteration of a loop and each call of a
+	// function.
 	maxSteps = 100_000
 )
 
-// Analyze analyzes a script in the language of bash.
+// Analyze analyzes a bash script.
 func Analyze(text string, o Options) (a *Analysis) {
 	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), home: o.Home}
 	a = w.out
 	sc := &scope{dir: o.Dir, vars: make(map[string]string)}
 	defer func() {
-		if p := recover(); p != nil { // the analysis must not panic on any script
+		if p := recover(); p != nil { // a panic of the analysis must not end the host
 			w.doubt("the script cannot be analyzed: %v", p)
 		}
 	}()
@@ -186,7 +187,7 @@ func hidden(text string) (rune, bool) {
 		switch {
 		case r == '\r':
 			if i+1 < len(text) && text[i+1] == '\n' {
-				continue // line ends of Windows
+				continue // line endings of Windows
 			}
 		case r >= 0x20 && r < 0x7f || r == '\t' || r == '\n':
 			continue
@@ -194,7 +195,7 @@ func hidden(text string) (rune, bool) {
 			continue
 		}
 		if r == 0x01 {
-			continue // text reports unknown parts
+			continue // the analysis reports unknown parts separately
 		}
 		return r, true
 	}

@@ -36,7 +36,7 @@ func (w *walker) shell(words []Word, sc *scope, in feed) bool {
 	return w.shellInput(words[0].Text, sc, in)
 }
 
-// shellCommand analyzes the text of a shell's option -c. Further options can precede the text.
+// shellCommand analyzes the script after the option -c of a shell. Other options can be between -c and the script.
 func (w *walker) shellCommand(words []Word, i int, sc *scope, in feed) bool {
 	for i < len(words) && len(words[i].Text) > 1 && strings.ContainsRune("-+", rune(words[i].Text[0])) {
 		if t := words[i].Text; strings.HasSuffix(t, "o") || strings.HasSuffix(t, "O") {
@@ -55,7 +55,7 @@ func (w *walker) shellCommand(words []Word, i int, sc *scope, in feed) bool {
 	return true
 }
 
-// shellScript analyzes a shell that runs a file.
+// shellScript analyzes a command that runs a script file with a shell.
 func (w *walker) shellScript(words []Word, i int, sc *scope, in feed) bool {
 	if i >= len(words) || isStdin(words[i].Text) {
 		return w.shellInput(words[0].Text, sc, in)
@@ -70,16 +70,16 @@ func isStdin(p string) bool {
 	return slices.Contains([]string{"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-"}, p)
 }
 
-// shellInput analyzes a shell that reads commands from standard input.
+// shellInput analyzes a shell that reads its script from standard input.
 func (w *walker) shellInput(name string, sc *scope, in feed) bool {
-	if !in.known && !strings.Contains(in.text, Unknown) { // otherwise analyzing the text adds the doubt
+	if !in.known && !strings.Contains(in.text, Unknown) { // for a text with unknown parts, the analysis of the text reports the doubt
 		w.doubt("%s runs commands that it reads from %s", name, in.from)
 	}
 	w.text(in.text, sc.copy(), feed{known: true})
 	return true
 }
 
-// sourced analyzes a file that the shell executes with "source".
+// sourced analyzes the file that the builtin "source" executes.
 func (w *walker) sourced(args []Word, sc *scope, in feed) bool {
 	sc.vars = unknownVars(sc.vars)
 	sc.dir = ""

@@ -7,21 +7,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// walker analyzes a script in the order of execution.
+// walker analyzes a script in the order of its execution.
 type walker struct {
 	out       *Analysis
 	src       string
 	home      string
 	functions map[string]*syntax.Stmt
-	active    []string        // functions whose analysis is in progress
-	tainted   map[string]bool // variables that any function sets when called
-	depth     int             // nesting of commands
-	scripts   int             // nesting of scripts
+	active    []string        // functions that are being analyzed
+	tainted   map[string]bool // variables that some function sets
+	depth     int             // current nesting depth of commands
+	scripts   int             // current nesting depth of scripts
 	steps     int
 	size      int // total size of expanded words
 }
 
-// feed describes the standard input of a command.
+// feed is the standard input of a command.
 type feed struct {
 	text  string
 	known bool
@@ -61,7 +61,7 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in feed) {
 	}
 }
 
-// redirect analyzes one redirect and returns the standard input that the command then has.
+// redirect analyzes one redirect of a command. It returns the standard input of the command after the redirect.
 func (w *walker) redirect(r *syntax.Redirect, sc *scope, in feed) feed {
 	w.substitutions(r.Word, sc)
 	w.substitutions(r.Hdoc, sc)
@@ -133,7 +133,7 @@ func (w *walker) command(cmd syntax.Command, sc *scope, in feed) {
 		if c.Stmt != nil {
 			w.stmt(c.Stmt, sc.copy(), feed{from: "another process"})
 		}
-	default: // tests and arithmetic
+	default: // other nodes are tests and arithmetic
 		w.substitutions(cmd, sc)
 		forget(cmd, sc)
 	}
@@ -151,7 +151,7 @@ func (w *walker) branches(c *syntax.IfClause, sc *scope, in feed) {
 	sc.merge(then)
 }
 
-// loop analyzes a body that can run any number of times.
+// loop analyzes the body of a loop, which can run any number of times.
 func (w *walker) loop(n syntax.Node, sc *scope, body func(*scope)) {
 	forget(n, sc)
 	b := sc.copy()
@@ -159,7 +159,8 @@ func (w *walker) loop(n syntax.Node, sc *scope, body func(*scope)) {
 	sc.merge(b)
 }
 
-// maxUnrolled limits the loops that are analyzed separately for each word. Longer loops are analyzed once.
+// maxUnrolled is the maximum number of words for which each iteration of a loop is analyzed. The body of a longer loop
+// is analyzed once.
 const maxUnrolled = 16
 
 func (w *walker) forLoop(c *syntax.ForClause, sc *scope, in feed) {
@@ -190,8 +191,8 @@ func (w *walker) forLoop(c *syntax.ForClause, sc *scope, in feed) {
 	}
 }
 
-// binary analyzes the commands on both sides of && || or |. The parser turns a list of such commands into a tree that
-// grows to the left. binary processes the tree as a list to avoid deep recursion.
+// binary analyzes a list of commands that && || or | join. The parser represents the list as a tree that grows to the
+// left. binary processes the tree without recursion, because the tree can be very deep.
 func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
 	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
 		w.pipeline(c, sc, in)
@@ -209,7 +210,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
 		at = x
 	}
 	w.stmt(first, sc, in)
-	succeeded := sc.copy() // the scope if all commands so far have succeeded
+	succeeded := sc.copy() // the scope after all commands so far succeeded
 	for _, c := range slices.Backward(rest) {
 		b := sc.copy()
 		if c.Op == syntax.AndStmt {
@@ -223,7 +224,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
 	}
 }
 
-// plainList reports whether a statement is only a command, without redirects, ! or &.
+// plainList reports whether a statement is a command without redirects, ! or &.
 func plainList(s *syntax.Stmt) bool {
 	return !s.Negated && !s.Background && len(s.Redirs) == 0
 }
@@ -241,8 +242,8 @@ func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in feed) {
 	}
 }
 
-// chain returns the commands that the given operators join, in order. ok is false if other operators join some of the
-// commands.
+// chain returns the commands that the given operators join, in order. ok is false if the list contains any other
+// operator.
 func chain(c *syntax.BinaryCmd, ops ...syntax.BinCmdOperator) (stages []*syntax.Stmt, ok bool) {
 	ok = slices.Contains(ops, c.Op)
 	for {
@@ -258,7 +259,7 @@ func chain(c *syntax.BinaryCmd, ops ...syntax.BinCmdOperator) (stages []*syntax.
 	return stages, ok
 }
 
-// function analyzes a function definition. The function's later callers are unknown.
+// function analyzes a function definition. It assumes nothing about the callers, because they are unknown at this point.
 func (w *walker) function(c *syntax.FuncDecl) {
 	if c.Name == nil || c.Body == nil {
 		return
@@ -286,7 +287,7 @@ func (w *walker) enter(name string, sc *scope, in feed) {
 	w.active = w.active[:len(w.active)-1]
 }
 
-// bomb reports whether the body of a function starts the function in a pipeline with itself or in the background.
+// bomb reports whether a function starts itself in the background or in a pipeline with itself.
 func bomb(body *syntax.Stmt, name string) bool {
 	calls := func(s *syntax.Stmt) bool {
 		c, ok := s.Cmd.(*syntax.CallExpr)
@@ -305,7 +306,7 @@ func bomb(body *syntax.Stmt, name string) bool {
 	return found
 }
 
-// substitutions analyzes the commands inside a node's words.
+// substitutions analyzes the commands in the words of a syntax node.
 func (w *walker) substitutions(n syntax.Node, sc *scope) {
 	if word, ok := n.(*syntax.Word); n == nil || ok && (word == nil || onlyText(word)) {
 		return
@@ -328,7 +329,7 @@ func onlyText(word *syntax.Word) bool {
 	return ok
 }
 
-// forget marks everything that a node can set as unknown.
+// forget marks all variables that a syntax node can set as unknown.
 func forget(n syntax.Node, sc *scope) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -362,7 +363,7 @@ func forget(n syntax.Node, sc *scope) {
 	})
 }
 
-// source returns the source text of a node.
+// source returns the source text of a syntax node.
 func source(src string, n syntax.Node) string {
 	from, to := n.Pos().Offset(), n.End().Offset()
 	if int(to) > len(src) || from > to {
@@ -371,7 +372,7 @@ func source(src string, n syntax.Node) string {
 	return src[from:to]
 }
 
-// verbatim returns the body of a heredoc without expansions.
+// verbatim returns the body of a heredoc. The body must not contain expansions.
 func verbatim(word *syntax.Word) string {
 	if word == nil {
 		return ""

@@ -7,24 +7,24 @@ import (
 
 // wrapper describes a program that runs the command in its arguments.
 type wrapper struct {
-	// short and long list the options that take an argument.
+	// short and long list the options with an argument.
 	short string
 	long  []string
 	// operands is the number of operands before the command.
 	operands int
-	// assigns means that words of the form NAME=VALUE can precede the command.
+	// assigns reports whether words of the form NAME=VALUE can precede the command.
 	assigns bool
-	// shell means that the program joins the words and executes them with a shell.
+	// shell reports whether the program joins the words and executes the result with a shell.
 	shell bool
-	// shellFlag is an option whose argument a shell executes.
+	// shellFlag is the option with a script as argument. The program executes the script with a shell.
 	shellFlag string
-	// visible means that the program does more than run the command, so it counts as a separate command.
+	// visible reports whether the program has effects of its own. The analysis then lists it as a separate command.
 	visible bool
-	// more means that the program adds unknown arguments.
+	// Whether the program adds unknown arguments to the command.
 	more bool
-	// remote means that the command runs on another machine.
+	// remote reports whether the program runs the command on another machine.
 	remote bool
-	// List of the options with which the program runs no command.
+	// Options with which the program runs no command.
 	not string
 }
 
@@ -82,10 +82,10 @@ var wrappers = map[string]wrapper{
 	"xvfb-run":         {short: "enfpsw"},
 }
 
-// shells lists the shells. A shell reads commands from an option, a file or standard input.
+// shells lists the shells. A shell reads its script from an option, a file or standard input.
 var shells = []string{"sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "yash", "rbash", "fish"}
 
-// unwrap analyzes the command that another command runs. It reports whether the outer command does nothing else.
+// unwrap analyzes the command that a wrapper runs. It reports whether the wrapper has no effect of its own.
 func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 	args := words[1:]
 	switch {
@@ -137,13 +137,14 @@ func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 	return !spec.visible
 }
 
-// options skips a wrapper's options and operands. The result text is the script that the wrapper passes to a shell.
+// options skips the options and operands of a wrapper. The result text is the script that the wrapper executes with a
+// shell.
 func (w *walker) options(spec wrapper, args []Word) (rest []Word, text *Word, runs bool) {
 	operands := spec.operands
 	for i := 0; i < len(args); i++ {
 		a := args[i].Text
 		switch {
-		case a == "-" && spec.shellFlag != "": // in "su -", the dash asks for a login shell
+		case a == "-" && spec.shellFlag != "": // in "su -", the dash means a login shell
 		case a == "--":
 			if operands >= len(args)-i-1 {
 				return nil, text, true
@@ -201,7 +202,7 @@ func isAssignment(s string) bool {
 	return ok && name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// joined analyzes words that the shell joins to one text and executes.
+// joined analyzes words that a program joins to one script and executes with a shell.
 func (w *walker) joined(words []Word, sc *scope, in feed) {
 	if len(words) > 0 && words[0].Text == "--" {
 		words = words[1:]
@@ -217,9 +218,9 @@ func texts(words []Word) []string {
 	return out
 }
 
-// more adds the arguments that programs such as xargs read from another source.
+// more adds the unknown arguments that programs such as "xargs" read from another source.
 func (w *walker) more(name string, rest []Word, in feed) []Word {
-	for i, word := range rest { // an argument of parallel
+	for i, word := range rest { // the program "parallel" names its arguments after this word
 		if name == "parallel" && strings.HasPrefix(word.Text, ":::") {
 			return append(slices.Clone(rest[:i]), rest[i+1:]...)
 		}
@@ -275,7 +276,7 @@ func (w *walker) env(args []Word, sc *scope, in feed) bool {
 	return true
 }
 
-// split analyzes the text that env splits into words.
+// split analyzes a text that "env -S" splits into words.
 func (w *walker) split(text string, rest []Word, sc *scope, in feed) {
 	w.text(text+" "+strings.Join(quoted(rest), " "), sc.copy(), in)
 }
@@ -283,7 +284,7 @@ func (w *walker) split(text string, rest []Word, sc *scope, in feed) {
 func quoted(words []Word) []string {
 	out := make([]string, len(words))
 	for i, word := range words {
-		out[i] = "'" + strings.ReplaceAll(word.Text, "'", `'\''`) + "'" // also quotes text that quote would keep unchanged
+		out[i] = "'" + strings.ReplaceAll(word.Text, "'", `'\''`) + "'" // quote each word, even if the function quote would not
 	}
 	return out
 }

@@ -19,8 +19,7 @@ type Change struct {
 	At string `json:"at,omitempty"`
 }
 
-// Diff returns the differences between an old and a new tree. They are in the order of the new tree, with removed
-// settings at the end.
+// Diff returns the differences between an old and a new tree, in the order of the new tree. Removed settings come last.
 func Diff(old, now *Tree) []Change {
 	a, b := flatten(old), flatten(now)
 	out := []Change{}

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// Rules returns the valid permission rules of the operator. It checks rules without information about tools. The error
-// lists every invalid rule with file and line.
+// Rules returns the valid permission rules in a configuration. It does not check whether the tools of a rule exist. The
+// error lists every invalid rule with file and line.
 func Rules(cfg *config.Config) (policy.Rules, error) {
 	p := &cfg.Permissions
 	out := policy.Rules{
@@ -33,14 +33,14 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 		out.Rules = append(out.Rules, rule)
 	}
 	for i := range p.Project {
-		if rule, problems := prepare(&p.Project[i]); len(problems) == 0 { // an untrusted file must not prevent a start
+		if rule, problems := prepare(&p.Project[i]); len(problems) == 0 { // ignore invalid rules, because an untrusted file must not prevent a start
 			out.Project = append(out.Project, rule)
 		}
 	}
 	return out, cfg.BadRules(bad)
 }
 
-// prepare returns a rule for the policy, and what is wrong with it.
+// prepare converts a rule for the policy. It also returns the problems of the rule.
 func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	rule := policy.Rule{
 		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Set: r.Set,

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/internal/confinement"
 )
 
-// Tree is an evaluated configuration, with the origin of each value. Its HCL is equivalent to the configuration, except
-// that sensitive values are masked.
+// Tree is an evaluated configuration with the origin of each value. Its HCL has the same meaning as the configuration,
+// but sensitive values are masked.
 type Tree = config.Tree
 
 // Show returns the tree of a configuration. If defaults is true, the tree also contains settings with default values.

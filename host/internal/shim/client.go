@@ -8,11 +8,11 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// client is the host's side of the connection to one shim. Reading from a client reads the shim's standard input.
+// client is the host's end of the connection to one shim. A read from the client reads the standard input of the shim.
 type client struct {
 	conn *net.UnixConn
 
-	mu sync.Mutex // protects the writing of frames
+	mu sync.Mutex // locked while a frame is written
 
 	want     sync.Once
 	stdin    *io.PipeReader
@@ -25,7 +25,7 @@ func newClient(conn *net.UnixConn) *client {
 	return c
 }
 
-// listen receives standard input until the shim closes the connection.
+// listen receives the shim's standard input until the shim disconnects.
 func (c *client) listen() {
 	var buf []byte
 	for {
@@ -38,12 +38,12 @@ func (c *client) listen() {
 		case len(payload) == 0:
 			_ = c.incoming.Close()
 		default:
-			_, _ = c.incoming.Write(payload) // input is dropped if the reader has stopped
+			_, _ = c.incoming.Write(payload) // the error is ignored, because the tool can stop reading at any time
 		}
 	}
 }
 
-// Read reads the shim's standard input. The first call requests the input from the shim.
+// Read reads from the shim's standard input. The first call requests the input from the shim.
 func (c *client) Read(p []byte) (int, error) {
 	c.want.Do(func() {
 		if err := c.frame(wire.WantStdin, nil); err != nil {
@@ -59,7 +59,7 @@ func (c *client) frame(k wire.Kind, payload []byte) error {
 	return wire.WriteFrame(c.conn, k, payload)
 }
 
-// exit ends the shim with an exit status.
+// exit makes the shim exit with a status.
 func (c *client) exit(status int) {
 	_ = c.stdin.Close()
 	if status < 0 || status > 255 {
@@ -68,7 +68,7 @@ func (c *client) exit(status int) {
 	_ = c.frame(wire.Exit, []byte{byte(status)})
 }
 
-// stream returns a writer for one of the shim's outputs.
+// stream returns a writer for the standard output or standard error of the shim.
 func (c *client) stream(k wire.Kind) io.Writer { return &output{c, k} }
 
 type output struct {

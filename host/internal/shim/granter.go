@@ -15,21 +15,21 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// GranterOptions configure a [Granter].
+// GranterOptions configures a [Granter].
 type GranterOptions struct {
-	// Beside is a directory next to the shim's binary. If Beside is empty or the binary is missing, commands cannot call
-	// tools.
+	// Beside is a directory. The shim's binary is in the parent directory of Beside. Without the binary, commands cannot
+	// call tools.
 	Beside string
-	// Dir returns the directory for the programs, which later runs can use again. RuntimeDir returns the directory for
-	// the socket.
+	// Dir returns the directory for the programs. Later runs use the same directory. RuntimeDir returns the directory
+	// for the socket.
 	Dir, RuntimeDir func() (string, error)
-	// InheritedFD is the descriptor number under which plugins inherit [Granter.Inherit].
+	// InheritedFD is the number of the descriptor from [Granter.Inherit] in the processes of plugins.
 	InheritedFD int
 	Log         *slog.Logger
 }
 
-// Granter lets commands that a call starts call tools. It creates no files before the first plugin that can use it
-// starts. It is safe for concurrent use.
+// Granter permits commands that run during a call to call tools. It creates files only when the first plugin starts that
+// can use them. It is safe for concurrent use.
 type Granter struct {
 	opts   GranterOptions
 	binary string
@@ -39,7 +39,7 @@ type Granter struct {
 	failed    atomic.Bool
 }
 
-// NewGranter returns a granter. It searches for the shim's binary once.
+// NewGranter returns a granter. It looks for the shim's binary once.
 func NewGranter(opts GranterOptions) *Granter {
 	g := &Granter{opts: opts}
 	if opts.Beside == "" {
@@ -52,17 +52,18 @@ func NewGranter(opts GranterOptions) *Granter {
 	return g
 }
 
-// Binary returns the path of the shim, or "" if no shim is installed.
+// Binary returns the path of the shim's binary, or "" if the binary is missing.
 func (g *Granter) Binary() string { return g.binary }
 
-// Dir returns the parent directory of the programs.
+// Dir returns the directory for the programs of all tool sets.
 func (g *Granter) Dir() (string, error) { return g.opts.Dir() }
 
-// Available reports whether commands can call tools. Before the first grant, a true result can still prove wrong.
+// Available reports whether commands can call tools. Before the first grant, the result can be true although the grant
+// will fail.
 func (g *Granter) Available() bool { return g.binary != "" && !g.failed.Load() }
 
-// Inherit returns the descriptor that a plugin must inherit so that its commands reach the host. It returns nil if the
-// commands cannot reach the host, or if they need no descriptor on this system.
+// Inherit returns the descriptor that the processes of plugins must inherit. Commands reach the host through this
+// descriptor. Inherit returns nil if the system needs no descriptor, or if commands cannot reach the host.
 func (g *Granter) Inherit() *os.File {
 	if !g.listen() {
 		return nil
@@ -70,7 +71,7 @@ func (g *Granter) Inherit() *os.File {
 	return g.server.Inherit
 }
 
-// listen starts the server once. It reports whether commands can reach the host.
+// listen starts the server at the first call. It reports whether commands can reach the host.
 func (g *Granter) listen() bool {
 	if g.binary == "" {
 		return false
@@ -85,7 +86,7 @@ func (g *Granter) listen() bool {
 	return !g.failed.Load()
 }
 
-// check disables the granter after an error.
+// check disables the granter if err is not nil.
 func (g *Granter) check(err error) {
 	if err != nil {
 		g.failed.Store(true)
@@ -100,7 +101,7 @@ func (g *Granter) Close() {
 	}
 }
 
-// Programs manages the programs for one set of tools. The first grant creates their links.
+// Programs manages the programs for one set of tools. The first grant creates the programs.
 type Programs struct {
 	granter *Granter
 	names   []string
@@ -116,8 +117,8 @@ func (g *Granter) Programs(names []string) *Programs {
 // Available reports whether commands can call tools.
 func (p *Programs) Available() bool { return p.granter.Available() }
 
-// Grant lets the commands of a call use the programs until revoke is called or ctx ends. If commands cannot call tools,
-// Grant returns nil. revoke returns when no program of the call is running.
+// Grant permits the commands of a call to use the programs until the caller calls revoke or ctx ends. A nil result means
+// that commands cannot call tools. revoke returns when all programs of the call have ended.
 func (p *Programs) Grant(ctx context.Context, handle Handler) (commands *tool.Commands, revoke func()) {
 	g := p.granter
 	if !g.listen() {
@@ -131,8 +132,8 @@ func (p *Programs) Grant(ctx context.Context, handle Handler) (commands *tool.Co
 	return &tool.Commands{Dir: p.dir, Address: g.server.Address(g.opts.InheritedFD), Token: token}, revoke
 }
 
-// link creates the links to the programs. The name of their directory depends on the shim and the tools, so that other
-// releases and hosts with other tools use separate directories.
+// link creates a link for each program. The name of the directory depends on the shim and on the tools. Therefore other
+// releases, and hosts with other tools, use different directories.
 func (p *Programs) link() error {
 	parent, err := p.granter.Dir()
 	if err != nil {

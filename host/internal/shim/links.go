@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Link creates a link to the binary for each name in dir. It keeps other files in dir, because another host can use
-// them. A host that gets an unknown name reports an error.
+// Link creates a link to the binary in dir for each name. It does not remove other files from dir, because another host
+// can use them. If a program has a name that its host does not know, the host reports an error.
 func Link(dir, binary string, names []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // commands of another user may be given it
 		return err
@@ -23,7 +23,7 @@ func Link(dir, binary string, names []string) error {
 		if to, err := os.Readlink(path); err == nil && to == binary {
 			continue
 		}
-		// Another host can create the same link at this moment.
+		// Another host can create the same link at the same time.
 		if err := os.Symlink(binary, path); err == nil {
 			continue
 		} else if !errors.Is(err, fs.ErrExist) {

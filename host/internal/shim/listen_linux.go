@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pointAt returns a descriptor that refers to a socket. Clients connect to /proc/PID/fd/N, even if the name of the
-// socket is gone.
+// pointAt returns a descriptor that refers to a socket. Clients can connect to the path /proc/PID/fd/N, even after the
+// socket's own path was removed.
 func pointAt(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {

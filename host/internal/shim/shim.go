@@ -1,8 +1,9 @@
-// Package shim lets the commands that a call starts call tools, through the programs "tool:NAME" and "field:NAMESPACE".
-// Programs work wherever commands work: in pipelines, substitutions, under xargs and in scripts of any language.
+// Package shim permits commands that run during a call to call tools, through the programs "tool:NAME" and
+// "field:NAMESPACE". The programs work like any other command: in pipelines and substitutions, under xargs, and in
+// scripts of any language.
 //
-// Each program is a link to a small binary. The binary connects to the host and identifies its call by a token. The
-// token is valid while the call runs. When the call ends, the tool calls of its programs end, too.
+// Each program is a link to a small binary. The binary connects to the host and sends a token that identifies the call.
+// The token is valid while the call runs. When the call ends, the tool calls of its programs are canceled.
 package shim
 
 import (
@@ -21,49 +22,49 @@ import (
 	"toolhost.dev/host/internal/shim/wire"
 )
 
-// Additional exit statuses of a shim. The other statuses come from the tool. They have the same meaning as in a shell.
+// Additional exit statuses of a shim, with the same meaning as in a shell. All other statuses come from the tool.
 const (
 	StatusUsage     = 2
 	StatusCannotRun = 126
 	StatusNotFound  = 127
 )
 
-// Handler handles one use of a shim and returns its exit status. ctx ends when the call ends or the shim disconnects.
+// Handler handles one run of a shim and returns the exit status. ctx ends when the call ends or the shim disconnects.
 type Handler func(ctx context.Context, req wire.Request, streams Streams) int
 
-// Streams are the standard streams of a shim. Nothing is read from the command before the first Read of Stdin. All
-// streams return errors after the shim disconnects.
+// Streams are the standard streams of a shim. The shim reads its input only after the first Read of Stdin. After the
+// shim disconnects, all streams return errors.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// requestTimeout limits the time in which a shim must send its request.
+// requestTimeout is the time within which a shim must send its request.
 const requestTimeout = 10 * time.Second
 
 // Server handles the requests of shims. It is safe for concurrent use.
 type Server struct {
-	// Inherit is a descriptor of the socket that plugins must inherit. A nil Inherit means that shims find the socket by
-	// its path.
+	// Inherit is a descriptor for the socket. Plugins must inherit the descriptor. If Inherit is nil, shims use the path
+	// of the socket.
 	Inherit *os.File
 
 	listener *net.UnixListener
-	dir      string // directory of the socket; empty if the socket has no path
+	dir      string // directory of the socket; empty after the socket's path was removed
 
 	mu     sync.Mutex
 	grants map[string]*grant
 	wg     sync.WaitGroup
 }
 
-// grant is the permission of one call to use shims.
+// grant permits one call to use shims.
 type grant struct {
 	ctx    context.Context //nolint:containedctx // the call's, which its shims' calls end with
 	handle Handler
 	wg     sync.WaitGroup
 }
 
-// Listen starts a server with a socket in the given directory. If the system permits it, Listen removes the socket's
-// path at once, so that no file remains even after a crash of the host.
+// Listen starts a server with a socket in a directory. If the system permits it, Listen immediately removes the path of
+// the socket. In this case, no file remains after a crash of the host.
 func Listen(dir string) (*Server, error) {
 	tmp, err := os.MkdirTemp(dir, "commands")
 	if err != nil {
@@ -89,8 +90,8 @@ func Listen(dir string) (*Server, error) {
 	return s, nil
 }
 
-// Address returns the socket's address for [tool.Commands]. The argument fd is the descriptor number under which plugins
-// inherit Inherit.
+// Address returns the address of the socket for [tool.Commands]. The argument fd is the number of the inherited
+// descriptor in the processes of plugins.
 func (s *Server) Address(fd int) string {
 	if s.Inherit != nil {
 		return "fd:" + strconv.Itoa(fd)
@@ -98,11 +99,11 @@ func (s *Server) Address(fd int) string {
 	return s.listener.Addr().String()
 }
 
-// Grant lets the commands of a call use shims until revoke is called or ctx ends. revoke returns when no shim of the
-// call is running.
+// Grant permits the commands of a call to use shims until the caller calls revoke or ctx ends. revoke returns when all
+// shims of the call have ended.
 func (s *Server) Grant(ctx context.Context, handle Handler) (token string, revoke func()) {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // the error is ignored, because Read always succeeds
 	token = hex.EncodeToString(b[:])
 	ctx, cancel := context.WithCancel(ctx)
 	g := &grant{ctx: ctx, handle: handle}
@@ -136,7 +137,7 @@ func (s *Server) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // with no free descriptors, shims must wait
+		case err != nil: // shims must wait while no descriptor is free
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -144,7 +145,7 @@ func (s *Server) accept() {
 	}
 }
 
-// enter registers a use of a call's token. It returns nil if the call has ended.
+// enter registers a shim for the call with the given token. It returns nil if the call has ended.
 func (s *Server) enter(token string) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +174,7 @@ func (s *Server) answer(conn *net.UnixConn) {
 	defer g.wg.Done()
 	ctx, cancel := context.WithCancel(g.ctx)
 	defer cancel()
-	// A shim that does not read its output must not delay the end of its call.
+	// The end of the call must not wait for a shim that does not read its output.
 	stop := context.AfterFunc(g.ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	defer stop()
 	go func() {

@@ -26,7 +26,7 @@ func listen(t *testing.T) *shim.Server {
 	return s
 }
 
-// dial connects to the server in the same way as a shim.
+// dial connects to the server as a shim does.
 func dial(t *testing.T, s *shim.Server) *net.UnixConn {
 	t.Helper()
 	path := s.Address(0)
@@ -151,8 +151,8 @@ func TestTheShimGoes(t *testing.T) {
 	}
 }
 
-// TestTheCallEnds checks that a shim that reads nothing does not delay the end of its call, and that the token then is
-// invalid.
+// TestTheCallEnds checks that a shim that does not read its output does not delay the end of its call. After the call,
+// the token must be invalid.
 func TestTheCallEnds(t *testing.T) {
 	s := listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -170,7 +170,7 @@ func TestTheCallEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-begun
-	time.Sleep(20 * time.Millisecond) // wait until the writer blocks
+	time.Sleep(20 * time.Millisecond) // long enough for the writer to block
 	cancel()
 	done := make(chan struct{})
 	go func() { revoke(); close(done) }()
@@ -209,7 +209,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft checks that the socket has no path while the server runs, if the system supports this.
+// TestNothingIsLeft checks that the socket of a running server has no path, if the system supports sockets without a
+// path.
 func TestNothingIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	s, err := shim.Listen(dir)

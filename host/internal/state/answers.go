@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The scopes of an [Answer].
+// Scopes of an [Answer].
 const (
 	ScopeSession   = "session"
 	ScopeWorkspace = "workspace"
@@ -16,10 +16,10 @@ const (
 // Answer is a remembered answer to a permission ask.
 type Answer struct {
 	ID int64 `json:"id"`
-	// Scope is ScopeSession or ScopeWorkspace. Owner is the session's id or the workspace's directory.
+	// Scope is ScopeSession or ScopeWorkspace. Owner is the id of the session or the directory of the workspace.
 	Scope string `json:"scope"`
 	Owner string `json:"owner"`
-	// Kind is the kind of the permission. Subject is the command, path or tool that the ask is about.
+	// Kind is the kind of the permission. Subject is the command, path or tool that needs the permission.
 	Kind    string    `json:"kind"`
 	Tool    string    `json:"tool"`
 	Subject string    `json:"subject"`
@@ -27,8 +27,8 @@ type Answer struct {
 	At      time.Time `json:"at"`
 }
 
-// Recall returns the remembered answer for a session and its workspace. If both have an answer, a denial takes
-// precedence.
+// Recall returns the remembered answer for a session and its workspace. If the answers of the session and of the
+// workspace differ, a denial takes precedence.
 func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, known bool, err error) {
 	if allow, known := d.private.recall(session, workspace, kind, tool, subject); known {
 		return allow, true, nil
@@ -41,8 +41,8 @@ func (d *DB) Recall(session, workspace, kind, tool, subject string) (allow, know
 	return allow, err == nil, err
 }
 
-// Remember saves an answer and replaces an earlier answer to the same ask. It ignores a.ID. An answer whose subject
-// contains a secret stays in memory, because the subject would be saved.
+// Remember saves an answer. It replaces an earlier answer to the same ask and ignores a.ID. If the subject contains a
+// secret, the answer stays in memory and is not written to the database.
 func (d *DB) Remember(a Answer) error {
 	if m := d.masking.Load(); m != nil && m.Command(a.Subject) != a.Subject {
 		d.private.remember(a)
@@ -82,10 +82,10 @@ func (d *DB) Revoke(id int64) (int64, error) {
 	return res.RowsAffected()
 }
 
-// privateAnswers holds the answers that must not be saved. They last as long as the process.
+// privateAnswers holds answers that must not be written to the database. They are lost when the process ends.
 type privateAnswers struct {
 	mu   sync.Mutex
-	list map[Answer]bool // by the ask
+	list map[Answer]bool // the value is the answer
 }
 
 // maxPrivateAnswers limits the number of answers in memory.

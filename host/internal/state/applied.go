@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// SaveApplied saves the applied settings of a configuration. It replaces earlier settings.
+// SaveApplied saves the current settings of a configuration. It replaces the settings that were saved earlier.
 func (d *DB) SaveApplied(config string, content []byte) error {
 	_, err := d.sql.Exec(`INSERT OR REPLACE INTO applied (config, at_ns, content) VALUES (?, ?, ?)`, config, time.Now().UnixNano(), string(content))
 	return err
 }
 
-// Applied returns the saved settings of a configuration and the time of saving. It returns nil if no settings are saved.
+// Applied returns the saved settings of a configuration, with the time when they were saved. It returns nil without
+// saved settings.
 func (d *DB) Applied(config string) (content []byte, at time.Time, err error) {
 	var text string
 	var ns int64

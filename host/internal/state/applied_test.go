@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestApplied checks that a second process reads the last saved settings of each configuration.
+// TestApplied checks that a second process can read the last saved settings of each configuration.
 func TestApplied(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(dir, slog.New(slog.DiscardHandler))

@@ -9,13 +9,13 @@ import (
 
 // Auditing configures the audit log.
 type Auditing struct {
-	// Entry masks the arguments of a call before saving. It returns the function that masks the call's other texts. Both
-	// are called by one goroutine, after the call.
+	// Entry masks the arguments of a call before they are saved. It also returns a function that masks other texts of
+	// the call. A single goroutine calls both functions after the call.
 	Entry func(raw []byte) (arguments string, text func(string) string)
-	// MaxBytes and MaxAge limit the log. The newest thousand entries are never deleted.
+	// MaxBytes and MaxAge limit the size and age of the log. The newest thousand entries are never deleted.
 	MaxBytes int64
 	MaxAge   time.Duration
-	// Continue lets calls run while the log cannot be written.
+	// Continue permits calls while the log cannot be written.
 	Continue bool
 }
 
@@ -26,7 +26,7 @@ type AuditEntry struct {
 	Session   string          `json:"session"`
 	Workspace string          `json:"workspace"`
 	Call      string          `json:"call"`
-	Parent    string          `json:"parent,omitempty"` // the call whose command made this call
+	Parent    string          `json:"parent,omitempty"` // the id of the parent call
 	Tool      string          `json:"tool"`
 	Layer     string          `json:"layer"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -49,7 +49,7 @@ type AuditEntry struct {
 	Trace string `json:"trace_id,omitempty"`
 }
 
-// Audit enables the audit log with the settings a. A nil a disables the log.
+// Audit enables the audit log with the given settings. A nil argument disables the log.
 func (d *DB) Audit(a *Auditing) {
 	if a != nil {
 		d.auditing.Store(a)
@@ -60,7 +60,7 @@ func (d *DB) Audit(a *Auditing) {
 	}
 }
 
-// maxPendingAudit limits the number of waiting entries while the database is not writable.
+// maxPendingAudit limits the number of entries that wait while the database cannot be written.
 const maxPendingAudit = 20_000
 
 // AddAudit adds a call to the log without blocking. It does nothing if the log is off.
@@ -74,7 +74,8 @@ func (d *DB) AddAudit(e AuditEntry) {
 	d.change(func(b *batch) { b.audit = appendWaiting(b.audit, e) })
 }
 
-// appendWaiting adds an entry to those that wait. If there are too many, it adds one entry that reports the missing ones.
+// appendWaiting adds an entry to the waiting entries. If too many entries wait, it drops the entry. In place of the first
+// dropped entry, it adds an entry that reports missing calls.
 func appendWaiting(waiting []AuditEntry, e AuditEntry) []AuditEntry {
 	switch n := len(waiting); {
 	case n < maxPendingAudit:
@@ -110,7 +111,7 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	}
 }
 
-// hooksText joins the lines of hooks and masks them with text.
+// hooksText joins the lines about hooks. The function text masks secrets in each line.
 func hooksText(hooks []string, text func(string) string) string {
 	if len(hooks) == 0 {
 		return ""
@@ -129,7 +130,7 @@ func hooksText(hooks []string, text func(string) string) string {
 // entrySize is the approximate size of an entry without its arguments and its error, in bytes.
 const entrySize = 256
 
-// prune deletes entries that are too old or exceed the size limit. It reads only the deleted entries.
+// prune deletes the oldest entries until the log is within its limits. It reads only the deleted entries.
 func (d *DB) prune(w *writer, auditing *Auditing, total int64) {
 	oldest := int64(0)
 	if auditing.MaxAge > 0 {
@@ -142,16 +143,16 @@ func (d *DB) prune(w *writer, auditing *Auditing, total int64) {
 	w.run(`DELETE FROM audit WHERE id <= (SELECT id FROM audit_floor)`)
 }
 
-// AuditQuery selects entries of the audit log. Zero fields select all entries.
+// AuditQuery selects entries of the audit log. A zero field selects all entries.
 type AuditQuery struct {
 	Session, Tool string
 	// Outcome is "success" or a kind of error.
 	Outcome  string
 	Decision string
 	Since    time.Time
-	// After selects entries with an id greater than After.
+	// After selects entries whose id is greater than After.
 	After int64
-	// Limit is the maximum number of entries, and the newest are selected. Zero means no limit.
+	// Limit is the maximum number of entries. The newest entries are selected. Zero means no limit.
 	Limit int
 }
 
@@ -165,7 +166,7 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 		limit = -1
 	}
 	since := int64(0)
-	switch { // the range of times that an int64 of nanoseconds can represent
+	switch { // an int64 with nanoseconds can only represent the years from 1678 to 2262
 	case q.Since.Year() > 2261:
 		since = math.MaxInt64
 	case q.Since.Year() > 1970:

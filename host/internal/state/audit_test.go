@@ -14,7 +14,7 @@ import (
 
 func hidden(s string) string { return strings.ReplaceAll(s, "secret", "***") }
 
-// unmasked keeps everything.
+// unmasked returns all texts unchanged.
 func unmasked(raw []byte) (string, func(string) string) { return string(raw), strings.Clone }
 
 // audited opens a database with the audit log enabled.
@@ -72,7 +72,7 @@ func TestAuditLogIsQueried(t *testing.T) {
 	if e := got[0]; string(e.Arguments) != `{"a":"***"}` || e.Error != "no ***" || !e.At.Equal(began.Add(4*time.Minute)) || e.Duration != 4 || len(e.Rewritten) != 2 || e.Layer != "native" {
 		t.Errorf("%+v", e)
 	}
-	// Triggers must prevent changes of existing entries.
+	// The triggers of the database must prevent changes of existing entries.
 	raw, err := sql.Open("sqlite", filepath.Join(dir, "state.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestAuditLogIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The log can grow by 500 entries before the next pruning.
+			// The log is pruned after every 500 entries, so it can exceed the limit by 500 entries.
 			if len(got) > tc.atMost+500 || len(got) < 1000 || got[len(got)-1].Call != "3999" {
 				t.Errorf("%d entries, the last %+v", len(got), got[len(got)-1])
 			}

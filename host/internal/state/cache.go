@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// fileVersion identifies a version of the database file. It changes with each commit of any process, because a commit
-// appends to the write-ahead log or restarts the log.
+// fileVersion identifies a version of the database file. Every commit of any process changes the version, because a
+// commit appends to the write-ahead log or restarts the log.
 type fileVersion struct {
 	size, mtime int64
 }
 
-// version returns the current file version. The zero value means that the version is unknown.
+// version returns the current version of the database file. The zero value means unknown.
 func (d *DB) version() fileVersion {
 	if d.path == "" {
 		return fileVersion{}
@@ -29,8 +29,8 @@ const (
 	maxCachedStates   = 16 << 20 // in bytes
 )
 
-// cache holds data that was read or written at one version of the database file. It saves a query per call for the
-// session and the plugin state. Checking the file version takes a tenth of the time of a query.
+// cache holds data from one version of the database file. It saves two queries per call: for the session and for the
+// plugin state. To check the file version takes a tenth of the time of a query.
 type cache struct {
 	mu       sync.Mutex
 	valid    fileVersion
@@ -39,7 +39,7 @@ type cache struct {
 	size     int // total size of states, in bytes
 }
 
-// session returns the session id if the cache contains it at file version v.
+// session returns a session from the cache. ok is false if the cache does not contain the session at file version v.
 func (c *cache) session(id string, v fileVersion) (Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,8 @@ func (c *cache) session(id string, v fileVersion) (Session, bool) {
 	return s, ok && c.at(v)
 }
 
-// state returns a plugin's state in a session if the cache contains it at file version v.
+// state returns a plugin's state in a session from the cache. The second result is false if the cache does not contain
+// the state at file version v.
 func (c *cache) state(k key, v fileVersion) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +58,7 @@ func (c *cache) state(k key, v fileVersion) ([]byte, bool) {
 
 func (c *cache) at(v fileVersion) bool { return v != (fileVersion{}) && v == c.valid }
 
-// putSession adds a session that was read at file version v.
+// putSession adds a session from file version v to the cache.
 func (c *cache) putSession(s Session, v fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +66,7 @@ func (c *cache) putSession(s Session, v fileVersion) {
 	c.addSession(s)
 }
 
-// putState adds a plugin's state that was read at file version v.
+// putState adds a plugin's state from file version v to the cache.
 func (c *cache) putState(k key, state []byte, v fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +74,7 @@ func (c *cache) putState(k key, state []byte, v fileVersion) {
 	c.addState(k, state)
 }
 
-// turnTo switches to file version v and drops entries of other versions.
+// turnTo prepares the cache for file version v. It removes all data of other versions.
 func (c *cache) turnTo(v fileVersion) {
 	if !c.at(v) {
 		c.drop()
@@ -98,8 +99,8 @@ func (c *cache) addState(k key, state []byte) {
 	put(&c.states, k, state)
 }
 
-// wrote adds the data that this process wrote between two file versions. It keeps the other entries. The caller must
-// ensure that no other process wrote in between.
+// wrote adds the data in a batch to the cache and keeps all other data. The batch changed the file version from before
+// to after. The caller must make sure that no other process wrote in between.
 func (c *cache) wrote(b *batch, before, after fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestCache checks that writes of this process keep the cache valid, and that writes of another process invalidate it.
+// TestCache checks that a write of the same process keeps the cache valid. A write of another process must invalidate
+// the cache.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	var handles [2]*DB
@@ -31,7 +32,7 @@ func TestCache(t *testing.T) {
 			t.Errorf("%s: the session is known: %v, the state: %v", when, session, state)
 		}
 	}
-	flush := func(db *DB) { // retries, because the flusher can be writing at the same time
+	flush := func(db *DB) { // try again, because the flusher can write at the same time
 		t.Helper()
 		var err error
 		for range 100 {
@@ -76,7 +77,7 @@ func TestCache(t *testing.T) {
 	expect("after another's write", false)
 	look("/w/c", "three")
 
-	// Both processes write without reading in between.
+	// Two processes write one after the other without reading.
 	theirs.SavePluginState("s", "p", []byte("four"))
 	flush(theirs)
 	ours.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/d"})

@@ -18,7 +18,8 @@ import (
 	"toolhost.dev/sdk/statedb"
 )
 
-// schema lists the migrations for package statedb. Append new steps, and never change an existing step.
+// schema lists the migrations for package statedb. To change the schema, append a migration and never modify an existing
+// one.
 var schema = []string{`
 CREATE TABLE sessions (
 	id TEXT PRIMARY KEY, workspace TEXT NOT NULL, cwd TEXT NOT NULL,
@@ -94,19 +95,19 @@ CREATE TABLE applied (config TEXT PRIMARY KEY, at_ns INTEGER NOT NULL, content T
 CREATE TABLE audit_probe (only INTEGER PRIMARY KEY CHECK (only = 1), at_ns INTEGER NOT NULL, filler BLOB NOT NULL) STRICT;
 `}
 
-// DB is an open database. It is safe for concurrent use. Most writes are batched and written after a short delay. If the
-// host is killed before the write, the batch is lost, but the database stays consistent.
+// DB is an open database. It is safe for concurrent use. Most writes wait a short time and are then written as a batch.
+// If the host is killed earlier, the batch is lost, but the database stays consistent.
 type DB struct {
 	sql  *sql.DB
 	path string
 	log  *slog.Logger
 	stmt statements
 
-	auditing atomic.Pointer[Auditing] // the settings of the last call of Audit
+	auditing atomic.Pointer[Auditing] // settings of the last Audit call
 	auditOff atomic.Bool
 	masking  atomic.Pointer[Masking]
-	forgot   bool // idle sessions were already removed; only the flusher uses this field
-	audited  int  // number of entries since the last pruning; only the flusher uses this field
+	forgot   bool // whether idle sessions were removed; only the flusher uses the field
+	audited  int  // number of audit entries since the last pruning; only the flusher uses the field
 	guard    guard
 	private  privateAnswers
 
@@ -114,7 +115,7 @@ type DB struct {
 
 	mu       sync.Mutex
 	pending  batch
-	writing  batch // batch that is being written; reads must still find it
+	writing  batch // batch that the flusher is writing; lookups must also search this batch
 	signal   chan struct{}
 	done     chan struct{}
 	stopped  chan struct{}
@@ -122,20 +123,20 @@ type DB struct {
 	once     sync.Once
 }
 
-// statements holds prepared statements. They are prepared once per connection.
+// statements holds the prepared SQL statements of a connection.
 type statements struct {
 	session, fileState, pluginState                        *sql.Stmt
 	putSession, dropFile, putFile, putState                *sql.Stmt
 	addHistory, trimHistory, auditTotal, addAudit, changes *sql.Stmt
 }
 
-// flushDelay is the time that a batch waits for more writes.
+// flushDelay is the time that a batch waits for further writes.
 const flushDelay = 50 * time.Millisecond
 
-// failedDelay replaces flushDelay after a failed write.
+// failedDelay is the time before another attempt after a failed write.
 const failedDelay = time.Second
 
-// Open opens the database in dir. It creates the directory and the database if they are missing.
+// Open opens the database in a directory. It creates a missing directory or database.
 func Open(dir string, log *slog.Logger) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the state directory cannot be created: %w", err)

@@ -11,15 +11,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Sum is the hash of a plugin's tool definitions.
+// Sum is the hash of the tool definitions of one plugin.
 type Sum [sha256.Size]byte
 
-// Definitions holds hashes of the known tool definitions of a plugin.
+// Definitions holds hashes of a plugin's approved and reported tool definitions.
 type Definitions struct {
-	// Approved is the hash of the definitions that the operator approved. Reported is the hash of the last definitions
-	// that were reported to the operator.
+	// Approved is the hash of the definitions that the operator approved. Reported is the hash of the definitions of
+	// which the operator was last notified.
 	Approved, Reported Sum
-	// Since is the time of the report.
+	// Since is the time when the operator was notified.
 	Since time.Time
 }
 
@@ -39,7 +39,7 @@ func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
 	return sha256.Sum256(text), text, err
 }
 
-// Definitions returns the known definitions of the plugins in a configuration, by plugin name.
+// Definitions returns the known tool definitions for a configuration by plugin name.
 func (d *DB) Definitions(config string) (map[string]Definitions, error) {
 	rows, err := d.sql.Query(`SELECT plugin, approved_sum, reported_sum, since_ns FROM definitions WHERE config = ?`, config)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *DB) Definitions(config string) (map[string]Definitions, error) {
 	return out, rows.Err()
 }
 
-// ApprovedTools returns a plugin's definitions that the operator approved.
+// ApprovedTools returns the tool definitions of a plugin that the operator approved.
 func (d *DB) ApprovedTools(config, plugin string) (tools []tool.Definition, err error) {
 	var text string
 	err = d.sql.QueryRow(`SELECT approved FROM definitions WHERE config = ? AND plugin = ?`, config, plugin).Scan(&text)
@@ -72,7 +72,7 @@ func (d *DB) ApprovedTools(config, plugin string) (tools []tool.Definition, err 
 	return tools, json.Unmarshal([]byte(text), &tools)
 }
 
-// Approve saves definitions as approved. If first is true, it keeps definitions that were approved earlier.
+// Approve saves definitions as approved. If first is true, it does nothing for a plugin with approved definitions.
 func (d *DB) Approve(config, plugin string, tools []tool.Definition, first bool) error {
 	sum, text, err := SumOf(tools)
 	if err != nil {
@@ -87,8 +87,8 @@ func (d *DB) Approve(config, plugin string, tools []tool.Definition, first bool)
 	return err
 }
 
-// Reported records that definitions were reported to the operator. told is false if another host recorded the same
-// report earlier.
+// Reported records that the operator was notified of definitions. told is false if another host recorded the same
+// definitions earlier.
 func (d *DB) Reported(config, plugin string, sum Sum) (told bool, err error) {
 	res, err := d.sql.Exec(`UPDATE definitions SET reported_sum = ?3, since_ns = ?4 WHERE config = ?1 AND plugin = ?2 AND reported_sum <> ?3`, config, plugin, sum[:], time.Now().UnixNano())
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// BinaryHash returns the SHA-256 of a plugin's binary. It computes the hash once per file version. Device, inode, size,
-// modification time and change time identify a file version.
+// BinaryHash returns the SHA-256 of a plugin's binary. It computes the hash only once for each version of the file.
+// Device, inode, size, modification time and change time identify the version.
 func (d *DB) BinaryHash(path string) (hash [32]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *DB) BinaryHash(path string) (hash [32]byte, err error) {
 	return hash, err
 }
 
-// FileIdentity identifies a version of a file without reading the content. It returns "" if the path is not a regular
+// FileIdentity identifies the version of a file without reading its content. It returns "" if the path is not a regular
 // file.
 func FileIdentity(path string) string {
 	st, err := os.Stat(path)
@@ -63,8 +63,9 @@ func identity(st os.FileInfo) string {
 	return s
 }
 
-// Description returns the description saved under a key. The key depends on the hash of the binary and on its settings.
-// checkedBy is the version of the host that validated the description. A nil desc means that no description is saved.
+// Description returns the description that was saved under a key. The key depends on the binary and its settings.
+// checkedBy is the version of the host that validated the description. A nil desc means that the database contains no
+// description.
 func (d *DB) Description(key [32]byte) (desc *tool.Description, checkedBy string, err error) {
 	var text string
 	err = d.sql.QueryRow(`SELECT description FROM descriptions WHERE key = ?`, key[:]).Scan(&text)
@@ -81,14 +82,14 @@ func (d *DB) Description(key [32]byte) (desc *tool.Description, checkedBy string
 	return k.Description, k.CheckedBy, nil
 }
 
-// kept is the JSON form of a description in the database.
+// kept is the JSON form in which the database contains a description.
 type kept struct {
 	*tool.Description
 	CheckedBy string `json:"checked_by,omitempty"`
 }
 
-// SaveDescription saves the description of a plugin. checkedBy is the version of the host that validated the
-// description. It is empty for a description with a problem.
+// SaveDescription saves the description of a plugin under a key. checkedBy is the version of the host that validated the
+// description. It is empty if the description has a problem.
 func (d *DB) SaveDescription(key [32]byte, desc *tool.Description, checkedBy string) error {
 	b, err := json.Marshal(kept{desc, checkedBy})
 	if err != nil {
@@ -98,8 +99,8 @@ func (d *DB) SaveDescription(key [32]byte, desc *tool.Description, checkedBy str
 	return err
 }
 
-// Failure returns the reason and the time of the last failed start of the plugin with the given key. An empty why means
-// that no failure is saved.
+// Failure returns the reason and the time of the last failed start of a plugin. An empty why means that no failed start
+// was saved.
 func (d *DB) Failure(key [32]byte) (why string, at time.Time, err error) {
 	var ns int64
 	err = d.sql.QueryRow(`SELECT why, at_ns FROM failures WHERE key = ?`, key[:]).Scan(&why, &ns)

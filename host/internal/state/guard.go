@@ -17,41 +17,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proofLife is the time for which a successful write proves that the audit log can be written.
+// proofLife is the time for which a successful write counts as proof that the audit log can be written.
 const proofLife = time.Second
 
 // probeSize is the size in bytes of a test write. It is larger than most entries.
 const probeSize = 32 << 10
 
-// guard remembers whether the audit log can be written.
+// guard remembers whether the audit log could be written recently.
 type guard struct {
-	mu    sync.Mutex // held during a check
+	mu    sync.Mutex // locked during a check
 	proof atomic.Pointer[proof]
-	file  fs.FileInfo // the database file when it was opened
-	// lost replaces the database of a host that could not open it. It is nil if the database was opened.
+	file  fs.FileInfo // identity of the database file when the host opened it
+	// lost holds the audit log if the host could not open its database. It is nil otherwise.
 	lost *lost
 }
 
-// leastFree is the free space in bytes below which no earlier write proves anything.
+// leastFree is the minimum free space in bytes. With less space, a successful write does not prove that the next write
+// will succeed.
 const leastFree = 1 << 20
 
-// proof is the last successful write of an audit entry or a test entry.
+// proof records the last successful write of an audit entry or a test entry.
 type proof struct {
 	at      time.Time
 	version fileVersion
 }
 
-// lost holds the audit log of a host whose database could not be opened, until it can be opened.
+// lost holds the audit log of a host that could not open its database. It tries to open the database again.
 type lost struct {
 	reopen func() (*DB, error)
 
 	mu      sync.Mutex
-	db      *DB // nil until the database can be opened
+	db      *DB // nil until a later attempt opens the database
 	waiting []AuditEntry
 }
 
-// OpenFallback opens a database in memory, because the database in the state directory could not be opened. The audit log
-// stays in that database: each check calls reopen again, and the entries are written once it succeeds.
+// OpenFallback opens a database in memory after the host failed to open the database in the state directory. Audit
+// entries are not written to memory: each check of the audit log calls reopen. After reopen succeeds, the entries are
+// written to the returned database.
 func OpenFallback(reopen func() (*DB, error), log *slog.Logger) (*DB, error) {
 	d, err := OpenInMemory(log)
 	if err == nil {
@@ -60,9 +62,9 @@ func OpenFallback(reopen func() (*DB, error), log *slog.Logger) (*DB, error) {
 	return d, err
 }
 
-// CheckAudit returns an error if calls must not run, because the audit log cannot be written. It returns nil if the log is
-// off, or if [Auditing.Continue] is set. A check within a second after a successful write costs almost nothing. Others
-// write a test entry.
+// CheckAudit returns an error if calls must not run because the audit log cannot be written. It returns nil if the log
+// is disabled or [Auditing.Continue] is set. A check within a second after a successful write is fast. Any other check
+// writes a test entry.
 func (d *DB) CheckAudit() error {
 	a := d.auditing.Load()
 	if a == nil || d.auditOff.Load() || a.Continue {
@@ -71,7 +73,7 @@ func (d *DB) CheckAudit() error {
 	return d.auditProblem()
 }
 
-// AuditProblem returns the reason why the audit log cannot be written. It returns nil if the log is off.
+// AuditProblem returns the reason why the audit log cannot be written. It returns nil if the log is disabled.
 func (d *DB) AuditProblem() error {
 	if d.auditing.Load() == nil || d.auditOff.Load() {
 		return nil
@@ -92,7 +94,7 @@ func (d *DB) auditProblem() error {
 	}
 	d.guard.mu.Lock()
 	defer d.guard.mu.Unlock()
-	if d.proved() { // a concurrent check has succeeded
+	if d.proved() { // another goroutine successfully checked in the meantime
 		return nil
 	}
 	if err := d.probe(); err != nil {
@@ -101,11 +103,11 @@ func (d *DB) auditProblem() error {
 	return nil
 }
 
-// readOnly marks a file system as mounted read-only: ST_RDONLY of Linux, MNT_RDONLY of macOS.
+// readOnly is the flag of a read-only mount: ST_RDONLY in Linux, MNT_RDONLY in macOS.
 const readOnly = 1
 
-// freeSpace returns the free space in bytes of the disk with the given file or directory. ok is false if the disk is
-// mounted read-only or the space is unknown.
+// freeSpace returns the free space in bytes on the file system of a path. ok is false if the file system is mounted
+// read-only or the space is unknown.
 func freeSpace(path string) (free uint64, ok bool) {
 	var st unix.Statfs_t
 	if unix.Statfs(path, &st) != nil || st.Flags&readOnly != 0 {
@@ -114,7 +116,7 @@ func freeSpace(path string) (free uint64, ok bool) {
 	return st.Bavail * uint64(st.Bsize), true
 }
 
-// withSpace adds to an error that the disk is full. SQLite reports that as an unspecific error in some cases.
+// withSpace adds "the disk is full" to an error if the disk is full. In some cases, the error of SQLite is unspecific.
 func withSpace(err error, path string) error {
 	if free, ok := freeSpace(path); ok && free < leastFree {
 		return fmt.Errorf("%w: %d bytes are free on the disk", err, free)
@@ -122,8 +124,8 @@ func withSpace(err error, path string) error {
 	return err
 }
 
-// proved reports whether a recent write still proves that the log can be written. If another process has changed the
-// database since, proved also checks that the log is intact.
+// proved reports whether a recent write proves that the log can be written. If another process changed the database
+// after the write, proved also checks the triggers of the log.
 func (d *DB) proved() bool {
 	p := d.guard.proof.Load()
 	if p == nil || time.Since(p.at) > proofLife {
@@ -143,7 +145,7 @@ func (d *DB) proved() bool {
 	return true
 }
 
-// prove records the result of a write with audit entries.
+// prove records the result of a write of audit entries.
 func (d *DB) prove(err error, version fileVersion) {
 	if err != nil {
 		d.guard.proof.Store(nil)
@@ -152,8 +154,8 @@ func (d *DB) prove(err error, version fileVersion) {
 	d.guard.proof.Store(&proof{at: time.Now(), version: version})
 }
 
-// probe checks that the database file is still in place, that the log is intact, and that entries can be written. It then
-// writes the entries that wait because of an earlier failure.
+// probe checks that the database file was not replaced, that the triggers are intact, and that a test entry can be
+// written. Then it writes the entries that wait because of an earlier failure.
 func (d *DB) probe() error {
 	d.guard.proof.Store(nil)
 	if now, err := os.Stat(d.path); err != nil {
@@ -175,7 +177,7 @@ func (d *DB) probe() error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	// A write that is under way, or fails, has its own result.
+	// Ignore errWriting, because the goroutine that is writing handles its own error.
 	if err := d.Flush(); err != nil && !errors.Is(err, errWriting) {
 		return err
 	}
@@ -183,7 +185,7 @@ func (d *DB) probe() error {
 	return nil
 }
 
-// triggers lists the statements that created the triggers of the audit log.
+// triggers returns the SQL statements that create the triggers of the audit log.
 var triggers = sync.OnceValue(func() []string {
 	var out []string
 	for _, step := range schema {
@@ -196,10 +198,10 @@ var triggers = sync.OnceValue(func() []string {
 	return out
 })
 
-// ErrAltered means that the audit log is not protected as it was created.
+// ErrAltered means that somebody changed the protection of the audit log.
 var ErrAltered = errors.New("the audit log was tampered with: its triggers were removed or changed, so entries may be missing; keep the file as evidence, move it away, and restart the host")
 
-// intact returns an error if the triggers of the audit log are not those of the schema.
+// intact returns an error if the triggers of the audit log differ from the triggers in the schema.
 func intact(db interface {
 	Query(query string, args ...any) (*sql.Rows, error)
 },
@@ -229,7 +231,7 @@ func intact(db interface {
 	return nil
 }
 
-// open returns the database, if it can be opened by now. It then writes the entries that waited for it.
+// open returns the database if it can be opened now. Then it writes the entries that waited for the database.
 func (l *lost) open(a *Auditing) (*DB, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,7 +250,7 @@ func (l *lost) open(a *Auditing) (*DB, error) {
 	return db, nil
 }
 
-// opened returns the database, or nil if it was never opened.
+// opened returns the database. It returns nil if no attempt has opened the database.
 func (l *lost) opened() *DB {
 	if l == nil {
 		return nil
@@ -258,7 +260,8 @@ func (l *lost) opened() *DB {
 	return l.db
 }
 
-// add keeps an entry for the database. It reports whether it did.
+// add stores an entry until the database can be opened. Then it passes entries to the database. It returns false if l is
+// nil.
 func (l *lost) add(e AuditEntry) bool {
 	if l == nil {
 		return false

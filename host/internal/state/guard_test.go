@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// outside runs a statement as another program would.
+// outside runs an SQL statement on a separate connection, as another program does.
 func outside(t *testing.T, dir, statement string) {
 	t.Helper()
 	raw, err := sql.Open("sqlite", filepath.Join(dir, "state.db"))
@@ -26,7 +26,7 @@ func outside(t *testing.T, dir, statement string) {
 	}
 }
 
-// TestTamperedAuditLogStopsCalls checks that a log without its triggers, or with others, is not used.
+// TestTamperedAuditLogStopsCalls checks that no call runs if the triggers of the audit log were removed or changed.
 func TestTamperedAuditLogStopsCalls(t *testing.T) {
 	for name, statement := range map[string]string{
 		"dropped": `DROP TRIGGER audit_delete`,
@@ -40,7 +40,7 @@ func TestTamperedAuditLogStopsCalls(t *testing.T) {
 			if err := db.CheckAudit(); err != nil {
 				t.Fatal(err)
 			}
-			outside(t, dir, statement) // within the time in which the first check is valid
+			outside(t, dir, statement) // change the triggers while the first check is still valid
 			err := db.CheckAudit()
 			if !errors.Is(err, state.ErrAltered) || !strings.Contains(err.Error(), db.Path()) {
 				t.Error(err)
@@ -64,7 +64,8 @@ func TestTamperedAuditLogStopsCalls(t *testing.T) {
 	}
 }
 
-// TestReplacedDatabaseStopsCalls checks that entries are not written to a file that nobody can find.
+// TestReplacedDatabaseStopsCalls checks that no call runs after another program replaces the database file. The host
+// would write entries to the old file, which nobody can find.
 func TestReplacedDatabaseStopsCalls(t *testing.T) {
 	dir := t.TempDir()
 	db := audited(t, dir, 1<<20, time.Hour)
@@ -88,7 +89,8 @@ func TestReplacedDatabaseStopsCalls(t *testing.T) {
 	}
 }
 
-// TestBlockedAuditLogRecovers checks that entries wait while the log cannot be written, and that calls run again after.
+// TestBlockedAuditLogRecovers checks that entries wait while the log cannot be written. Later they must be written, and
+// calls must run again.
 func TestBlockedAuditLogRecovers(t *testing.T) {
 	dir := t.TempDir()
 	db := audited(t, dir, 1<<20, time.Hour)
@@ -107,11 +109,11 @@ func TestBlockedAuditLogRecovers(t *testing.T) {
 	}
 }
 
-// TestFallbackKeepsTheAuditLog checks that a host whose database cannot be opened runs no calls until it can, and then
-// writes all entries.
+// TestFallbackKeepsTheAuditLog checks a host that cannot open its database. No call must run until the database can be
+// opened. Then all entries must be written.
 func TestFallbackKeepsTheAuditLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file in place of the directory
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file with the name of the directory
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)

@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 )
 
-// OutputDir is the name of a subdirectory of each plugin's directory. All tools can read the files in it.
+// OutputDir is the name of the directory with a plugin's output files, inside the plugin's directory. All tools can read
+// these files.
 const OutputDir = "output"
 
-// Dir returns the absolute path of the state directory. It is the first non-empty choice, or else the user's directory.
-// The user's directory is $XDG_STATE_HOME/toolhost, by default ~/.local/state/toolhost. Dir does not create the
-// directory.
+// Dir returns the absolute path of the state directory. The directory is the first non-empty choice. Without a choice,
+// it is $XDG_STATE_HOME/toolhost or ~/.local/state/toolhost. Dir does not create the directory.
 func Dir(choices ...string) (string, error) {
 	for _, dir := range choices {
 		if dir != "" {
@@ -27,15 +27,16 @@ func Dir(choices ...string) (string, error) {
 	return filepath.Join(home, ".local", "state", "toolhost"), nil
 }
 
-// Home locates the directories below a host's state directory.
+// Home contains the paths below a host's state directory.
 type Home struct {
-	// Root is the state directory, with symbolic links resolved. It is empty for a host that keeps no state.
+	// Root is the state directory with resolved symbolic links. Empty means that the host keeps no state.
 	Root string
-	// Runtime returns a directory that exists until the host is closed. Some directories use it if Root is empty.
+	// Runtime returns a temporary directory, which is removed when the host is closed. It replaces Root for some
+	// directories if Root is empty.
 	Runtime func() (string, error)
 }
 
-// Plugin returns a plugin's own directory. It returns "" if the host keeps no state.
+// Plugin returns the directory of a plugin. It returns "" if the host keeps no state.
 func (h Home) Plugin(name string) string {
 	if h.Root == "" {
 		return ""
@@ -43,8 +44,8 @@ func (h Home) Plugin(name string) string {
 	return filepath.Join(h.Root, "plugins", name)
 }
 
-// Output returns the directory for a plugin's files that all tools can read, such as output that was too long to show.
-// It returns "" if the host keeps no state.
+// Output returns the directory for a plugin's output files, such as output that is too long to show. All tools can read
+// these files. Output returns "" if the host keeps no state.
 func (h Home) Output(plugin string) string {
 	dir := h.Plugin(plugin)
 	if dir == "" {
@@ -61,7 +62,7 @@ func (h Home) Control() string {
 	return filepath.Join(h.Root, "control")
 }
 
-// Commands returns the directory with the programs that commands use to call tools.
+// Commands returns the directory with the programs through which commands call tools.
 func (h Home) Commands() (string, error) { return h.below("commands") }
 
 // Pinned returns the directory for copies of pinned binaries.

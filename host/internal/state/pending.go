@@ -11,7 +11,7 @@ import (
 
 type key struct{ session, name string }
 
-// batch is a set of writes. A later write replaces an earlier write of the same key.
+// batch is a set of writes. A later write replaces an earlier write with the same key.
 type batch struct {
 	sessions     map[string]Session
 	files        map[key]fileChange
@@ -36,7 +36,7 @@ func put[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
-// change adds writes to the pending batch and wakes the flusher.
+// change calls f to add writes to the pending batch. Then it wakes the flusher.
 func (d *DB) change(f func(b *batch)) {
 	d.mu.Lock()
 	f(&d.pending)
@@ -47,7 +47,7 @@ func (d *DB) change(f func(b *batch)) {
 	}
 }
 
-// flusher writes pending changes after a short delay. It runs until Close.
+// flusher writes the pending batch after a short delay. It runs until Close.
 func (d *DB) flusher() {
 	defer close(d.stopped)
 	delay := flushDelay
@@ -72,7 +72,7 @@ func (d *DB) flusher() {
 
 var errWriting = errors.New("state: a write is under way")
 
-// Flush writes all pending changes immediately. If the write fails, the changes stay pending.
+// Flush immediately writes the pending batch. If the write fails, the batch stays pending.
 func (d *DB) Flush() error {
 	d.mu.Lock()
 	if !d.writing.empty() { // the flusher or another caller is writing
@@ -103,7 +103,7 @@ func (d *DB) Flush() error {
 	return err
 }
 
-// onto copies the writes of batch b to batch a. A copied write replaces a write with the same key.
+// onto adds the writes of batch b to batch a. If both contain the same key, the write of b replaces the write of a.
 func (b *batch) onto(a *batch) {
 	for k, v := range b.sessions {
 		put(&a.sessions, k, v)
@@ -131,7 +131,7 @@ func (d *DB) write(b batch) error {
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	w := writer{tx: tx}
-	// The transaction prevents writes of other processes until the commit.
+	// During the transaction, other processes cannot write.
 	before, foreign := d.version(), w.number(d.stmt.changes)
 	d.writeBatch(&w, b)
 	if w.err == nil && !d.forgot {
@@ -145,7 +145,7 @@ func (d *DB) write(b batch) error {
 		return err
 	}
 	after := d.version()
-	var now int64 // value of PRAGMA data_version, which changes with commits of other connections
+	var now int64 // value of PRAGMA data_version; commits of other connections change this value
 	if err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&now); err == nil && now == foreign {
 		d.cache.wrote(&b, before, after)
 	}
@@ -178,11 +178,11 @@ func (d *DB) writeBatch(w *writer, b batch) {
 	d.writeAudit(w, b.audit)
 }
 
-// writer executes statements in a transaction. After the first error it skips all further statements.
+// writer runs statements in a transaction. After the first error it skips all further statements.
 type writer struct {
 	tx  *sql.Tx
 	err error
-	own map[*sql.Stmt]*sql.Stmt // maps statements of the database to their copies in the transaction
+	own map[*sql.Stmt]*sql.Stmt // maps prepared statements of the database to prepared statements of the transaction
 }
 
 func (w *writer) statement(of *sql.Stmt) *sql.Stmt {
@@ -192,21 +192,21 @@ func (w *writer) statement(of *sql.Stmt) *sql.Stmt {
 	return w.own[of]
 }
 
-// exec runs a statement.
+// exec runs a prepared statement.
 func (w *writer) exec(statement *sql.Stmt, args ...any) {
 	if w.err == nil {
 		_, w.err = w.statement(statement).Exec(args...)
 	}
 }
 
-// run executes a rarely used query without preparing it.
+// run runs a rarely used statement without preparing it.
 func (w *writer) run(query string, args ...any) {
 	if w.err == nil {
 		_, w.err = w.tx.Exec(query, args...)
 	}
 }
 
-// number returns the single number that a query selects.
+// number runs a query and returns the single number in its result.
 func (w *writer) number(query *sql.Stmt) (n int64) {
 	if w.err == nil {
 		w.err = w.statement(query).QueryRow().Scan(&n)
@@ -214,7 +214,7 @@ func (w *writer) number(query *sql.Stmt) (n int64) {
 	return n
 }
 
-// lookup returns the newest pending value for a key. The database does not contain this value yet.
+// lookup searches the pending batches for the newest value with a key. Such a value is not yet in the database.
 func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -225,11 +225,11 @@ func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) 
 	return v, ok
 }
 
-// maxIdle is the retention time of unused sessions and of the settings of unused configurations. The limit is needed
-// because every run of an agent can create its own session and configuration.
+// maxIdle is the time after which unused sessions and settings are deleted. Without a limit, the database would grow
+// forever, because every run of an agent can create a session and a configuration.
 const maxIdle = 90 * 24 * time.Hour
 
-// forget deletes sessions and configurations that were not used for at least maxIdle.
+// forget deletes sessions and configurations that nobody used for maxIdle.
 func forget(tx *sql.Tx) error {
 	before := time.Now().Add(-maxIdle).UnixNano()
 	if _, err := tx.Exec(`DELETE FROM applied WHERE at_ns < ?`, before); err != nil {

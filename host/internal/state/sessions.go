@@ -17,7 +17,7 @@ type Session struct {
 	ID string `json:"id"`
 	// Workspace is the absolute path of the session's read-write root.
 	Workspace string `json:"workspace"`
-	// Cwd is the absolute directory that relative paths start at.
+	// Cwd is the absolute working directory of the session.
 	Cwd string `json:"cwd"`
 	// Used is the time of the last change of the session.
 	Used time.Time `json:"used,omitzero"`
@@ -28,8 +28,8 @@ type Entry struct {
 	Session string
 	At      time.Time
 	Command string
-	// Arguments is the JSON object of a call that was made without a command string. [DB.History] returns it as part of
-	// Command.
+	// Arguments is a JSON object with the arguments of a call without a command string. [DB.History] returns the
+	// arguments as part of Command.
 	Arguments json.RawMessage
 	Tool      string
 	Success   bool
@@ -81,7 +81,7 @@ func (d *DB) Sessions(limit int) ([]Session, error) {
 	return out, rows.Err()
 }
 
-// FileState returns the state of a file at the session's last access.
+// FileState returns the state of a file when the session last read or changed the file.
 func (d *DB) FileState(session, path string) (tool.FileState, bool, error) {
 	if c, ok := lookup(d, key{session, path}, func(b *batch) map[key]fileChange { return b.files }); ok {
 		return c.state, !c.removed, nil
@@ -101,7 +101,7 @@ func (d *DB) FileState(session, path string) (tool.FileState, bool, error) {
 	return s, true, nil
 }
 
-// Apply saves the files that a call read and changed.
+// Apply saves the states of the files that a call read or changed.
 func (d *DB) Apply(session string, effects []tool.Effect) {
 	if len(effects) == 0 {
 		return
@@ -113,7 +113,7 @@ func (d *DB) Apply(session string, effects []tool.Effect) {
 	})
 }
 
-// PluginState returns the state of a plugin in a session. Nil means that no state is saved. The caller must not modify
+// PluginState returns the saved state of a plugin in a session, or nil without a saved state. The caller must not modify
 // the slice.
 func (d *DB) PluginState(session, plugin string) ([]byte, error) {
 	if s, ok := lookup(d, key{session, plugin}, func(b *batch) map[key][]byte { return b.pluginStates }); ok {
@@ -137,16 +137,17 @@ func (d *DB) SavePluginState(session, plugin string, s []byte) {
 	d.change(func(b *batch) { put(&b.pluginStates, key{session, plugin}, s) })
 }
 
-// Masking removes secrets from commands and arguments before saving. One goroutine calls the functions, after the call.
+// Masking removes secrets from commands and arguments before they are saved. A single goroutine calls the functions
+// after the call.
 type Masking struct {
 	Command   func(string) string
 	Arguments func(raw []byte) string
 }
 
-// Mask enables the masking of the history. Existing entries stay unchanged.
+// Mask enables the masking of new history entries. Existing entries do not change.
 func (d *DB) Mask(m Masking) { d.masking.Store(&m) }
 
-// masked returns the text to save for an entry.
+// masked returns the text of an entry with secrets masked.
 func (d *DB) masked(e *Entry) string {
 	m := d.masking.Load()
 	switch {

@@ -52,7 +52,7 @@ func modify(f tool.FileState) []tool.Effect {
 	return []tool.Effect{{Operation: tool.OpModify, File: f}}
 }
 
-// fill writes at least one record of every kind.
+// fill writes at least one record of each kind to the database.
 func fill(db *state.DB) {
 	db.SaveSession(state.Session{ID: "s", Workspace: "/w", Cwd: "/w/a"})
 	db.Apply("s", modify(file("/w/x", 1)))
@@ -93,9 +93,9 @@ func TestAnswersBeforeAndAfterTheWrite(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	fill(db)
-	filled(t, db) // reads the pending batch
+	filled(t, db) // the data is still in the pending batch
 	flush(t, db)
-	filled(t, db) // reads the database file
+	filled(t, db) // the data is in the database file
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +146,8 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-// TestTwoHandles checks that a process sees the writes of another process. It also checks that older writes of the other
-// process never hide its own.
+// TestTwoHandles checks that a process can read the writes of another process. An older write of the other process must
+// not hide a newer write of the same process.
 func TestTwoHandles(t *testing.T) {
 	dir := t.TempDir()
 	a, b := open(t, dir), open(t, dir)
@@ -233,7 +233,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestFailedWritesAreKept checks that failed writes stay pending, that reads return them, and that a later flush writes
+// TestFailedWritesAreKept checks that failed writes stay pending and that reads return them. A later flush must write
 // them.
 func TestFailedWritesAreKept(t *testing.T) {
 	dir := t.TempDir()
@@ -247,7 +247,7 @@ func TestFailedWritesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(db)
-	for db.Flush() == nil { // retry, because the background flusher can take the entries first
+	for db.Flush() == nil { // try again, because the background flusher can write the entries first
 		db.AddHistory(state.Entry{Session: "s"})
 	}
 	db.Apply("s", modify(file("/w/x", 1)))
@@ -308,7 +308,7 @@ func TestUnusableDatabases(t *testing.T) {
 	}
 }
 
-// truncated cuts the database file after one and a half pages.
+// truncated shortens the database file to one and a half pages.
 func truncated(dir string) error {
 	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -336,8 +336,8 @@ func TestOddDirectoryNames(t *testing.T) {
 	}
 }
 
-// TestKilledWriter kills a writing process. It checks that the database stays intact and contains every write that the
-// process reported as written.
+// TestKilledWriter kills a process that writes to the database. The database must stay intact and contain every write
+// that the process reported as finished.
 func TestKilledWriter(t *testing.T) {
 	if dir := os.Getenv("STATE_TEST_WRITER"); dir != "" {
 		write(dir)
@@ -358,7 +358,7 @@ func TestKilledWriter(t *testing.T) {
 			last = in.Text()
 		}
 		_ = cmd.Process.Kill()
-		for in.Scan() { // lines printed before the kill count too
+		for in.Scan() { // lines that the process printed before its end
 			if strings.HasPrefix(in.Text(), "written ") {
 				last = in.Text()
 			}
@@ -378,7 +378,7 @@ func TestKilledWriter(t *testing.T) {
 		}
 		f, _, err := db.FileState("s", "/f")
 		if err != nil || f.Size != int64(found) && f.Size != int64(found)-1 {
-			// A batch can end between the two writes of a round, so the file can be one round behind.
+			// The process can be killed after the first of two writes. Therefore the file state can be one round older.
 			t.Errorf("the session is of %d, and the file of %d: %v", found, f.Size, err)
 		}
 		db.Close()
@@ -426,7 +426,7 @@ func TestBinariesAndDescriptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Size and modification time stay the same, so that only the change time differs.
+	// Write a text of equal length and restore the modification time, so that only the change time differs.
 	if err := os.WriteFile(path, []byte("two"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -463,8 +463,8 @@ func TestBinariesAndDescriptions(t *testing.T) {
 	}
 }
 
-// TestForgotten checks that old unused sessions and configurations are deleted with all their data. Sessions in use must
-// stay, regardless of their age.
+// TestForgotten checks that old unused sessions and configurations are deleted with all their data. A session that is in
+// use must not be deleted, however old it is.
 func TestForgotten(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -521,7 +521,8 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestAnswersWithSecretsAreNotSaved checks that such an answer applies in this process, and does not reach the disk.
+// TestAnswersWithSecretsAreNotSaved checks an answer whose subject contains a secret. The answer must apply in this
+// process, but must not be written to the disk.
 func TestAnswersWithSecretsAreNotSaved(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)

@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// instance is a running process of a plugin. It is immutable, because a reload creates a new instance.
+// instance is a running process of a plugin. An instance never changes: a reload creates a new instance.
 type instance struct {
 	client *plugin.Client
 	proc   *process
@@ -30,8 +30,8 @@ type instance struct {
 	calls     leases
 	once      sync.Once
 	began     time.Time
-	discovers bool        // the plugin discovers its tools at run time, so they can change
-	proven    atomic.Bool // whether the process has answered a call
+	discovers bool        // whether the plugin discovers its tools at run time, so that they can change
+	proven    atomic.Bool // whether the process answered a call
 }
 
 func (in *instance) dead() bool {
@@ -43,7 +43,7 @@ func (in *instance) dead() bool {
 	}
 }
 
-// stop waits up to grace for running calls. Then it ends the process and its process group.
+// stop waits for running calls, at most for the duration grace. Then it ends the process and its process group.
 func (in *instance) stop(grace time.Duration) {
 	in.once.Do(func() {
 		idle := in.calls.end()
@@ -54,8 +54,8 @@ func (in *instance) stop(grace time.Duration) {
 			case <-time.After(grace):
 			}
 		}
-		// Closing the lifeline makes the plugin cancel its calls and clean up. go-plugin has a similar wait, but polls
-		// for the end.
+		// When the lifeline closes, the plugin cancels its calls and cleans up. go-plugin can also wait for a plugin,
+		// but it polls.
 		if in.proc.pid() != 0 {
 			_ = in.proc.lifeline.Close()
 			if in.client != nil && in.client.NegotiatedVersion() == toolrpc.LegacyVersion {
@@ -70,11 +70,12 @@ func (in *instance) stop(grace time.Duration) {
 	})
 }
 
-// stopTimeout limits the time in which a plugin must clean up. Then it is killed.
+// stopTimeout is the time within which a plugin must clean up. After this time the plugin is killed.
 const stopTimeout = 2 * time.Second
 
-// launch performs the steps 1 to 4 of the package comment. The error contains the problem of the binary and the remedy.
-// If a process must be stopped, launch returns the instance with the error.
+// launch performs the steps 1 to 4 in the package comment. The error describes the problem of the binary and the remedy.
+// If launch fails after the process started, it returns the instance together with the error, and the caller must stop
+// the instance.
 func (p *Plugin) launch() (*instance, error) {
 	timeout := p.spec.StartTimeout
 	if timeout <= 0 {
@@ -102,7 +103,7 @@ func (p *Plugin) launch() (*instance, error) {
 		}
 	}
 	in.discovers = slices.Contains(in.desc.Capabilities, tool.CapabilityDiscovery)
-	if !in.discovers { // otherwise the tools are still unknown
+	if !in.discovers { // a plugin that discovers its tools knows them only after Configure
 		if err := p.accept(in.desc); err != nil {
 			return in, err
 		}
@@ -118,13 +119,13 @@ func (p *Plugin) launch() (*instance, error) {
 			return in, err
 		}
 	}
-	// Remove the directory of the socket, because the host is already connected. No file remains even after a crash of
-	// the host.
+	// Remove the directory with the socket, because the host is already connected. Even after a crash of the host, no
+	// file remains.
 	_ = os.RemoveAll(in.proc.socketDir)
 	return in, nil
 }
 
-// rediscover asks the plugin after a call whether its tools have changed.
+// rediscover asks the plugin after a call whether its tools changed.
 func (p *Plugin) rediscover(in *instance) {
 	ctx, cancel := context.WithTimeout(p.life, rediscoverTimeout)
 	defer cancel()
@@ -137,7 +138,7 @@ func (p *Plugin) rediscover(in *instance) {
 	}
 }
 
-// rediscoverTimeout limits the time in which a plugin must list its tools again.
+// rediscoverTimeout is the time within which a plugin must list its tools again.
 const rediscoverTimeout = 30 * time.Second
 
 func (p *Plugin) accept(d *tool.Description) error {
@@ -150,7 +151,7 @@ func (p *Plugin) accept(d *tool.Description) error {
 // connect starts the process and performs go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), calls: newLeases(), began: time.Now()}
-	defer in.proc.closeStarted() // Start is never called after connect returns
+	defer in.proc.closeStarted() // after connect, nothing calls Start
 	if executable := p.spec.Executable; executable != nil {
 		path, err := executable()
 		if err != nil {
@@ -161,7 +162,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	if inherit := p.spec.Inherit; inherit != nil {
 		in.proc.inherit = inherit()
 	}
-	if p.spec.StateDir != "" { // the directory must exist before the process is confined to it
+	if p.spec.StateDir != "" { // create the directory before the confinement, which can only permit existing directories
 		if err := os.MkdirAll(p.spec.StateDir, 0o700); err != nil {
 			return in, nil, fmt.Errorf("cannot create the state directory of the plugin: %w", err)
 		}
@@ -182,7 +183,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 		SkipHostEnv:      true,
 		GRPCDialOptions:  toolrpc.DialOptions(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
-		StartTimeout:     time.Hour, // ctx limits the time
+		StartTimeout:     time.Hour, // practically no limit, because ctx limits the start
 		Logger:           p.super.hclog,
 		SyncStdout:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
 		SyncStderr:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
@@ -198,7 +199,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	return in, proto, err
 }
 
-// configure sends the configuration to the plugin, and returns an error if the plugin rejects it.
+// configure sends the configuration to the plugin. It returns an error if the plugin rejects the configuration.
 func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	diags := checkConfig(in.desc, p.spec.Config)
 	if len(diags) == 0 {
@@ -219,7 +220,7 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	return nil
 }
 
-// explain returns the reason for a failed start. go-plugin only reports that the handshake is missing.
+// explain returns an error with the reason for a failed start. The error of go-plugin contains no reason.
 func (in *instance) explain(ctx context.Context, err error, timeout time.Duration) error {
 	proc := in.proc
 	if proc.pid() == 0 {

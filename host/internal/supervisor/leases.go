@@ -2,17 +2,17 @@ package supervisor
 
 import "sync/atomic"
 
-// leases counts the users of a resource that is released after its last user. Taking a lease is one atomic addition.
-// After end no lease can be taken.
+// leases counts the users of a resource. The resource is released after its last user. A lease costs one atomic
+// addition. After a call of end, no more leases are available.
 type leases struct {
 	n     atomic.Int64
 	ended atomic.Bool
-	idle  chan struct{} // receives a token when n is 0 after end
+	idle  chan struct{} // receives a value when n becomes 0 after a call of end
 }
 
 func newLeases() leases { return leases{idle: make(chan struct{}, 1)} }
 
-// take takes a lease. If it returns true, the caller must call release.
+// take leases the resource. If it returns true, the caller must call release.
 func (l *leases) take() bool {
 	l.n.Add(1)
 	if l.ended.Load() {

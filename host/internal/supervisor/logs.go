@@ -22,8 +22,8 @@ const (
 
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
-// scanLines calls f for every line of r that is not empty. It truncates lines longer than maxLogLine, so that no output
-// of a plugin can block the reading.
+// scanLines calls f for each line of r that is not empty. It truncates lines longer than maxLogLine. A plugin can
+// therefore not block the host with a line without end.
 func scanLines(r io.Reader, f func([]byte)) {
 	in := lines.NewReader(r, maxLogLine)
 	for {
@@ -40,8 +40,9 @@ func scanLines(r io.Reader, f func([]byte)) {
 	}
 }
 
-// logLine writes a plugin's line to the host's log. A line in hclog's JSON format keeps its level and message. Any other
-// line becomes the message. Every field is validated, because a plugin can print any value.
+// logLine writes a line of a plugin to the host's log. If the line has hclog's JSON format, it keeps its level and
+// message. Otherwise the whole line becomes the message. logLine validates every field, because a plugin can print any
+// value.
 func logLine(log *slog.Logger, plugin string, line []byte) {
 	level, msg := slog.LevelInfo, string(line)
 	if line[0] == '{' {
@@ -73,13 +74,14 @@ func levelOf(s string) slog.Level {
 	return slog.LevelInfo
 }
 
-// tail stores the last complete lines, up to a limit in bytes.
+// tail stores the last complete lines of an output. A limit applies to their total size in bytes.
 type tail struct {
 	mu    sync.Mutex
 	lines [][]byte
 	size  int
 	limit int
-	// panicked means that the lines start with a Go panic. Then the first lines are kept.
+	// panicked reports whether the output starts with a Go panic. In this case, tail keeps the first lines of the
+	// output.
 	panicked bool
 }
 
@@ -102,7 +104,7 @@ func (t *tail) add(line []byte) {
 	}
 }
 
-// said returns the last output: the message of a panic without its stack, or the last lines.
+// said returns the message of a panic without its stack. Without a panic, it returns the last lines.
 func (t *tail) said() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +123,7 @@ func (t *tail) said() string {
 	return "  " + strings.ToValidUTF8(string(bytes.Join(lines, []byte("\n  "))), "\uFFFD")
 }
 
-// logWriter logs the text that a plugin prints through go-plugin's own streams.
+// logWriter logs the text that a plugin prints through the output streams of go-plugin.
 type logWriter struct {
 	log    *slog.Logger
 	plugin string

@@ -17,16 +17,16 @@ import (
 type Plugin struct {
 	super *Supervisor
 	spec  Spec
-	// life ends when the plugin is closed. Then a pending start is canceled, too.
+	// life is canceled when the plugin is closed. The cancellation also ends a start in progress.
 	life context.Context //nolint:containedctx // see there
 	end  context.CancelFunc
 
 	recovery *recovery
 
-	users   leases // calls that have leased the plugin
+	users   leases // leases of running calls
 	current atomic.Pointer[instance]
 
-	mu       sync.Mutex // protects the fields below; never held while a process starts
+	mu       sync.Mutex // protects the fields below; never locked while a process starts
 	starting *startup
 	closed   bool
 	closing  sync.Once
@@ -41,14 +41,14 @@ func newPlugin(s *Supervisor, spec Spec) *Plugin {
 	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(), recovery: newRecovery(spec.Restart, spec.Observe)}
 }
 
-// startup is a start in progress. Several callers can wait for it.
+// startup is a start in progress. Several callers can wait for the same start.
 type startup struct {
 	done chan struct{}
 	in   *instance
 	err  error
 }
 
-// Status is a plugin's state as an operator sees it.
+// Status describes a plugin for the operator.
 type Status struct {
 	Name    string `json:"name"`
 	Path    string `json:"path"`
@@ -61,15 +61,15 @@ type Status struct {
 	Starts int `json:"starts"`
 	// Error is the reason why the last start failed. It is empty if the start succeeded.
 	Error string `json:"error,omitempty"`
-	// Crashes is the number of times that the process exited unexpectedly.
+	// Crashes is the number of unexpected exits of the plugin's process.
 	Crashes int `json:"crashes"`
 	// Failures is the number of consecutive failures; see [Restart].
 	Failures int `json:"failures"`
-	// Breaker is "closed" in normal operation and "open" while the plugin is suspended until NextAttempt. It is
+	// Breaker is "closed" in normal operation. It is "open" while the plugin is suspended until NextAttempt. It is
 	// "half-open" during a single trial start.
 	Breaker     string     `json:"breaker"`
 	NextAttempt *time.Time `json:"next_attempt,omitempty"`
-	// LastFailure is the reason of the last exit or failed start. It is empty if the plugin never failed.
+	// LastFailure is the reason for the last unexpected exit or failed start. It is empty if the plugin never failed.
 	LastFailure   string     `json:"last_failure,omitempty"`
 	LastFailureAt *time.Time `json:"last_failure_at,omitempty"`
 }
@@ -101,8 +101,8 @@ func (p *Plugin) Status() Status {
 	return st
 }
 
-// Health returns the health of the plugin. If name is not empty, it returns the health of that tool. ok is false if the
-// plugin does not run.
+// Health returns the health that a running plugin reports. If name is not empty, it returns the health of the tool with
+// this name. ok is false if the plugin is not running.
 func (p *Plugin) Health(ctx context.Context, name string) (h tool.Health, ok bool) {
 	in := p.current.Load()
 	if in == nil || !in.calls.take() {
@@ -129,7 +129,7 @@ func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
 	return in.desc, nil
 }
 
-// acquire leases the published instance. If none is running, it starts one.
+// acquire leases the published instance. If no instance is running, it starts an instance.
 func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if in := p.current.Load(); in != nil && in.calls.take() {
@@ -145,8 +145,8 @@ func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// waitForStart waits for a start in progress, or begins a start. The end of ctx does not cancel the start, because other
-// callers can wait for it.
+// waitForStart starts the plugin, or waits if a start is already in progress. The start continues if ctx ends, because
+// other callers can wait for the same start.
 func (p *Plugin) waitForStart(ctx context.Context) error {
 	p.mu.Lock()
 	if p.closed {
@@ -225,7 +225,7 @@ func (p *Plugin) prepareAndLaunch() (*instance, error) {
 	return p.launch()
 }
 
-// forget removes an instance that died, so that the next call starts a new instance.
+// forget removes a dead instance. The next call then starts a new instance.
 func (p *Plugin) forget(in *instance) {
 	if p.current.CompareAndSwap(in, nil) {
 		why := in.proc.exitText()
@@ -235,10 +235,10 @@ func (p *Plugin) forget(in *instance) {
 	}
 }
 
-// Users returns the number of calls that have leased the plugin.
+// Users returns the number of leases that running calls hold.
 func (p *Plugin) Users() int64 { return p.users.n.Load() }
 
-// Retire prevents further calls of the plugin and stops the plugin after its last call. It returns at once.
+// Retire stops the plugin after its last call and prevents new calls. It returns immediately.
 func (p *Plugin) Retire() {
 	idle := p.users.end()
 	go func() {
@@ -261,7 +261,7 @@ func (p *Plugin) Discard() {
 	p.super.mu.Unlock()
 }
 
-// close stops the plugin and returns when no process is left. Several callers can call it.
+// close stops the plugin. It returns when all processes have ended. Several goroutines can call it.
 func (p *Plugin) close(grace time.Duration) {
 	p.closing.Do(func() {
 		p.end()
@@ -280,8 +280,8 @@ func (p *Plugin) close(grace time.Duration) {
 	})
 }
 
-// Environment returns the environment of a plugin. From the host's environment it contains only variables that programs
-// need in order to run.
+// Environment returns the environment of a plugin, including the extra variables. Of the host's variables, it contains
+// only variables that most programs need.
 func Environment(extra map[string]string) []string {
 	var env []string
 	for _, k := range []string{
@@ -298,7 +298,7 @@ func Environment(extra map[string]string) []string {
 	return env
 }
 
-// checkConfig validates a plugin's configuration against the plugin's schema.
+// checkConfig validates a plugin's configuration. The plugin's description contains the schema.
 func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnostic {
 	fail := func(summary string, path ...string) []tool.Diagnostic {
 		return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: summary, Path: path}}
@@ -331,7 +331,7 @@ func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnost
 	return diags
 }
 
-// plainDiagnostics formats problems of the configuration if the embedding program has no formatter.
+// plainDiagnostics formats problems of a configuration. It is used if the embedding program has no formatter of its own.
 func plainDiagnostics(diags []tool.Diagnostic) string {
 	var lines []string
 	for _, d := range diags {

@@ -24,28 +24,28 @@ import (
 // maxHandshake limits the handshake line, in bytes. The line can contain a certificate.
 const maxHandshake = 16 << 10
 
-// process runs a plugin binary. It implements go-plugin's runner, but passes only the handshake line of the process to
-// go-plugin. A plugin's output could otherwise make go-plugin's log reader panic, and its line reader block.
+// process runs a plugin binary. It implements the runner of go-plugin. It passes only the handshake line to go-plugin,
+// because other output of a plugin could panic or block the readers of go-plugin.
 type process struct {
 	name      string
 	path      string
 	socketDir string
-	inherit   *os.File // nil if the process inherits no file
+	inherit   *os.File // a file for the process; nil if the process needs none
 	confine   func() (*Confined, error)
-	ended     func() // called after the end of the process; can be nil
+	ended     func() // called when the process has ended; can be nil
 	log       *slog.Logger
 
-	started      chan struct{} // closed when Start has returned or will never run; cmd does not change afterwards
+	started      chan struct{} // closed after Start, or when Start can no longer run; then cmd is immutable
 	closeStarted func()
 	cmd          *exec.Cmd
 	lifeline     *os.File // closed when the host no longer needs the process
 	handshake    *io.PipeReader
-	lastWords    *tail // output on stderr, and on stdout before the handshake
+	lastWords    *tail // the end of stderr, and of stdout before the handshake
 
-	shaken  atomic.Bool // whether the handshake line was received
+	shaken  atomic.Bool // whether the process sent the handshake line
 	garbage atomic.Pointer[string]
-	version atomic.Int64          // version of the application protocol in the handshake
-	refused atomic.Pointer[error] // why the host does not dial the plugin's address
+	version atomic.Int64          // version of the application protocol in the handshake line
+	refused atomic.Pointer[error] // reason why the host rejects the plugin's address
 	exited  chan struct{}
 	exitErr error // set before exited is closed
 	kill    sync.Once
@@ -63,12 +63,12 @@ func newProcess(spec *Spec, log *slog.Logger) *process {
 	}
 }
 
-// prepare sets the environment and the socket directory. It must be called once, before Start.
+// prepare sets the environment and the socket directory of the process. The caller must call prepare once, before Start.
 func (p *process) prepare(env []string, socketDir string) {
 	p.cmd.Env, p.socketDir = env, socketDir
 }
 
-// Start implements go-plugin's runner.
+// Start implements the runner of go-plugin.
 func (p *process) Start(context.Context) (err error) {
 	defer p.closeStarted()
 	var closers []io.Closer
@@ -91,9 +91,9 @@ func (p *process) Start(context.Context) (err error) {
 	}
 	closers = append(closers, outW, errW, lifeR)
 	p.cmd.Stdout, p.cmd.Stderr = outW, errW
-	p.cmd.ExtraFiles = []*os.File{lifeR} // the process gets it as descriptor 3
+	p.cmd.ExtraFiles = []*os.File{lifeR} // descriptor 3 in the process
 	if p.inherit != nil {
-		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, p.inherit) // the process gets it as descriptor InheritedFD
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, p.inherit) // descriptor InheritedFD in the process
 	}
 	p.cmd.Env = append(p.cmd.Env, toolrpc.LifelineEnv+"=3")
 	p.lifeline = lifeW
@@ -112,7 +112,8 @@ func (p *process) Start(context.Context) (err error) {
 	}()
 	go func() {
 		err := p.cmd.Wait()
-		// The last output is part of the reason. Do not wait long, because another process can hold the pipe open.
+		// Wait for the last output, because it can contain the reason. The wait is short, because another process can
+		// keep the pipe open.
 		select {
 		case <-stderrDone:
 		case <-time.After(100 * time.Millisecond):
@@ -128,7 +129,7 @@ func (p *process) Start(context.Context) (err error) {
 	return nil
 }
 
-// run starts the process. If run returns no error, the plugin is running.
+// run starts the process. If run returns nil, the process is running.
 func (p *process) run() error {
 	running := func(err error) error { return err }
 	if p.confine != nil {
@@ -159,7 +160,7 @@ func (p *process) run() error {
 	return err
 }
 
-// startError returns an error with the reason why a binary cannot run, and the remedy.
+// startError returns an error that explains why a binary cannot run and how to fix it.
 func startError(path string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -178,8 +179,8 @@ func startError(path string, err error) error {
 	return fmt.Errorf("cannot run %s: %w", path, err)
 }
 
-// readStdout passes the handshake line to go-plugin. It discards all further output, so that a plugin that prints never
-// blocks.
+// readStdout passes the handshake line to go-plugin. It reads and drops all further output, because a plugin would
+// otherwise block on a full pipe.
 func (p *process) readStdout(r *os.File, line *io.PipeWriter) {
 	defer r.Close() //nolint:errcheck // read side
 	in := bufio.NewReaderSize(r, maxHandshake)
@@ -198,7 +199,7 @@ func (p *process) readStdout(r *os.File, line *io.PipeWriter) {
 	scanLines(in, func(b []byte) { p.log.Info("plugin stdout", "plugin", p.name, "line", string(b)) })
 }
 
-// accept reports whether a line is a handshake, and stores the version in it.
+// accept reports whether a line is a valid handshake line. It stores the protocol version of the handshake.
 func (p *process) accept(line string) bool {
 	parts := strings.Split(line, "|")
 	if len(parts) < 5 {
@@ -220,13 +221,13 @@ func (p *process) readStderr(r *os.File) {
 	})
 }
 
-// Wait implements go-plugin's runner.
+// Wait implements the runner of go-plugin.
 func (p *process) Wait(context.Context) error {
 	<-p.exited
 	return p.exitErr
 }
 
-// Kill implements go-plugin's runner. It kills the process and its process group.
+// Kill implements the runner of go-plugin. It kills the process and its process group.
 func (p *process) Kill(context.Context) error {
 	p.kill.Do(func() {
 		if pid := p.pid(); pid != 0 {
@@ -240,19 +241,19 @@ func (p *process) Kill(context.Context) error {
 	return nil
 }
 
-// Stdout implements go-plugin's runner.
+// Stdout implements the runner of go-plugin.
 func (p *process) Stdout() io.ReadCloser { return p.handshake }
 
-// Stderr implements go-plugin's runner. The reader is empty; see [process].
+// Stderr implements the runner of go-plugin. The returned reader is empty; see [process].
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(bytes.NewReader(nil)) }
 
-// Name implements go-plugin's runner.
+// Name implements the runner of go-plugin.
 func (p *process) Name() string { return p.name }
 
-// ID implements go-plugin's runner.
+// ID implements the runner of go-plugin.
 func (p *process) ID() string { return strconv.Itoa(p.pid()) }
 
-// pid waits until Start has returned. It returns 0 if no process was started.
+// pid returns the id of the process, or 0 if the start failed. It waits until Start returns.
 func (p *process) pid() int {
 	<-p.started
 	if p.cmd.Process == nil {
@@ -261,16 +262,16 @@ func (p *process) pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Diagnose implements go-plugin's runner. It returns no text, because [process.why] explains failures.
+// Diagnose implements the runner of go-plugin. It returns no text, because [process.why] explains failures.
 func (p *process) Diagnose(context.Context) string { return "" }
 
-// HostToPlugin implements go-plugin's runner.
+// HostToPlugin implements the runner of go-plugin.
 func (p *process) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-// PluginToHost implements go-plugin's runner. It accepts only a socket in the process's own directory, because a plugin
-// could otherwise make the host connect to any address.
+// PluginToHost implements the runner of go-plugin. It accepts only a socket in the directory of the process. Otherwise a
+// plugin could make the host connect to any address.
 func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	var err error
 	if network != "unix" || filepath.Dir(filepath.Clean(addr)) != p.socketDir {
@@ -285,7 +286,7 @@ func (p *process) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-// hasExited waits up to d for the process to end.
+// hasExited reports whether the process ends within the duration d.
 func (p *process) hasExited(d time.Duration) bool {
 	select {
 	case <-p.exited:
@@ -295,7 +296,8 @@ func (p *process) hasExited(d time.Duration) bool {
 	}
 }
 
-// exitText describes the end of the process, with its last output. It must be called after exited is closed.
+// exitText describes how the process ended and contains its last output. The caller must first wait until exited is
+// closed.
 func (p *process) exitText() string {
 	how := "exit status 0"
 	if p.exitErr != nil {

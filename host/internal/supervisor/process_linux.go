@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// attributes starts the process in its own process group, so that the host can kill all its child processes and the
-// terminal's Ctrl-C does not reach it. The kernel ends the process when the host's thread that started it ends. The
-// process gets no separate session, because the kernel then schedules it against the host, which nearly doubles the
-// round-trip time on a busy machine.
+// attributes returns the attributes of a new process. The process runs in its own process group, so that the host can
+// kill all its child processes. The terminal's Ctrl-C does not reach this group. The kernel ends the process when the
+// host's thread that started it ends. The process stays in the session of the host: with a separate session, the
+// kernel's scheduling would nearly double the round-trip time on a busy machine.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
@@ -19,8 +19,8 @@ var (
 	forks    chan func()
 )
 
-// forkFromSafeThread runs start on a thread that lives as long as the host. The kernel sends the parent-death signal
-// when the forking thread ends, and Go ends idle threads.
+// forkFromSafeThread calls start on a thread that exists as long as the host. Go ends idle threads, and the kernel sends
+// the parent-death signal when the thread that forked a process ends.
 func forkFromSafeThread(start func() error) error {
 	forkOnce.Do(func() {
 		forks = make(chan func())

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// outputWait limits how long other processes can keep a program's output open after the program has ended.
+// outputWait is the time for which other processes can keep a program's output open after the program ends.
 const outputWait = 500 * time.Millisecond
 
-// Run runs a program of the operator that is not a plugin. It kills the program's process group when the program has
-// ended, when ctx ends, or when the host ends.
+// Run runs a program of the operator, but not a plugin. It kills the program's process group when the program, ctx or
+// the host ends.
 func Run(ctx context.Context, cmd *exec.Cmd) error {
 	g, err := newGroup()
 	if err != nil {
@@ -38,15 +38,15 @@ func Run(ctx context.Context, cmd *exec.Cmd) error {
 	err = cmd.Wait()
 	close(ended)
 	killer.Wait()
-	if errors.Is(err, exec.ErrWaitDelay) { // the program has succeeded and its output is complete
+	if errors.Is(err, exec.ErrWaitDelay) { // the program succeeded and its output is complete
 		return nil
 	}
 	return err
 }
 
-// group is a process group that always ends with the host. Its leader is a shell that waits on a pipe which only the
-// host holds open. The kernel's parent-death signal would end only the program, and not the program's child processes.
-// The group's number stays reserved until the leader is reaped.
+// group is a process group that ends when the host ends. Its leader is a shell that waits on a pipe. Only the host keeps
+// the pipe open. The kernel's parent-death signal is not sufficient, because it does not end the program's child
+// processes. While the leader is not reaped, no other process group can get the same number.
 type group struct{ leader *exec.Cmd }
 
 func newGroup() (*group, error) {
@@ -64,7 +64,7 @@ func newGroup() (*group, error) {
 
 func (g *group) id() int { return g.leader.Process.Pid }
 
-// end kills the remaining processes of the group. It must be called once.
+// end kills all processes of the group. The caller must call end once.
 func (g *group) end() {
 	killGroup(g.id())
 	_ = g.leader.Wait()

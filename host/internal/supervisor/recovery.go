@@ -13,43 +13,44 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Default values of Restart.
+// Default values for [Restart].
 const (
 	DefaultMaxFailures = 5
 	DefaultPause       = 30 * time.Second
 )
 
 const (
-	// The first restart has no delay. The delay doubles before each further restart.
+	// The first restart has no delay. The second restart waits for firstBackoff, and the delay doubles up to maxBackoff.
 	firstBackoff, maxBackoff = 100 * time.Millisecond, 5 * time.Second
-	// idleBackoff is the shortest delay before a restart that no call waits for.
+	// idleBackoff is the minimum delay before a restart without a waiting call.
 	idleBackoff = 250 * time.Millisecond
-	// provenAfter is the lifetime after which a process counts as working even without a call.
+	// provenAfter is the time after which a process counts as working even if it answered no call.
 	provenAfter = 30 * time.Second
-	// maxKilledStarts limits how often a start is repeated if another program kills the process.
+	// maxKilledStarts limits how often the host repeats a start because another program killed the process.
 	maxKilledStarts = 3
 )
 
 // Restart is the restart policy for a plugin that does not start or exits unexpectedly. Zero fields keep the defaults.
 //
-// A failure is a failed start, or the exit of a process that has not yet answered a call. The next call restarts the
-// plugin, or the supervisor does so after a short delay. The delay grows with the number of consecutive failures. After
-// MaxFailures the plugin is suspended for Pause, and its calls fail at once. Then one trial start follows.
+// A failure is a failed start, or the exit of a process that answered no call. After a failure, the next call restarts
+// the plugin. Without a call, the supervisor restarts it after a short delay. The delay increases with the number of
+// consecutive failures. After MaxFailures, the plugin is suspended for Pause, and all calls fail immediately. Then the
+// supervisor tries a single start.
 type Restart struct {
 	MaxFailures int
 	Pause       time.Duration
 }
 
-// Event is a change in the life of a plugin.
+// Event is an event in the life of a plugin's process.
 type Event int
 
-// The kinds of events.
+// Kinds of events.
 const (
 	Started   Event = iota + 1
 	Ended           // the process exited unexpectedly
 	Failed          // a start failed
 	Suspended       // the plugin failed too often
-	Resumed         // a suspended plugin answered again
+	Resumed         // a suspended plugin answered a call
 )
 
 // recovery counts the failures of a plugin.
@@ -81,7 +82,7 @@ func newRecovery(r Restart, observe func(Event, string)) *recovery {
 	}
 }
 
-// permit returns an error if the plugin is suspended. A nil error means that a start can be tried.
+// permit returns an error if the plugin is suspended. If permit returns nil, the caller can try a start.
 func (r *recovery) permit(plugin string) error {
 	if r.breaker.TryAcquirePermit() {
 		return nil
@@ -96,7 +97,7 @@ func (r *recovery) permit(plugin string) error {
 		plugin, r.row, wait, plugin, r.lastWhy).From(tool.SourcePlugin)
 }
 
-// backoff returns the delay before the next start.
+// backoff returns the delay before the next start of the plugin.
 func (r *recovery) backoff() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,25 +107,25 @@ func (r *recovery) backoff() time.Duration {
 	return min(firstBackoff<<min(r.row-2, 10), maxBackoff)
 }
 
-// failed counts a failed start.
+// failed records a failed start.
 func (r *recovery) failed(why string) {
 	r.observe(Failed, why)
 	r.count(why)
 }
 
-// ended counts a process that exited unexpectedly. proven means that the process had answered a call.
+// ended records an unexpected exit of a process. If proven is true, the process answered a call before.
 func (r *recovery) ended(proven bool, why string) {
 	r.mu.Lock()
 	r.crashes++
 	r.lastWhy, r.lastTime = why, time.Now()
 	r.mu.Unlock()
 	r.observe(Ended, why)
-	if !proven || !r.breaker.IsClosed() { // the breaker gets its permit back only with a recorded result
+	if !proven || !r.breaker.IsClosed() { // a breaker that is not closed needs every result to permit another start
 		r.count(why)
 	}
 }
 
-// count adds a consecutive failure.
+// count increases the number of consecutive failures.
 func (r *recovery) count(why string) {
 	r.mu.Lock()
 	r.row++
@@ -137,7 +138,7 @@ func (r *recovery) count(why string) {
 	}
 }
 
-// proven resets the number of consecutive failures. It is called after the first answered call of a process.
+// proven resets the number of consecutive failures. It must be called when a process answers its first call.
 func (r *recovery) proven() {
 	r.mu.Lock()
 	r.row = 0
@@ -169,10 +170,10 @@ func (r *recovery) status(st *Status) {
 	}
 }
 
-// Suspended reports whether the plugin is suspended after too many failures.
+// Suspended reports whether the plugin is suspended because of repeated failures.
 func (p *Plugin) Suspended() bool { return !p.recovery.breaker.IsClosed() }
 
-// watch waits for the end of an instance. It restarts the plugin if no call has done so.
+// watch waits for the end of an instance. It restarts the plugin if no call restarts it first.
 func (p *Plugin) watch(in *instance) {
 	<-in.proc.exited
 	p.forget(in)
@@ -184,10 +185,10 @@ func (p *Plugin) watch(in *instance) {
 	case <-p.life.Done():
 		return
 	}
-	_ = p.waitForStart(p.life) // the status shows the error
+	_ = p.waitForStart(p.life) // the error is ignored here, because the status contains it
 }
 
-// killedFromOutside reports whether a start failed only because another program killed the process.
+// killedFromOutside reports whether a start failed because another program killed the process.
 func killedFromOutside(in *instance) bool {
 	if in == nil || !in.dead() {
 		return false
@@ -200,7 +201,7 @@ func killedFromOutside(in *instance) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// crashed returns the error of a call that failed because the plugin's process ended.
+// crashed returns the error for a call whose plugin process ended during the call.
 func (p *Plugin) crashed(call string, in *instance) *tool.Error {
 	next := "The plugin is started again"
 	if !p.recovery.breaker.IsClosed() {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Running calls yield with the plugin name and the id of every running process. This includes replaced plugins that
-// still run calls, and processes for other roots.
+// Running calls yield with the name of the plugin and the process id for each running process. It includes processes of
+// replaced plugins that still run calls, and processes for additional roots.
 func (s *Supervisor) Running(yield func(plugin string, pid int)) {
 	s.mu.Lock()
 	plugins := slices.Collect(maps.Keys(s.plugins))

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ownedPrivately returns an error if another user could have created the directory. This is possible if others can write
-// to its parent directory.
+// ownedPrivately returns an error if another user could have created a directory. Another user can do this if the parent
+// directory is writable for others.
 func ownedPrivately(dir string) error {
 	st, err := os.Lstat(dir)
 	if err != nil {
@@ -22,7 +22,7 @@ func ownedPrivately(dir string) error {
 	return nil
 }
 
-// sweep removes the socket directories of hosts that have ended.
+// sweep removes the socket directories that ended hosts left behind.
 func sweep(base string) {
 	entries, err := os.ReadDir(base)
 	if err != nil {

@@ -11,15 +11,16 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxSiblings limits the number of processes of one plugin for roots that differ from the host's roots.
+// maxSiblings is the maximum number of additional processes of one plugin. Each process serves sessions with other roots
+// than the roots of the host.
 const maxSiblings = 8
 
-// siblings manages additional processes of a plugin. The access of a confined process is fixed at its start. Sessions
-// with other roots therefore use separate processes, so that a process for one session cannot access the files of
-// another session.
+// siblings manages the additional processes of a plugin. The accessible directories of a confined process are fixed at
+// its start. Sessions with different roots therefore need different processes. A process for one session cannot access
+// the files of another session.
 type siblings struct {
 	mu     sync.Mutex
-	own    string // identity of the plugin's own roots; empty until it is computed
+	own    string // identity of the plugin's default roots; empty until computed
 	by     map[string]*sibling
 	closed bool
 }
@@ -30,8 +31,8 @@ type sibling struct {
 	used  time.Time
 }
 
-// within returns the plugin whose process is confined to the roots. The caller must call the returned function when
-// it no longer needs the plugin.
+// within returns a plugin with a process that is confined to the given roots. The caller must call the returned function
+// after the last use of the plugin.
 func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
 	if p.spec.Confine == nil || len(roots) == 0 {
 		return p, func() {}
@@ -73,7 +74,7 @@ func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
 	}
 }
 
-// evict removes the sibling that has been unused for the longest time. It returns nil if all siblings are in use.
+// evict removes the sibling with the oldest last use. It returns nil if all siblings are in use.
 func (s *siblings) evict() *sibling {
 	oldest := ""
 	for key, o := range s.by {
@@ -107,8 +108,9 @@ func (s *siblings) close(grace time.Duration) {
 	wg.Wait()
 }
 
-// identify returns a string that identifies a set of roots by their inodes. A directory that was removed and created
-// again has a different identity. identify omits the plugin's state directory, which the plugin can always access.
+// identify returns a text that identifies a set of roots by their inodes. If a directory is removed and created again,
+// its identity changes. The text does not contain the plugin's state directory, because the plugin can always access
+// this directory.
 func identify(roots []tool.Root, stateDir string) string {
 	var key strings.Builder
 	state := tool.Root{Path: stateDir}

@@ -41,8 +41,8 @@ func TestWithin(t *testing.T) {
 	if roots := slices.Concat(own, mk("state/output")); within(roots) != p {
 		t.Error("a root in the plugin's own state directory takes another process")
 	}
-	// A directory that is created again under the same name is a different directory for the kernel. Keep the first one
-	// open, so that its inode number is not reused.
+	// The kernel treats a directory that is created again as a different directory. Keep the first directory open, so
+	// that the new directory has a different inode number.
 	held, err := os.Open(own[0].Path)
 	if err != nil {
 		t.Fatal(err)

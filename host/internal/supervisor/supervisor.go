@@ -39,59 +39,62 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// InheritedFD is the descriptor number under which a plugin inherits the file of Spec.Inherit.
+// InheritedFD is the descriptor number of the file that Spec.Inherit returns, in the process of the plugin.
 const InheritedFD = 4
 
-// DefaultStartTimeout limits the start of a plugin, from exec to Configure.
+// DefaultStartTimeout limits the whole start of a plugin, from exec to the end of Configure.
 const DefaultStartTimeout = 10 * time.Second
 
 // Spec describes a plugin and its launch settings.
 type Spec struct {
-	// Name is the unique name in the configuration.
+	// Name is the name of the plugin in the configuration. It must be unique.
 	Name string
 	// Path is the absolute path of the binary.
 	Path string
 	Args []string
-	// Env is added to the built environment.
+	// Env contains additional environment variables for the plugin.
 	Env map[string]string
-	// StartTimeout limits the start. 0 means DefaultStartTimeout.
+	// StartTimeout limits the duration of a start. Zero means DefaultStartTimeout.
 	StartTimeout time.Duration
 	// Config is the configuration for the plugin, a JSON object. It can be nil.
 	Config json.RawMessage
 	Roots  []tool.Root
-	// StateDir is the plugin's state directory. It is created before the start. Empty means that the plugin has no state
-	// directory.
+	// StateDir is the plugin's state directory. The supervisor creates it before the start. Empty means that the plugin
+	// has no state directory.
 	StateDir string
-	// Inherit returns a file that the plugin inherits as descriptor InheritedFD. The supervisor does not close the file.
-	// Both Inherit and the returned file can be nil.
+	// Inherit returns a file that the plugin receives as descriptor InheritedFD. The supervisor does not close this
+	// file. A nil file and a nil Inherit mean that the plugin receives no file.
 	Inherit func() *os.File
-	// Executable returns the file to run instead of the binary, or an error that prevents the start. A nil
-	// Executable runs the binary.
+	// Executable returns the file to run in place of the binary. An error prevents the start. A nil Executable means
+	// that the binary itself runs.
 	Executable func() (string, error)
-	// Confine confines a process before it starts. It can change the whole command. It returns nil for a process without
-	// confinement. A nil Confine means that no process is confined.
+	// Confine confines a process before its start and can change the whole command. It returns nil if the process needs
+	// no confinement. A nil Confine means that no process is confined.
 	Confine func(Start) (*Confined, error)
-	// Diagnose formats problems of the configuration for the operator. A nil Diagnose uses a plain format.
+	// Diagnose formats the problems in a plugin's configuration for the operator. If Diagnose is nil, the supervisor
+	// uses a plain format.
 	Diagnose func(diags []tool.Diagnostic) string
 	Restart  Restart
-	// Observe is called for each event of the plugin, with a reason if one is known. It must not block. It can be nil.
+	// Observe is called for each event of the plugin. The argument why is the reason, or "" if it is unknown. Observe
+	// must not block. It can be nil.
 	Observe func(event Event, why string)
-	// DependsOn lists plugins that must be stopped after this plugin.
+	// DependsOn lists the plugins on which this plugin depends. They are stopped after this plugin.
 	DependsOn []string
-	// Prepare starts the plugins on which this plugin depends, before each start. It can be nil.
+	// Prepare is called before each start. It starts the plugins on which this plugin depends. Prepare can be nil.
 	Prepare func(ctx context.Context) error
-	// Granted returns an error if the plugin requires more permissions than it has. It is called before Configure. It
-	// can be nil.
+	// Granted returns an error if the plugin requires a permission that the operator did not grant. It is called before
+	// Configure. Granted can be nil.
 	Granted func(*tool.Description) error
-	// Accept returns an error if the plugin's description or tools are unacceptable. It can be nil.
+	// Accept returns an error if the host must not use the plugin's description or tools. Accept can be nil.
 	Accept func(*tool.Description) error
 }
 
-// Options configure a supervisor.
+// Options configures a supervisor.
 type Options struct {
 	HostVersion string
-	// RuntimeDir is the directory for the sockets. Its path must be short, and the directory must be private to the
-	// user. If it is empty, the supervisor creates a directory in the system's default location.
+	// RuntimeDir is the directory for sockets. Its path must be short, because the system limits the length of socket
+	// paths. Only the user is allowed to access the directory. If RuntimeDir is empty, the supervisor creates a
+	// directory in the default location of the system.
 	RuntimeDir string
 	Log        *slog.Logger
 }
@@ -103,11 +106,11 @@ type Start struct {
 	SocketDir string
 }
 
-// Confined contains the callbacks of a confined process.
+// Confined contains functions that the supervisor calls for a confined process.
 type Confined struct {
-	// Running is called with the error of the start. It returns an error if the plugin does not run.
+	// Running is called after the start with the error of the start. It returns an error if the plugin is not running.
 	Running func(start error) error
-	// Ended is called when the process has ended or failed to start. It can be nil.
+	// Ended is called when the process ended or did not start. Ended can be nil.
 	Ended func()
 }
 
@@ -117,7 +120,7 @@ type Supervisor struct {
 	hclog hclog.Logger
 
 	mu      sync.Mutex
-	plugins map[*Plugin]struct{} // all plugins that are not closed
+	plugins map[*Plugin]struct{} // all plugins until they are closed
 	closed  bool
 
 	runtimeOnce sync.Once
@@ -146,11 +149,10 @@ func (s *Supervisor) Add(spec Spec) *Plugin {
 	return p
 }
 
-// Set maps configured names to the plugins that serve calls. It is immutable.
+// Set maps configured names to the plugins for new calls. A Set never changes.
 type Set map[string]*Plugin
 
-// Reserve leases the named plugin to one call. It returns nil if the plugin was retired because a newer set replaces
-// this set.
+// Reserve leases a plugin to one call. It returns nil if the plugin is retired because a newer set replaced this set.
 func (s Set) Reserve(name string) *Lease {
 	p := s[name]
 	if p != nil && !p.users.take() {
@@ -159,10 +161,10 @@ func (s Set) Reserve(name string) *Lease {
 	return &Lease{name: name, plugin: p}
 }
 
-// Lease entitles one call to use a plugin; see [Set.Reserve].
+// Lease permits one call to use a plugin; see [Set.Reserve].
 type Lease struct {
 	name   string
-	plugin *Plugin // nil if no plugin has this name
+	plugin *Plugin // nil if the name is unknown
 }
 
 // Release returns the lease. It must be called exactly once.
@@ -172,7 +174,7 @@ func (l *Lease) Release() {
 	}
 }
 
-// Version identifies the plugin. A plugin with another binary or other launch settings has another version.
+// Version identifies the plugin. It changes with the plugin's binary and launch settings.
 func (l *Lease) Version() any { return l.plugin }
 
 // Call calls a tool of the plugin. It starts the plugin if necessary.
@@ -195,7 +197,7 @@ func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool
 		p.recovery.proven()
 	}
 	res.Run.Plugin, res.Run.PluginVersion = in.desc.Name, in.desc.Version
-	if in.discovers && p == l.plugin { // the tools of processes for other roots can differ
+	if in.discovers && p == l.plugin { // ignore processes for other roots, because their tools can differ
 		go p.rediscover(in)
 	}
 	return res
@@ -226,8 +228,8 @@ func (l *Lease) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnsw
 	return a, err
 }
 
-// mayHaveDied reports whether a call may have failed because its process died. The connection is then closed, which a
-// running call sees as a cancellation.
+// mayHaveDied reports whether the death of the plugin's process can be the cause of an error. If the process dies, the
+// connection closes. A running call then fails with a cancellation.
 func mayHaveDied(ctx context.Context, e *tool.Error) bool {
 	if e == nil || e.Source != tool.SourcePlugin {
 		return false
@@ -235,8 +237,8 @@ func mayHaveDied(ctx context.Context, e *tool.Error) bool {
 	return e.Kind == tool.Unavailable || e.Kind == tool.Internal || e.Kind == tool.Canceled && ctx.Err() == nil
 }
 
-// Close stops all plugins. A plugin stops before the plugins on which it depends. Running calls have up to grace to end.
-// Close returns when no process is left.
+// Close stops all plugins. A plugin is stopped before the plugins on which it depends. Running calls can continue for
+// the duration grace. Close returns when all processes have ended.
 func (s *Supervisor) Close(grace time.Duration) {
 	s.mu.Lock()
 	s.closed = true
@@ -251,7 +253,7 @@ func (s *Supervisor) Close(grace time.Duration) {
 				first = append(first, p)
 			}
 		}
-		if len(first) == 0 { // the plugins depend on each other
+		if len(first) == 0 { // the plugins depend on each other in a cycle
 			first, later = later, nil
 		}
 		var wg sync.WaitGroup
@@ -269,8 +271,8 @@ func (s *Supervisor) Close(grace time.Duration) {
 
 var errClosed = errors.New("the host is closed")
 
-// RuntimeDir returns the directory that contains the socket directory of each process. The first call creates it and
-// removes the directories of hosts that have ended.
+// RuntimeDir returns the directory that contains a socket directory for each process. The first call creates the
+// directory and removes the directories that ended hosts left behind.
 func (s *Supervisor) RuntimeDir() (string, error) {
 	s.runtimeOnce.Do(func() {
 		if s.runtimeDir = s.opts.RuntimeDir; s.runtimeDir == "" {
@@ -290,7 +292,7 @@ func makeRuntimeDir() (string, error) {
 		return "", err
 	}
 	if err := ownedPrivately(base); err != nil {
-		// Somebody else has prepared the name in a shared directory, which must not prevent a start.
+		// Another user created the name in a shared directory. This user must not be able to prevent the start.
 		var made error
 		if base, made = os.MkdirTemp(filepath.Dir(base), fmt.Sprintf("toolhost-%d-*", os.Getuid())); made != nil {
 			return "", errors.Join(err, made)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command testescape tries to escape from a sandbox with a system call that no common program uses. It prints "ESCAPED"
-// if the kernel permits the call. It is for tests only.
+// Command testescape tries to escape from a sandbox with a rarely used system call. It prints "ESCAPED" if the kernel
+// permits the call. Only tests use it.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts maps names to attempts to escape. The argument of an attempt is a process id or a port from the command line.
+// attempts contains ways to escape from a sandbox, by name. The argument n is a process id or a port.
 var attempts = map[string]func(n int) error{
 	"ptrace": unix.PtraceSeize,
 	"read-memory": func(pid int) error {
 		b := make([]byte, 8)
 		_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 8}}, []unix.RemoteIovec{{Base: 0x1000, Len: 8}}, 0)
-		if err == unix.EFAULT { // reading is permitted, but the address is invalid
+		if err == unix.EFAULT { // the kernel permits the read and only rejects the address
 			return nil
 		}
 		return err

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// hook decides according to the text in the arguments of a call.
+// hook makes the decision that the text in the arguments of a call requests.
 func hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	var args struct{ Text string }
 	_ = json.Unmarshal(in.Arguments, &args)

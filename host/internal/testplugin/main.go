@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// self is the variant of the running plugin.
+// self describes the variant of this plugin binary.
 var self = readVariant()
 
 func main() {
@@ -33,24 +33,24 @@ func main() {
 	case "exit": // exits at once
 		fmt.Fprintln(os.Stderr, "cannot open /etc/my-plugin.conf")
 		os.Exit(3)
-	case "future": // announces a later protocol
+	case "future": // announces a newer protocol version
 		fmt.Println("1|9|unix|/nowhere|grpc|")
 		time.Sleep(time.Hour)
-	case "stranger": // announces a foreign address to the host
+	case "stranger": // announces the address of another server
 		fmt.Println("1|2|tcp|127.0.0.1:22|grpc|")
 		time.Sleep(time.Hour)
-	case "deaf": // sends a handshake and then never answers
+	case "deaf": // sends a handshake and answers no request
 		syscall.CloseOnExec(0)
 		deaf()
-	case "newer": // requires a later version of the host
+	case "newer": // requires a newer version of the host
 		p := plugin()
 		p.MinHostVersion = "99.0.0"
 		sdk.Serve(p)
-	case "undefined": // has one tool without a description among valid tools
+	case "undefined": // has a tool without a description
 		p := plugin()
 		p.Tools = append(p.Tools, sdk.NewTool(sdk.Definition{Name: "nameless"}, echo))
 		sdk.Serve(p)
-	case "noisy": // prints text that can confuse a log reader
+	case "noisy": // prints lines that are hard to parse
 		for _, line := range []string{
 			`{"@message":1}`, `{"@level":7,"@message":"x"}`, `{"@timestamp":[]}`, `{`, "\x00\xff\xfe", strings.Repeat("x", 1<<20),
 		} {

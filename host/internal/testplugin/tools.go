@@ -119,7 +119,7 @@ type digestArgs struct {
 
 var digests atomic.Int64
 
-// digest includes the number of its calls in the result, so that tests can recognize a cached result.
+// digest returns a result that contains the number of calls so far. Tests use the number to recognize a cached result.
 func digest(_ context.Context, call *sdk.Call, in digestArgs) (*sdk.Result, error) {
 	if !filepath.IsAbs(in.Path) {
 		in.Path = filepath.Join(call.Cwd, in.Path)

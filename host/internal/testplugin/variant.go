@@ -19,7 +19,8 @@ import (
 //	!variant version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes needs=read,exec?,$TOKEN
 type variant map[string]string
 
-// mark is the beginning of the line. It is computed, so that the program's own code does not contain it.
+// mark is the text at the beginning of the last line. The program computes mark, so that the binary itself does not
+// contain it.
 var mark = []byte("\n!" + strings.ToLower("VARIANT "))
 
 func readVariant() variant {
@@ -45,7 +46,7 @@ func readVariant() variant {
 	return v
 }
 
-// apply applies the variant to the plugin.
+// apply changes the plugin according to the variant.
 func (v variant) apply(p *sdk.Plugin) {
 	if s := v["version"]; s != "" {
 		p.Version = s
@@ -86,7 +87,7 @@ func needs(list string) *sdk.Needs {
 	return n
 }
 
-// named is a tool with its name, because the SDK does not export the name.
+// named is a tool together with its name, because the SDK does not export the name.
 type named struct {
 	name string
 	tool sdk.Tool

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// serveEndpoint serves an HTTP interface that returns each request as text. It also writes a configuration: it reads the
-// file with the suffix ".in" and replaces @ENDPOINT@ by its address.
+// serveEndpoint runs an HTTP server that returns each request as text. It also writes the configuration file: it reads
+// the file with the additional suffix ".in" and replaces @ENDPOINT@ with the address of the server.
 func serveEndpoint(config string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serveHTTP serves MCP by streamable HTTP to clients with the token. It also writes a configuration that mounts the
-// server with the token and without it.
+// serveHTTP runs an MCP server over streamable HTTP. Clients need a token. It also writes a configuration that mounts
+// the server twice, with and without the token.
 func serveHTTP(config string) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "greet", Description: "Greet somebody."}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {

@@ -1,5 +1,5 @@
-// Command testserver is an MCP server for the tests of mounts, with faults on request. It implements the protocol
-// itself, because no SDK can produce these faults.
+// Command testserver is an MCP server for tests of mounted servers. It produces faults on request. It implements the
+// protocol itself, because no SDK can produce such faults.
 package main
 
 import (
@@ -160,7 +160,7 @@ func call(m message) {
 		}
 		text(m.ID, "six steps")
 	case "waits":
-		// Do not answer.
+		// Send no answer.
 	case "ask":
 		send(`"id":"q1","method":"elicitation/create","params":{"message":"Which city?","requestedSchema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}`)
 		text(m.ID, string(<-answers))

@@ -1,5 +1,5 @@
-// Package trace traces calls from the frontend to the plugin. It uses W3C trace context, and sends spans with
-// OpenTelemetry's protocol.
+// Package trace records traces of calls from the frontend to the plugin. It uses W3C trace context and exports spans
+// with the OpenTelemetry protocol.
 package trace
 
 import (
@@ -11,7 +11,7 @@ import (
 // Header is the name of the header that contains a trace context.
 const Header = "traceparent"
 
-// Context identifies a span in a trace. The zero value means that no trace exists.
+// Context identifies a span in a trace. The zero value means that there is no trace.
 type Context struct {
 	Trace   [16]byte
 	Span    [8]byte
@@ -55,8 +55,8 @@ func Parse(header string) (c Context) {
 	return c
 }
 
-// read decodes a lower-case hexadecimal text to the slice into. It reports whether the text is valid and has the right
-// length.
+// read decodes a lower-case hexadecimal text into the slice into. It returns false if the text is invalid or has the
+// wrong length.
 func read(into []byte, text string) bool {
 	if len(text) != 2*len(into) || strings.ToLower(text) != text {
 		return false
@@ -68,7 +68,7 @@ func read(into []byte, text string) bool {
 // child returns a context for a new span in the same trace. If c is not valid, it starts a new trace.
 func (c Context) child() Context {
 	if !c.Valid() {
-		_, _ = rand.Read(c.Trace[:]) // never fails
+		_, _ = rand.Read(c.Trace[:]) // the error is ignored, because Read always succeeds
 	}
 	_, _ = rand.Read(c.Span[:])
 	return c

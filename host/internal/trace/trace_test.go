@@ -113,7 +113,7 @@ func TestWhatIsNotSampledIsNotRecorded(t *testing.T) {
 
 func TestWhatWaitsIsBounded(t *testing.T) {
 	tr := New(Config{URL: "http://127.0.0.1:1", Sample: 1}, slog.New(slog.DiscardHandler))
-	tr.running = true // prevents the goroutine that sends spans
+	tr.running = true // no goroutine starts to send spans
 	for range maxQueued + 5 {
 		s, _ := tr.Start(Context{}, "x")
 		s.End()

@@ -19,28 +19,28 @@ import (
 
 // Config configures a [Tracer].
 type Config struct {
-	// URL is the address to which spans are posted, in the format OTLP over HTTP with JSON.
+	// URL is the address of the collector. Spans are sent in the format OTLP over HTTP with JSON.
 	URL     string
 	Headers map[string]string
 	// Service is the name of the service in the traces.
 	Service string
 	Version string
-	// Sample is the share of new traces that are recorded, from 0 to 1. For a trace from a caller, the caller's sampling
-	// flag decides.
+	// Sample is the fraction of new traces to record, from 0 to 1. If a caller started the trace, the sampling flag of
+	// the caller applies.
 	Sample float64
 }
 
 const (
-	// maxQueued limits the number of waiting spans. Further spans are dropped and counted.
+	// maxQueued is the maximum number of queued spans. Further spans are dropped and counted.
 	maxQueued = 4096
 	maxPost   = 512
-	// delay is the time for which spans wait for others, so that they are posted together.
+	// delay is the time that a span waits for further spans, so that one request sends all of them.
 	delay = time.Second
-	// patience is the timeout of a post. lastPatience is the timeout of the posts during Close.
+	// patience is the timeout of a request to the collector. lastPatience is the timeout of requests during Close.
 	patience, lastPatience = 10 * time.Second, 2 * time.Second
 )
 
-// Tracer records spans. A nil Tracer records nothing and passes contexts on. It is safe for concurrent use.
+// Tracer records spans. A nil Tracer records no spans, but still passes on contexts. It is safe for concurrent use.
 type Tracer struct {
 	cfg    Config
 	log    *slog.Logger
@@ -50,13 +50,13 @@ type Tracer struct {
 	queue   []spanJSON
 	closed  bool
 	running bool
-	wake    chan struct{} // receives a value when many spans wait, or on Close
+	wake    chan struct{} // receives a value if many spans are queued, and on Close
 	done    sync.WaitGroup
 	dropped atomic.Uint64
 	warned  atomic.Bool
 }
 
-// New returns a tracer. It starts no goroutine before the first span has ended.
+// New returns a tracer. It starts a goroutine only after the end of the first span.
 func New(cfg Config, log *slog.Logger) *Tracer {
 	return &Tracer{cfg: cfg, log: log, wake: make(chan struct{}, 1)}
 }
@@ -68,8 +68,8 @@ type Span struct {
 	json   spanJSON
 }
 
-// Start begins a span below a context. The span is nil if it is not recorded. The result at is the context for
-// operations within the span, even if it is not recorded.
+// Start begins a span with a parent. If the span is not recorded, s is nil. The result at is the trace context inside
+// the span, even if the span is not recorded.
 func (t *Tracer) Start(parent Context, name string) (s *Span, at Context) {
 	if t == nil {
 		return nil, parent
@@ -88,7 +88,7 @@ func (t *Tracer) Start(parent Context, name string) (s *Span, at Context) {
 	return s, at
 }
 
-// The kinds of spans.
+// Kinds of spans.
 const (
 	kindInternal = 1
 	kindServer   = 2
@@ -144,7 +144,7 @@ func (s *Span) Fail(why string) {
 	}
 }
 
-// End ends the span. It must be called once.
+// End ends the span. The caller must call End once.
 func (s *Span) End() {
 	if s != nil {
 		s.json.End = now()
@@ -178,7 +178,7 @@ func (t *Tracer) poke() {
 	}
 }
 
-// send posts spans until the queue is empty or the tracer is closed.
+// send sends spans until the queue is empty or the tracer is closed.
 func (t *Tracer) send() {
 	for {
 		select {
@@ -191,7 +191,7 @@ func (t *Tracer) send() {
 		t.queue = t.queue[n:]
 		last := t.closed && len(t.queue) == 0
 		closed := t.closed
-		if n == 0 && !last { // the next span starts send again
+		if n == 0 && !last { // the end of the next span starts send again
 			t.running = false
 			t.mu.Unlock()
 			return
@@ -209,7 +209,7 @@ func (t *Tracer) send() {
 					t.log.Warn("cannot send traces; traces are lost until the endpoint answers", "url", t.cfg.URL, "why", err)
 				}
 				if closed {
-					return // further posts would fail, too
+					return // further requests would fail, too
 				}
 			} else if t.warned.Swap(false) {
 				t.log.Info("traces are sent again", "lost", t.dropped.Load())
@@ -247,14 +247,14 @@ func (t *Tracer) post(spans []spanJSON, limit time.Duration) error {
 		return err
 	}
 	defer res.Body.Close()                                      //nolint:errcheck // only read
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20)) // read the rest, so that the connection can be reused
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20)) // read the whole response, so that the connection can be reused
 	if res.StatusCode/100 != 2 {
 		return fmt.Errorf("it answers %s", res.Status)
 	}
 	return nil
 }
 
-// Close sends the waiting spans, with a short timeout, and ends the tracer.
+// Close sends the queued spans with a short timeout. Then it stops the tracer.
 func (t *Tracer) Close() {
 	if t == nil {
 		return
@@ -270,7 +270,7 @@ func (t *Tracer) Close() {
 // Dropped returns the number of spans that could not be sent.
 func (t *Tracer) Dropped() uint64 { return t.dropped.Load() }
 
-// The types of a request, as defined in https://opentelemetry.io/docs/specs/otlp/.
+// Types of a request to the collector, as defined in https://opentelemetry.io/docs/specs/otlp/.
 type (
 	requestJSON struct {
 		ResourceSpans []resourceSpansJSON `json:"resourceSpans"`

@@ -32,12 +32,12 @@ func NewApprovals(db *state.DB, pins *Pins, bundled string, log *slog.Logger) *A
 	return &Approvals{db: db, pins: pins, bundled: bundled, log: log}
 }
 
-// Subject identifies a plugin for the comparison of definitions.
+// Subject describes a plugin whose definitions are compared.
 type Subject struct {
 	Name string
 	// Path is the path of the binary.
 	Path string
-	// Namespace contains the plugin's tools. Empty means that the tools are agent tools.
+	// Namespace is the namespace of the plugin's tools. Empty means that the tools are agent tools.
 	Namespace string
 	// Mounted reports whether another program, such as an MCP server, defines the plugin's tools.
 	Mounted bool
@@ -46,7 +46,7 @@ type Subject struct {
 // Review is the result of comparing one plugin's definitions with the approved definitions.
 type Review struct {
 	Plugin string
-	// Changes are the differences. Since is the time of their first report to the operator.
+	// Changes are the differences. Since is the time when the operator was first notified of them.
 	Changes []registry.Change
 	Since   time.Time
 	// Pending are the full names of the tools that cannot be called before an approval, sorted.
@@ -58,8 +58,7 @@ type Review struct {
 	reported bool // the operator was notified of Changes
 }
 
-// Key identifies the configuration in the database, because two configurations can use the same name for different
-// plugins.
+// Key returns the database key of the configuration. Two configurations can use the same name for different plugins.
 func (a *Approvals) Key() string {
 	if abs, err := filepath.Abs(a.pins.Path()); err == nil && a.pins.Path() != "" {
 		return abs
@@ -79,7 +78,7 @@ func (a *Approvals) monitored(s Subject) bool {
 // Known maps plugins to their approved and reported definitions. A nil Known disables the comparison.
 type Known map[string]state.Definitions
 
-// Known returns the known definitions of plugins. It skips the database if no plugin is monitored.
+// Known returns the known definitions of plugins. It does not query the database if no plugin is monitored.
 func (a *Approvals) Known(plugins []Subject) Known {
 	if !slices.ContainsFunc(plugins, a.monitored) {
 		return nil
@@ -92,9 +91,9 @@ func (a *Approvals) Known(plugins []Subject) Known {
 	return known
 }
 
-// Review compares a description with the approved description. If enforce is set, publish is the description with the
-// approved definitions of changed tools, and pending maps these tools to the reason why they cannot be called. review is
-// nil if the plugin is not monitored. The error reports that the comparison failed.
+// Review compares a description with the approved description. If enforce is set, publish contains the approved
+// definitions of changed tools. pending then maps the changed tools to the reason why they cannot be called. A nil
+// review means that the plugin is not monitored. The error means that the comparison failed.
 func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enforce bool) (publish *tool.Description, pending map[string]string, review *Review, err error) {
 	if known == nil || !a.monitored(s) {
 		return desc, nil, nil, nil
@@ -121,8 +120,8 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	return desc, pending, r, nil
 }
 
-// withhold returns the description with changed definitions replaced by the approved ones, because unapproved
-// definitions must stay hidden. It also returns for each changed tool the reason why the tool cannot be called.
+// withhold returns the description with the approved definitions in place of the changed definitions. Unapproved
+// definitions must stay hidden. The map contains the reason why each changed tool cannot be called.
 func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Definition) (*tool.Description, map[string]string) {
 	out := *desc
 	out.Tools = slices.Clone(desc.Tools)
@@ -201,8 +200,8 @@ func (a *Approvals) report(r *Review) error {
 	return err
 }
 
-// CheckSwap returns an error if the new version of a plugin has unapproved definitions, so that the version must not be
-// swapped in. It ignores definitions that are already withheld.
+// CheckSwap returns an error if the new version of a plugin has unapproved definitions. The caller must then keep the
+// old version. CheckSwap ignores definitions that are already withheld.
 func (a *Approvals) CheckSwap(s Subject, serving, next *tool.Description) error {
 	if a.pins.Off() || !a.monitored(s) {
 		return nil

@@ -19,22 +19,22 @@ import (
 	"time"
 )
 
-// decisionsLayout is the version of the store that this package writes.
+// decisionsLayout is the version of the file format of the trust store.
 const decisionsLayout = 1
 
-// Content is what a decision is about: the files of a configuration and the programs that it names, as they were at one
-// moment.
+// Content holds the hashes of a configuration's files and programs at one moment. A person trusts or rejects the whole
+// content.
 type Content struct {
-	// Config is the configuration's file or directory, without symbolic links.
+	// Config is the path of the configuration file or directory, without symbolic links.
 	Config string `json:"config"`
-	// Files are the SHA-256 of all files that the configuration depends on, by path. An empty hash means that there was
-	// no file.
+	// Files maps each file that the configuration depends on to its SHA-256. An empty hash means that the file did not
+	// exist.
 	Files map[string]string `json:"files"`
-	// Programs are the SHA-256 of programs that tools could change.
+	// Programs maps each program that tools can change to its SHA-256.
 	Programs map[string]string `json:"programs"`
 }
 
-// Digest identifies the content. Equal content at different places has different digests.
+// Digest returns a hash of the content. The hash includes the path of the configuration.
 func (c *Content) Digest() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "toolhost content %d\n%q\n", decisionsLayout, c.Config)
@@ -67,9 +67,9 @@ func (c *Content) Differences(other *Content) (paths []string) {
 	return slices.Compact(paths)
 }
 
-// Hash returns the SHA-256 of a file for a [Content]. It returns "" if there is no file.
+// Hash returns the SHA-256 of a file for a [Content]. It returns "" if the file does not exist.
 func Hash(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait for the writer of a pipe
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -91,19 +91,19 @@ func Hash(path string) (string, error) {
 type Decision struct {
 	Content
 	At time.Time `json:"at"`
-	// Review has the lines that the person read, to mark new ones at the next review.
+	// Review holds the lines that the person read. The next review marks lines that are not in Review as new.
 	Review []string `json:"review"`
 }
 
-// Decisions is the store of decisions: one file, which belongs to the user. It reads the file at each use, so a running
-// host sees new decisions. A store that cannot be read trusts nothing. It is safe for concurrent use by several
-// processes.
+// Decisions is the trust store, a file that belongs to the user. The file is read at each use, so that a running host
+// sees new decisions. If the file cannot be read, nothing is trusted. Several processes can use the store at the same
+// time.
 type Decisions struct {
 	dir string
 	err error // why nothing in the store counts
 }
 
-// OpenDecisions returns the store in a state directory. It reads nothing.
+// OpenDecisions returns the trust store in a state directory. It does not read the file.
 func OpenDecisions(stateDir string) *Decisions { return &Decisions{dir: stateDir} }
 
 // Distrust makes every use of the store fail with err, because somebody else can write the store.
@@ -111,13 +111,14 @@ func (d *Decisions) Distrust(err error) { d.err = err }
 
 type decisionsFile struct {
 	Version   int                 `json:"version"`
-	Decisions map[string]Decision `json:"decisions"` // by configuration
+	Decisions map[string]Decision `json:"decisions"` // decisions by the path of the configuration
 }
 
 // Path returns the path of the store's file.
 func (d *Decisions) Path() string { return filepath.Join(d.dir, "trust.json") }
 
-// Of returns the decision about a configuration, or nil if there is none. The error says why the store cannot be read.
+// Of returns the decision about a configuration, or nil without a decision. It returns an error if the store cannot be
+// read.
 func (d *Decisions) Of(config string) (*Decision, error) {
 	all, err := d.read()
 	if err != nil {
@@ -138,7 +139,7 @@ func (d *Decisions) All() ([]Decision, error) {
 	return slices.SortedFunc(maps.Values(all.Decisions), func(a, b Decision) int { return strings.Compare(a.Config, b.Config) }), nil
 }
 
-// Record keeps a decision. It replaces an earlier one about the same configuration.
+// Record stores a decision. It replaces an earlier decision about the same configuration.
 func (d *Decisions) Record(is Decision) error {
 	return d.change(func(f *decisionsFile) error {
 		f.Decisions[is.Config] = is
@@ -146,8 +147,8 @@ func (d *Decisions) Record(is Decision) error {
 	})
 }
 
-// Revoke removes the decisions about a configuration, or about all configurations in a directory and below. It returns
-// the configurations.
+// Revoke removes the decision about a configuration, or all decisions about configurations below a directory. It returns
+// the paths of these configurations.
 func (d *Decisions) Revoke(path string) (revoked []string, err error) {
 	err = d.change(func(f *decisionsFile) error {
 		for config := range f.Decisions {
@@ -195,7 +196,7 @@ func (d *Decisions) read() (*decisionsFile, error) {
 	return out, nil
 }
 
-// ownFile returns an error if somebody else could have written a file.
+// ownFile returns an error if another user owns a file or can write it.
 func ownFile(f *os.File) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -213,7 +214,7 @@ func ownFile(f *os.File) error {
 	return nil
 }
 
-// change changes the store under a lock, whole or not at all.
+// change locks the store, calls do, and replaces the file atomically.
 func (d *Decisions) change(do func(*decisionsFile) error) error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return fmt.Errorf("the trust store cannot be written: %w", err)

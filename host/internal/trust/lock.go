@@ -47,8 +47,8 @@ type ToolPins struct {
 	Traits      string `json:"traits"`
 }
 
-// PathFor returns the path of the lock file for a configuration, which is beside the configuration. An empty config
-// means the built-in configuration. Its lock file is in the user's configuration directory.
+// PathFor returns the path of a configuration's lock file, which is in the directory of the configuration. An empty
+// config means the built-in configuration. Its lock file is in the user's configuration directory.
 func PathFor(config string) (string, error) {
 	if config == "" {
 		dir, err := os.UserConfigDir()
@@ -67,7 +67,7 @@ func Read(path string) (*Lock, error) {
 	return lock, err
 }
 
-// readLock reads a lock file and returns its SHA-256. The hash is "" if there is no file.
+// readLock reads a lock file and returns its SHA-256. The hash is "" if the file does not exist.
 func readLock(path string) (lock *Lock, sum string, err error) {
 	out := &Lock{Version: layout, Plugins: make(map[string]Pin)}
 	b, err := os.ReadFile(path)
@@ -110,7 +110,7 @@ func (l *Lock) Write(path string) (err error) {
 	return nil
 }
 
-// writeFile replaces a file, whole or not at all.
+// writeFile replaces a file atomically.
 func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -156,7 +156,7 @@ func canonical(raw json.RawMessage) string {
 
 func hash(parts ...any) string {
 	b, err := json.Marshal(parts)
-	if err != nil { // cannot happen for texts and booleans
+	if err != nil { // cannot happen for strings and booleans
 		panic(err)
 	}
 	sum := sha256.Sum256(b)

@@ -17,7 +17,7 @@ type Pins struct {
 	off  bool
 	hash func(path string) ([32]byte, error)
 	dir  func() (string, error)
-	// guard decides about files that tools can write.
+	// guard returns the trusted hashes of files that tools can write; see [PinOptions].
 	guard func(path string) (sum string, guarded bool)
 }
 
@@ -29,8 +29,8 @@ type PinOptions struct {
 	Ignore bool
 	// Hash returns the SHA-256 of a file.
 	Hash func(path string) ([32]byte, error)
-	// Guard returns the SHA-256 that a person trusted for a path that tools can write. guarded is false for other
-	// paths. It applies to the lock file and to binaries, and Ignore does not turn it off. Nil guards nothing.
+	// Guard returns the SHA-256 that a person trusted for a path that tools can write. For other paths, guarded is
+	// false. The host calls Guard for the lock file and for binaries, even if Ignore is set. Nil disables the check.
 	Guard func(path string) (sum string, guarded bool)
 	// Dir returns the directory for copies of pinned binaries.
 	Dir func() (string, error)
@@ -53,7 +53,7 @@ func OpenPins(opts PinOptions) (*Pins, error) {
 	return p, err
 }
 
-// Path returns the path of the lock file. It returns "" if there is no directory for the file.
+// Path returns the path of the lock file, or "" if the user has no configuration directory.
 func (p *Pins) Path() string { return p.path }
 
 // Off reports whether the pins are disabled.
@@ -75,7 +75,8 @@ func (p *Pins) Of(plugin string) (pin Pin, ok bool, err error) {
 	return pin, ok, nil
 }
 
-// checkLock returns an error if tools can write the lock file and its content, with the hash sum, is not the trusted one.
+// checkLock returns an error if tools can write the lock file and nobody trusted its content. The argument sum is the
+// hash of the content.
 func (p *Pins) checkLock(sum string) error {
 	abs, err := filepath.Abs(p.path)
 	if err != nil {
@@ -87,8 +88,7 @@ func (p *Pins) checkLock(sum string) error {
 	return nil
 }
 
-// trusted returns the SHA-256 that the binary at a path must have because tools can write it. It returns "" if they
-// cannot.
+// trusted returns the SHA-256 that a binary must have. It returns "" for a binary that tools cannot write.
 func (p *Pins) trusted(path string) (string, error) {
 	sum, guarded := p.guard(path)
 	if guarded && sum == "" {
@@ -97,14 +97,14 @@ func (p *Pins) trusted(path string) (string, error) {
 	return sum, nil
 }
 
-// Trusted returns the SHA-256 that a person trusted for a binary that tools can write, or "".
+// Trusted returns the SHA-256 that a person trusted for a binary that tools can write. It returns "" for other binaries.
 func (p *Pins) Trusted(path string) string {
 	sum, _ := p.guard(path)
 	return sum
 }
 
-// mustBe returns the SHA-256 that a plugin's binary must have, or "" if any binary may run. pinned reports whether the
-// lock file demands it.
+// mustBe returns the SHA-256 that a plugin's binary must have. It returns "" if the plugin can use any binary. pinned
+// reports whether the lock file contains the SHA-256.
 func (p *Pins) mustBe(plugin, path string) (sum string, pinned bool, err error) {
 	trusted, err := p.trusted(path)
 	if err != nil {
@@ -136,8 +136,8 @@ func (p *Pins) CheckBinary(plugin, path string) error {
 	return nil
 }
 
-// Executable returns the file to run for a plugin. For a binary that is pinned, or that tools can write, this is a copy
-// with the pinned or trusted content, otherwise path itself.
+// Executable returns the file to run for a plugin. If the binary is pinned, or if tools can write it, the file is a copy
+// with the pinned or trusted content. Otherwise Executable returns path.
 func (p *Pins) Executable(plugin, path string) (string, error) {
 	sum, pinned, err := p.mustBe(plugin, path)
 	if err != nil {

@@ -21,10 +21,10 @@ func (m *MismatchError) Error() string {
 	return fmt.Sprintf("%s has the SHA-256 %s, but %s is pinned", m.Path, m.Is, m.Pinned)
 }
 
-// Store holds copies of pinned binaries under their hashes. The host runs the copy, so that a change to the original
-// after the check has no effect.
+// Store holds copies of pinned binaries. The hash of a binary is part of the path of its copy. The host runs the copy,
+// so that a change to the original after the check has no effect.
 type Store struct {
-	// Dir must be used by the host only.
+	// Dir is the directory of the copies. No other program is allowed to write in Dir.
 	Dir string
 	// Hash returns the SHA-256 of a file. It can cache the hash of an unchanged file.
 	Hash func(path string) ([32]byte, error)
@@ -43,12 +43,12 @@ func (s *Store) Executable(path, pinned string) (string, error) {
 	return copied, nil
 }
 
-// place returns the path of a copy. The copy keeps its file name, because process lists show this name.
+// place returns the path of a copy. The file name is the name of the original, because process lists show it.
 func (s *Store) place(path, pinned string) string {
 	return filepath.Join(s.Dir, pinned, filepath.Base(path))
 }
 
-// Forget removes the copies with a hash. Processes that run a removed copy continue.
+// Forget removes all copies with a hash. Running processes of a removed copy continue.
 func (s *Store) Forget(pinned string) error {
 	if len(pinned) != 2*sha256.Size {
 		return nil

@@ -9,8 +9,8 @@ import (
 // maxLinks limits the symbolic links in a path. The kernel has the same limit.
 const maxLinks = 40
 
-// Places returns the directory entries that an absolute path depends on. They are all symbolic links in the path and,
-// last, the file itself. If the file does not exist, the last entry is the first missing part of the path.
+// Places returns the directory entries that determine the target of an absolute path: all symbolic links in the path,
+// and the file itself. If the file does not exist, the last entry is the first missing part of the path.
 func Places(path string) []string {
 	var out []string
 	at, rest := "/", strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")

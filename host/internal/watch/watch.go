@@ -1,5 +1,5 @@
-// Package watch notifies about changes of files that are identified by path. It detects writes, renames, removal,
-// creation, and changed symbolic links in the path.
+// Package watch reports changes of files at given paths. It detects writes, renames, removal, creation, and changed
+// symbolic links in a path.
 package watch
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Quiet is the time without events before a change is reported. It is needed because programs write a file in several
-// steps.
+// Quiet is the time without events before a change is reported. The wait is needed because most programs write a file in
+// several steps.
 const Quiet = 150 * time.Millisecond
 
-// Watcher watches directories for events on certain names.
+// Watcher watches directories for events about files with certain names.
 type Watcher struct {
 	fs      *fsnotify.Watcher
 	log     *slog.Logger
@@ -43,8 +43,8 @@ func New(log *slog.Logger, changed func()) (*Watcher, error) {
 	return w, nil
 }
 
-// Set replaces the watched files and directories. The content of a directory is watched as well. A path that does not
-// exist is watched for its creation.
+// Set replaces the watched files and directories. A watched directory includes its files. If a path does not exist, the
+// watcher reports its creation.
 func (w *Watcher) Set(files, dirs []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +52,7 @@ func (w *Watcher) Set(files, dirs []string) {
 	w.update()
 }
 
-// Check schedules a call of changed for when the files are quiet, as if a file had changed.
+// Check schedules a call of the function changed, as if a file had changed at this moment.
 func (w *Watcher) Check() {
 	select {
 	case w.check <- struct{}{}:
@@ -60,7 +60,7 @@ func (w *Watcher) Check() {
 	}
 }
 
-// Close stops the watcher. After Close returns, changed is not called again.
+// Close stops the watcher. After Close returns, the function changed is not called again.
 func (w *Watcher) Close() {
 	_ = w.fs.Close()
 	<-w.done
@@ -110,9 +110,9 @@ func (w *Watcher) matters(e fsnotify.Event) bool {
 	return ok && (names == nil || slices.Contains(names, filepath.Base(e.Name)))
 }
 
-// update watches the directories that the watched paths depend on, and stops watching all others.
+// update watches the directories that determine the watched paths. It stops watching all other directories.
 func (w *Watcher) update() {
-	for range 3 { // repeat, because paths can change between find and Add
+	for range 3 { // try again, because paths can change between find and Add
 		want := w.find()
 		added := false
 		for dir := range want {
@@ -126,7 +126,7 @@ func (w *Watcher) update() {
 		}
 		for dir := range w.places {
 			if _, wanted := want[dir]; !wanted {
-				_ = w.fs.Remove(dir) // fails if the directory no longer exists
+				_ = w.fs.Remove(dir) // the error is ignored, because it means that the directory no longer exists
 			}
 		}
 		w.places = want

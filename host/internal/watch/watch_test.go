@@ -72,7 +72,7 @@ func TestEveryWayToChange(t *testing.T) {
 		func() { must(t, os.Remove(at("q"))) },
 		func() { put("q", "4") },
 		func() { must(t, os.Symlink("v2", at("next"))); must(t, os.Rename(at("next"), at("current"))) },
-		func() { put("v2/p", "3") }, // the file that the link points to now
+		func() { put("v2/p", "3") }, // changes the new target of the symbolic link
 		func() { put("conf/a.hcl", "") },
 		func() { must(t, os.Remove(at("conf/a.hcl"))) },
 		func() { must(t, os.RemoveAll(at("conf"))) },
@@ -106,7 +106,7 @@ func TestEveryWayToChange(t *testing.T) {
 	}
 }
 
-// TestStepsAreOneChange checks that a file written in several steps is reported once, after the last step.
+// TestStepsAreOneChange checks that several writes to a file cause one report after the last write.
 func TestStepsAreOneChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	changes := make(chan string, 100)
@@ -127,7 +127,7 @@ func TestStepsAreOneChange(t *testing.T) {
 	select {
 	case got := <-changes:
 		if got != "012345678" && len(changes) == 0 {
-			t.Errorf("it was told with %q", got) // on a machine that paused during the writes, a second notification follows
+			t.Errorf("it was told with %q", got) // if the machine paused during the writes, another report follows
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("the change was not noticed")

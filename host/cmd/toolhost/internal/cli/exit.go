@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Exit statuses of the program. Native commands pass on their own status instead.
+// Exit statuses of the program. If a native command fails, the exit status is the status of the command.
 const (
 	ExitOK      = 0
 	ExitFailure = 1 // a tool failed
@@ -28,8 +28,8 @@ var hangup atomic.Pointer[func()]
 // onHangup sets the function that handles SIGHUP.
 func onHangup(f func()) { hangup.Store(&f) }
 
-// WithHangup returns a context that SIGHUP cancels. If [Settings.OpenLive] changes the effect
-// of SIGHUP, the signal no longer cancels the context.
+// WithHangup returns a context that SIGHUP cancels. After [Settings.OpenLive], SIGHUP triggers a reload and no longer
+// cancels the context.
 func WithHangup(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	onHangup(cancel)

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Screen returns a writer for text that tools, files or models can contain. If f is a terminal, the writer passes only
-// text, line feeds, tabs and colors, and replaces other control characters as [Visible] does. Otherwise it passes all
-// bytes unchanged. A text can be split anywhere between writes. The caller must call Flush at the end.
+// Screen returns a writer for text from tools, files or models. If f is a terminal, the writer replaces control
+// characters as [Visible] does, except for line feeds, tabs and colors. Otherwise it writes all bytes unchanged. A
+// single text can be split between several writes. The caller must call Flush at the end.
 func Screen(f *os.File) *Writer {
 	return &Writer{w: f, raw: !term.IsTerminal(int(f.Fd()))}
 }
@@ -22,11 +22,11 @@ func Screen(f *os.File) *Writer {
 type Writer struct {
 	w       io.Writer
 	raw     bool
-	held    []byte // the beginning of a character or a color, without its end
-	colored bool   // colors are not reset
+	held    []byte // incomplete character or color sequence at the end of the last write
+	colored bool   // whether the terminal still shows colors
 }
 
-// maxColor is the maximum length of a sequence that selects colors.
+// maxColor is the maximum length in bytes of a sequence that sets colors.
 const maxColor = 64
 
 // Write implements [io.Writer].
@@ -43,7 +43,7 @@ func (s *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what waits for its end, and resets the colors.
+// Flush writes an incomplete character or sequence and resets the colors.
 func (s *Writer) Flush() error {
 	if s.raw {
 		return nil
@@ -58,8 +58,8 @@ func (s *Writer) Flush() error {
 	return err
 }
 
-// shown returns the form of a text for the terminal. If end is false, it returns the rest whose meaning depends on later
-// bytes.
+// shown returns a text without control characters for the terminal. If end is false, more bytes can follow: rest
+// contains the last bytes, whose meaning depends on the following bytes.
 func (s *Writer) shown(text []byte, end bool) (out string, rest []byte) {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -82,7 +82,7 @@ func (s *Writer) shown(text []byte, end bool) (out string, rest []byte) {
 			b.WriteByte('\n')
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case r == '\u200c' || r == '\u200d': // they join characters, for example of emoji
+		case r == '\u200c' || r == '\u200d': // invisible characters that join other characters, for example in emoji
 			b.WriteRune(r)
 		default:
 			writeVisible(&b, r)
@@ -92,8 +92,8 @@ func (s *Writer) shown(text []byte, end bool) (out string, rest []byte) {
 	return b.String(), nil
 }
 
-// color returns the length of the sequence at the start of the text that selects colors (SGR), or 0 if there is none.
-// complete is false if that depends on later bytes.
+// color returns the length of the color sequence (SGR) at the start of the text, or 0 without such a sequence. complete
+// is false if the result depends on bytes that follow later.
 func color(text []byte) (n int, complete bool) {
 	if text[0] != 0x1b {
 		return 0, true
@@ -115,14 +115,14 @@ func color(text []byte) (n int, complete bool) {
 // isReset reports whether the parameters of a color sequence only reset the colors.
 func isReset(params string) bool { return strings.Trim(params, "0;") == "" }
 
-// writeVisible writes a character. It replaces a control character, and a character that changes the direction or is
-// invisible, by a visible form.
+// writeVisible writes a character. It replaces control characters, invisible characters and characters that change the
+// text direction with a visible form.
 func writeVisible(b *strings.Builder, r rune) {
 	switch {
 	case r == '\t':
 		b.WriteByte('\t')
 	case r < 0x20:
-		b.WriteRune('\u2400' + r) // such as ␛
+		b.WriteRune('\u2400' + r) // a visible symbol such as ␛
 	case r == 0x7f:
 		b.WriteRune('\u2421')
 	case r < 0xa0 && r >= 0x80, unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp):

@@ -23,7 +23,7 @@ type Settings struct {
 	VarFiles  []string
 	Workspace string
 	ReadOnly  bool
-	// Trust has digests of trusted project files. RequireTrust refuses other project files.
+	// Trust contains digests of trusted project files. RequireTrust rejects all other project files.
 	Trust        []string
 	RequireTrust bool
 	Session      string
@@ -47,7 +47,7 @@ func (s *Settings) Check() error {
 	return nil
 }
 
-// Options returns the host options that the flags set.
+// Options returns the options of a host according to the flags.
 func (s *Settings) Options() host.Options {
 	return host.Options{
 		Config: admin.FindConfig(s.Config), Variables: s.Vars, VariableFiles: s.VarFiles, Workspace: s.Workspace, StateDir: s.State,
@@ -55,8 +55,8 @@ func (s *Settings) Options() host.Options {
 	}
 }
 
-// Inspection returns host options for commands that inspect plugins. With these options, the host starts recently failed
-// plugins again.
+// Inspection returns the options of a host for commands that inspect plugins. Such a host also starts plugins whose last
+// start failed recently.
 func (s *Settings) Inspection() host.Options {
 	opts := s.Options()
 	opts.RetryFailed = true
@@ -68,13 +68,13 @@ func (s *Settings) Request() host.Request {
 	return host.Request{Session: s.Session, Trace: os.Getenv("TRACEPARENT")}
 }
 
-// Records opens the state directory that the flags select.
+// Records opens the state directory that the flags name.
 func (s *Settings) Records() (*admin.Records, error) { return admin.OpenRecords(s.Options()) }
 
 // Open starts a host. It prints the problems of plugins. It returns an error if no tool is available.
 func (s *Settings) Open(c *cobra.Command) (*host.Host, error) { return s.OpenWith(c, host.Options{}) }
 
-// OpenWith is like Open, but accepts options that no flag sets.
+// OpenWith is like Open, but with additional options of the caller.
 func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, error) {
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelWarn)
@@ -85,7 +85,7 @@ func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, er
 	opts.ReadOnly, opts.Trust, opts.RequireTrust = common.ReadOnly, common.Trust, common.RequireTrust
 	opts.OnConfig = func(l slog.Level) {
 		if s.LogLevel != "" {
-			_ = l.UnmarshalText([]byte(s.LogLevel)) // cannot fail, because Check validated the level
+			_ = l.UnmarshalText([]byte(s.LogLevel)) // the error is ignored, because Check validated the level
 		}
 		level.Set(l)
 	}
@@ -106,14 +106,14 @@ func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, er
 	return h, nil
 }
 
-// OpenLive starts a host that reloads changed plugins and configuration files. SIGHUP triggers an immediate check for
-// changes. At a terminal, SIGHUP keeps its usual meaning: the terminal was closed.
+// OpenLive starts a host that reloads changed plugins and configuration files. SIGHUP triggers an immediate reload. At a
+// terminal, SIGHUP keeps its usual meaning, because it reports that the terminal was closed.
 func (s *Settings) OpenLive(c *cobra.Command, opts host.Options) (*host.Host, error) {
 	opts.Live = true
 	h, err := s.OpenWith(c, opts)
 	if err == nil && !term.IsTerminal(int(os.Stdin.Fd())) {
 		onHangup(func() {
-			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // the host logs rejected changes
+			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // errors are ignored, because the host logs rejected changes
 		})
 	}
 	return h, err

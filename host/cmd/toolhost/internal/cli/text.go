@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable replaces those characters of a line that could control the terminal, or that a reader cannot see, by visible
-// forms: escape by ␛, others such as \u202e by their number. Text from a plugin or a model can contain such characters.
+// Printable replaces control characters and invisible characters in a line with visible forms: escape becomes ␛, and
+// other characters become their number, such as \u202e. Text from a plugin or a model can contain such characters.
 func Printable(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -41,8 +41,8 @@ func FirstLine(s string) string {
 	return line
 }
 
-// PrintText writes a text for [Screen]. It adds a final line feed if the text has none. It writes nothing for an empty
-// text. A closed pipe ends the program by a signal.
+// PrintText writes a text through [Screen]. If the text does not end with a line feed, PrintText adds one. It writes
+// nothing for an empty text. If the output is a closed pipe, a signal ends the program.
 func PrintText(f *os.File, s string) {
 	if s == "" {
 		return
@@ -53,14 +53,14 @@ func PrintText(f *os.File, s string) {
 	WriteText(f, s)
 }
 
-// WriteText is like PrintText, but adds nothing.
+// WriteText is like PrintText, but adds no line feed.
 func WriteText(f *os.File, s string) {
 	w := Screen(f)
 	_, _ = io.WriteString(w, s)
 	_ = w.Flush()
 }
 
-// PrintJSON writes a value as one line of JSON. In text for a terminal, characters that could control it are replaced.
+// PrintJSON writes a value as one line of JSON. For a terminal, it replaces control characters.
 func PrintJSON(w io.Writer, v any) error {
 	if f, ok := w.(*os.File); ok {
 		screen := Screen(f)

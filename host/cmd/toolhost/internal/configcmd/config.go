@@ -25,7 +25,7 @@ type validation struct {
 	Valid   bool   `json:"valid"`
 	Config  string `json:"config"`
 	Plugins int    `json:"plugins"`
-	// Untrusted says why the file does not apply yet.
+	// Untrusted is the reason why the file does not apply yet.
 	Untrusted string `json:"untrusted,omitempty"`
 	// Error holds all problems as one text. Problems holds them separately.
 	Error    *string         `json:"error"`

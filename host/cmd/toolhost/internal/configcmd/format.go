@@ -101,8 +101,8 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	return changed, err
 }
 
-// showSource prints the content of a file. A terminal gets the text without control characters. Other outputs get the
-// exact bytes, because a program may use them as a patch or as new content.
+// showSource prints the content of a file. For a terminal, it replaces control characters. Any other output receives the
+// exact bytes, because a program can use them as a patch or as a file.
 func showSource(b []byte) error {
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		b = []byte(cli.Clean(string(b)))
@@ -135,8 +135,8 @@ func readFormatted(r io.Reader) ([]byte, error) {
 	return src, err
 }
 
-// replaceFile replaces the content of a file atomically, because a running host may be watching the file. It keeps a
-// symbolic link.
+// replaceFile replaces the content of a file atomically, because a running host can watch the file. If the path is a
+// symbolic link, it replaces the target of the link.
 func replaceFile(name string, content []byte) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {

@@ -39,7 +39,7 @@ Exit status 0: no changes. 2: changes. 1: something would be refused, or there i
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := plans(c.Context(), s, against)
-			if err != nil { // avoid status 2, which means that there are changes
+			if err != nil { // not status 2, because this status means that the plan contains changes
 				fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
 				return cli.ExitError(cli.ExitFailure)
 			}
@@ -70,7 +70,7 @@ func planStatus(all []planned) error {
 	return status
 }
 
-// plans requests a plan from each running host. It makes the plan itself if no host runs or if against is set.
+// plans requests a plan from each running host. If no host runs, or if against is set, this process makes the plan.
 func plans(ctx context.Context, s *cli.Settings, against string) ([]planned, error) {
 	var hosts []admin.Remote
 	if against == "" {

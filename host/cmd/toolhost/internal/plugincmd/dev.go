@@ -54,14 +54,14 @@ how to attach a debugger to it is printed each time it is started.`,
 	return c
 }
 
-// dev is the edit, build and reload loop of a plugin developer.
+// dev builds and reloads a plugin after each change by its developer.
 type dev struct {
 	src      *develop.Sources
 	settings *cli.Settings
 	debug    bool
 	cmd      *cobra.Command
 
-	// temporary reports whether the configuration lasts only as long as the loop.
+	// temporary reports whether the configuration is deleted at the end of the command.
 	temporary bool
 	host      *host.Host // nil before the first successful build
 }
@@ -86,7 +86,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 			default:
 			}
 		})
-		cancel() // the loop is useless without a watcher
+		cancel() // stop, because changes cannot be noticed without a watcher
 	})
 	defer func() {
 		cancel()
@@ -112,7 +112,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 // configure writes a temporary configuration that contains the plugin. remove deletes the configuration.
 func (d *dev) configure() (remove func(), err error) {
 	var bundled []string
-	entries, _ := os.ReadDir(admin.BundledDir()) // the directory is optional
+	entries, _ := os.ReadDir(admin.BundledDir()) // the error is ignored, because the directory is optional
 	for _, e := range entries {
 		// Skip manifests, which are beside the binaries. Skip the mcp plugin, which only serves mounted servers.
 		if e.Name() != "mcp" && filepath.Ext(e.Name()) != ".json" {
@@ -135,7 +135,8 @@ func (d *dev) configure() (remove func(), err error) {
 	return remove, nil
 }
 
-// turn builds and reloads the plugin. It prints errors and returns, because the next change triggers the next attempt.
+// turn builds and reloads the plugin once. It only prints errors, because the developer can fix them with the next
+// change.
 func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	say := func(format string, a ...any) { fmt.Fprintf(os.Stderr, "dev: "+format+"\n", a...) }
 	name := d.src.Manifest.Name
@@ -174,8 +175,8 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	}
 }
 
-// trust trusts the binary that was just built, because the author asked for it to be run. A configuration that the author
-// named keeps the decisions about everything else in it.
+// trust trusts the binary that was just built, because the developer requested to run it. If the developer named a
+// configuration, trust does not change other decisions about this configuration.
 func (d *dev) trust() error {
 	opts := d.settings.Options()
 	if !d.temporary {
@@ -200,7 +201,8 @@ func (d *dev) attach(name string) {
 	}
 }
 
-// prompt runs commands until the input ends. At the end of a file or a pipe, the loop continues until it is interrupted.
+// prompt runs commands until the input ends. At the end of a file or a pipe, it waits until the user interrupts the
+// program.
 func (d *dev) prompt(ctx context.Context, ended chan<- error) {
 	p := terminal.Prompt{Host: d.host, Request: d.settings.Request(), JSON: d.settings.JSON, Status: report.Status}
 	if err := p.Run(ctx); err != nil || terminal.IsTerminal() {

@@ -101,7 +101,7 @@ anything is refused; then the old version or configuration stays in use.`,
 		const usage = "apply a configuration that increases privileges, even if reload { privilege_increases = \"approve\" } is in force"
 		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-privileges", false, usage)
 		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-widening", false, usage)
-		_ = c.Flags().MarkDeprecated("approve-widening", "use --approve-privileges") // cannot fail, because the flag exists
+		_ = c.Flags().MarkDeprecated("approve-widening", "use --approve-privileges") // the error is ignored, because the flag exists
 	}
 	if plugins {
 		c.Use = "reload [PLUGIN]..."

@@ -59,7 +59,7 @@ read-only is made once, unless it says "repeat": true.`,
 type pluginTest struct {
 	settings     *cli.Settings
 	opts         conformance.Options
-	calls, junit string // file names
+	calls, junit string // paths of the files
 }
 
 func (t *pluginTest) run(ctx context.Context) error {
@@ -151,7 +151,7 @@ func conformanceText(w io.Writer, r *conformance.Report) {
 		fmt.Fprintf(w, "plugin %s %s: %s\n", cli.Printable(r.Name), cli.Printable(r.Version), cli.Printable(strings.Join(r.Tools, ", ")))
 	}
 	count := make(map[conformance.Status]int)
-	var before []string // reasons why the previous check was skipped
+	var before []string // reasons why earlier checks were skipped
 	for _, c := range r.Checks {
 		count[c.Status]++
 		fmt.Fprintf(w, "%-5s %-15s %s\n", marks[c.Status], c.ID, c.Title)

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// watchInterval is the time between two status queries.
+// watchInterval is the time between two requests for the status.
 const watchInterval = 500 * time.Millisecond
 
 // watchStatus prints the status of the running hosts whenever it changes.

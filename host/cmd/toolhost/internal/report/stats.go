@@ -115,7 +115,7 @@ func toolStatsText(w io.Writer, tools []host.ToolStats) error {
 	return out.Flush()
 }
 
-// adaptiveText prints the limits of the adaptive mode. It prints nothing if the mode is off.
+// adaptiveText prints the limits of the adaptive mode. It prints nothing if the mode is disabled.
 func adaptiveText(w io.Writer, tools []host.ToolStats) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head := "ADAPTIVE\tTIMEOUT\tAT MOST\tLIMIT\tAT MOST\tRAISED\tLOWERED\tCACHE HITS\n"
@@ -134,7 +134,7 @@ func adaptiveText(w io.Writer, tools []host.ToolStats) error {
 	return out.Flush()
 }
 
-// timeText formats one of the times, in milliseconds.
+// timeText formats a duration in milliseconds. Without calls, it returns "-".
 func timeText(of host.Times, ms float64) string {
 	switch {
 	case of.Count == 0:

@@ -17,13 +17,14 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// statusTimeout limits the time that a running host has for its answer.
+// statusTimeout is the time within which a running host must answer.
 const statusTimeout = 5 * time.Second
 
-// status is the output of toolhost status: the status with this configuration and the status of the running hosts.
+// status is the output of "toolhost status": the status of a host with this configuration, and the status of all running
+// hosts.
 type status struct {
 	host.Status
-	// Error explains why this configuration is unusable. A running host can still use an older configuration.
+	// Error is the reason why this configuration cannot be used. A running host can still use an older configuration.
 	Error string        `json:"error,omitempty"`
 	Hosts []runningHost `json:"hosts"`
 }
@@ -63,15 +64,15 @@ func NewStatus(s *cli.Settings) *cobra.Command {
 	return c
 }
 
-// currentStatus returns the status of a host with this configuration and the status of the running hosts. If this
-// configuration is unusable, the running hosts still appear. They use the previous configuration.
+// currentStatus returns the status of a host with this configuration and the status of all running hosts. If this
+// configuration is invalid, the result still contains the running hosts, which use an older configuration.
 func currentStatus(c *cobra.Command, s *cli.Settings) (*status, error) {
 	hosts, err := runningHosts(c.Context(), s)
 	if err != nil {
 		return nil, err
 	}
 	st := &status{Hosts: hosts}
-	// A project file that is invalid does not prevent a start, but whoever asks for the status needs to know.
+	// An invalid project file does not prevent a start, but the status must show its errors.
 	refused := admin.CheckSyntax(s.Options())
 	var h *host.Host
 	if refused == nil {

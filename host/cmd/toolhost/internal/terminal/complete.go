@@ -68,7 +68,7 @@ func (r *Prompt) paths(word string) []string {
 	for _, e := range entries {
 		name := dir + e.Name()
 		if strings.ContainsAny(name, " '\"\\$`") || cli.Printable(name) != name {
-			continue // the name would need quotes, or control the terminal
+			continue // skip a name that needs quotes or contains control characters
 		}
 		if e.IsDir() {
 			name += "/"

@@ -70,7 +70,7 @@ func (r *Prompt) interactive(ctx context.Context) error {
 		return err
 	}
 	defer term.Restore(fd, cooked)                         //nolint:errcheck // nothing to do about it
-	screen, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0) // standard output can be redirected
+	screen, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0) // not standard output, because it can be redirected
 	if err != nil {
 		return fmt.Errorf("there is no terminal to write to: %w", err)
 	}
@@ -90,14 +90,14 @@ func (r *Prompt) interactive(ctx context.Context) error {
 		return err
 	}
 	for _, e := range entries {
-		if cli.Printable(e.Command) == e.Command { // others would control the terminal, or have several lines
+		if cli.Printable(e.Command) == e.Command { // skip commands with control characters or several lines
 			t.History.Add(e.Command)
 		}
 	}
 	fmt.Fprintln(screen, "toolhost", host.Version, "— help lists the tools, Ctrl-D ends.")
 	next := func() (string, error) {
 		if w, h, err := term.GetSize(fd); err == nil && w > 0 {
-			_ = t.SetSize(w, h) // an error affects only the appearance
+			_ = t.SetSize(w, h) // the error is ignored, because the size affects only the appearance
 		}
 		if _, err := term.MakeRaw(fd); err != nil {
 			return "", err
@@ -127,7 +127,7 @@ func (r *Prompt) loop(ctx context.Context, next func() (string, error), prompt f
 			switch strings.TrimSpace(command) {
 			case "exit", "quit":
 				return nil
-			case "status": // the status of this host, including its running plugins
+			case "status": // shows the status of this host with its running plugins
 				if err := r.Status(cli.Screen(os.Stdout), r.Host.Status()); err != nil {
 					return err
 				}
@@ -152,7 +152,7 @@ func incomplete(command string) bool {
 	return syntax.IsIncomplete(err) || errors.As(err, &pe) && strings.Contains(pe.Text, "unclosed here-document")
 }
 
-// run executes one command. Ctrl-C cancels the command, but not the prompt.
+// run runs one command. Ctrl-C cancels the command, but does not end the prompt.
 func (r *Prompt) run(ctx context.Context, command string) {
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
 	defer stop()
@@ -161,7 +161,7 @@ func (r *Prompt) run(ctx context.Context, command string) {
 	req.Command = command
 	res := client.Run(ctx, r.Host, req)
 	if r.JSON {
-		_ = cli.PrintJSON(os.Stdout, res) // a failure is ignored, because standard output is the user's screen
+		_ = cli.PrintJSON(os.Stdout, res) // the error is ignored, because it means that standard output was closed
 		return
 	}
 	client.Finish(res)

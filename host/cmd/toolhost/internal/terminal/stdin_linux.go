@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StandardInput returns standard input in a mode in which a blocked read needs no separate thread. The thread that reads
-// a request can then start it sooner. Other processes can share standard input. If standard input cannot be opened a
-// second time, release therefore restores the original mode.
+// StandardInput returns standard input in non-blocking mode, so that a waiting read needs no separate thread. The host
+// can then handle a request sooner. The mode also applies to other processes that share standard input. Therefore, if
+// standard input cannot be opened a second time, release restores the original mode.
 func StandardInput() (in *os.File, release func()) {
 	none := func() {}
 	var st, out unix.Stat_t
@@ -17,7 +17,7 @@ func StandardInput() (in *os.File, release func()) {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFIFO:
-		// Opening fails if the pipe belongs to another user.
+		// Open standard input a second time. The open fails if the pipe belongs to another user.
 		if f, err := os.OpenFile("/proc/self/fd/0", os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
 			return f, none
 		}

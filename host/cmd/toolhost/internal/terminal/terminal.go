@@ -20,15 +20,15 @@ import (
 	"toolhost.dev/host"
 )
 
-// Terminal is a [host.Client]. It prints output as it arrives, shows progress on a separate line, and reads answers to
+// Terminal is a [host.Client]. It prints output immediately, shows progress on a separate line, and reads answers to
 // asks from the keyboard.
 type Terminal struct {
 	quiet  bool // print only the result
-	native bool // the call is a native command, so its output is the result
+	native bool // whether the call is a native command; its output is the result
 
 	mu       sync.Mutex
 	streamed bool
-	progress bool // the screen shows a progress line
+	progress bool // whether the screen shows a progress line
 	screens  map[*os.File]*cli.Writer
 	in       *bufio.Reader
 }
@@ -43,7 +43,7 @@ func (t *Terminal) Run(ctx context.Context, h *host.Host, req host.Request) *hos
 // New returns a terminal for one call. If quiet is true, the terminal prints only the result.
 func New(quiet bool) *Terminal { return &Terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
 
-// Progress implements [host.Client]. It prints only to a terminal, because other outputs cannot erase the line again.
+// Progress implements [host.Client]. It prints only to a terminal, because the line must be erased later.
 func (t *Terminal) Progress(title string, _ map[string]any) {
 	if t.quiet || title == "" || !term.IsTerminal(int(os.Stderr.Fd())) {
 		return
@@ -54,9 +54,9 @@ func (t *Terminal) Progress(title string, _ map[string]any) {
 	t.progress = true
 }
 
-// Output implements [host.Client]. It prints output only to a terminal, because output that arrives too fast can be
-// skipped. A program that reads the output gets all of it from the result. Output of tools goes to standard error, and
-// output of native commands to its own stream.
+// Output implements [host.Client]. It prints only to a terminal, because the host can skip output that arrives too fast.
+// A program that reads the output receives the complete output with the result. The output of tools goes to standard
+// error. The output of native commands keeps its stream.
 func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	out := os.Stderr
 	if t.native && s == tool.Stdout {
@@ -69,10 +69,10 @@ func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	defer t.mu.Unlock()
 	t.wipe()
 	t.streamed = t.native
-	_, _ = t.screen(out).Write(chunk) // a closed pipe ends the program by signal
+	_, _ = t.screen(out).Write(chunk) // the error is ignored, because a signal ends the program if the pipe is closed
 }
 
-// screen returns the writer for the output that arrives in chunks.
+// screen returns the writer for output of a running call.
 func (t *Terminal) screen(f *os.File) *cli.Writer {
 	if t.screens == nil {
 		t.screens = make(map[*os.File]*cli.Writer)
@@ -83,7 +83,7 @@ func (t *Terminal) screen(f *os.File) *cli.Writer {
 	return t.screens[f]
 }
 
-// flush completes the output that arrived in chunks.
+// flush writes the incomplete rest of the output of a running call.
 func (t *Terminal) flush() {
 	for _, s := range t.screens {
 		_ = s.Flush()
@@ -139,7 +139,7 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.Accepted, Values: chosen(q, answer)}, nil
 }
 
-// chosen replaces typed option numbers by the options. It keeps other text as a free answer.
+// chosen replaces numbers in the user's answer with the options of the question. Any other text is a free answer.
 func chosen(q *tool.Question, typed string) []string {
 	parts := []string{typed}
 	if q.Multiple {
@@ -154,7 +154,7 @@ func chosen(q *tool.Question, typed string) []string {
 	return parts
 }
 
-// permission returns the answer to a permission ask. Everything except a clear yes declines.
+// permission returns the answer to a permission ask. Every text except a clear "yes" declines the ask.
 func permission(answer string) tool.Answer {
 	switch strings.ToLower(answer) {
 	case "y", "yes", host.ScopeOnce:
@@ -192,7 +192,7 @@ func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-// Finish prints the part of the result that is not yet on the screen.
+// Finish prints the part of the result that the terminal did not print before.
 func (t *Terminal) Finish(res *host.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
