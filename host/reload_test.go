@@ -90,7 +90,7 @@ func reload(t *testing.T, h *host.Host, opts host.ReloadOptions) *host.Reload {
 	return r
 }
 
-// patient is a client that answers an ask only after a signal of the test.
+// patient is a client that does not answer a question until the test signals it.
 type patient struct{ asked, answer chan struct{} }
 
 func (*patient) Progress(string, map[string]any) {}

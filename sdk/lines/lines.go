@@ -57,8 +57,8 @@ func NewReader(r io.Reader, limit int) *Reader {
 // change the line.
 //
 //   - If the line is too long, Read returns its first bytes and a [*TooLongError]. The number of
-//     returned bytes is at most 64 KiB and at most the limit. The next call returns the next line,
-//     unless the error wraps another error.
+//     returned bytes is at most 64 KiB and at most the limit. The next call returns the line
+//     after it, unless the TooLongError wraps the error of a failed read.
 //   - If the stream ends before a line ending, Read returns the incomplete line and [io.EOF].
 //   - If reading fails, Read returns the part of the line read so far and the error.
 func (r *Reader) Read() ([]byte, error) {

@@ -57,8 +57,8 @@ type Signature struct {
 	Names map[string]string
 }
 
-// NameOf returns the name of a parameter for the caller: the first additional name that is not a short flag. Without
-// additional names, it returns the parameter's own name.
+// NameOf returns the name by which callers know a parameter: its first additional name that is not a short flag, or the
+// parameter's own name if there is no such name.
 func (s *Signature) NameOf(param string) string {
 	best := ""
 	for name, to := range s.Names {

@@ -105,8 +105,8 @@ func (l *keptLine) current() *keptStream {
 	return l.stream
 }
 
-// send sends a message. If the stream has ended since the previous call, send repeats the first message of the call
-// on a new stream. The plugin cannot receive the message twice, because gRPC returns io.EOF only for messages that
+// send sends m. If m is the first message of a tool call and the stream has ended since the previous tool call, send
+// opens a new stream and sends m again. The plugin cannot receive the message twice, because gRPC returns io.EOF only for messages that
 // it did not accept.
 func (l *keptLine) send(m *toolpb.CallRequest) error {
 	s := l.current()

@@ -106,7 +106,7 @@ leads to every tool.`,
 			}
 			switch {
 			case single && (format == "text" || format == "json"):
-				return fmt.Errorf("--single is for a --format of an API or a prompt: %s", formats())
+				return fmt.Errorf("--single needs --format with one of these values: %s", formats())
 			case format == "json":
 				return cli.PrintJSON(os.Stdout, enabled(tools))
 			case format == "text":

@@ -136,7 +136,7 @@ func readBeside(dir, path string) (text []byte, err error) {
 	text, err = readRegular(func(flags int) (*os.File, error) { return root.OpenFile(filepath.Clean(path), flags, 0) })
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read: %w; only files in the directory of the configuration can, of at most %d MiB", path, err, maxSource>>20)
+		return nil, fmt.Errorf("%s cannot be read: %w; the file must be in the directory of the configuration and have at most %d MiB", path, err, maxSource>>20)
 	case !utf8.Valid(text):
 		return nil, fmt.Errorf("%s is not text in UTF-8", path)
 	}

@@ -222,7 +222,8 @@ type RuleProblem struct {
 	Why       error
 }
 
-// BadRules returns an error with the problems and the lines of the operator's file. It returns nil for an empty list.
+// BadRules returns an error that lists the problems, each with its line in the operator's file. It returns nil if there are
+// no problems.
 func (c *Config) BadRules(problems []RuleProblem) error {
 	var diags hcl.Diagnostics
 	for _, p := range problems {

@@ -24,7 +24,7 @@ func TestACallHoldsItsTurnUntilItIsReleased(t *testing.T) {
 	}
 }
 
-// TestARefusedCallLeavesTheLine checks that Release removes a waiting call from the queue.
+// TestARefusedCallLeavesTheLine checks that a call which is released without being run leaves the queue.
 func TestARefusedCallLeavesTheLine(t *testing.T) {
 	d := dispatcher(t, ok)
 	prepared(t, d, "change").Release()

@@ -88,7 +88,7 @@ func TestDuplicatesAndNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := r.Add("second", "", describe(def("list"), def("read"), def("own")), false, asItSays)
-	if err == nil || !strings.Contains(err.Error(), "plugin first already serves list, read, so plugin second cannot use the same names; put one of the two plugins into a field namespace") {
+	if err == nil || !strings.Contains(err.Error(), "plugin first already serves list, read, so plugin second cannot use the same names; give one of the two plugins its own namespace") {
 		t.Error(err)
 	}
 	if e := r.Lookup("", "read"); e.Plugin != "first" {

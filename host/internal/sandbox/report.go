@@ -171,7 +171,7 @@ func (p Profile) Lost(k *Kernel, wanted, b Backend) []string {
 	return out
 }
 
-// totalGaps reports the limits that do not hold for all processes of the plugin together.
+// totalGaps reports the limits that cannot be enforced on the total usage of the plugin's processes.
 func (p Profile) totalGaps(k *Kernel, gap func(missing bool, what, how string)) {
 	measured := fmt.Sprintf("memory of all processes together is measured by the host four times a second, and the largest process is killed above %d bytes: for a moment they can use more", p.Resident)
 	switch {

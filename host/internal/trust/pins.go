@@ -83,7 +83,7 @@ func (p *Pins) checkLock(sum string) error {
 		return err
 	}
 	if trusted, guarded := p.guard(abs); guarded && sum != trusted {
-		return fmt.Errorf("the lock file %s is in a directory that tools can write, and nobody trusted it as it is now. Review it: toolhost trust", p.path)
+		return fmt.Errorf("tools can write in the directory of the lock file %s, and nobody trusted the file's current content. Review it: toolhost trust", p.path)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type Kind int
 
 // The kinds of commands, from the weakest guarantee to the strongest.
 const (
-	// Ordinary is a command that can have any effect. Its shell reports the state at its end.
+	// Ordinary is a command that can have any effect. The shell reports the session's state at the end of the command.
 	Ordinary Kind = iota
 	// Stateless is a command that changes nothing in the shell's state except the last exit status. It only starts
 	// programs or changes a subshell.

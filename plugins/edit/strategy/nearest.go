@@ -66,8 +66,8 @@ func (s *search) nearest() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// mostEqual aligns old_string with the file at the line at which most lines are equal. It returns that line and the
-// number of equal lines.
+// mostEqual finds the position in the file at which old_string has the most lines in common with the file. It returns the
+// line number of the position and the number of equal lines.
 func (s *search) mostEqual(old []string) (at, equal int) {
 	const rare = 50 // lines that occur more often are ignored
 	where := make(map[string][]int)

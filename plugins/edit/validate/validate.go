@@ -154,7 +154,7 @@ func ask(ctx context.Context, states States, p workspace.Path) <-chan answer {
 	return out
 }
 
-// Path checks layer 2: the path must be in a writable root.
+// Path checks that the path is in a writable root. This is the second layer of the validation of an edit.
 func Path(ws *workspace.Workspace, cwd, name string) (workspace.Path, error) {
 	p, err := ws.Resolve(cwd, name)
 	if err != nil {

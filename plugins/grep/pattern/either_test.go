@@ -122,7 +122,7 @@ func TestFalsePlaces(t *testing.T) {
 				wrong += w
 			}
 		}
-		if wrong > 2000 { // at most 100 false candidates for each text, plus the cost of the last candidate of each text
+		if wrong > 2000 { // the search stops after about 100 false candidates in each text
 			t.Errorf("%.40s…: %d places", expr, wrong)
 		}
 		start, end, ok, err := p.Matcher(t.Context()).NextLine(text, 0)

@@ -183,9 +183,9 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
 }
 
-// connect starts a local server or connects to a remote server. It first tries the newer protocol. If a server of
-// the older protocol does not answer the first request, the wire answers in place of the server. If such a server
-// exits instead, connect starts it again with the older protocol.
+// connect starts a local server or connects to a remote server. It first tries the newer protocol. A
+// server of the older protocol can react in two ways: if it ignores the first request, [wire] answers the request for
+// the server; if it exits, connect starts the server again with the older protocol.
 func (m *mount) connect(ctx context.Context) error {
 	if m.cfg.URL != "" {
 		s, err := m.client().Connect(ctx, m.remote(), nil)
