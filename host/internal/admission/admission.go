@@ -94,7 +94,7 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 	for _, p := range cfg.Programs(s.BundledDir) {
 		for _, path := range s.filesOf(p, cfg) {
 			switch {
-			case p.Plugin && path == p.Command[0] || !within(dirs, path):
+			case p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) || !within(dirs, path):
 			case decision == nil || decision.Programs[path] != content.Programs[path]:
 				return fmt.Errorf("%s: %s runs %s, which tools can write and nobody trusted as it is now. Review it with toolhost trust --config %s, or move it to another directory", p.Place, p.Block, path, s.Path)
 			}
@@ -124,7 +124,10 @@ func (s Source) discovered() bool {
 
 // invalid returns the error in an untrusted configuration file. The file is loaded without the environment, because the
 // error could show the values of variables. If the file reads the environment, invalid returns nil.
-func (s Source) invalid() error {
+func (s Source) invalid(n *config.Narrowing) error {
+	if s.discovered() { // nobody named this file, so it is not evaluated
+		return n.Syntax
+	}
 	reads := false
 	s.LookupEnv = func(string) (string, bool) {
 		reads = true
@@ -188,10 +191,16 @@ func (s Source) openProject() (*config.Config, error) {
 	if cfg != nil {
 		return cfg, s.protect(cfg)
 	}
+	operator := s
+	if operator.Path = base.Path; base.Path != "" {
+		if err := operator.checkPrograms(base); err != nil {
+			return nil, err
+		}
+	}
 	narrowing := config.ReadNarrowing(s.Path)
 	narrowing.Apply(base)
 	if !narrowing.Complete {
-		base.Invalid = s.invalid()
+		base.Invalid = s.invalid(narrowing)
 		if base.Invalid != nil && !s.discovered() { // the user named this file explicitly
 			return nil, base.Invalid
 		}
@@ -235,7 +244,7 @@ func (s Source) instead(base *config.Config, n *config.Narrowing) string {
 func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	operator := s
 	operator.Path = config.FindUser()
-	if operator.Path != "" && (operator.IsProject() || samePath(operator.Path, s.Path)) {
+	if operator.Path != "" && (operator.IsProject() || filepath.Clean(operator.Path) == filepath.Clean(s.Path)) {
 		operator.Path = ""
 	}
 	// Drop the values from the command line, because only the project file declares their variables.

@@ -74,12 +74,6 @@ const separators = " \t\r\n;|&()<>'\"`=:,$"
 // interpreters are programs that run the files in their arguments.
 var interpreters = regexp.MustCompile(`^(ba|da|z|k|c|fi)?sh$|^(python|node|ruby|perl|php|lua|deno|bun|java|env|npx|uv|uvx|tsx|ts-node|make)[0-9.]*$`)
 
-// code lists the file extensions of executable code.
-var code = map[string]bool{
-	".sh": true, ".bash": true, ".py": true, ".pyz": true, ".js": true, ".mjs": true, ".cjs": true, ".ts": true, ".mts": true, ".rb": true, ".pl": true,
-	".php": true, ".lua": true, ".jar": true, ".so": true, ".node": true, ".wasm": true, ".dylib": true, ".class": true, ".mk": true,
-}
-
 // filesOf returns the program of a command and the code files in its arguments and environment. It omits data files,
 // because programs change them.
 func (s Source) filesOf(p config.Program, cfg *config.Config) []string {
@@ -93,12 +87,15 @@ func (s Source) filesOf(p config.Program, cfg *config.Config) []string {
 					path = filepath.Join(dir, path)
 				}
 				if path, err := filepath.Abs(path); err == nil {
-					if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && (all || st.Mode().Perm()&0o111 != 0 || code[filepath.Ext(path)]) {
+					if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && (all || st.Mode().Perm()&0o111 != 0 || trust.IsCode(path)) {
 						out = append(out, path)
 					}
 				}
 			}
 		}
+	}
+	if p.Plugin && trust.IsScript(out[0]) {
+		out = append(out, trust.CodeBeside(out[0])...)
 	}
 	for _, arg := range p.Command[1:] {
 		add(arg)

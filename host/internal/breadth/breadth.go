@@ -16,7 +16,7 @@ import (
 
 // The directories in system belong to the system. For those in trees, the same is true of all their subdirectories.
 var (
-	system = []string{"/usr", "/usr/local", "/var", "/opt", "/run", "/dev", "/System", "/Library", "/Applications", "/private"}
+	system = []string{"/usr", "/usr/local", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/share", "/usr/include", "/var", "/var/lib", "/var/log", "/var/cache", "/var/spool", "/home", "/Users", "/opt", "/run", "/dev", "/System", "/Library", "/Applications", "/private"}
 	trees  = []string{
 		"/etc", "/boot", "/proc", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec",
 	}

@@ -113,6 +113,8 @@ type Reload struct {
 type Sandbox struct {
 	// Workspace is the access to the workspace: "read-write" or "read-only".
 	Workspace string
+	// Narrowed reports whether only a project file made the workspace read-only.
+	Narrowed bool
 	// Roots contains additional roots with absolute paths.
 	Roots []Root
 	// Strict rejects every ".." and every symbolic link in a path, even inside the roots.

@@ -18,6 +18,8 @@ import (
 type Narrowing struct {
 	// Complete reports whether all settings of the file are restrictions.
 	Complete bool
+	// Syntax is the syntax error of the file. Nil means that it can be parsed.
+	Syntax error
 
 	files  []string
 	texts  diagnose.Files
@@ -70,8 +72,10 @@ func ReadNarrowing(path string) *Narrowing {
 	}
 	p := hclparse.NewParser()
 	var bodies []*hcl.File
+	var all hcl.Diagnostics
 	for _, name := range names {
 		f, diags := parseFile(p, name)
+		all = append(all, diags...)
 		if diags.HasErrors() || f == nil {
 			out.Complete = false
 			continue
@@ -79,6 +83,9 @@ func ReadNarrowing(path string) *Narrowing {
 		bodies = append(bodies, f)
 	}
 	out.files, out.texts = names, p.Sources()
+	if all.HasErrors() {
+		out.Syntax = (&Config{files: p.Sources(), parsed: bodies}).failed(all)
+	}
 	var f projectHCL
 	// Evaluate without variables and functions, so that only literal values are valid.
 	if gohcl.DecodeBody(hcl.MergeFiles(bodies), nil, &f).HasErrors() {
@@ -140,6 +147,7 @@ func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 				if d.diags.HasErrors() || rule.Set != nil { // a rule that sets parameters is not a restriction
 					return false
 				}
+				rule.Name, rule.Reason = oneLine(rule.Name), oneLine(rule.Reason) // models and terminals read them
 				out.Project = append(out.Project, rule)
 				return true
 			})
@@ -199,8 +207,8 @@ func (n *Narrowing) Apply(cfg *Config) {
 	n.applyRules(&cfg.Permissions)
 	s := &cfg.Sandbox
 	s.Strict = s.Strict || n.strict
-	if n.workspace {
-		s.Workspace = "read-only"
+	if n.workspace && s.Workspace != "read-only" {
+		s.Workspace, s.Narrowed = "read-only", true
 	}
 	if n.enforce {
 		s.Enforce = "require"

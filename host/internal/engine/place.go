@@ -65,3 +65,33 @@ func checkOwner(dir string) error {
 	}
 	return nil
 }
+
+// keepsHostOut returns an error if tools of a workspace that a request names could write what the host runs or reads: its
+// configuration, programs that the configuration names, and its own programs. The host's own workspace is judged when the
+// configuration is opened.
+func (e *Engine) keepsHostOut(cfg *config.Config, workspace string) error {
+	if workspace == e.opts.Workspace || cfg.Sandbox.Workspace == "read-only" {
+		return nil
+	}
+	paths := []string{e.opts.BundledDir}
+	if cfg.Path != "" {
+		for path := range cfg.Texts() {
+			paths = append(paths, path)
+		}
+	}
+	for _, p := range cfg.Programs(e.opts.BundledDir) {
+		if filepath.IsAbs(p.Command[0]) {
+			paths = append(paths, p.Command[0])
+		}
+	}
+	for _, path := range paths {
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			target = path
+		}
+		if root := (tool.Root{Path: workspace}); path != "" && (root.Contains(path) || root.Contains(target)) {
+			return fmt.Errorf("the workspace %s contains %s, which the host uses, and tools could change it. Use another workspace, or move it elsewhere", workspace, path)
+		}
+	}
+	return nil
+}

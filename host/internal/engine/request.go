@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -116,7 +117,8 @@ func (e *Engine) session(req Request) (call.Session, error) {
 	if err := e.Current().Roots.Refused(workspace); err != nil {
 		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
-	if err := e.keepsStateOut(e.Current().Config, workspace); err != nil {
+	cfg := e.Current().Config
+	if err := errors.Join(e.keepsStateOut(cfg, workspace), e.keepsHostOut(cfg, workspace)); err != nil {
 		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
 	id := req.Session

@@ -55,7 +55,7 @@ func Configured(cfg *config.Config, workspace string) []tool.Root {
 // Refused returns an error if calls must not run in a workspace, because the workspace is writable and too broad. It
 // returns nil if calls can run.
 func Refused(cfg *config.Config, workspace string) error {
-	if cfg.Sandbox.Workspace == "read-only" {
+	if cfg.Sandbox.Workspace == "read-only" && !cfg.Sandbox.Narrowed {
 		return nil
 	}
 	why := breadth.Check(workspace, cfg.Sandbox.AllowRoot)
@@ -125,7 +125,7 @@ func (s *Sets) find(workspace string) []tool.Root {
 		dir := s.output(p)
 		exists, known := s.outputs[p]
 		if !known {
-			exists = dir != "" && IsDir(dir)
+			exists = dir != "" && own(dir)
 			s.outputs[p] = exists
 		}
 		if exists {
@@ -145,6 +145,13 @@ func (s *Sets) Refused(workspace string) error {
 		s.refused[workspace] = err
 	}
 	return err
+}
+
+// own reports whether a directory below the state directory is there itself. A plugin could put a link to other files in
+// its place.
+func own(dir string) bool {
+	target, err := filepath.EvalSymlinks(dir)
+	return err == nil && target == dir && IsDir(dir)
 }
 
 // Forget clears the cached configured roots. It must be called after a call that can create or remove a root.

@@ -105,7 +105,8 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		case p.NoRoots:
 		case r.Writable && p.WriteRoots:
 			out.Write = append(out.Write, r.Path)
-			out.Protected = append(out.Protected, protectedPaths(r.Path, at.Protect)...)
+			kept := protectedPaths(r.Path, at.Protect)
+			out.Protected, out.Fixed = append(out.Protected, kept...), append(out.Fixed, parents(r.Path, kept)...)
 			if !p.WriteGit {
 				fixed, protected := gitPaths(r.Path)
 				out.Fixed, out.Protected = append(out.Fixed, fixed...), append(out.Protected, protected...)
@@ -116,8 +117,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 			out.Read = append(out.Read, r.Path)
 		}
 	}
-	out.Write = append(out.Write, p.Write...)
-	out.Read = append(out.Read, p.Read...)
+	out.Write, out.Read = append(out.Write, p.Write...), append(out.Read, p.Read...)
 	for _, dir := range []string{at.SocketDir, at.StateDir} {
 		if dir != "" {
 			out.Write = append(out.Write, dir)
@@ -159,9 +159,14 @@ func withCaches(env []string, dir string) ([]string, error) {
 	if dir == "" {
 		return env, nil
 	}
+	own, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close() //nolint:errcheck // only creates directories
 	for name, below := range caches {
 		path := filepath.Join(dir, below)
-		if err := os.MkdirAll(path, 0o700); err != nil {
+		if err := own.MkdirAll(below, 0o700); err != nil { // never through a link that leads out of it
 			return nil, err
 		}
 		if name != "TMPDIR" && lookup(env, name) != "" && name != "XDG_CACHE_HOME" {

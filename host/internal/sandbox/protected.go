@@ -3,6 +3,7 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"slices"
 
 	"toolhost.dev/sdk/tool"
 )
@@ -31,4 +32,18 @@ func protectedPaths(root string, extra []string) (out []string) {
 func canProtect(path string) bool {
 	st, err := os.Lstat(path)
 	return err == nil && (st.Mode().IsRegular() || st.IsDir())
+}
+
+// parents returns the directories between a root and paths in it. If a tool could rename one of them, another file could
+// take the place of a protected path.
+func parents(root string, paths []string) (out []string) {
+	for _, path := range paths {
+		for dir := filepath.Dir(path); dir != root && (tool.Root{Path: root}).Contains(dir); dir = filepath.Dir(dir) {
+			if canProtect(dir) && !slices.Contains(out, dir) {
+				out = append(out, dir)
+			}
+		}
+	}
+	slices.Sort(out) // a directory comes before those in it
+	return out
 }

@@ -146,6 +146,9 @@ func (p *Pins) Executable(plugin, path string) (string, error) {
 	if sum == "" {
 		return path, nil
 	}
+	if !pinned && IsScript(path) { // a script finds the files beside it only where it is
+		return path, errors.Join(p.CheckBinary(plugin, path), p.checkBeside(path))
+	}
 	store, err := p.Store()
 	if err != nil {
 		return "", err
@@ -155,6 +158,20 @@ func (p *Pins) Executable(plugin, path string) (string, error) {
 		return "", p.explain(plugin, pinned, err)
 	}
 	return copied, nil
+}
+
+// checkBeside returns an error if code beside a script, which tools can write, is not as it was trusted.
+func (p *Pins) checkBeside(script string) error {
+	for _, path := range CodeBeside(script) {
+		sum, guarded := p.guard(path)
+		if !guarded {
+			continue
+		}
+		if is, err := Hash(path); err != nil || sum == "" || is != sum {
+			return fmt.Errorf("the script %s can load %s, which tools can write and nobody trusted with its current content. Review it: toolhost trust", script, path)
+		}
+	}
+	return nil
 }
 
 // Store returns the store of copies of pinned binaries.
