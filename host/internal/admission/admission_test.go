@@ -348,7 +348,7 @@ func TestStoreInWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.StateDir = inside
-	if cfg := f.open(s); !strings.Contains(cfg.Untrusted, "is in the workspace") {
+	if cfg := f.open(s); !strings.Contains(cfg.Untrusted, "so nothing in it is trusted") {
 		t.Errorf("the store in the workspace counts: %q", cfg.Untrusted)
 	}
 }
@@ -442,6 +442,18 @@ func TestNotEvaluated(t *testing.T) {
 }`, 0o600)
 	if rules := f.open(f.source("toolhost.hcl")).Permissions.Project; len(rules) != 1 || strings.ContainsAny(rules[0].Reason, "\x1b\n") {
 		t.Errorf("%d rules: %+v", len(rules), rules)
+	}
+}
+
+// TestChangeNotEvaluated checks that a trusted file that changed is reported as changed before anything evaluates it.
+func TestChangeNotEvaluated(t *testing.T) {
+	f := newFixture(t)
+	t.Chdir(f.ws)
+	f.write("toolhost.hcl", `host { max_calls = 7 }`, 0o600)
+	f.trust(f.source("toolhost.hcl"))
+	f.write("toolhost.hcl", `host { max_calls = local.missing }`, 0o600)
+	if cfg := f.open(f.source("toolhost.hcl")); !strings.Contains(cfg.Untrusted, "changed since") {
+		t.Errorf("untrusted: %q", cfg.Untrusted)
 	}
 }
 
