@@ -48,11 +48,7 @@ func RenewContent(opts Options, paths ...string) error {
 
 // TrustedContent returns all decisions in the state directory, sorted by path.
 func TrustedContent(opts Options) ([]ContentDecision, error) {
-	source, err := engine.Options(opts).Source()
-	if err != nil {
-		return nil, err
-	}
-	decisions, err := source.Decisions()
+	decisions, err := decisions(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -62,13 +58,18 @@ func TrustedContent(opts Options) ([]ContentDecision, error) {
 // RevokeContent removes the decision about a configuration file, or all decisions about files below a directory. It
 // returns the paths of these files.
 func RevokeContent(opts Options, path string) ([]string, error) {
-	source, err := engine.Options(opts).Source()
-	if err != nil {
-		return nil, err
-	}
-	decisions, err := source.Decisions()
+	decisions, err := decisions(opts)
 	if err != nil {
 		return nil, err
 	}
 	return decisions.Revoke(path)
+}
+
+// decisions returns the trust store that opts select.
+func decisions(opts Options) (*trust.Decisions, error) {
+	source, err := engine.Options(opts).Source()
+	if err != nil {
+		return nil, err
+	}
+	return source.Decisions()
 }

@@ -76,11 +76,7 @@ func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	source, err := engine.Options(opts).Source()
-	if err != nil {
-		return nil, err
-	}
-	decisions, err := source.Decisions()
+	decisions, err := decisions(opts)
 	if err != nil {
 		return nil, err
 	}

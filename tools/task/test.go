@@ -138,7 +138,7 @@ func (t *task) fuzz() error {
 	return nil
 }
 
-// setting returns the value of an environment variable. If the variable is empty, it returns the argument other.
+// setting returns the value of an environment variable, or other if the variable is empty.
 func (t *task) setting(name, other string) string {
 	if v := t.getenv(name); v != "" {
 		return v

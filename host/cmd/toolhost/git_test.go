@@ -102,7 +102,7 @@ func (w *world) gitWorks(t *testing.T) {
 			t.Errorf("a denial is not explained: %s", out)
 		}
 	}
-	// The edit tools must have the same protection.
+	// The tool write, which another plugin serves, must not change hooks either.
 	c := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", w.work, "run", "write .git/hooks/pre-push text")
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "XDG_RUNTIME_DIR=" + filepath.Join(w.dir, "run"), "XDG_STATE_HOME=" + filepath.Join(w.dir, "state2")}
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), `git = "read-write" in the sandbox block of plugin "edit"`) {

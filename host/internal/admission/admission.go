@@ -20,6 +20,7 @@ import (
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trust"
+	"toolhost.dev/host/internal/watch"
 )
 
 // Source names a configuration and holds the settings that decide whether the configuration applies.
@@ -43,7 +44,7 @@ type Source struct {
 func (s Source) Open() (*config.Config, error) {
 	cfg, err := s.open()
 	if err == nil && s.ReadOnly {
-		cfg.Sandbox.Workspace = "read-only"
+		cfg.Sandbox.Workspace, cfg.Sandbox.Narrowed = "read-only", false
 	}
 	return cfg, err
 }
@@ -140,31 +141,32 @@ func (s Source) invalid(n *config.Narrowing) error {
 	return err
 }
 
-// within reports whether a path, or the target of its symbolic links, is in one of the directories.
+// within reports whether a path is in one of the directories. It also reports true for a path that leads through a symbolic
+// link in one of them, because whoever can change the link chooses the target.
 func within(dirs []string, path string) bool {
-	paths := []string{path}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		paths = append(paths, target)
-	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // the file does not exist yet
-		paths = append(paths, filepath.Join(dir, filepath.Base(path)))
-	}
+	paths := append(watch.Places(path), path)
 	for _, dir := range dirs {
-		for _, p := range paths {
-			if dir != "" && (tool.Root{Path: dir}).Contains(p) {
-				return true
-			}
+		if dir != "" && slices.ContainsFunc(paths, func(p string) bool { return tool.Root{Path: dir}.Contains(p) }) {
+			return true
 		}
 	}
 	return false
 }
 
-// exposed returns the directories with files from a cloned repository or files that tools can change.
+// exposed returns the directories with files that a cloned repository contains or that tools can change: the workspace,
+// the writable roots, the paths that a plugin can write, and the private directories of plugins.
 func (s Source) exposed(cfg *config.Config) []string {
 	out := []string{s.Workspace}
 	for _, r := range roots.Configured(cfg, s.Workspace) {
 		if r.Writable && r.Path != s.Workspace {
 			out = append(out, r.Path)
 		}
+	}
+	for i := range cfg.Plugins {
+		out = append(out, cfg.Plugins[i].Confinement.Write...)
+	}
+	if dir, err := state.Dir(s.StateDir, cfg.Host.StateDir); err == nil {
+		out = append(out, state.Home{Root: dir}.Plugins())
 	}
 	return out
 }
@@ -250,6 +252,10 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	// Drop the values from the command line, because only the project file declares their variables.
 	operator.Variables, operator.VariableFiles = nil, nil
 	base, err := operator.Load()
+	if err == nil && operator.Path != "" && operator.writableFile(base) != "" { // tools could write the user's file, too
+		operator.Path = ""
+		base, err = operator.Load()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -258,8 +264,8 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 		return nil, nil, err
 	}
 	decisions := trust.OpenDecisions(dir)
-	if within([]string{s.Workspace}, dir) { // a repository could bring its own store along
-		decisions.Distrust(fmt.Errorf("the state directory %s is in the workspace %s, where tools can write, so nothing in it is trusted. Name another one with --state", dir, s.Workspace))
+	if within(s.exposed(base), dir) { // a repository could contain a store, and a tool could write one
+		decisions.Distrust(fmt.Errorf("the state directory %s is in a directory that tools can write, so nothing in it is trusted. Name another one with --state", dir))
 	}
 	return decisions, base, nil
 }

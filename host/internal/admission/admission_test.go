@@ -2,6 +2,7 @@ package admission
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -346,7 +348,125 @@ func TestStoreInWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.StateDir = inside
-	if cfg := f.open(s); !strings.Contains(cfg.Untrusted, "is in the workspace") {
+	if cfg := f.open(s); !strings.Contains(cfg.Untrusted, "so nothing in it is trusted") {
 		t.Errorf("the store in the workspace counts: %q", cfg.Untrusted)
+	}
+}
+
+// TestUsersConfiguration checks that a project file cannot set the user's configuration aside, neither its restrictions nor
+// the check of its programs.
+func TestUsersConfiguration(t *testing.T) {
+	for name, tc := range map[string]struct {
+		user, project string
+		link          bool
+		refused       string
+	}{
+		"refuses":          {user: `trust { untrusted = "refuse" }`, project: `plugin "x" { path = "./evil.sh" }`, refused: "is not trusted"},
+		"refuses by link":  {user: "trust { untrusted = \"refuse\" }\nlocals { a = 1 }", link: true, refused: "is not trusted"},
+		"changed programs": {user: "hook \"h\" {\n  on = [\"before_call\"]\n  command = [\"WS/evil.sh\"]\n}", project: "", refused: "nobody trusted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.write("evil.sh", "#!/bin/sh\n", 0o755)
+			dir := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "toolhost")
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			user := f.write(filepath.Join(dir, "toolhost.hcl"), strings.ReplaceAll(tc.user, "WS", f.ws), 0o600)
+			path := filepath.Join(f.ws, "toolhost.hcl")
+			if tc.link {
+				if err := os.Symlink(user, path); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				f.write(path, tc.project, 0o600)
+			}
+			if _, err := f.source(path).Open(); err == nil || !strings.Contains(err.Error(), tc.refused) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+// TestLinksOnTheWay checks that a link that tools can change makes a configuration a project file, wherever the chain of
+// links begins and ends.
+func TestLinksOnTheWay(t *testing.T) {
+	f := newFixture(t)
+	end := f.write(filepath.Join(f.out, "end.hcl"), hostile, 0o600)
+	middle, begin := filepath.Join(f.ws, "middle.hcl"), filepath.Join(f.out, "begin.hcl")
+	for from, to := range map[string]string{middle: end, begin: middle} {
+		if err := os.Symlink(to, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cfg := f.open(f.source(begin)); cfg.Untrusted == "" {
+		t.Error("the configuration is trusted")
+	}
+}
+
+// TestPluginsPaths checks that a configuration in a directory that a plugin can write is a project file.
+func TestPluginsPaths(t *testing.T) {
+	f := newFixture(t)
+	inside := f.write(filepath.Join(f.out, "op.hcl"), "plugin \"bash\" {\n  sandbox { write = [\""+f.out+"\"] }\n}\n", 0o600)
+	if cfg := f.open(f.source(inside)); cfg.Untrusted == "" {
+		t.Error("a plugin can write the configuration, and it is trusted")
+	}
+	dir := filepath.Join(f.state, "plugins", "bash")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if cfg := f.open(f.source(f.write(filepath.Join(dir, "op.hcl"), hostile, 0o600))); cfg.Untrusted == "" {
+		t.Error("a configuration in the directory of a plugin is trusted")
+	}
+}
+
+// TestNotEvaluated checks that a file that nobody named is not evaluated, and that its texts cannot control a terminal.
+func TestNotEvaluated(t *testing.T) {
+	f := newFixture(t)
+	t.Chdir(f.ws)
+	var bomb strings.Builder
+	bomb.WriteString("locals {\n  a0 = \"xxxxxxxxxx\"\n")
+	for i := range 60 {
+		fmt.Fprintf(&bomb, "  a%d = \"${local.a%d}${local.a%d}\"\n", i+1, i, i)
+	}
+	bomb.WriteString("}\n")
+	f.write("toolhost.hcl", bomb.String(), 0o600)
+	if cfg := f.open(f.source("toolhost.hcl")); cfg.Untrusted == "" {
+		t.Error("the file is trusted")
+	}
+	f.write("toolhost.hcl", `permissions {
+  deny "d" {
+    path   = ["x"]
+    reason = "\u001b[2Jclear\nmore"
+  }
+}`, 0o600)
+	if rules := f.open(f.source("toolhost.hcl")).Permissions.Project; len(rules) != 1 || strings.ContainsAny(rules[0].Reason, "\x1b\n") {
+		t.Errorf("%d rules: %+v", len(rules), rules)
+	}
+}
+
+// TestChangeNotEvaluated checks that a trusted file that changed is reported as changed before anything evaluates it.
+func TestChangeNotEvaluated(t *testing.T) {
+	f := newFixture(t)
+	t.Chdir(f.ws)
+	f.write("toolhost.hcl", `host { max_calls = 7 }`, 0o600)
+	f.trust(f.source("toolhost.hcl"))
+	f.write("toolhost.hcl", `host { max_calls = local.missing }`, 0o600)
+	if cfg := f.open(f.source("toolhost.hcl")); !strings.Contains(cfg.Untrusted, "changed since") {
+		t.Errorf("untrusted: %q", cfg.Untrusted)
+	}
+}
+
+// TestBroadWorkspace checks that a project file cannot permit calls in a home directory by making it read-only.
+func TestBroadWorkspace(t *testing.T) {
+	f := newFixture(t)
+	t.Setenv("HOME", f.ws)
+	s := f.source(f.write("toolhost.hcl", `sandbox { workspace = "read-only" }`, 0o600))
+	if cfg := f.open(s); roots.Refused(cfg, f.ws) == nil {
+		t.Error("calls are permitted in the home directory")
+	}
+	s.ReadOnly = true
+	if cfg := f.open(s); roots.Refused(cfg, f.ws) != nil {
+		t.Error("--read-only does not permit calls")
 	}
 }

@@ -18,7 +18,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir, broad := range map[string]bool{
-		"/": true, "/etc": true, "/etc/ssl": true, "/usr": true, "/usr/bin": true, "/var": true, "/opt": true,
+		"/": true, "/etc": true, "/etc/ssl": true, "/usr": true, "/usr/bin": true, "/var": true, "/usr/share": true, "/usr/local/bin": true, "/var/lib": true, "/home": true, "/opt": true,
 		home: true, filepath.Dir(home): true, link: true,
 		project: false, "/var/www": false, "/opt/app": false, "/usr/local/src": false,
 	} {

@@ -21,7 +21,6 @@ type Narrowing struct {
 	// Syntax is the syntax error of the file. Nil means that it can be parsed.
 	Syntax error
 
-	files  []string
 	texts  diagnose.Files
 	config *Config
 	// These fields report which attributes the file sets, because a zero value can be a valid setting.
@@ -82,7 +81,7 @@ func ReadNarrowing(path string) *Narrowing {
 		}
 		bodies = append(bodies, f)
 	}
-	out.files, out.texts = names, p.Sources()
+	out.texts = p.Sources()
 	if all.HasErrors() {
 		out.Syntax = (&Config{files: p.Sources(), parsed: bodies}).failed(all)
 	}

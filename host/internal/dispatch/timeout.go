@@ -46,7 +46,7 @@ func (d *Dispatcher) shortenTimeout(ctx context.Context, c *Call) (context.Conte
 
 // describeTimeout adds the exceeded limit to the error of a timeout, because the tool does not know the limit.
 func (d *Dispatcher) describeTimeout(ctx context.Context, c *Call, res *tool.Result) {
-	if res.Error == nil || res.Error.Kind != tool.Timeout || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if res.Error == nil || res.Error.Kind != tool.Timeout || !expired(ctx) {
 		return
 	}
 	name, limit := c.Identity.Tool.FullName(), c.Outcome.Limit
@@ -57,4 +57,14 @@ func (d *Dispatcher) describeTimeout(ctx context.Context, c *Call, res *tool.Res
 	}
 	res.Error = tool.Errorf(tool.Timeout, "%s took longer than %s and was stopped. Ask for less, or raise the limit in the configuration: tool %q { timeout = \"…\" }.",
 		name, limit, name).From(res.Error.Source)
+}
+
+// expired reports whether the deadline of ctx has passed. It does not rely on ctx.Err alone: a plugin receives the same
+// deadline, and its answer can arrive before the host's own timer fires.
+func expired(ctx context.Context) bool {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return true
+	}
+	end, ok := ctx.Deadline()
+	return ok && ctx.Err() == nil && !time.Now().Before(end)
 }

@@ -66,3 +66,17 @@ func TestTheAdaptiveTimeout(t *testing.T) {
 	d.describeTimeout(t.Context(), c, own)
 	must(t, own, tool.Timeout, "the server is slow")
 }
+
+// lateTimer is a context whose deadline has passed although its timer did not fire yet.
+type lateTimer struct{ context.Context }
+
+func (lateTimer) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+func TestTimeoutBeforeTheTimer(t *testing.T) {
+	d := dispatcher(t, ok)
+	c := prepared(t, d, "look")
+	c.Outcome.Limit = time.Minute
+	res := &tool.Result{Error: tool.Errorf(tool.Timeout, "stream terminated by RST_STREAM with error code: CANCEL").From(tool.SourcePlugin)}
+	d.describeTimeout(lateTimer{t.Context()}, c, res)
+	must(t, res, tool.Timeout, "look took longer than 1m0s and was stopped")
+}

@@ -225,7 +225,7 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	}
 	root, err := filepath.EvalSymlinks(dir)
 	if err == nil && roots.Refused(cfg, e.opts.Workspace) == nil {
-		err = stateOutside(cfg, e.opts.Workspace, root)
+		err = stateOutside(cfg, e.opts.Workspace, dir, root)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"toolhost.dev/sdk/tool"
@@ -11,28 +12,43 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/watch"
 )
 
 // keepsStateOut returns an error if tools in a workspace can write the state directory. This directory contains the
-// audit log, the remembered answers and the trust store. keepsStateOut resolves symbolic links in the paths of the state
-// directory and of the roots.
+// audit log, the remembered answers and the trust store.
 func (e *Engine) keepsStateOut(cfg *config.Config, workspace string) error {
 	if e.home.Root == "" {
 		return nil
 	}
-	return stateOutside(cfg, workspace, e.home.Root)
+	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
+	if err != nil {
+		dir = e.home.Root
+	}
+	return stateOutside(cfg, workspace, dir, e.home.Root)
 }
 
-func stateOutside(cfg *config.Config, workspace, dir string) error {
+// stateOutside returns an error if tools in a workspace can write the state directory dir, whose path without symbolic
+// links is target. The links that lead to the directory count, because tools could change their target.
+func stateOutside(cfg *config.Config, workspace, dir, target string) error {
+	places := append(watch.Places(dir), target)
+	var writable []tool.Root
 	for _, r := range roots.Configured(cfg, workspace) {
-		if !r.Writable {
-			continue
+		if r.Writable {
+			writable = append(writable, r)
 		}
-		switch at := (tool.Root{Path: dir}); {
-		case r.Contains(dir):
-			return fmt.Errorf("the state directory %s is in %s, where tools can write. Name a directory outside with --state, such as %s", dir, r.Path, otherState(r))
-		case at.Contains(r.Path):
-			return fmt.Errorf("tools could write in %s, which is in the state directory %s. Use another workspace: --workspace DIR", r.Path, dir)
+	}
+	for i := range cfg.Plugins {
+		for _, path := range cfg.Plugins[i].Confinement.Write {
+			writable = append(writable, tool.Root{Path: path})
+		}
+	}
+	for _, r := range writable {
+		if slices.ContainsFunc(places, r.Contains) {
+			return fmt.Errorf("the state directory %s is in %s, where tools can write. Name a directory outside with --state, such as %s", target, r.Path, otherState(r))
+		}
+		if (tool.Root{Path: target}).Contains(r.Path) {
+			return fmt.Errorf("tools could write in %s, which is in the state directory %s. Use another workspace: --workspace DIR", r.Path, target)
 		}
 	}
 	return nil

@@ -36,12 +36,20 @@ type Home struct {
 	Runtime func() (string, error)
 }
 
+// Plugins returns the directory that contains the private directories of all plugins. It returns "" if nothing is kept.
+func (h Home) Plugins() string {
+	if h.Root == "" {
+		return ""
+	}
+	return filepath.Join(h.Root, "plugins")
+}
+
 // Plugin returns the directory of a plugin. It returns "" if the host keeps no state.
 func (h Home) Plugin(name string) string {
 	if h.Root == "" {
 		return ""
 	}
-	return filepath.Join(h.Root, "plugins", name)
+	return filepath.Join(h.Plugins(), name)
 }
 
 // Output returns the directory for a plugin's output files, such as output that is too long to show. All tools can read

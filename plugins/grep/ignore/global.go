@@ -66,7 +66,7 @@ func Global() *Rules {
 	return parsed.of(string(content))
 }
 
-// parsed caches the last parsed file. If the content is equal, the next call returns the same *Rules.
+// parsed caches the rules of the last file that was parsed. A file with the same content gets the same *Rules.
 var parsed lastParsed
 
 type lastParsed struct {
