@@ -160,7 +160,7 @@ func (e *Engine) workspace(who *Principal, named string) (string, error) {
 	case err != nil || !who.WorkspaceAllowed(path, e.opts.Workspace):
 		return "", &tool.Error{
 			Kind: tool.PermissionDenied, Code: CodeWorkspace,
-			Message: fmt.Sprintf("Principal %q may not work in %s. Ask the operator to add the directory to the workspaces of the principal.", who.Name, dir),
+			Message: fmt.Sprintf("Principal %q may not work in %s. Ask the operator to permit the directory: workspaces of the principal, or toolhost serve --allow-workspace for the token of the server.", who.Name, dir),
 		}
 	}
 	return path, nil

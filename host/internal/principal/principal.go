@@ -147,7 +147,7 @@ func (p *Principal) WorkspaceAllowed(dir, start string) bool {
 		case children && dir == filepath.Dir(dir): // the root directory is in no directory
 			return false
 		case children:
-			return same(filepath.Dir(dir), parent)
+			return same(filepath.Dir(dir), parent+"/")
 		}
 		return same(dir, w)
 	})
