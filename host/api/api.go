@@ -185,7 +185,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 		code = http.StatusForbidden
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(line) //nolint:gosec // the content type is JSON; a client that is gone has ended the call
+	_, _ = w.Write(line) // a client that is gone has ended the call
 }
 
 func (s *server) requests(r *http.Request) batch.Batch {

@@ -22,8 +22,7 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 			if err != nil {
 				return nil, err
 			}
-			res, err := s.parked.wait(ctx, r)
-			return s.addHandle(req, res), err
+			return s.addHandle(req, s.parked.wait(ctx, r)), nil
 		}
 		workspace, leave := s.roots.enter(ctx, req.Session)
 		defer leave()
@@ -36,13 +35,13 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 		front := &front{patience: s.opts.AskTimeout, approver: s.approver(call.Principal)}
 		pending := s.host.Begin(call, front)
 		leave()
-		res, err := s.parked.wait(ctx, s.parked.begin(ctx, req, func(r *run) *mcp.CallToolResult {
+		res := s.parked.wait(ctx, s.parked.begin(ctx, req, func(r *run) *mcp.CallToolResult {
 			front.begin(r)
 			res := pending.Run(r.ctx)
 			front.end()
 			return toResult(res)
 		}))
-		return s.addHandle(req, res), err
+		return s.addHandle(req, res), nil
 	}
 }
 

@@ -442,7 +442,7 @@ func TestUnixSocket(t *testing.T) {
 	short, err := os.MkdirTemp("", "s")
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
-	must(t, os.Chmod(short, 0o755)) //nolint:gosec // other users connect
+	must(t, os.Chmod(short, 0o755)) // other users connect
 	socket := filepath.Join(short, "s")
 	c := toolhost(t, dir, "serve", "--listen", "unix:"+socket)
 	must(t, c.Start())

@@ -28,7 +28,7 @@ import (
 // would be visible in process lists.
 const (
 	tokenEnv    = "TOOLHOST_TOKEN"
-	approverEnv = "TOOLHOST_APPROVER_TOKEN" //nolint:gosec // the name of a variable
+	approverEnv = "TOOLHOST_APPROVER_TOKEN"
 )
 
 type serveFlags struct {

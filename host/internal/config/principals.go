@@ -80,7 +80,7 @@ func (d *decoder) issuer(b *issuerHCL) principal.Issuer {
 	out := principal.Issuer{Name: b.Name}
 	if out.URL = d.required(b.URL, b.At, "url", fmt.Sprintf("Issuer %q has no url", b.Name), `url = "https://login.example.com"`); out.URL != "" {
 		u, err := url.Parse(out.URL)
-		if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
 			d.fail(b.URL.Range(), fmt.Sprintf("%q cannot be an issuer", out.URL), "Use the https URL that the provider's tokens have in the claim iss.")
 		}
 	}

@@ -38,8 +38,8 @@ func (c *comparison) principal(old, now *principal.Block) {
 		c.when(!slices.Contains(old.Users, id), "user %d is %s", id, name)
 	}
 	c.when(now.Issuer != "" && (now.Issuer != old.Issuer || !maps.Equal(now.Claims, old.Claims)), "other tokens are accepted for %s", name)
-	c.limit("calls of "+name, uint64(old.MaxCalls), uint64(now.MaxCalls))          //nolint:gosec // never negative
-	c.limit("sessions of "+name, uint64(old.MaxSessions), uint64(now.MaxSessions)) //nolint:gosec // never negative
+	c.limit("calls of "+name, uint64(old.MaxCalls), uint64(now.MaxCalls))
+	c.limit("sessions of "+name, uint64(old.MaxSessions), uint64(now.MaxSessions))
 }
 
 // wider compares lists of what is permitted. A nil list permits everything, unless narrow is set: then it permits less
