@@ -50,7 +50,7 @@ type Secret struct {
 type Directory struct {
 	// Blocks returns the principals and issuers of the current configuration.
 	Blocks func() Blocks
-	// Tokens is the token store. Nil means that there is none.
+	// Tokens is the token store. A nil Tokens contains no token.
 	Tokens *Tokens
 	// Secrets are the tokens with which the server was started.
 	Secrets []Secret
