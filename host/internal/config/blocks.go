@@ -17,6 +17,8 @@ type fileHCL struct {
 	Audit       *auditHCL       `hcl:"audit,block"`
 	Tracing     *tracingHCL     `hcl:"tracing,block"`
 	Trust       *trustHCL       `hcl:"trust,block"`
+	Principals  []principalHCL  `hcl:"principal,block"`
+	Issuers     []issuerHCL     `hcl:"issuer,block"`
 }
 
 type hostHCL struct {

@@ -121,6 +121,7 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Permissions != nil {
 		d.permissions(f.Permissions)
 	}
+	d.principals(f.Principals, f.Issuers)
 	if f.Audit != nil {
 		d.audit(f.Audit)
 	}

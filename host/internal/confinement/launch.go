@@ -67,13 +67,13 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 // place returns the paths for a plugin's sandbox and creates its directories.
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
-	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: home.Plugin(p.Name), Env: start.Cmd.Env, Protect: l.cfg.Protected}
+	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
 	if at.StateDir == "" {
 		runtime, err := home.Runtime()
 		if err != nil {
 			return at, err
 		}
-		at.StateDir = filepath.Join(runtime, "state-"+p.Name)
+		at.StateDir = filepath.Join(runtime, "state-"+p.Name+start.Owner)
 		if err := os.MkdirAll(at.StateDir, 0o700); err != nil {
 			return at, fmt.Errorf("the temporary directory of the plugin cannot be created: %w", err)
 		}

@@ -29,7 +29,7 @@ func TestACallGoesToTheLatestGeneration(t *testing.T) {
 
 type replaced struct{}
 
-func (replaced) Reserve(string) call.Lease { return nil }
+func (replaced) Reserve(string, string) call.Lease { return nil }
 
 func TestEveryWayToEndGivesAResult(t *testing.T) {
 	d := dispatcher(t, ok)

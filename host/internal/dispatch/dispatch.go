@@ -39,9 +39,10 @@ type Call = call.Call
 
 // Plugins leases plugins to calls.
 type Plugins interface {
-	// Reserve leases the current instance of a plugin to one call. It returns nil if a reload replaced the plugin. The
+	// Reserve leases the current instance of a plugin to one call. The owner is the principal of the call; each owner has
+	// processes of its own. Reserve returns nil if a reload replaced the plugin. The
 	// dispatcher then tries again with the dispatcher that Dispatcher.Latest returns.
-	Reserve(plugin string) call.Lease
+	Reserve(plugin, owner string) call.Lease
 }
 
 // Dispatcher runs the calls of one generation. It is safe for concurrent use. Its fields must not change after the first
@@ -186,6 +187,9 @@ func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 	c := &Call{Request: req}
 	c.Identity.Command = d.parse(req)
 	d.bind(c)
+	if refused := refuse(c); refused != nil {
+		c.Identity.Answer = refused
+	}
 	if res := c.Identity.Answer; res != nil {
 		out := &policy.Decision{Effect: policy.Allow, Reason: "nothing would run"}
 		if res.Error != nil {

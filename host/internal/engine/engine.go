@@ -20,6 +20,7 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
@@ -103,6 +104,9 @@ type Engine struct {
 	reloader *reload.Reloader
 	live     live
 	ids      ids
+	local    *Principal // the user of this process
+	busy     busy
+	opening  sync.Mutex // see open
 	closing  closing
 }
 
@@ -138,7 +142,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if err := generation.CheckHooks(opts.Hooks, cfg); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, ids: newIDs(), super: supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log})}
+	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), super: supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log})}
 	if err := e.openState(cfg); err != nil {
 		return nil, err
 	}

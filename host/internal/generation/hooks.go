@@ -71,7 +71,7 @@ func (g *Generation) checkHookPlugins() {
 // writable returns the directories in which tools can write.
 func (b *Builder) writable(g *Generation, workspace string) []string {
 	var out []string
-	for _, r := range g.Roots.Of(cmp.Or(workspace, b.Options.Workspace), false) {
+	for _, r := range g.Roots.Of("", cmp.Or(workspace, b.Options.Workspace), false) {
 		if r.Writable {
 			out = append(out, r.Path)
 		}
@@ -103,7 +103,7 @@ func (h pluginHook) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAns
 		case p.Err != nil:
 			return nil, fmt.Errorf("plugin %s is not loaded: %w", h.plugin, p.Err)
 		}
-		if lease := (supervisor.Set{h.plugin: p.Process}).Reserve(h.plugin); lease != nil {
+		if lease := (supervisor.Set{h.plugin: p.Process}).Reserve(h.plugin, ""); lease != nil {
 			defer lease.Release()
 			return lease.Hook(ctx, in)
 		}

@@ -40,6 +40,7 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	}
 	c.permissions(old.Permissions, now.Permissions)
 	c.hooks()
+	c.principals(old.Access, now.Access)
 	c.ranked("on_ask", old.Host.OnAsk, now.Host.OnAsk, "allow", "prompt", "", "deny")
 	c.limit("max_calls of the host", uint64(old.Host.MaxCalls), uint64(now.Host.MaxCalls))
 	c.limit("max_parallel of the host", uint64(old.Host.MaxParallel), uint64(now.Host.MaxParallel))

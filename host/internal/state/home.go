@@ -1,6 +1,8 @@
 package state
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 )
@@ -52,10 +54,20 @@ func (h Home) Plugin(name string) string {
 	return filepath.Join(h.Plugins(), name)
 }
 
+// PluginOf returns the directory of a plugin for the sessions of an owner. An empty owner means the local user. PluginOf
+// returns "" if the host keeps no state.
+func (h Home) PluginOf(owner, name string) string {
+	if owner == "" || h.Root == "" {
+		return h.Plugin(name)
+	}
+	sum := sha256.Sum256([]byte(owner)) // the owner can be longer than the name of a file
+	return filepath.Join(h.Root, "principals", hex.EncodeToString(sum[:16]), name)
+}
+
 // Output returns the directory for a plugin's output files, such as output that is too long to show. All tools can read
-// these files. Output returns "" if the host keeps no state.
-func (h Home) Output(plugin string) string {
-	dir := h.Plugin(plugin)
+// of the owner can read these files. Output returns "" if the host keeps no state.
+func (h Home) Output(owner, plugin string) string {
+	dir := h.PluginOf(owner, plugin)
 	if dir == "" {
 		return ""
 	}
