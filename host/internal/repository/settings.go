@@ -10,6 +10,7 @@ import (
 type setting struct {
 	section    string // in lower case
 	subsection string // unchanged
+	quoted     bool   // whether the header has a subsection, which can be empty
 	key        string // in lower case
 	value      string
 	header     []byte // the text of the section's header
@@ -18,7 +19,7 @@ type setting struct {
 
 // name returns the name as git prints it.
 func (s *setting) name() string {
-	if s.subsection == "" {
+	if s.subsection == "" && !s.quoted {
 		return s.section + "." + s.key
 	}
 	return s.section + "." + s.subsection + "." + s.key
@@ -64,6 +65,7 @@ type parser struct {
 	all   []setting
 
 	section, subsection string
+	quoted              bool
 	header              []byte
 }
 
@@ -91,7 +93,7 @@ func (p *parser) skipLine() {
 // sectionHeader reads a header after its opening bracket, which is at start.
 func (p *parser) sectionHeader(start int) bool {
 	var name strings.Builder
-	p.subsection = ""
+	p.subsection, p.quoted = "", false
 	for {
 		c := p.next()
 		switch {
@@ -102,7 +104,7 @@ func (p *parser) sectionHeader(start int) bool {
 			p.header = p.text[start:p.at]
 			// git treats everything up to the last dot of [a.b] as the section
 			if section, sub, ok := strings.Cut(p.section, "."); ok {
-				p.section, p.subsection = section, sub
+				p.section, p.subsection, p.quoted = section, sub, true
 			}
 			return p.section != ""
 		case isSpace(c):
@@ -139,7 +141,7 @@ func (p *parser) quotedSubsection(c byte) bool {
 		case '\n':
 			return false
 		case '"':
-			p.subsection = sub.String()
+			p.subsection, p.quoted = sub.String(), true
 			return p.next() == ']'
 		case '\\':
 			if c = p.next(); c == '\n' {
@@ -152,7 +154,7 @@ func (p *parser) quotedSubsection(c byte) bool {
 
 // setting reads a setting whose first character is at start.
 func (p *parser) setting(start int) bool {
-	s := setting{section: p.section, subsection: p.subsection, header: p.header, start: start}
+	s := setting{section: p.section, subsection: p.subsection, quoted: p.quoted, header: p.header, start: start}
 	p.at = start
 	var c byte
 	var key strings.Builder
