@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -128,7 +129,9 @@ func (t *tree) read(rel string, again bool) {
 	t.classify(rel, entries, n)
 	if old != nil {
 		for _, name := range old.below {
-			t.forgetUnless(rel, name, n)
+			if !slices.Contains(n.below, name) {
+				t.forget(join(rel, name))
+			}
 		}
 	}
 	for _, name := range n.below {
@@ -138,17 +141,7 @@ func (t *tree) read(rel string, again bool) {
 	}
 }
 
-func (t *tree) forgetUnless(rel, name string, now *node) {
-	for _, other := range now.below {
-		if other == name {
-			return
-		}
-	}
-	t.forget(join(rel, name))
-}
-
-// list returns the entries of a directory. It can read a directory elsewhere if a command replaces a directory by a link
-// at this moment. Nothing is changed there, and the next search sees the link.
+// list returns the entries of a directory.
 func (t *tree) list(rel string) ([]fs.DirEntry, error) {
 	d, err := t.root.open(rel)
 	if err != nil {
@@ -173,18 +166,13 @@ func (t *tree) classify(rel string, entries []fs.DirEntry, n *node) {
 		case "refs":
 			refs = true
 		}
-		at := join(rel, name)
-		switch isGit := strings.EqualFold(name, ".git"); {
+		switch {
 		case e.IsDir():
-			if name == "objects" && inGit(rel) || t.excluded(at) {
-				continue
+			if (name != "objects" || !inGit(rel)) && !t.excluded(rel, name) {
+				n.below = append(n.below, name)
 			}
-			n.below = append(n.below, name)
-			if isGit && t.repos[at] == nil {
-				t.repos[at] = new(repo)
-			}
-		case isGit && e.Type()&^fs.ModeSymlink == 0:
-			t.pointers[at] = true
+		case strings.EqualFold(name, ".git") && e.Type()&^fs.ModeSymlink == 0:
+			t.pointers[join(rel, name)] = true
 		}
 	}
 	base := filepath.Base(rel)
@@ -196,13 +184,8 @@ func (t *tree) classify(rel string, entries []fs.DirEntry, n *node) {
 	}
 }
 
-func (t *tree) excluded(rel string) bool {
-	for _, dir := range skipped {
-		if filepath.Join(t.path, rel) == dir {
-			return true
-		}
-	}
-	return false
+func (t *tree) excluded(rel, name string) bool {
+	return rel == "." && slices.Contains(skipped, filepath.Join(t.path, name))
 }
 
 // inGit reports whether a relative path is in a directory named .git. Its objects need no search, because git only uses
