@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,8 +84,7 @@ func TestRepositoriesOfCommands(t *testing.T) {
 				w.make(t)
 				w.use(t)
 				for name := range repositoryWays {
-					_, err := os.Stat(w.ran(name))
-					if ran := err == nil; ran != (mode == "off") {
+					if ran := exists(w.ran(name)); ran != (mode == "off") {
 						t.Errorf("%s: git ran the program: %v", name, ran)
 					}
 				}
@@ -164,18 +164,21 @@ func (w *repositories) use(t *testing.T) {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		_, gitErr := os.Stat(filepath.Join(path, ".git"))
-		_, headErr := os.Stat(filepath.Join(path, "HEAD"))
-		if gitErr != nil && headErr != nil || strings.Contains(path, "/.git/") && !strings.Contains(path, "/objects/g") {
+		if !exists(filepath.Join(path, ".git")) && !exists(filepath.Join(path, "HEAD")) || strings.Contains(path, "/.git/") && !strings.Contains(path, "/objects/g") {
 			return nil
 		}
 		for _, args := range outsideCommands {
 			c := exec.Command("timeout", append([]string{"10", "git"}, args...)...)
-			c.Dir, c.Env, c.Stdin = path, append(w.env, "EDITOR=true"), strings.NewReader("protocol=https\nhost=a\n\n")
+			c.Dir, c.Env, c.Stdin = path, slices.Concat(w.env, []string{"EDITOR=true"}), strings.NewReader("protocol=https\nhost=a\n\n")
 			_ = c.Run() // many of them fail
 		}
 		return nil
 	}))
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // review checks the list of the quarantine and the audit log.

@@ -3,7 +3,6 @@
 package quarantine
 
 import (
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -64,10 +63,13 @@ const maxEntries = 2000
 const maxFile = 32 << 20
 
 // Store is a directory of entries. Several processes can use it at the same time.
-type Store struct{ dir string }
+type Store struct {
+	dir string
+	max int
+}
 
 // Open returns the store in a state directory. It does not create the directory.
-func Open(stateDir string) *Store { return &Store{filepath.Join(stateDir, "quarantine")} }
+func Open(stateDir string) *Store { return &Store{filepath.Join(stateDir, "quarantine"), maxEntries} }
 
 // Keep stores an entry and sets its ID. The content is on the disk when Keep returns.
 func (s *Store) Keep(e *Entry) error {
@@ -114,7 +116,7 @@ func (s *Store) path(id string) string { return filepath.Join(s.dir, id+".json")
 // prune deletes the oldest entries if there are too many.
 func (s *Store) prune() error {
 	names, err := s.names()
-	if err != nil || len(names) <= maxEntries {
+	if err != nil || len(names) <= s.max {
 		return err
 	}
 	all, err := s.List()
@@ -122,19 +124,15 @@ func (s *Store) prune() error {
 		return err
 	}
 	slices.SortStableFunc(all, func(a, b Entry) int { // restored entries last
-		return cmp.Or(cmp.Compare(boolInt(a.Restored.IsZero()), boolInt(b.Restored.IsZero()))*-1, a.At.Compare(b.At))
+		if restored := !a.Restored.IsZero(); restored == b.Restored.IsZero() {
+			return map[bool]int{true: 1, false: -1}[restored]
+		}
+		return a.At.Compare(b.At)
 	})
-	for _, e := range all[:max(0, len(all)-maxEntries)] {
+	for _, e := range all[:max(0, len(all)-s.max)] {
 		err = errors.Join(err, os.Remove(s.path(e.ID)))
 	}
 	return err
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func (s *Store) names() (names []string, err error) {

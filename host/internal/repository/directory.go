@@ -58,7 +58,7 @@ func (d directory) stat(name string) (stamp, error) {
 		return stamp{}, err
 	}
 	c := st.Ctim
-	return stamp{uint64(st.Dev), st.Ino, uint64(st.Size), uint32(st.Mode), int64(c.Sec), int64(c.Nsec), before}, nil //nolint:unconvert,gosec // types differ between systems
+	return stamp{uint64(st.Dev), st.Ino, uint64(st.Size), uint32(st.Mode), int64(c.Sec), int64(c.Nsec), before}, nil //nolint:unconvert // types differ between systems
 }
 
 // maxRead bounds how much of a file is read, in bytes. A larger file is renamed instead of copied.

@@ -149,7 +149,9 @@ func (g *Guard) add(dir Dir) error {
 	}
 	w.adopt(adopted)
 	if err := w.save(); err != nil {
-		return err
+		delete(g.trees, dir.Path)
+		t.root.close()
+		return errors.Join(err, l.close())
 	}
 	if g.ticker == nil && !g.closed {
 		g.ticker = make(chan struct{})

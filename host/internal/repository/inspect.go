@@ -218,7 +218,7 @@ func (i *inspector) pointer(rel string) ([]found, error) {
 	}
 	text, _, err := d.read(name)
 	if err != nil && !errors.Is(err, errLarge) {
-		return nil, nil //nolint:nilerr // git cannot read it either
+		return nil, nil // git cannot read it either
 	}
 	to, is := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: ")
 	if err == nil && (!is || leads(i.all, filepath.Join(i.path, dir), to)) {
