@@ -84,7 +84,7 @@ func TestRepositoriesOfCommands(t *testing.T) {
 				w.make(t)
 				w.use(t)
 				for name := range repositoryWays {
-					if ran := exists(w.ran(name)); ran != (mode == "off") {
+					if ran := isThere(w.ran(name)); ran != (mode == "off") {
 						t.Errorf("%s: git ran the program: %v", name, ran)
 					}
 				}
@@ -164,7 +164,7 @@ func (w *repositories) use(t *testing.T) {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		if !exists(filepath.Join(path, ".git")) && !exists(filepath.Join(path, "HEAD")) || strings.Contains(path, "/.git/") && !strings.Contains(path, "/objects/g") {
+		if !isThere(filepath.Join(path, ".git")) && !isThere(filepath.Join(path, "HEAD")) || strings.Contains(path, "/.git/") && !strings.Contains(path, "/objects/g") {
 			return nil
 		}
 		for _, args := range outsideCommands {
@@ -176,7 +176,7 @@ func (w *repositories) use(t *testing.T) {
 	}))
 }
 
-func exists(path string) bool {
+func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }

@@ -21,7 +21,13 @@ import (
 func (l *Launcher) WatchRepositories(p *config.Plugin, roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
 	prof := Profile(p)
-	if guard == nil || l.cfg.Sandbox.Repositories == "off" || !prof.WriteRoots && !prof.StartProcesses && len(prof.Write) == 0 {
+	if guard != nil && l.cfg.Sandbox.Repositories == "off" {
+		for _, r := range roots {
+			guard.Ignore(r.Path) // an earlier configuration can have watched it
+		}
+		return nil, nil
+	}
+	if guard == nil || !prof.WriteRoots && !prof.StartProcesses && len(prof.Write) == 0 {
 		return nil, nil
 	}
 	backend, _, refused := l.Choose(p, roots)
@@ -60,7 +66,7 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// unguard tells the guard which repositories the kernel does not protect from a plugin that is about to start.
+// unguard reports to the guard which repositories the kernel does not protect from a plugin that is about to start.
 func (l *Launcher) unguard(prof *sandbox.Profile, ownRoot bool, roots []tool.Root) {
 	if l.parts.Repositories == nil || !prof.WriteRoots {
 		return

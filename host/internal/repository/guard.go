@@ -56,7 +56,8 @@ type watched struct {
 	known   map[string]bool
 	guarded bool     // the kernel protects the repository at the top
 	granted bool     // a plugin may write settings and hooks; only searches after calls of others happen
-	told    bool     // somebody was told that the tree is partial
+	ignored bool     // the configuration permits everything
+	told    bool     // a result reported that the tree is partial
 	late    []string // messages of searches between calls, for the next call
 }
 
@@ -90,9 +91,9 @@ func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err erro
 		if err := g.add(dir); err != nil {
 			return nil, fmt.Errorf("repositories in %s cannot be watched: %w", dir.Path, err)
 		}
-		if allowed {
-			g.trees[dir.Path].granted = true
-		}
+		w := g.trees[dir.Path]
+		w.ignored = false
+		w.granted = w.granted || allowed
 	}
 	return func() []string { return g.search(paths, allowed) }, nil
 }
@@ -219,6 +220,15 @@ func (g *Guard) Unguard(path string) {
 	}
 }
 
+// Ignore ends the searches in a directory between calls, until [Guard.Watch] is called for it.
+func (g *Guard) Ignore(path string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w := g.trees[path]; w != nil {
+		w.ignored = true
+	}
+}
+
 // search searches directories after a call.
 func (g *Guard) search(paths []string, allowed bool) (out []string) {
 	g.mu.Lock()
@@ -325,7 +335,7 @@ func (g *Guard) searchAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, w := range g.trees {
-		if !w.granted {
+		if !w.granted && !w.ignored {
 			w.update()
 			w.late = append(w.late, g.takeOut(w, g.inspector(w).check(), slog.LevelWarn)...)
 		}

@@ -188,6 +188,25 @@ func TestBetweenCalls(t *testing.T) {
 	must(t, g.Close())
 }
 
+// TestIgnoredDirectory checks that a directory is not searched while the configuration permits everything.
+func TestIgnoredDirectory(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	f.call(t, g, false, false, func() { f.git(t, "init", "-q", "a") })
+	f.git(t, "-C", "a", "config", "core.editor", "evil")
+	g.Ignore(f.dir)
+	g.searchAll()
+	if n := f.entries(t); n != 0 {
+		t.Errorf("%d entries", n)
+	}
+	f.call(t, g, false, false, func() {})
+	f.git(t, "-C", "a", "config", "core.editor", "evil")
+	must(t, g.Close())
+	if n := f.entries(t); n != 2 {
+		t.Errorf("%d entries", n)
+	}
+}
+
 func TestLimit(t *testing.T) {
 	f := newFixture(t)
 	f.limit = 10
