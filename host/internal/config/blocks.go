@@ -41,7 +41,10 @@ type sandboxHCL struct {
 	Backend   hcl.Expression `hcl:"backend,optional"`
 	Enforce   hcl.Expression `hcl:"enforce,optional"`
 	AllowRoot hcl.Expression `hcl:"allow_root,optional"`
-	Roots     []rootHCL      `hcl:"root,block"`
+
+	Repositories hcl.Expression `hcl:"repositories,optional"`
+
+	Roots []rootHCL `hcl:"root,block"`
 }
 
 type reloadHCL struct {

@@ -133,6 +133,9 @@ type Sandbox struct {
 	// Enforce determines what happens if the kernel cannot fully confine a plugin: with "auto" the plugin runs with
 	// partial confinement, and with "require" it does not run. "off" disables confinement for all plugins.
 	Enforce string
+	// Repositories determines what happens to repositories that commands make: with "quarantine", settings and hooks that
+	// run programs are taken out. With "off" they stay.
+	Repositories string
 }
 
 // Audit configures the audit log.

@@ -33,6 +33,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	if err != nil {
 		return nil, err
 	}
+	l.unguard(&prof, can.OwnRoot, start.Roots)
 	if prof.WriteRoots && !prof.WriteGit && can.OwnRoot {
 		l.parts.redirects.observe(start.Roots)
 	}

@@ -82,6 +82,10 @@ type Dispatcher struct {
 	// Exceeded returns the limits of a plugin that a call reached, judging by the printed text. Exceeded can be nil.
 	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
 
+	// Repositories prepares for a call of a plugin. The returned function runs after the call and returns what it took out
+	// of git repositories. The function and Repositories can be nil.
+	Repositories func(plugin string, roots []tool.Root) (after func() []string, err error)
+
 	once   sync.Once
 	run    Handler // runs all stages of a call
 	answer Handler // handles calls that need no plugin

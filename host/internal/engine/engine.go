@@ -178,11 +178,13 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	commands := shim.NewGranter(shim.GranterOptions{
 		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
 	})
+	confine := &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log}
+	confine.Repositories = confinement.NewRepositories(confine)
 	return &generation.Builder{
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel)},
 		State:   e.state, Home: e.home, Supervisor: e.super,
-		Confine:   &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log},
+		Confine:   confine,
 		Commands:  commands,
 		Overrides: new(generation.Overrides),
 		Log:       e.opts.Log,
@@ -289,9 +291,10 @@ func (e *Engine) Close() error {
 		e.live.close()
 		e.reloader.CloseHooks()
 		e.super.Close(closeGrace)
+		searched := builder.Confine.Repositories.Close() // after the last process, and before the audit log is closed
 		builder.Commands.Close()
 		builder.Close()
-		e.closing.err = e.state.Close()
+		e.closing.err = errors.Join(searched, e.state.Close())
 	})
 	return e.closing.err
 }

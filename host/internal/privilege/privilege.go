@@ -110,6 +110,7 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 	}
 	c.ranked("sandbox.backend", old.Backend, now.Backend, sandbox.ByPrivilege()...)
 	c.ranked("sandbox.enforce", old.Enforce, now.Enforce, "off", "auto", "require")
+	c.ranked("sandbox.repositories", old.Repositories, now.Repositories, "off", "quarantine")
 }
 
 func (c *comparison) plugin(old, now *config.Plugin) {

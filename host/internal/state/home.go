@@ -88,6 +88,9 @@ func (h Home) Commands() (string, error) { return h.below("commands") }
 // Pinned returns the directory for copies of pinned binaries.
 func (h Home) Pinned() (string, error) { return h.below("pinned") }
 
+// Quarantine returns the directory above the quarantine.
+func (h Home) Quarantine() (string, error) { return h.below("") }
+
 func (h Home) below(name string) (string, error) {
 	dir := h.Root
 	if dir == "" {
