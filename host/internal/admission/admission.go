@@ -93,7 +93,7 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 	}
 	dirs := s.exposed(cfg)
 	for _, p := range cfg.Programs(s.BundledDir) {
-		for _, path := range s.filesOf(p, cfg) {
+		for _, path := range s.filesOf(p, cfg, "") {
 			switch {
 			case p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) || !within(dirs, path):
 			case decision == nil || decision.Programs[path] != content.Programs[path]:

@@ -104,7 +104,7 @@ func (s Source) Review() (*Review, error) {
 // items lists the effects of a configuration that the configuration base does not have.
 func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []Item) {
 	for _, p := range cfg.Programs(s.BundledDir) {
-		path := program(p.Command[0])
+		path := program(p)
 		detail := strings.Join(p.Command, " ")
 		switch sum := content.Programs[path]; {
 		case sum != "":
