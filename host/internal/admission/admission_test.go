@@ -166,8 +166,15 @@ hook "p" {
 				t.Errorf("the hook runs %s, want a copy", program)
 			}
 			change(f)
-			if cfg := f.open(f.source(path)); cfg.Untrusted == "" || len(cfg.Hooks) > 0 {
-				t.Error("the changed content is trusted")
+			cfg, err := f.source(path).Open()
+			if decision, broken := trust.OpenDecisions(f.state).Of(path); broken == nil && decision != nil { // the hooks cannot be kept
+				if err == nil || !strings.Contains(err.Error(), "has the hook h, p, and no call runs without it") {
+					t.Errorf("the configuration opens although its hooks are gone: %v", err)
+				}
+				return
+			}
+			if err != nil || cfg.Untrusted == "" || len(cfg.Hooks) > 0 {
+				t.Errorf("the changed content is trusted: %v", err)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -48,6 +49,8 @@ type Review struct {
 	Changed []string  `json:"changed,omitempty"`
 
 	content *trust.Content
+	// restrictions are the restrictions in the configuration.
+	restrictions *restrictions
 }
 
 // ErrNothing is the error of Review if no configuration needs trust.
@@ -72,7 +75,7 @@ func (s Source) Review() (*Review, error) {
 	}
 	out := &Review{
 		Config: content.Config, Digest: content.Digest(), Status: "untrusted", Files: content.Files, Programs: content.Programs,
-		Items: s.items(base, cfg, content), content: content,
+		Items: s.items(base, cfg, content), content: content, restrictions: restrictionsOf(cfg),
 	}
 	old, err := decisions.Of(content.Config)
 	switch {
@@ -89,7 +92,7 @@ func (s Source) Review() (*Review, error) {
 	switch {
 	case !project && len(content.Programs) == 0:
 		out.Status = "operator"
-	case project && config.ReadNarrowing(s.Path).Complete:
+	case project && old == nil && config.ReadNarrowing(s.Path).Complete:
 		out.Status = "restricts"
 	case why == nil && (old == nil || len(out.Changed) == 0):
 		out.Status = "trusted"
@@ -142,7 +145,14 @@ func (s Source) Trust(digest string) (*Review, error) {
 	if err != nil {
 		return nil, err
 	}
+	if config.ReadNarrowing(s.Path).Complete { // the file applies without a decision, and the old one would add its restrictions
+		_, err := decisions.Revoke(r.Config)
+		return r, err
+	}
 	d := trust.Decision{Content: *r.content, At: time.Now().UTC().Truncate(time.Second)}
+	if d.Restrictions, err = json.Marshal(r.restrictions); err != nil {
+		return nil, err
+	}
 	for _, i := range r.Items {
 		d.Review = append(d.Review, i.line())
 	}
