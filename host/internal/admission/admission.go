@@ -88,11 +88,12 @@ func (s Source) keepLost(cfg, base *config.Config) (*config.Config, error) {
 		return nil, err
 	}
 	for _, d := range s.lost(decisions) {
-		cfg.Untrusted = fmt.Sprintf("%s was trusted and no longer exists: only its restrictions apply. Restore it, or give it up: toolhost trust revoke %s", d.Config, filepath.Dir(d.Config))
+		why := d.Config + " was trusted and no longer exists"
+		cfg.Untrusted = fmt.Sprintf("%s: only its restrictions apply. Restore it, or give it up: toolhost trust revoke %s", why, filepath.Dir(d.Config))
 		if s.Require || cfg.Trust.Refuse {
 			return nil, errors.New(cfg.Untrusted)
 		}
-		if err := keepRestrictions(d, cfg); err != nil {
+		if err := keepRestrictions(d, why, cfg); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +122,7 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 	for _, p := range cfg.Programs(s.BundledDir) {
 		for _, path := range s.filesOf(p, cfg, "") {
 			switch {
-			case p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) || !within(dirs, path):
+			case p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) || !writable(dirs, path):
 			case decision == nil || decision.Programs[path] != content.Programs[path]:
 				return fmt.Errorf("%s: %s runs %s, which tools can write and nobody trusted as it is now. Review it with toolhost trust --config %s, or move it to another directory", p.Place, p.Block, path, s.Path)
 			}
@@ -130,13 +131,20 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 	return s.useCopies(cfg, content)
 }
 
-// IsProject reports whether the configuration file is in the workspace or was found in the current directory.
+// IsProject reports whether the configuration file is in the workspace, was found in the current directory, or is named
+// by a relative path below the current directory. Such a path leads to another file in each clone.
 func (s Source) IsProject() bool {
 	abs, err := filepath.Abs(s.Path)
 	if err != nil {
 		return true
 	}
-	return s.discovered() || within([]string{s.Workspace}, abs)
+	return s.discovered() || s.local(abs) || within([]string{s.Workspace}, abs)
+}
+
+// local reports whether the configuration is the current directory, or is named by a relative path below it.
+func (s Source) local(abs string) bool {
+	cwd, err := os.Getwd()
+	return err != nil || abs == cwd || filepath.IsLocal(s.Path)
 }
 
 // discovered reports whether the configuration file was found in the current directory and not named by the user.
@@ -201,7 +209,7 @@ func (s Source) exposed(cfg *config.Config) []string {
 func (s Source) writableFile(cfg *config.Config) string {
 	dirs := s.exposed(cfg)
 	for path := range cfg.Texts() {
-		if within(dirs, path) {
+		if writable(dirs, path) {
 			return path
 		}
 	}
@@ -227,7 +235,7 @@ func (s Source) openProject() (*config.Config, error) {
 	}
 	narrowing := config.ReadNarrowing(s.Path)
 	narrowing.Apply(base)
-	kept, err := s.keepAll(decisions, base)
+	kept, err := s.keepAll(decisions, s.explain(why, nil), base)
 	if err != nil {
 		return nil, err
 	}
@@ -450,7 +458,7 @@ func (s Source) Guard(cfg *config.Config) func(path string) (sum string, guarded
 	decisions, _, err := s.base()
 	key, keyErr := canonical(s.Path)
 	return func(path string) (string, bool) {
-		if filepath.Dir(path) == bundled || !within(dirs, path) {
+		if filepath.Dir(path) == bundled || !writable(dirs, path) {
 			return "", false
 		}
 		if err == nil && keyErr == nil {

@@ -57,7 +57,7 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 	dirs := s.exposed(cfg)
 	for _, p := range cfg.Programs(s.BundledDir) {
 		for _, path := range s.filesOf(p, cfg, "") {
-			if !within(dirs, path) {
+			if !writable(dirs, path) {
 				continue
 			}
 			sum, err := trust.Hash(path)

@@ -69,8 +69,8 @@ func restrictionsOf(cfg *config.Config) *restrictions {
 }
 
 // keepRestrictions applies the restrictions of a trusted configuration that changed or disappeared. It returns an error
-// if a restriction cannot be kept.
-func keepRestrictions(d *trust.Decision, cfg *config.Config) error {
+// if a restriction cannot be kept. The parameter why is the reason why the configuration itself does not apply.
+func keepRestrictions(d *trust.Decision, why string, cfg *config.Config) error {
 	if len(d.Restrictions) == 0 { // a decision of an older version
 		return nil
 	}
@@ -79,8 +79,8 @@ func keepRestrictions(d *trust.Decision, cfg *config.Config) error {
 		return fmt.Errorf("the restrictions in the trusted version of %s cannot be read: %w. Review the configuration again: toolhost trust", d.Config, err)
 	}
 	if len(r.Hooks) > 0 {
-		return fmt.Errorf("the trusted version of %s has the hook %s, and no call runs without it. Restore the file, review it with toolhost trust, or give the hook up with toolhost trust revoke %s",
-			d.Config, strings.Join(r.Hooks, ", "), filepath.Dir(d.Config))
+		return fmt.Errorf("%s: the trusted version has the hook %s, and no call runs without it. Restore the file, review it with toolhost trust, or give the hook up with toolhost trust revoke %s",
+			why, strings.Join(r.Hooks, ", "), filepath.Dir(d.Config))
 	}
 	r.apply(cfg)
 	return nil
@@ -184,7 +184,7 @@ func intersection(a, b []string) []string {
 
 // keepAll applies the restrictions of the trusted versions of a project file that changed, and of project files that it
 // hides. It reports whether there are any.
-func (s Source) keepAll(decisions *trust.Decisions, cfg *config.Config) (kept bool, err error) {
+func (s Source) keepAll(decisions *trust.Decisions, why string, cfg *config.Config) (kept bool, err error) {
 	all := s.lost(decisions)
 	if key, err := canonical(s.Path); err == nil {
 		if d, err := decisions.Of(key); err == nil && d != nil {
@@ -192,7 +192,7 @@ func (s Source) keepAll(decisions *trust.Decisions, cfg *config.Config) (kept bo
 		}
 	}
 	for _, d := range all {
-		if err := keepRestrictions(d, cfg); err != nil {
+		if err := keepRestrictions(d, why, cfg); err != nil {
 			return false, err
 		}
 	}
