@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"toolhost.dev/host/internal/audit"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/trust"
@@ -106,9 +107,10 @@ func (s Source) Review() (*Review, error) {
 
 // items lists the effects of a configuration that the configuration base does not have.
 func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []Item) {
+	masker := audit.New(cfg.Hidden())
 	for _, p := range cfg.Programs(s.BundledDir) {
 		path := program(p)
-		detail := strings.Join(p.Command, " ")
+		detail := masker.Command(cfg.Hide(strings.Join(p.Command, " ")))
 		switch sum := content.Programs[path]; {
 		case sum != "":
 			detail += fmt.Sprintf("  (tools can write %s; SHA-256 %.12s…)", path, sum)
