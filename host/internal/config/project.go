@@ -334,7 +334,10 @@ func (c *Config) RunCopies(copies map[string]string) {
 				p.Confinement.Run = append(p.Confinement.Run, copied)
 			}
 		}
-		if len(p.commands()) > 0 {
+		for _, program := range p.commands() {
+			if copied := copies[program.Command[0]]; copied != "" && !slices.Contains(p.Confinement.Run, copied) { // PATH found the program
+				p.Confinement.Run = append(p.Confinement.Run, copied)
+			}
 			p.Config = runCopies(p.Config, copies)
 		}
 	}
