@@ -101,6 +101,7 @@ func (s Source) filesOf(p config.Program, cfg *config.Config, cwd string) []stri
 			}
 		}
 	}
+	out = append(out, loaded(p, dirs)...)
 	if p.Plugin && trust.IsScript(out[0]) {
 		out = append(out, trust.CodeBeside(out[0])...)
 	}

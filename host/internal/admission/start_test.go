@@ -83,3 +83,41 @@ hook "h" {
 		t.Error(err)
 	}
 }
+
+// TestLoadedFiles checks that the files that a command runs without naming them belong to the trusted content.
+func TestLoadedFiles(t *testing.T) {
+	for file, command := range map[string]string{
+		"package.json":     `["npm", "start"]`,
+		"index.js":         `["node", "."]`,
+		"app/index.js":     `["node", "app"]`,
+		"server.py":        `["python3", "-m", "server"]`,
+		"pkg/__main__.py":  `["python3", "-m", "pkg"]`,
+		"a/b.py":           `["python3", "-m", "a.b"]`,
+		"Makefile":         `["make", "serve"]`,
+		"pyproject.toml":   `["uv", "run", "serve"]`,
+		"justfile":         `["env", "just", "serve"]`,
+		"pack/__main__.py": `["python3", "pack"]`,
+	} {
+		t.Run(file, func(t *testing.T) {
+			f := newFixture(t)
+			path := f.write("toolhost.hcl", "field \"m\" {\n  mcp { command = "+command+" }\n}", 0o600)
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(f.ws, file)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			f.write(file, "one", 0o600)
+			f.trust(f.source(path))
+			cfg := f.open(f.source(path))
+			check := f.source(path).CheckStart(cfg)
+			if err := check(trust.Start{Block: `field "m"`}); err != nil {
+				t.Error(err)
+			}
+			f.write(file, "two", 0o600)
+			if err := check(trust.Start{Block: `field "m"`}); err == nil || !strings.Contains(err.Error(), file) {
+				t.Errorf("the start with a changed file: %v", err)
+			}
+			if cfg := f.open(f.source(path)); cfg.Untrusted == "" {
+				t.Error("the configuration is still trusted")
+			}
+		})
+	}
+}
