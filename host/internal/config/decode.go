@@ -49,6 +49,7 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 	}
 	read := make(diagnose.Files)
 	d.read = func(path string, text []byte) { read[path] = text }
+	env.LookupEnv = d.hideSecrets(env.lookup())
 	d.ctx = evalContext(dir, env, d.read)
 	d.cfg.ctx = d.ctx
 	if !diags.HasErrors() {

@@ -25,7 +25,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 		}
 		return nil, nil
 	}
-	if err := l.verify(p, start.Cmd.Path); err != nil {
+	if err := l.Verify(p, start.Cmd.Path); err != nil {
 		return nil, err
 	}
 	prof := Profile(p)
@@ -92,9 +92,9 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 	return at, nil
 }
 
-// verify returns an error if the program that is about to run is not the bundled plugin whose rights it would have. The
-// program can differ from the one that the configuration was read with.
-func (l *Launcher) verify(p *config.Plugin, program string) error {
+// Verify returns an error if a program is not the bundled plugin whose rights it would have. The program can differ from
+// the one that the configuration was read with.
+func (l *Launcher) Verify(p *config.Plugin, program string) error {
 	if p.Bundled == "" || !manifest.ByContent() {
 		return nil
 	}

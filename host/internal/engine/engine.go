@@ -276,7 +276,7 @@ func (e *Engine) State() *state.DB { return e.state }
 
 // openPins opens the pins of a configuration. If ignore is set, only files that tools can write are checked.
 func (e *Engine) openPins(source admission.Source, cfg *config.Config, ignore bool) (*trust.Pins, error) {
-	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), Dir: e.home.Pinned})
+	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), CheckStart: source.CheckStart(cfg), Dir: e.home.Pinned})
 }
 
 // closeGrace is the time within which plugins must stop.

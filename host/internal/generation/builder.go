@@ -149,12 +149,15 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(c.Name, diags) },
 		Inherit:    func() *os.File { return b.inherit(p) },
 		Executable: func() (string, error) { return b.Pins(cfg).Executable(c.Name, c.Path) },
-		Granted:    func(d *tool.Description) error { return b.checkGrants(p, d) },
-		Accept:     func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
-		DependsOn:  c.DependsOn,
-		Prepare:    func(ctx context.Context) error { return b.prepare(ctx, p, peers) },
-		Observe:    func(e supervisor.Event, why string) { b.observe(p, e, why) },
-		Restart:    supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
+		Permit: func(call *tool.Call) error {
+			return b.Pins(cfg).CheckStart(trust.Start{Block: `field "` + c.Name + `"`, Cwd: call.Cwd, PerCall: true})
+		},
+		Granted:   func(d *tool.Description) error { return b.checkGrants(p, d) },
+		Accept:    func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
+		DependsOn: c.DependsOn,
+		Prepare:   func(ctx context.Context) error { return b.prepare(ctx, p, peers) },
+		Observe:   func(e supervisor.Event, why string) { b.observe(p, e, why) },
+		Restart:   supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
 	})
 	return p
 }

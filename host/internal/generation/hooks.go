@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/trust"
 )
 
 // CheckHooks checks the hooks of the embedding program. It returns an error if a hook is invalid or a configured hook
@@ -46,6 +47,7 @@ func (b *Builder) hooks(g *Generation) *hook.Set {
 			out.Handler = &hook.Command{
 				Argv: c.Command, Env: supervisor.Environment(c.Env), Run: supervisor.Run,
 				Writable: func(workspace string) []string { return b.writable(g, workspace) },
+				Check:    func() error { return b.Pins(g.Config).CheckStart(trust.Start{Block: `hook "` + c.Name + `"`}) },
 			}
 		}
 		all = append(all, out)

@@ -72,6 +72,8 @@ type Spec struct {
 	// Executable returns the file to run in place of the binary. An error prevents the start. A nil Executable means
 	// that the binary itself runs.
 	Executable func() (string, error)
+	// Permit is called before each call. An error refuses the call. A nil Permit permits every call.
+	Permit func(*tool.Call) error
 	// Confine confines a process before its start and can change the whole command. It returns nil if the process needs
 	// no confinement. A nil Confine means that no process is confined.
 	Confine func(Start) (*Confined, error)
@@ -197,6 +199,11 @@ func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool
 		return tool.Failed(err)
 	}
 	defer in.calls.release()
+	if permit := p.spec.Permit; permit != nil {
+		if err := permit(call); err != nil {
+			return tool.Failed(tool.AsError(err).From(tool.SourceHost))
+		}
+	}
 	res := in.rpc.Call(ctx, call, peer)
 	if mayHaveDied(ctx, res.Error) && in.proc.hasExited(500*time.Millisecond) {
 		p.forget(in)
