@@ -200,7 +200,8 @@ func (s Source) exposed(cfg *config.Config) []string {
 		out = append(out, cfg.Plugins[i].Confinement.Write...)
 	}
 	if dir, err := state.Dir(s.StateDir, cfg.Host.StateDir); err == nil {
-		out = append(out, state.Home{Root: dir}.Plugins())
+		home := state.Home{Root: dir}
+		out = append(out, home.Plugins(), home.Principals())
 	}
 	return out
 }

@@ -418,12 +418,14 @@ func TestPluginsPaths(t *testing.T) {
 	if cfg := f.open(f.source(inside)); cfg.Untrusted == "" {
 		t.Error("a plugin can write the configuration, and it is trusted")
 	}
-	dir := filepath.Join(f.state, "plugins", "bash")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if cfg := f.open(f.source(f.write(filepath.Join(dir, "op.hcl"), hostile, 0o600))); cfg.Untrusted == "" {
-		t.Error("a configuration in the directory of a plugin is trusted")
+	for _, place := range []string{"plugins/bash", "principals/0123/bash"} {
+		dir := filepath.Join(f.state, place)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if cfg := f.open(f.source(f.write(filepath.Join(dir, "op.hcl"), hostile, 0o600))); cfg.Untrusted == "" {
+			t.Errorf("a configuration in %s of the state directory is trusted", place)
+		}
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// WatchRepositories prepares for a call of a plugin that can make repositories. The returned function must be called
+// WatchRepositories prepares for a call of a plugin by an owner, which can make repositories. The returned function must be called
 // after the call. It takes out of repositories what makes git run programs, and returns messages about it. The function
 // is nil if the plugin is not confined, if it cannot write, or if the configuration permits such repositories.
-func (l *Launcher) WatchRepositories(p *config.Plugin, roots []tool.Root) (after func() []string, err error) {
+func (l *Launcher) WatchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
 	prof := Profile(p)
 	if guard != nil && l.cfg.Sandbox.Repositories == "off" {
@@ -51,7 +51,7 @@ func (l *Launcher) WatchRepositories(p *config.Plugin, roots []tool.Root) (after
 	if len(dirs) == 0 {
 		return nil, nil
 	}
-	if dir := l.parts.Home.Plugin(p.Name); dir != "" && prof.StartProcesses { // commands can write there
+	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses { // commands can write there
 		add(dir, false)
 	}
 	after, err = guard.Watch(dirs, prof.WriteGit)

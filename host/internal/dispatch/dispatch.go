@@ -82,9 +82,9 @@ type Dispatcher struct {
 	// Exceeded returns the limits of a plugin that a call reached, judging by the printed text. Exceeded can be nil.
 	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
 
-	// Repositories prepares for a call of a plugin. The returned function runs after the call and returns what it took out
+	// Repositories prepares for a call of a plugin by an owner. The returned function runs after the call and returns what it took out
 	// of git repositories. The function and Repositories can be nil.
-	Repositories func(plugin string, roots []tool.Root) (after func() []string, err error)
+	Repositories func(plugin, owner string, roots []tool.Root) (after func() []string, err error)
 
 	once   sync.Once
 	run    Handler // runs all stages of a call

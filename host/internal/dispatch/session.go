@@ -25,14 +25,14 @@ func (d *Dispatcher) session() Stage {
 	}
 	repositories := d.Repositories
 	if repositories == nil {
-		repositories = func(string, []tool.Root) (func() []string, error) { return nil, nil }
+		repositories = func(string, string, []tool.Root) (func() []string, error) { return nil, nil }
 	}
 	return Stage{Name: "session", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			if err := d.loadState(c); err != nil {
 				return call.Refused(err)
 			}
-			after, err := repositories(c.Identity.Tool.Plugin, c.Request.Session.Roots)
+			after, err := repositories(c.Identity.Tool.Plugin, c.Request.Session.Principal.Owner(), c.Request.Session.Roots)
 			if err != nil {
 				return call.Refused(err)
 			}

@@ -121,9 +121,9 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		}
 		return nil
 	}
-	d.Repositories = func(plugin string, roots []tool.Root) (func() []string, error) {
+	d.Repositories = func(plugin, owner string, roots []tool.Root) (func() []string, error) {
 		if p := g.Plugin(plugin); p != nil {
-			return g.Launcher.WatchRepositories(&p.Plugin, roots)
+			return g.Launcher.WatchRepositories(&p.Plugin, owner, roots)
 		}
 		return nil, nil
 	}

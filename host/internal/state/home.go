@@ -54,6 +54,15 @@ func (h Home) Plugin(name string) string {
 	return filepath.Join(h.Plugins(), name)
 }
 
+// Principals returns the directory that contains the directories of plugins for owners other than the local user. It
+// returns "" if nothing is kept.
+func (h Home) Principals() string {
+	if h.Root == "" {
+		return ""
+	}
+	return filepath.Join(h.Root, "principals")
+}
+
 // PluginOf returns the directory of a plugin for the sessions of an owner. An empty owner means the local user. PluginOf
 // returns "" if the host keeps no state.
 func (h Home) PluginOf(owner, name string) string {
@@ -61,7 +70,7 @@ func (h Home) PluginOf(owner, name string) string {
 		return h.Plugin(name)
 	}
 	sum := sha256.Sum256([]byte(owner)) // the owner can be longer than the name of a file
-	return filepath.Join(h.Root, "principals", hex.EncodeToString(sum[:16]), name)
+	return filepath.Join(h.Principals(), hex.EncodeToString(sum[:16]), name)
 }
 
 // Output returns the directory for a plugin's output files, such as output that is too long to show. All tools can read
