@@ -97,9 +97,8 @@ func untilDone(ctx context.Context, _ *tool.Call, _ tool.Peer) *tool.Result {
 	return tool.Failed(ctx.Err())
 }
 
-func begin(d *Dispatcher, id, session, command string) *Pending {
-	s := call.Session{Session: state.Session{ID: session, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
-	return d.Begin(call.Request{ID: id, Command: command, Session: s})
+func begin(d *Dispatcher, id, of, command string) *Pending {
+	return d.Begin(call.Request{ID: id, Command: command, Session: session(of)})
 }
 
 // prepared returns a call that is ready for the stages.
