@@ -262,3 +262,6 @@ func glob(pattern, text string) bool {
 	}
 	return strings.Trim(pattern[i:], "*") == ""
 }
+
+// Names reports whether the pattern matches the name of a program.
+func (p Pattern) Names(name string) bool { return len(p.words) > 0 && glob(p.words[0], name) }
