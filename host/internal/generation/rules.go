@@ -28,6 +28,9 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 	var bad []config.RuleProblem
 	for i := range out.Rules {
 		problems := g.bind(&out.Rules[i])
+		if g.Config.Permissions.Rules[i].List {
+			delete(problems, "path") // a list can be about tools that are not registered now
+		}
 		for _, attribute := range slices.Sorted(maps.Keys(problems)) {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]})
 		}

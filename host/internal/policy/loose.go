@@ -95,7 +95,8 @@ func (p *Policy) operands(req *Request, c *script.Command, pt *part) {
 	if name := c.Words[0]; name.Known() && strings.Contains(name.Text, "/") && (c.Dir != "" || filepath.IsAbs(name.Text)) {
 		pt.written = append(pt.written, locate(c.Dir, name)) // running a file also reads it
 	}
-	text := c.Name() == "echo" || c.Name() == "printf"
+	// echo and printf use no files. A call of a tool is judged when it is made, with all its arguments known.
+	text := c.Name() == "echo" || c.Name() == "printf" || strings.HasPrefix(c.Words[0].Text, "tool:")
 	for _, w := range c.Words[1:] {
 		option := strings.HasPrefix(w.Text, "-")
 		if _, value, ok := strings.Cut(w.Text, "="); option && ok {

@@ -119,6 +119,21 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	if a.Bomb {
 		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &script.Command{Words: []script.Word{{Text: bombName}}}, shell: true})
 	}
+	out = append(out, p.redirects(req, a)...)
+	if p.pathRules {
+		for i := range out {
+			for _, l := range out[i].loose {
+				if u := "the path " + l.shown + " is unknown before the command runs"; len(d.Unknown) < maxUnknown && !slices.Contains(d.Unknown, u) {
+					d.Unknown = append(d.Unknown, u)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// redirects returns the files that the redirects of a script open.
+func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 	for _, l := range []struct {
 		files []script.File
 		kind  string
@@ -142,15 +157,6 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 				pt.loose = []loosePath{loose(f.Dir, f.Path.Text, false)}
 			}
 			out = append(out, pt)
-		}
-	}
-	if p.pathRules {
-		for i := range out {
-			for _, l := range out[i].loose {
-				if u := "the path " + l.shown + " is unknown before the command runs"; len(d.Unknown) < maxUnknown && !slices.Contains(d.Unknown, u) {
-					d.Unknown = append(d.Unknown, u)
-				}
-			}
 		}
 	}
 	return out

@@ -90,6 +90,21 @@ func (r *Rule) Prepare() []Problem {
 			fail(l.name, "an empty string matches nothing. Remove the empty string")
 		}
 	}
+	r.compile(fail)
+	if r.Builtins != nil && !r.about(KindBash) {
+		fail("builtin", "built-in rules are about commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
+	}
+	if r.Commands != nil && !r.about(KindBash) {
+		fail("command", "only bash runs commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
+	}
+	if len(r.Set) > 0 && r.Effect == Deny {
+		fail("set", "a deny rule cannot set parameters. Remove set, or change the rule to allow or ask")
+	}
+	return out
+}
+
+// compile checks the entries of the lists and compiles globs and patterns.
+func (r *Rule) compile(fail func(attribute, format string, a ...any)) {
 	for _, t := range r.Tools {
 		if !doublestar.ValidatePattern(t) {
 			fail("tool", "%q is not a valid glob. Use *, ?, [a-z] and {a,b}", t)
@@ -125,16 +140,6 @@ func (r *Rule) Prepare() []Problem {
 			fail("domain", "%w", err)
 		}
 	}
-	if r.Builtins != nil && !r.about(KindBash) {
-		fail("builtin", "built-in rules are about commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
-	}
-	if r.Commands != nil && !r.about(KindBash) {
-		fail("command", "only bash runs commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
-	}
-	if len(r.Set) > 0 && r.Effect == Deny {
-		fail("set", "a deny rule cannot set parameters. Remove set, or change the rule to allow or ask")
-	}
-	return out
 }
 
 func newPathGlob(g string) (pathGlob, error) {

@@ -63,6 +63,8 @@ func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 	}
 	sc.vars[a.Name.Value] = value
 	switch name := a.Name.Value; {
+	case slices.Contains(shellSets, name): // the shell evaluates some of these values as arithmetic
+		w.value(value, sc, "the variable "+name, 0)
 	case slices.Contains(prompts, name):
 		w.code(value, sc, "the variable "+name)
 	case name == "PROMPT_COMMAND":

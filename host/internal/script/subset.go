@@ -79,25 +79,10 @@ func (c *subset) node(n syntax.Node) bool {
 		c.arithmetic(n.Index)
 	case *syntax.ParamExp:
 		return c.parameter(n)
-	case *syntax.UnaryTest:
-		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
-			w.refuse("[[ %s ]] evaluates code in a name; use [ -n \"${NAME-}\" ]", n.Op)
-		}
-	case *syntax.BinaryTest:
-		switch n.Op {
-		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
-			w.refuse("[[ %s ]] evaluates code in its operands; use [ … %[1]s … ]", n.Op)
-		}
-	case *syntax.ArithmExp:
-		c.arithmetic(n.X)
-		return false
-	case *syntax.ArithmCmd:
-		c.arithmetic(n.X)
-		return false
-	case *syntax.CStyleLoop:
-		for _, x := range []syntax.ArithmExpr{n.Init, n.Cond, n.Post} {
-			c.arithmetic(x)
-		}
+	case *syntax.UnaryTest, *syntax.BinaryTest:
+		c.test(n)
+	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.CStyleLoop:
+		c.calculation(n)
 		return false
 	case *syntax.CoprocClause:
 		w.refuse("a coprocess is not in the subset of the shell")
@@ -111,6 +96,35 @@ func (c *subset) node(n syntax.Node) bool {
 		w.refuse("%s is not in the subset of the shell", strings.TrimPrefix(fmt.Sprintf("%T", n), "*syntax."))
 	}
 	return true
+}
+
+// test refuses the operators of [[ ]] that evaluate code.
+func (c *subset) test(n syntax.Node) {
+	switch n := n.(type) {
+	case *syntax.UnaryTest:
+		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+			c.w.refuse("[[ %s ]] evaluates code in a name; use [ -n \"${NAME-}\" ]", n.Op)
+		}
+	case *syntax.BinaryTest:
+		switch n.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			c.w.refuse("[[ %s ]] evaluates code in its operands; use [ … %[1]s … ]", n.Op)
+		}
+	}
+}
+
+// calculation checks a node that contains arithmetic.
+func (c *subset) calculation(n syntax.Node) {
+	switch n := n.(type) {
+	case *syntax.ArithmExp:
+		c.arithmetic(n.X)
+	case *syntax.ArithmCmd:
+		c.arithmetic(n.X)
+	case *syntax.CStyleLoop:
+		for _, x := range []syntax.ArithmExpr{n.Init, n.Cond, n.Post} {
+			c.arithmetic(x)
+		}
+	}
 }
 
 // delimiter matches the end of a heredoc that all shells read in the same way.
@@ -131,8 +145,10 @@ func (c *subset) variable(name string) { c.w.variable(name) }
 func (w *walker) variable(name string) {
 	if !identifier.MatchString(name) {
 		w.refuse("%q is not the name of a variable, and a shell can evaluate it", shortened(name))
-	} else if ChangesMeaning(name) {
+	} else if changesMeaning(name) {
 		w.refuse("the variable %s can change which program a command runs", name)
+	} else if slices.Contains(shellSets, name) {
+		w.refuse("the variable %s belongs to the shell, which can evaluate its value", name)
 	}
 }
 
@@ -147,8 +163,8 @@ var meaning = []string{
 	"RUSTC", "RUSTC_WRAPPER", "CLASSPATH",
 }
 
-// ChangesMeaning reports whether a variable with this name can change which program a command runs.
-func ChangesMeaning(name string) bool {
+// changesMeaning reports whether a variable with this name can change which program a command runs.
+func changesMeaning(name string) bool {
 	return slices.Contains(meaning, name) || slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "BASH", "LC_", "LESS", "NODE_", "NPM_", "npm_", "PYTHON", "PERL", "RUBY", "GEM_", "JAVA_", "JDK_", "_JAVA", "GO", "CGO_", "CARGO_", "MALLOC_", "GLIBC_", "TOOLHOST", "XDG_", "SSL_", "COMP_", "READLINE_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	}) && name != "CGO_ENABLED"
@@ -270,39 +286,72 @@ func simpleParameter(p *syntax.ParamExp) bool {
 // ordinary matches names of variables that the shell itself never sets.
 var ordinary = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// numbers returns the variables that hold a number wherever a script uses them: the first statement that assigns the
-// variable is at the top of the script, and all other assignments are of numbers, too.
+// span is the part of a script after the definition of a variable, up to the end of the list of statements with it.
+type span struct{ from, until uint }
+
+// numbers returns the variables that hold a number wherever a script uses them: a statement before all uses, in the same
+// list or in one around it, assigns a number, and all other assignments are of numbers, too.
 func numbers(f *syntax.File) map[string]bool {
 	out := make(map[string]bool)
-	defined := make(map[string]uint)
-	define := func(name string, at syntax.Pos) {
+	defined := make(map[string]span)
+	define := func(name string, at syntax.Node, list []*syntax.Stmt) {
 		if _, known := defined[name]; !known && ordinary.MatchString(name) {
-			defined[name], out[name] = at.Offset(), true
+			defined[name], out[name] = span{at.End().Offset(), list[len(list)-1].End().Offset()}, true
 		}
 	}
-	for _, s := range f.Stmts {
-		if s.Background || s.Negated {
-			continue
-		}
-		switch c := s.Cmd.(type) {
-		case *syntax.CallExpr:
-			for _, a := range c.Assigns {
-				if len(c.Args) == 0 && a.Name != nil && isNumber(a) {
-					define(a.Name.Value, a.End())
+	syntax.Walk(f, func(n syntax.Node) bool {
+		list := statements(n)
+		for _, s := range list {
+			if s.Background || s.Negated {
+				continue
+			}
+			switch c := s.Cmd.(type) {
+			case *syntax.CallExpr:
+				for _, a := range c.Assigns {
+					if len(c.Args) == 0 && a.Name != nil && isNumber(a) {
+						define(a.Name.Value, a, list)
+					}
+				}
+			case *syntax.ForClause:
+				if iter, ok := c.Loop.(*syntax.WordIter); ok && numberItems(iter) {
+					define(iter.Name.Value, iter, list)
 				}
 			}
-		case *syntax.ForClause:
-			if iter, ok := c.Loop.(*syntax.WordIter); ok && numberItems(iter) {
-				define(iter.Name.Value, iter.End())
-			}
-		case *syntax.FuncDecl:
-			return nil // a function can set any variable
 		}
+		return true
+	})
+	if len(out) > 0 {
+		dropOthers(f, out, defined)
 	}
-	if len(out) == 0 {
-		return out
+	return out
+}
+
+// statements returns the list of statements in a node that run one after the other.
+func statements(n syntax.Node) []*syntax.Stmt {
+	switch n := n.(type) {
+	case *syntax.File:
+		return n.Stmts
+	case *syntax.Block:
+		return n.Stmts
+	case *syntax.Subshell:
+		return n.Stmts
+	case *syntax.ForClause:
+		return n.Do
+	case *syntax.WhileClause:
+		return n.Do
+	case *syntax.IfClause:
+		return n.Then
 	}
+	return nil
+}
+
+// dropOthers removes the variables that a script assigns something else than a number, or uses before the assignment.
+func dropOthers(f *syntax.File, out map[string]bool, defined map[string]span) {
 	drop := func(name string) { delete(out, name) }
+	outside := func(name string, n syntax.Node) bool {
+		at := n.Pos().Offset()
+		return out[name] && (at < defined[name].from || at > defined[name].until)
+	}
 	syntax.Walk(f, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.FuncDecl:
@@ -320,27 +369,29 @@ func numbers(f *syntax.File) map[string]bool {
 				switch text, ok := plain(a); {
 				case ok:
 					drop(text)
-				case i == 0 || setsNames(n.Args[0]):
+				case i == 0 && a.Lit() != "[" || setsNames(n.Args[0]):
 					clear(out)
 				}
 			}
 		case *syntax.Word:
-			if name := n.Lit(); out[name] && n.Pos().Offset() < defined[name] {
+			if name := n.Lit(); outside(name, n) {
 				drop(name)
 			}
 		case *syntax.ParamExp:
-			if n.Param != nil && out[n.Param.Value] && n.Pos().Offset() < defined[n.Param.Value] {
+			if n.Param != nil && outside(n.Param.Value, n) {
 				drop(n.Param.Value)
 			}
 		}
 		return true
 	})
-	return out
 }
 
 // setsNames reports whether a command can be a builtin that sets the variables in its arguments.
 func setsNames(command *syntax.Word) bool {
 	name, ok := plain(command)
+	if command.Lit() == "[" {
+		return false
+	}
 	return !ok || slices.Contains([]string{"read", "getopts", "unset", "printf", "wait", "command", "builtin"}, name)
 }
 

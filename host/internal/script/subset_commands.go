@@ -162,7 +162,8 @@ func (w *walker) checkOptions(name string, args []Word) {
 		if joined {
 			a.Text = "-" + a.Text
 		}
-		if !mayBeOption(a) {
+		message := name == "git" && i > 0 && slices.Contains([]string{"-m", "-am", "--message"}, args[i-1].Text) && !a.Split
+		if !mayBeOption(a) || message {
 			continue
 		}
 		if !a.Known() || a.Split {

@@ -69,6 +69,13 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 	fmt.Fprintf(w, "sandbox backends      %s\n", strings.Join(backends, ", "))
 	known := map[string]string{"content": "known by their content", "directory": "known by their directory: who can write there decides what they are"}
 	fmt.Fprintf(w, "bundled plugins       %s\n", known[d.BundledBy])
+	fmt.Fprintf(w, "programs              %s\n", d.Permissions.Programs)
+	if d.Permissions.Deny+d.Permissions.Protect > 0 {
+		fmt.Fprintf(w, "paths                 %d denied, %d protected\n", d.Permissions.Deny, d.Permissions.Protect)
+	}
+	for _, g := range d.Permissions.Missing {
+		fmt.Fprintf(w, "  - %s\n      %s\n", g.What, g.How)
+	}
 	if m.Launcher == "" {
 		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
 	}
