@@ -162,7 +162,7 @@ func (w *walker) checkOptions(name string, args []Word) {
 		if joined {
 			a.Text = "-" + a.Text
 		}
-		message := name == "git" && i > 0 && slices.Contains([]string{"-m", "-am", "--message"}, args[i-1].Text) && !a.Split
+		message := name == "git" && i > 0 && args[0].Text == "commit" && slices.Contains([]string{"-m", "-am", "--message"}, args[i-1].Text) && !a.Split
 		if !mayBeOption(a) || message {
 			continue
 		}
