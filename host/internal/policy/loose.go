@@ -32,15 +32,18 @@ func loose(dir, text string, pattern bool) loosePath {
 	default:
 		full = dir + "/" + text
 	}
-	if hasDotDot(full) || full == script.Unknown {
+	if i := strings.Index(full, script.Unknown); i >= 0 { // the unknown part can contain .., so that the beginning means nothing
+		if full = full[i:]; hasDotDot(full) {
+			full = script.Unknown
+		}
+		out.forms = []string{full}
+		return out
+	}
+	if hasDotDot(full) {
 		out.forms = []string{script.Unknown}
 		return out
 	}
-	stop := script.Unknown
-	if pattern {
-		stop += "*?["
-	}
-	i := strings.IndexAny(full, stop)
+	i := strings.IndexAny(full, "*?[")
 	if i < 0 {
 		i = len(full)
 	}
@@ -117,6 +120,9 @@ func (p *Policy) operands(req *Request, c *script.Command, pt *part) {
 func (p *Policy) operand(req *Request, c *script.Command, text string, pattern bool, pt *part) {
 	if strings.Contains(text, script.Unknown) || pattern && strings.ContainsAny(text, "*?[") || c.Dir == "" && !filepath.IsAbs(text) {
 		pt.loose = append(pt.loose, loose(c.Dir, text, pattern))
+		if !strings.Contains(text, script.Unknown) && !pattern {
+			pt.written = append(pt.written, locate("", script.Word{Text: text})) // a name is known although its directory is not
+		}
 		return
 	}
 	at := locate(c.Dir, script.Word{Text: text})

@@ -436,3 +436,52 @@ func BenchmarkJudge(b *testing.B) {
 		p.Judge(&policy.Request{Name: "read", Definition: def, Schema: schema, Call: call, Args: args, Workspace: "/"})
 	}
 }
+
+// TestOverlap checks that a glob and an unknown path are compared on the safe side.
+func TestOverlap(t *testing.T) {
+	top := tree(t)
+	w := filepath.Join(top, "root")
+	for glob, commands := range map[string]map[string]policy.Effect{
+		".env": {
+			`cat "$X"`: policy.Ask, `cat "$X.go"`: policy.Allow, `cat "$X/.env"`: policy.Ask, `cat ./*`: policy.Ask, `cat *.go`: policy.Allow, `cat .e?v`: policy.Ask, `cat .[e]nv`: policy.Ask, `cat sub/$X`: policy.Ask,
+			`cd "$X" && cat .env`: policy.Deny, `cd "$X" && cat a`: policy.Ask, `cat -- -o"$X"`: policy.Ask, `curl -d @.env x`: policy.Deny, `docker run -v ./.env:/x y`: policy.Deny, `cat < "$X"`: policy.Ask, `echo "$X"`: policy.Allow, `./.env`: policy.Deny,
+			`tool:read "$X"`: policy.Allow, `cat $X`: policy.Ask, `ls`: policy.Allow, `ls -l`: policy.Allow,
+		},
+		".ssh/**": {`cat "keys/$X"`: policy.Ask, `cat "sub/$X"`: policy.Ask, `cat sub/*`: policy.Allow, `cat keys/*`: policy.Ask, `ls .ssh`: policy.Deny, `cat "a$X"`: policy.Ask, `cat "$X/a"`: policy.Ask, `cat "$X/../b"`: policy.Ask},
+	} {
+		p := rules(t, policy.Rules{Rules: []policy.Rule{{Effect: policy.Deny, Name: "d", Paths: []string{glob}}}})
+		for c, want := range commands {
+			d := p.Judge(command(t, w, c))
+			if d.Effect != want {
+				t.Errorf("%s with %s: %s, wanted %s (%s)", c, glob, d.Effect, want, d.Reason)
+			}
+			if want == policy.Ask && len(d.Unknown) == 0 {
+				t.Errorf("%s with %s: nothing is reported as unknown", c, glob)
+			}
+		}
+	}
+	// An allow rule for paths never allows an unknown path.
+	p := rules(t, policy.Rules{Default: policy.Deny, Rules: []policy.Rule{{Effect: policy.Allow, Name: "a", Paths: []string{"**"}}}})
+	for c, want := range map[string]policy.Effect{`cat a`: policy.Allow, `cat "$X"`: policy.Deny} {
+		if d := p.Judge(command(t, w, c)); d.Effect != want {
+			t.Errorf("%s: %s, wanted %s", c, d.Effect, want)
+		}
+	}
+}
+
+// TestExisting checks which files the kernel protects.
+func TestExisting(t *testing.T) {
+	top := tree(t)
+	roots := []tool.Root{{Path: filepath.Join(top, "root"), Writable: true}, {Path: filepath.Join(top, "readonly")}}
+	for glob, want := range map[string]string{
+		"sub/**": "root/sub", "a": "root/a", "**/key": "root/.ssh/key", ".ssh": "root/.ssh", "sub/x": "", top + "/root/.ssh/*": "root/.ssh/key", top + "/readonly/**": "", "keys": "root/.ssh", "file-out": "", "in/**": "root/sub",
+	} {
+		got, err := policy.Existing([]string{glob}, roots)
+		if want != "" {
+			want = filepath.Join(top, want)
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v, wanted %q", glob, got, err, want)
+		}
+	}
+}
