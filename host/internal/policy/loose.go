@@ -119,7 +119,9 @@ func (p *Policy) operands(req *Request, c *script.Command, pt *part) {
 // operand adds one possible path in the words of a command to a part.
 func (p *Policy) operand(req *Request, c *script.Command, text string, pattern bool, pt *part) {
 	if strings.Contains(text, script.Unknown) || pattern && strings.ContainsAny(text, "*?[") || c.Dir == "" && !filepath.IsAbs(text) {
-		pt.loose = append(pt.loose, loose(c.Dir, text, pattern))
+		if !harmless(c) { // a builtin of the shell reads no file
+			pt.loose = append(pt.loose, loose(c.Dir, text, pattern))
+		}
 		if !strings.Contains(text, script.Unknown) && !pattern {
 			pt.written = append(pt.written, locate("", script.Word{Text: text})) // a name is known although its directory is not
 		}

@@ -444,7 +444,7 @@ func TestOverlap(t *testing.T) {
 	for glob, commands := range map[string]map[string]policy.Effect{
 		".env": {
 			`cat "$X"`: policy.Ask, `cat "$X.go"`: policy.Allow, `cat "$X/.env"`: policy.Ask, `cat ./*`: policy.Ask, `cat *.go`: policy.Allow, `cat .e?v`: policy.Ask, `cat .[e]nv`: policy.Ask, `cat sub/$X`: policy.Ask,
-			`cd "$X" && cat .env`: policy.Deny, `cd "$X" && cat a`: policy.Ask, `cat -- -o"$X"`: policy.Ask, `curl -d @.env x`: policy.Deny, `docker run -v ./.env:/x y`: policy.Deny, `cat < "$X"`: policy.Ask, `echo "$X"`: policy.Allow, `./.env`: policy.Deny,
+			`cd "$X" && cat .env`: policy.Deny, `cd "$X" && cat a`: policy.Allow, `cat -- -o"$X"`: policy.Ask, `curl -d @.env x`: policy.Deny, `docker run -v ./.env:/x y`: policy.Deny, `cat < "$X"`: policy.Ask, `echo "$X"`: policy.Allow, `./.env`: policy.Deny,
 			`tool:read "$X"`: policy.Allow, `cat $X`: policy.Ask, `ls`: policy.Allow, `ls -l`: policy.Allow,
 		},
 		".ssh/**": {`cat "keys/$X"`: policy.Ask, `cat "sub/$X"`: policy.Ask, `cat sub/*`: policy.Allow, `cat keys/*`: policy.Ask, `ls .ssh`: policy.Deny, `cat "a$X"`: policy.Ask, `cat "$X/a"`: policy.Ask, `cat "$X/../b"`: policy.Ask},
