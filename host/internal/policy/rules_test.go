@@ -142,7 +142,7 @@ func TestBuiltinFloor(t *testing.T) {
 	if d := policy.New(policy.Rules{Project: []policy.Rule{project}}).Judge(command(t, "/w", "rm -rf /")); d.Effect != policy.Deny {
 		t.Errorf("a project file lowers a built-in rule: %+v", d)
 	}
-	wrong := policy.Rule{Effect: policy.Ask, Name: "w", Builtins: []string{"remove-sytem"}}
+	wrong := policy.Rule{Effect: policy.Ask, Name: "w", Builtins: []string{"removes-system"}}
 	if bad := wrong.Prepare(); len(bad) != 1 || bad[0].Attribute != "builtin" || !strings.Contains(bad[0].Err.Error(), `Did you mean "remove-system"?`) {
 		t.Errorf("%v", bad)
 	}

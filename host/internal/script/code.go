@@ -109,7 +109,7 @@ func (w *walker) arithmetic(x syntax.Node, sc *scope) {
 		if text := w.literal(word, sc); !w.counted[word.Lit()] && !number.MatchString(text) {
 			if text == Unknown && len(word.Parts) == 1 {
 				if p, ok := word.Parts[0].(*syntax.ParamExp); ok && p.Param != nil {
-					if !strings.Contains("#?$!0123456789", p.Param.Value) && !w.counted[p.Param.Value] && !p.Length {
+					if !isSpecial(p.Param.Value) && !w.counted[p.Param.Value] && !p.Length {
 						w.unknown("code in a value is not judged: arithmetic evaluates the variable %s, whose value is unknown", p.Param.Value)
 					}
 					return false
@@ -123,6 +123,11 @@ func (w *walker) arithmetic(x syntax.Node, sc *scope) {
 		}
 		return false
 	})
+}
+
+// isSpecial reports whether a parameter is an argument of the script or a number that the shell sets.
+func isSpecial(name string) bool {
+	return len(name) == 1 && strings.Contains("#?$!0123456789", name) //nolint:gocritic // the order is right
 }
 
 // evaluated analyzes the code that the shell evaluates in a syntax node besides substitutions.

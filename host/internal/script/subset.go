@@ -143,11 +143,12 @@ func (c *subset) redirect(r *syntax.Redirect) {
 func (c *subset) variable(name string) { c.w.variable(name) }
 
 func (w *walker) variable(name string) {
-	if !identifier.MatchString(name) {
+	switch {
+	case !identifier.MatchString(name):
 		w.refuse("%q is not the name of a variable, and a shell can evaluate it", shortened(name))
-	} else if changesMeaning(name) {
+	case changesMeaning(name):
 		w.refuse("the variable %s can change which program a command runs", name)
-	} else if slices.Contains(shellSets, name) {
+	case slices.Contains(shellSets, name):
 		w.refuse("the variable %s belongs to the shell, which can evaluate its value", name)
 	}
 }
@@ -256,7 +257,7 @@ func (c *subset) arithmetic(x syntax.ArithmExpr) {
 				c.arithmetic(p.X)
 				return
 			case *syntax.ParamExp:
-				if simpleParameter(p) && (c.numbers[p.Param.Value] || p.Param.Value == "#" || p.Param.Value == "?") || p.Length && p.Excl == false && p.Index == nil && p.Param != nil {
+				if simpleParameter(p) && (c.numbers[p.Param.Value] || p.Param.Value == "#" || p.Param.Value == "?") || p.Length && !p.Excl && p.Index == nil && p.Param != nil {
 					return
 				}
 			}

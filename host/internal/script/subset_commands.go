@@ -171,7 +171,7 @@ func (w *walker) checkOptions(name string, args []Word) {
 			return
 		}
 		for _, option := range execOptions[name] {
-			if takesOption(a.Text, option) && !(name == "git" && option == "-c" && afterCommit(args[:i])) {
+			if takesOption(a.Text, option) && (name != "git" || option != "-c" || !afterCommit(args[:i])) {
 				w.refuse("%s can run a program by its option %s", name, option)
 				return
 			}
