@@ -62,6 +62,10 @@ sandbox {
   # configured one, "off" confines no plugin.
   enforce = "auto"
 
+  # What makes git run programs, in repositories that tools make: "quarantine" moves it to
+  # the state directory (toolhost quarantine list), "off" keeps it.
+  repositories = "quarantine"
+
   # Globs over absolute paths. A path must match an entry of allow, if there are any, and
   # no entry of deny.
   deny = ["**/.env", "**/*.pem"]

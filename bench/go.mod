@@ -12,10 +12,13 @@ require (
 
 require (
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
+	github.com/coreos/go-oidc/v3 v3.21.0 // indirect
 	github.com/failsafe-go/failsafe-go v0.9.8 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/influxdata/tdigest v0.0.1 // indirect
 	github.com/prometheus/procfs v0.16.1 // indirect
+	golang.org/x/oauth2 v0.36.0 // indirect
 )
 
 require (

@@ -49,13 +49,20 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	// Session is the id of the session, which holds file states, working directory and shell state. Empty means the
-	// default session of the workspace.
+	// default session of the workspace. A session belongs to a principal and a workspace: the same id names different
+	// sessions for different principals and in different workspaces.
 	Session string
+	// From is the id of a session. If Session does not exist yet, it begins as a copy of From. Empty means that a new
+	// session begins empty.
+	From string
 	// Workspace is the absolute path of the session's read-write root. Empty means the host's workspace.
 	Workspace string
 	// Trace is the W3C trace context of the caller, in the format of the HTTP header "traceparent". If Trace is empty or
 	// invalid, the call starts a new trace.
 	Trace string
+	// Principal is the caller, as [Directory.Authenticate] returns it. Nil means the user of this process, who has all
+	// rights. A program that serves other callers must set it.
+	Principal *Principal
 }
 
 // Run runs one request. If client is nil, progress is discarded and asks are declined. If ctx is canceled, the tool is

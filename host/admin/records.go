@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -17,19 +18,28 @@ func OpenRecords(opts Options) (*Records, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	cfg, err := load(opts)
+	_, dir, err := stateDirectory(opts)
 	if err != nil {
 		return nil, err
-	}
-	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
-	if err != nil {
-		return nil, fmt.Errorf("the state directory is not known: %w", err)
 	}
 	db, err := state.Open(dir, opts.Log)
 	if err != nil {
 		return nil, err
 	}
 	return &Records{state: db}, nil
+}
+
+// stateDirectory returns the state directory that a host with these options would use, and its configuration.
+func stateDirectory(opts Options) (*config.Config, string, error) {
+	cfg, err := load(opts)
+	if err != nil {
+		return nil, "", err
+	}
+	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
+	if err != nil {
+		return nil, "", fmt.Errorf("the state directory is not known: %w", err)
+	}
+	return cfg, dir, nil
 }
 
 // Log returns entries of the audit log, oldest first.

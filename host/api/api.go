@@ -13,14 +13,15 @@
 package api
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,12 @@ const MaxBody = 16 << 20
 
 // Options configures the HTTP interface.
 type Options struct {
-	// Token must be in the header "Authorization: Bearer TOKEN" of each request. Empty disables authentication.
+	// Clients authenticates each request. Nil means that all clients have the rights of the local user, which is only safe
+	// if nobody else can reach the handler.
+	Clients *host.Directory
+	// Token is the token of the only client.
+	//
+	// Deprecated: use Clients.
 	Token string
 	// Request holds the defaults of all calls. A session in a call overrides the default session.
 	Request host.Request
@@ -45,8 +51,12 @@ type Options struct {
 	// Hosts lists the host names, without a port, that clients are allowed to use for the server. Nil means the names of
 	// this machine. The check stops web pages that reach the server under a host name of their own.
 	Hosts []string
+	// Asks holds the asks that wait for an answer. Nil means that only calls of /v1 use it.
+	Asks *Asks
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
+	// Log receives a warning for each rejected client. Nil discards them.
+	Log *slog.Logger
 }
 
 // Handler returns the HTTP interface of a host.
@@ -54,27 +64,38 @@ func Handler(h *host.Host, opts Options) http.Handler {
 	if opts.AskTimeout <= 0 {
 		opts.AskTimeout = 10 * time.Minute
 	}
+	if opts.Clients == nil && opts.Token != "" {
+		opts.Clients = h.Directory()
+		opts.Clients.Secrets = []host.Secret{{Token: opts.Token, Principal: host.StartToken()}}
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
 	if opts.Hosts == nil {
 		opts.Hosts = []string{"localhost", "127.0.0.1", "::1"}
 	}
-	s := &server{host: h, opts: opts, asks: newAsks(opts.AskTimeout)}
+	s := &server{host: h, opts: opts, asks: opts.Asks}
+	if s.asks == nil {
+		s.asks = NewAsks(opts.AskTimeout)
+	}
 	calls := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string
+		needs        string // rights of which the principal needs one
 		handler      http.HandlerFunc
 	}{
-		{"POST", "/v1/run", s.run}, {"POST", "/v1/batch", s.batch}, {"GET", "/v1/tools", s.tools}, {"GET", "/v1/status", s.status}, {"GET", "/v1/stats", s.stats},
-		{"GET", "/metrics", exposition.Handler(h).ServeHTTP},
-		{"GET", "/v1/asks", s.listAsks}, {"POST", "/v1/asks/{id}", s.answerAsk},
+		{"POST", "/v1/run", "call", s.run}, {"POST", "/v1/batch", "call", s.batch}, {"GET", "/v1/tools", "call log", s.tools},
+		{"GET", "/v1/status", "log", s.status}, {"GET", "/v1/stats", "log", s.stats}, {"GET", "/metrics", "log", exposition.Handler(h).ServeHTTP},
+		{"GET", "/v1/asks", "call answer log", s.listAsks}, {"POST", "/v1/asks/{id}", "call answer", s.answerAsk},
 	} {
-		calls.HandleFunc(route.method+" "+route.path, route.handler)
+		calls.HandleFunc(route.method+" "+route.path, requires(route.needs, route.handler))
 		calls.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", route.method)
 			refuse(w, http.StatusMethodNotAllowed, tool.InvalidArguments, r.URL.Path+" does not support "+r.Method+"; use "+route.method)
 		})
 	}
 	if opts.MCP != nil {
-		calls.Handle("/mcp", http.MaxBytesHandler(opts.MCP, MaxBody))
+		calls.Handle("/mcp", requires("call", http.MaxBytesHandler(opts.MCP, MaxBody).ServeHTTP))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp or /healthz")
@@ -88,7 +109,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 type server struct {
 	host *host.Host
 	opts Options
-	asks *asks
+	asks *Asks
 }
 
 // named rejects requests with an unknown host name in the Host header. A web page can send such a request if the page's
@@ -110,21 +131,47 @@ func (s *server) named(next http.Handler) http.Handler {
 	})
 }
 
+// principalKey is the key of the principal in the context of a request.
+type principalKey struct{}
+
+// Principal returns the principal of a request to the handler. It returns nil for the local user.
+func Principal(ctx context.Context) *host.Principal {
+	p, _ := ctx.Value(principalKey{}).(*host.Principal)
+	return p
+}
+
+// authenticated rejects requests of unknown clients. It adds the principal of the client to the context of a request.
 func (s *server) authenticated(next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(s.opts.Token))
+	if s.opts.Clients == nil {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		got := sha256.Sum256([]byte(given))
-		if s.opts.Token != "" && (!ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1) {
+		p, err := s.opts.Clients.Authenticate(r)
+		if err != nil {
+			// Do not tell an unknown client more than it needs to know.
+			s.opts.Log.Warn("a client was rejected", "from", r.RemoteAddr, "why", err)
 			w.Header().Set("WWW-Authenticate", `Bearer realm="toolhost"`)
-			refuse(w, http.StatusUnauthorized, tool.PermissionDenied, "the token is missing or wrong; send the header Authorization: Bearer TOKEN")
+			refuse(w, http.StatusUnauthorized, tool.PermissionDenied, "the token is missing, wrong or expired; send the header Authorization: Bearer TOKEN")
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, p)))
 	})
 }
 
-// run runs one request. The HTTP status is 200 even if the call failed.
+// requires returns a handler for principals that have at least one of the rights.
+func requires(rights string, next http.HandlerFunc) http.HandlerFunc {
+	names := strings.Fields(rights)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if p := Principal(r.Context()); p != nil && !slices.ContainsFunc(p.Rights.Names(), func(right string) bool { return slices.Contains(names, right) }) {
+			refuse(w, http.StatusForbidden, tool.PermissionDenied, fmt.Sprintf("principal %q needs the right %s for %s; ask the operator for it", p.Name, strings.Join(names, " or "), r.URL.Path))
+			return
+		}
+		next(w, r)
+	}
+}
+
+// run runs one request. The HTTP status is 200 even if the call failed, but 403 if the principal may not use the
+// workspace.
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
@@ -132,13 +179,20 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(s.requests(r).One(r.Context(), body)) //nolint:gosec // the content type is JSON; a client that is gone has ended the call
+	line, code := s.requests(r).One(r.Context(), body), http.StatusOK
+	var res struct{ Error *tool.Error }
+	if json.Unmarshal(line, &res) == nil && res.Error != nil && res.Error.Source == tool.SourceHost && res.Error.Kind == tool.PermissionDenied && res.Error.Code == host.CodeWorkspace {
+		code = http.StatusForbidden
+	}
+	w.WriteHeader(code)
+	_, _ = w.Write(line) // a client that is gone has ended the call
 }
 
 func (s *server) requests(r *http.Request) batch.Batch {
 	common := s.opts.Request
 	common.Trace = r.Header.Get("traceparent")
-	return batch.Batch{Host: s.host, Request: common, Front: s.asks, MaxLine: MaxBody}
+	common.Principal = Principal(r.Context())
+	return batch.Batch{Host: s.host, Request: common, Front: s.asks.Client(common.Principal), MaxLine: MaxBody}
 }
 
 // batch runs a stream of requests and sends each result as soon as possible.
@@ -165,7 +219,7 @@ func (f flushing) Write(p []byte) (int, error) {
 func (s *server) tools(w http.ResponseWriter, r *http.Request) {
 	tools := []host.Tool{}
 	for _, t := range s.host.Tools() {
-		if t.Enabled {
+		if p := Principal(r.Context()); t.Enabled && (p == nil || p.ToolAllowed(t.Namespace, t.Name)) {
 			tools = append(tools, t)
 		}
 	}

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,11 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"toolhost.dev/host"
 	"toolhost.dev/sdk/tool"
 )
 
-// asks is the client of calls over HTTP. It queues asks until an HTTP request answers them.
-type asks struct {
+// Asks is a queue of asks. A call waits in it until an HTTP request answers its ask. It is safe for concurrent use.
+type Asks struct {
 	patience time.Duration
 
 	mu      sync.Mutex
@@ -25,6 +28,10 @@ type asks struct {
 // asked is a queued ask. Its call waits for the answer.
 type asked struct {
 	ID string `json:"id"`
+	// Principal is the name of the caller.
+	Principal string `json:"principal"`
+	// Digest is a hash of the content of the ask. An answer can contain it, and then applies only to this content.
+	Digest string `json:"digest"`
 	// One of Permission and Question is set, depending on the kind of the ask.
 	Permission *tool.Permission `json:"permission,omitempty"`
 	Question   *tool.Question   `json:"question,omitempty"`
@@ -34,21 +41,40 @@ type asked struct {
 	answer chan tool.Answer
 }
 
-func newAsks(patience time.Duration) *asks { return &asks{patience: patience} }
+// NewAsks returns an empty queue. An ask that nobody answers leaves the queue after the given time.
+func NewAsks(patience time.Duration) *Asks { return &Asks{patience: patience} }
+
+// Client returns a client for the calls of a principal. It queues their asks and ignores all other events. A nil
+// principal is the local user.
+func (q *Asks) Client(p *host.Principal) host.Client {
+	name := ""
+	if p != nil {
+		name = p.Name
+	}
+	return &asker{q: q, principal: name}
+}
+
+type asker struct {
+	q         *Asks
+	principal string
+}
 
 // Progress implements [host.Client]. It does nothing, because an HTTP response contains only the result.
-func (*asks) Progress(string, map[string]any) {}
+func (*asker) Progress(string, map[string]any) {}
 
 // Output implements [host.Client]. It does nothing, because an HTTP response contains only the result.
-func (*asks) Output(tool.Stream, []byte) {}
+func (*asker) Output(tool.Stream, []byte) {}
 
 // maxAsks is the maximum length of the queue.
 const maxAsks = 1024
 
 // Ask implements [host.Client]. It waits for an answer over HTTP.
-func (q *asks) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	now := time.Now()
-	a := &asked{ID: rand.Text(), Permission: ask.Permission, Question: ask.Question, Since: now, Until: now.Add(q.patience), answer: make(chan tool.Answer, 1)}
+func (c *asker) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	q, now := c.q, time.Now()
+	a := &asked{
+		ID: rand.Text(), Principal: c.principal, Digest: digest(ask), Permission: ask.Permission, Question: ask.Question,
+		Since: now, Until: now.Add(q.patience), answer: make(chan tool.Answer, 1),
+	}
 	q.mu.Lock()
 	full := len(q.waiting) >= maxAsks
 	if !full {
@@ -71,8 +97,29 @@ func (q *asks) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	}
 }
 
+// digest returns a hash of the content of an ask.
+func digest(ask tool.Ask) string {
+	b, err := json.Marshal(ask)
+	if err != nil {
+		return "" // no answer can name it
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// find returns an ask in the queue, or nil if the ask is unknown.
+func (q *Asks) find(id string) *asked {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.IndexFunc(q.waiting, func(a *asked) bool { return a.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return q.waiting[i]
+}
+
 // take removes an ask from the queue. It returns nil if the ask is unknown.
-func (q *asks) take(id string) *asked {
+func (q *Asks) take(id string) *asked {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	i := slices.IndexFunc(q.waiting, func(a *asked) bool { return a.ID == id })
@@ -84,34 +131,79 @@ func (q *asks) take(id string) *asked {
 	return a
 }
 
-func (s *server) listAsks(w http.ResponseWriter, _ *http.Request) {
+// sees reports whether a principal can see an ask.
+func (a *asked) sees(p *host.Principal) bool {
+	return p == nil || p.Name == a.Principal || p.Has(host.RightLog) || p.MayAnswer(a.Principal)
+}
+
+func (s *server) listAsks(w http.ResponseWriter, r *http.Request) {
+	list := []*asked{}
 	s.asks.mu.Lock()
-	list := slices.Clone(s.asks.waiting)
-	s.asks.mu.Unlock()
-	if list == nil {
-		list = []*asked{}
+	for _, a := range s.asks.waiting {
+		if a.sees(Principal(r.Context())) {
+			list = append(list, a)
+		}
 	}
+	s.asks.mu.Unlock()
 	reply(w, http.StatusOK, list)
 }
 
+// answerBody is the body of an answer.
+type answerBody struct {
+	Outcome tool.Outcome `json:"outcome"`
+	Values  []string     `json:"values"`
+	Message string       `json:"message"`
+	Digest  string       `json:"digest"`
+}
+
 func (s *server) answerAsk(w http.ResponseWriter, r *http.Request) {
-	var given struct {
-		Outcome tool.Outcome `json:"outcome"`
-		Values  []string     `json:"values"`
-		Message string       `json:"message"`
-	}
+	var given answerBody
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&given); err != nil || given.Outcome != tool.Accepted && given.Outcome != tool.Declined {
 		refuse(w, http.StatusBadRequest, tool.InvalidArguments, `the answer is invalid; send {"outcome": "accepted" or "declined", "values": ["the chosen or typed text"]}`)
 		return
 	}
-	id := r.PathValue("id")
-	a := s.asks.take(id)
+	id, p := r.PathValue("id"), Principal(r.Context())
+	a := s.asks.find(id)
+	if a != nil && a.sees(p) {
+		if code, kind, why := a.forbids(p, &given); code != 0 {
+			refuse(w, code, kind, why)
+			return
+		}
+		a = s.asks.take(id) // nil if somebody else has answered meanwhile
+	} else {
+		a = nil
+	}
 	if a == nil {
 		refuse(w, http.StatusNotFound, tool.NotFound, fmt.Sprintf("no question with the id %q is open; it was answered, or its time is over", strings.ToValidUTF8(id, "?")))
 		return
 	}
-	a.answer <- tool.Answer{Outcome: given.Outcome, Values: given.Values, Message: given.Message}
+	answer := tool.Answer{Outcome: given.Outcome, Values: given.Values, Message: given.Message}
+	if p != nil {
+		answer.By = p.Name
+	}
+	a.answer <- answer
 	reply(w, http.StatusOK, map[string]any{"id": a.ID, "outcome": given.Outcome})
+}
+
+// forbids returns the HTTP status and the reason why a principal cannot give an answer. The status is 0 if it can.
+func (a *asked) forbids(p *host.Principal, given *answerBody) (code int, kind tool.Kind, why string) {
+	if given.Digest != "" && given.Digest != a.Digest {
+		return http.StatusConflict, tool.Conflict, "the answer is for another content of the ask; read GET /v1/asks again"
+	}
+	if p == nil || a.Permission == nil && p.Name == a.Principal { // a question is for the user of the caller
+		return 0, "", ""
+	}
+	if p.Name == a.Principal {
+		return http.StatusForbidden, tool.PermissionDenied, fmt.Sprintf("principal %q asked for this permission, so another principal must answer; use a token of an approver: toolhost token create NAME --role approver", p.Name)
+	}
+	if !p.MayAnswer(a.Principal) {
+		return http.StatusForbidden, tool.PermissionDenied, fmt.Sprintf("principal %q may not answer for principal %q; ask the operator for the right answer, or for another answers_for", p.Name, a.Principal)
+	}
+	lasting := func(scope string) bool { return scope == host.ScopeAlways || scope == host.ScopeNever }
+	if a.Permission != nil && slices.ContainsFunc(given.Values, lasting) && !p.Has(host.RightAdminister) {
+		return http.StatusForbidden, tool.PermissionDenied, fmt.Sprintf("principal %q needs the right administer to answer %q or %q; answer %q or %q", p.Name, host.ScopeAlways, host.ScopeNever, host.ScopeOnce, host.ScopeSession)
+	}
+	return 0, "", ""
 }

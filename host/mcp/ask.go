@@ -16,6 +16,9 @@ import (
 // Ask implements [host.Client]. It sends the ask to the client, which asks its user. The answer is empty if the client
 // cannot ask or the user dismisses the question.
 func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if ask.Permission != nil && f.approver != nil {
+		return f.approver.Ask(ctx, ask)
+	}
 	f.mu.Lock()
 	r := f.run
 	f.mu.Unlock()

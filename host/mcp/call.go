@@ -22,7 +22,7 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 			if err != nil {
 				return nil, err
 			}
-			return s.parked.wait(ctx, r)
+			return s.addHandle(req, s.parked.wait(ctx, r)), nil
 		}
 		workspace, leave := s.roots.enter(ctx, req.Session)
 		defer leave()
@@ -32,21 +32,32 @@ func (s *Server) handler(f export.Function) mcp.ToolHandler {
 			return toResult(tool.Failed(bad)), nil
 		}
 		// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
-		front := &front{patience: s.opts.AskTimeout}
+		front := &front{patience: s.opts.AskTimeout, approver: s.approver(call.Principal)}
 		pending := s.host.Begin(call, front)
 		leave()
-		return s.parked.wait(ctx, s.parked.begin(ctx, req, func(r *run) *mcp.CallToolResult {
+		res := s.parked.wait(ctx, s.parked.begin(ctx, req, func(r *run) *mcp.CallToolResult {
 			front.begin(r)
 			res := pending.Run(r.ctx)
 			front.end()
 			return toResult(res)
 		}))
+		return s.addHandle(req, res), nil
 	}
+}
+
+// approver returns the client that answers the permission asks of a principal's calls. It returns nil if the client that
+// calls answers them.
+func (s *Server) approver(p *host.Principal) host.Client {
+	if p == nil || p.Interactive || s.opts.Approver == nil {
+		return nil
+	}
+	return s.opts.Approver(p)
 }
 
 // request converts a client's request to a request of the host.
 func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Request, *tool.Error) {
-	call := host.Request{Session: s.sessionOf(req)}
+	call := host.Request{Principal: principalOf(req.GetExtra())}
+	call.Session, call.From = s.sessionOf(req)
 	if extra := req.GetExtra(); extra != nil {
 		call.Trace = extra.Header.Get("traceparent")
 	}
@@ -62,17 +73,25 @@ func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Requ
 	return call, nil
 }
 
-// sessionOf returns the name of the host session for a request.
-func (s *Server) sessionOf(req *mcp.CallToolRequest) string {
-	if s.opts.Session == "" && req.Session != nil && req.Session.ID() != "" && req.ProtocolVersion() < stateless {
-		return "mcp:" + req.Session.ID()
+// sessionOf returns the host session for a request. If the session does not exist yet, it begins as a copy of the
+// session from.
+func (s *Server) sessionOf(req *mcp.CallToolRequest) (session, from string) {
+	switch {
+	case s.opts.Session != "":
+		return s.opts.Session, ""
+	case req.Session != nil && req.Session.ID() != "" && req.ProtocolVersion() < stateless:
+		return "mcp:" + req.Session.ID(), ""
 	}
-	return s.session
+	if handle := handleOf(req); handle != "" {
+		return "mcp:handle:" + handle, s.session
+	}
+	return s.session, ""
 }
 
 // front sends notifications and questions of a running call to its client.
 type front struct {
 	patience time.Duration
+	approver host.Client // answers permission asks; nil if the client answers them
 
 	mu    sync.Mutex
 	run   *run

@@ -134,24 +134,24 @@ func about(req *mcp.CallToolRequest) [sha256.Size]byte {
 }
 
 // wait waits for the end of a call or for its next question.
-func (l *parkedCalls) wait(ctx context.Context, r *run) (*mcp.CallToolResult, error) {
+func (l *parkedCalls) wait(ctx context.Context, r *run) *mcp.CallToolResult {
 	select {
 	case <-r.done:
 		r.stop(nil)
-		return r.result, nil
+		return r.result
 	case q := <-r.asks:
 		r.detach()
 		state, err := l.park(r, q)
 		if err != nil {
 			r.stop(err)
 			<-r.done
-			return r.result, nil
+			return r.result
 		}
-		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{answerKey: q.params}, RequestState: state}, nil
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{answerKey: q.params}, RequestState: state}
 	case <-ctx.Done(): // the client canceled its call or disconnected
 		r.stop(context.Cause(ctx))
 		<-r.done
-		return r.result, nil
+		return r.result
 	}
 }
 

@@ -32,9 +32,14 @@ type Options struct {
 	Single bool
 	// Tools are the full names of the tools to offer. Nil means all enabled tools.
 	Tools []string
-	// Session is the session for all clients. If Session is empty, each connection has its own session, and all clients
-	// without a connection share one session until the server is closed.
+	// Session is the session for all clients. If Session is empty, each connection has its own session. A client without
+	// a connection gets a handle in its first result, and continues its session by sending the handle back. The clients of
+	// a principal that send no handle share one session until the server is closed.
 	Session string
+	// Approver returns the client that answers the permission asks of a principal's calls, in place of the principal's own
+	// client. Nil means that every client answers the asks of its calls. Approver is not called for the local user and for
+	// interactive principals.
+	Approver func(*host.Principal) host.Client
 	// Roots makes calls run in the first root that a client with a connection names. If one of the client's roots
 	// contains the host's workspace, calls run in the host's workspace. Set Roots only for clients on the same machine
 	// that are allowed to choose the workspace.
@@ -82,7 +87,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 		RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) { s.roots.changed(req.Session) },
 		Capabilities:            &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 	})
-	s.mcp.AddReceivingMiddleware(onlyTools)
+	s.mcp.AddReceivingMiddleware(onlyTools, s.onlyAllowed)
 	s.follow()
 	return s, s.refresh()
 }
@@ -128,7 +133,9 @@ func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-func newSession() string { return "mcp:" + rand.Text() }
+func newSession() string { return "mcp:" + newHandle() }
+
+func newHandle() string { return rand.Text() }
 
 // refresh updates the offered tools. It notifies the clients if the list changed.
 func (s *Server) refresh() error {

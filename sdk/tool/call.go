@@ -139,6 +139,8 @@ type Answer struct {
 	// Values contains the chosen options or the free text.
 	Values  []string
 	Message string
+	// By is the principal who answered, if it is not the caller. Only the host knows it; plugins do not receive it.
+	By string
 }
 
 // FileState is the state of a file when the session last read or wrote it.

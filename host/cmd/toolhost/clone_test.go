@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,16 +29,55 @@ var cloneAttacks = map[string]map[string]string{
 	"state":         {"toolhost.hcl": "host { state_dir = \".\" }\nplugin \"x\" { path = \"EVIL\" }", "trust.json": `{"version":1,"decisions":{}}`},
 	"trusts itself": {"toolhost.hcl": "trust {\n  untrusted = \"narrow\"\n}\nplugin \"x\" { path = \"EVIL\" }"},
 	"link":          {"toolhost.hcl -> real.hcl": "", "real.hcl": `plugin "x" { path = "EVIL" }`},
-	"restricts too": {"toolhost.hcl": "permissions {\n  deny \"d\" { path = [\"x\"] }\n}\nhook \"x\" {\n  on = [\"before_call\"]\n  command = [\"EVIL\"]\n}\nplugin \"read\" {}"},
+	"json": {"toolhost.hcl.json": `{"hook": {"x": {"on": ["before_call", "register"], "command": ["EVIL"]}}, "field": {"y": {"mcp": {"command": ["EVIL"]}}},
+		"sandbox": {"enforce": "off"}, "plugin": {"read": {}, "z": {"path": "EVIL"}}}`},
+	"interpreter":     {"toolhost.hcl": `plugin "x" {` + "\n  path = \"/bin/sh\"\n  args = [\"EVIL\"]\n}"},
+	"environment":     {"toolhost.hcl": "plugin \"bash\" {\n  env = { BASH_ENV = \"EVIL\" }\n}\nplugin \"x\" {\n  path = \"/bin/bash\"\n  args = [\"-c\", \"true\"]\n  env = { BASH_ENV = \"EVIL\" }\n}"},
+	"mount by PATH":   {"toolhost.hcl": "field \"x\" {\n  mcp {\n    command = [\"evil.sh\"]\n    env = { PATH = \"CLONE:/usr/bin:/bin\" }\n  }\n}"},
+	"linked values":   {"toolhost.hcl": "variable \"p\" {}\nplugin \"x\" { path = var.p }", "toolhost.hclvars -> values": "", "values": `p = "EVIL"`},
+	"linked program":  {"toolhost.hcl": `plugin "x" { path = "./x" }`, "x -> evil.sh": ""},
+	"linked twice":    {"toolhost.hcl -> a": "", "a -> real.hcl": "", "real.hcl": "hook \"x\" {\n  on = [\"before_call\", \"register\"]\n  command = [\"EVIL\"]\n}\nplugin \"read\" {}"},
+	"nested function": {"toolhost.hcl": `plugin "x" { path = jsondecode(file("data.json")).path }`, "data.json": `{"path": "EVIL"}`},
+	"bundled place":   {"toolhost.hcl": `plugin "bash" { path = "./plugins/bash" }`, "plugins/bash": "#!/bin/sh\n: > 'CLONE/RAN'\n", "plugins/bash.json": `{"sandbox": {"exec": true}}`},
+	"restricts too":   {"toolhost.hcl": "permissions {\n  deny \"d\" { path = [\"x\"] }\n}\nhook \"x\" {\n  on = [\"before_call\"]\n  command = [\"EVIL\"]\n}\nplugin \"read\" {}"},
 }
 
-// cloneCommands lists commands that a user runs in a cloned repository. Each command ends if its input is empty.
-var cloneCommands = [][]string{
-	{"run", "true"}, {"run", "read README"}, {"batch"}, {"explain", "true"}, {"tools"}, {"repl"}, {"mcp"},
-	{"policy", "check", "true"}, {"policy", "test"}, {"status"}, {"stats"}, {"doctor"}, {"log"},
-	{"config", "validate"}, {"config", "validate", "--launch"}, {"config", "show"}, {"config", "plan"}, {"config", "reload"},
-	{"plugin", "list"}, {"plugin", "info", "x"}, {"plugin", "verify"}, {"plugin", "pin"}, {"plugin", "reload"}, {"plugin", "approve", "x"},
-	{"trust"}, {"trust", "--json"}, {"trust", "list"}, {"__complete", "run", ""},
+// cloneCommands maps each command of the program to the arguments with which a user could run it in a cloned repository.
+// Each command ends if its input is empty.
+var cloneCommands = map[string][][]string{
+	"": {{"--help"}}, "run": {{"true"}, {"read README"}, {"x:f"}, {"--session", "s", "true"}}, "batch": {{}}, "explain": {{"true"}}, "tools": {{}, {"--json"}, {"--format", "openai"}},
+	"repl": {{}}, "mcp": {{}}, "serve": {{"--listen", "127.0.0.1:0"}}, "version": {{}}, "help": {{"run"}},
+	"policy": {{}}, "policy check": {{"true"}}, "policy list": {{}}, "policy revoke": {{"--all"}}, "policy test": {{}},
+	"status": {{}}, "stats": {{}}, "doctor": {{}, {"--json"}}, "log": {{}},
+	"config": {{}}, "config validate": {{}, {"--launch"}}, "config show": {{}, {"--effective"}}, "config plan": {{}}, "config reload": {{}, {"--approve-privileges"}}, "config fmt": {{}},
+	"plugin": {{}}, "plugin list": {{}}, "plugin info": {{"x"}}, "plugin verify": {{}}, "plugin pin": {{}, {"--accept-changes"}}, "plugin reload": {{}, {"x"}}, "plugin approve": {{"x"}, {}},
+	"plugin enable": {{"x"}}, "plugin disable": {{"x"}}, "plugin new": {{"made"}}, "plugin dev": {{"."}}, "plugin test": {{"none"}},
+	"trust": {{}, {"--json"}, {"--accept", "sha256:0"}}, "trust list": {{}}, "trust show": {{"."}}, "trust revoke": {{"."}},
+	"completion": {{}}, "completion bash": {{}}, "completion zsh": {{}}, "completion fish": {{}}, "completion powershell": {{}},
+	"reference": {{"made"}}, "man": {{"made"}}, "__complete": {{"run", ""}, {"plugin", "info", ""}, {"tools", ""}},
+}
+
+// documentation lists the commands that only print about the program. They run with one attack, to save time.
+var documentation = []string{"", "completion", "help", "man", "reference", "version"}
+
+// TestCloneCommandsAreComplete checks that [TestHostileClone] runs every command, and no command that does not exist.
+func TestCloneCommandsAreComplete(t *testing.T) {
+	root := newRoot()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	all := map[string]bool{"__complete": true} // cobra adds this command when it runs
+	for _, c := range allCommands(root) {
+		name := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "toolhost"), " ")
+		all[name] = true
+		if len(cloneCommands[name]) == 0 {
+			t.Errorf("toolhost %s is not run in hostile clones; add it to cloneCommands", name)
+		}
+	}
+	for name := range cloneCommands {
+		if !all[name] {
+			t.Errorf("cloneCommands has %q, which is not a command", name)
+		}
+	}
 }
 
 // clone creates a workspace with the files of one attack. It returns the path of the workspace and the path of the file
@@ -64,7 +105,14 @@ func clone(t *testing.T, files map[string]string) (ws, ran string) {
 			}
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(ws, name), []byte(strings.ReplaceAll(text, "EVIL", evil)), 0o644); err != nil {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(ws, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mode := os.FileMode(0o644)
+		if strings.HasPrefix(text, "#!") {
+			mode = 0o755
+		}
+		if err := os.WriteFile(filepath.Join(ws, name), []byte(strings.NewReplacer("EVIL", evil, "CLONE", ws).Replace(text)), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,8 +124,32 @@ func runIn(t *testing.T, ws, state string, env []string, args ...string) string 
 	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), append([]string{"--state", state}, args...)...)
 	c.Dir = ws
 	c.Env = append(os.Environ(), append([]string{"XDG_CONFIG_HOME=" + filepath.Join(state, "config")}, env...)...)
+	if slices.Contains(args, "serve") {
+		return listen(t, c)
+	}
 	out, _ := c.CombinedOutput() // the error is ignored, because some commands fail
 	return string(out)
+}
+
+// listen runs a server until it listens. It returns the output of the server.
+func listen(t *testing.T, c *exec.Cmd) string {
+	t.Helper()
+	said, err := c.StderrPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		fmt.Fprintln(&out, lines.Text())
+		if strings.Contains(lines.Text(), "listening on") {
+			_ = c.Process.Signal(os.Interrupt)
+		}
+	}
+	_ = c.Wait() // a server that does not start is fine
+	return out.String()
 }
 
 // TestHostileClone runs every command in clones of hostile repositories. No program from a repository is allowed to
@@ -87,11 +159,17 @@ func TestHostileClone(t *testing.T) {
 	for name, files := range cloneAttacks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, command := range cloneCommands {
-				ws, ran := clone(t, files)
-				out := runIn(t, ws, state, nil, command...)
-				if _, err := os.Lstat(ran); err == nil {
-					t.Errorf("toolhost %s ran a program of the clone:\n%s", strings.Join(command, " "), out)
+			for command, variants := range cloneCommands {
+				if first, _, _ := strings.Cut(command, " "); slices.Contains(documentation, first) && name != "json" {
+					continue
+				}
+				for _, args := range variants {
+					ws, ran := clone(t, files)
+					args = append(strings.Fields(command), args...)
+					out := runIn(t, ws, state, nil, args...)
+					if _, err := os.Lstat(ran); err == nil {
+						t.Errorf("toolhost %s ran a program of the clone:\n%s", strings.Join(args, " "), out)
+					}
 				}
 			}
 			// A configuration that the user names explicitly is still a project file if it is in the workspace.
@@ -102,6 +180,8 @@ func TestHostileClone(t *testing.T) {
 			for _, how := range []struct{ env, args []string }{
 				{nil, []string{"--config", config}}, {nil, []string{"--config", "."}}, {[]string{"TOOLHOST_CONFIG=" + config}, nil},
 				{nil, []string{"--config", config, "--read-only"}}, {nil, []string{"--config", config, "--on-ask", "allow"}},
+				{nil, []string{"--workspace", state}}, {nil, []string{"--config", config, "--workspace", t.TempDir()}}, {nil, []string{"--config", ".", "--workspace", t.TempDir()}},
+				{nil, []string{"--config", "../clone", "--workspace", "."}}, {[]string{"TOOLHOST_CONFIG=."}, []string{"--workspace", t.TempDir()}},
 			} {
 				ws, ran := clone(t, files)
 				out := runIn(t, ws, state, how.env, append(how.args, "run", "true")...)

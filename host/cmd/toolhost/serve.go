@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,18 +18,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 	"toolhost.dev/host/api"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/mcp"
 )
 
-// tokenEnv is the environment variable with the token for the command "serve". A command-line argument would be visible
-// in process lists.
-const tokenEnv = "TOOLHOST_TOKEN"
+// tokenEnv and approverEnv are the environment variables with the tokens for the command "serve". Command-line arguments
+// would be visible in process lists.
+const (
+	tokenEnv    = "TOOLHOST_TOKEN"
+	approverEnv = "TOOLHOST_APPROVER_TOKEN"
+)
 
 type serveFlags struct {
 	listen    string
 	tokenFile string
+	allow     []string
 	noAuth    bool
 	cert, key string
 	hosts     []string
@@ -39,19 +47,28 @@ func newServe(s *cli.Settings) *cobra.Command {
 		Use:   "serve",
 		Short: "Serve calls over HTTP: a JSON API and MCP",
 		Long: `Serve calls over HTTP until it is interrupted: MCP at /mcp, a JSON API at /v1 (run, batch,
-tools, status, asks), /healthz. Clients show a token, "Authorization: Bearer TOKEN": that of
-$TOOLHOST_TOKEN or --token-file, else one that is made and printed. --no-auth does without,
-on a loopback address only. Any other address needs a token and TLS.
+tools, status, stats, asks), /metrics, /healthz.
 
-What calls of the API ask waits in /v1/asks; MCP clients ask their user.`,
+Clients show a token, "Authorization: Bearer TOKEN". The token of $TOOLHOST_TOKEN or --token-file runs
+tools in the workspace, and in directories that --allow-workspace names. Other clients are principals:
+"toolhost token create" makes their tokens, and principal and issuer blocks of the configuration say what
+each may do. If there is none of these, a token is made and printed. --no-auth lets anybody on this
+machine run tools in the workspace. Any other address than a loopback address needs a token and TLS. On
+a Unix socket (--listen unix:PATH) a client without a token is known by its user.
+
+A permission that a call of the API asks for waits in /v1/asks until another principal answers: one with
+the token of $TOOLHOST_APPROVER_TOKEN, or with the right answer. MCP clients with the token of the server
+ask their user.`,
 		Example: `  toolhost serve --listen 127.0.0.1:7070
-  curl -H "Authorization: Bearer $TOKEN" -d '{"command":"read go.mod"}' http://127.0.0.1:7070/v1/run`,
+  curl -H "Authorization: Bearer $TOKEN" -d '{"command":"read go.mod"}' http://127.0.0.1:7070/v1/run
+  toolhost serve --listen unix:$XDG_RUNTIME_DIR/toolhost.sock`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, s) },
 	}
-	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "`address` to listen on; port 0: any that is free")
+	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "`address` to listen on; port 0: any that is free; unix:PATH: a Unix socket")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` that holds the token")
-	c.Flags().BoolVar(&f.noAuth, "no-auth", false, "serve anybody on this machine, without a token")
+	c.Flags().StringArrayVar(&f.allow, "allow-workspace", nil, "further `directory` in which calls with the server's token may run; DIR/*: each directory directly inside DIR")
+	c.Flags().BoolVar(&f.noAuth, "no-auth", false, "let anybody on this machine run tools in the workspace, without a token")
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "`file` with the certificate, in PEM")
 	c.Flags().StringVar(&f.key, "tls-key", "", "`file` with its key, in PEM")
 	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `names` that clients call the server by (default: those of this machine and the address)")
@@ -60,10 +77,12 @@ What calls of the API ask waits in /v1/asks; MCP clients ask their user.`,
 }
 
 func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
-	token, made, err := f.token()
+	token, err := f.token()
 	if err != nil {
 		return err
 	}
+	approver := os.Getenv(approverEnv)
+	_ = os.Unsetenv(approverEnv)
 	listener, err := f.listener(c.Context())
 	if err != nil {
 		return err
@@ -73,27 +92,26 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	if err != nil {
 		return err
 	}
+	clients, made, err := f.clients(h, s, token, approver)
+	if err != nil {
+		return errors.Join(err, h.Close())
+	}
+	asks := api.NewAsks(f.askTimeout())
+	f.mcp.Approver = asks.Client
 	server, err := newMCPServer(h, s, f.mcp)
 	if err != nil {
 		return errors.Join(err, h.Close())
 	}
-	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
-	if name, _, err := net.SplitHostPort(f.listen); err == nil && name != "" && !slices.Contains(hosts, name) {
-		hosts = append(hosts, name)
-	}
 	web := &http.Server{
-		Handler:           api.Handler(h, api.Options{Token: token, Request: s.Request(), MCP: server.Handler(), Hosts: hosts, AskTimeout: f.mcp.AskTimeout}),
+		Handler: api.Handler(h, api.Options{
+			Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime})),
+			MCP: mcp.Authenticated(server.Handler(), func(r *http.Request) *host.Principal { return api.Principal(r.Context()) }),
+		}),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return c.Context() }, // the end of this context cancels the calls
+		ConnContext: host.ConnContext,
 	}
-	scheme := "http"
-	if f.cert != "" {
-		scheme = "https"
-	}
-	fmt.Fprintf(os.Stderr, "toolhost: listening on %s://%s\n", scheme, listener.Addr())
-	if made {
-		fmt.Fprintf(os.Stderr, "toolhost: token %s (set $%s or --token-file for one that lasts)\n", token, tokenEnv)
-	}
+	f.announce(listener, made)
 	served := make(chan error, 1)
 	go func() {
 		if f.cert != "" {
@@ -118,33 +136,109 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	return errors.Join(err, h.Close())
 }
 
-// token returns the token of the server. made reports whether the function generated the token.
-func (f *serveFlags) token() (token string, made bool, err error) {
+func (f *serveFlags) askTimeout() time.Duration {
+	return cmp.Or(max(f.mcp.AskTimeout, 0), 10*time.Minute)
+}
+
+// names returns the host names that clients may use for the server.
+func (f *serveFlags) names(l net.Listener) []string {
+	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
+	if _, ok := l.(*net.UnixListener); ok {
+		return append(hosts, "unix", "")
+	}
+	if name, _, err := net.SplitHostPort(f.listen); err == nil && name != "" && !slices.Contains(hosts, name) {
+		hosts = append(hosts, name)
+	}
+	return hosts
+}
+
+// made contains the tokens that the server made.
+type made struct{ token, approver string }
+
+// clients returns the clients of the server. If nobody could authenticate, it makes tokens.
+func (f *serveFlags) clients(h *host.Host, s *cli.Settings, token, approver string) (*host.Directory, made, error) {
+	d := h.Directory()
+	d.Anonymous = f.noAuth
+	var out made
+	if token == "" && !f.noAuth && !strings.HasPrefix(f.listen, "unix:") {
+		others, err := admin.HasPrincipals(s.Options())
+		if err != nil {
+			return nil, out, err
+		}
+		if !others {
+			token = rand.Text()
+			out.token = token
+			if approver == "" {
+				approver = rand.Text()
+				out.approver = approver
+			}
+		}
+	}
+	if token != "" && token == approver {
+		return nil, out, fmt.Errorf("$%s and the token of the server are the same: whoever asks must not answer, so use two tokens", approverEnv)
+	}
+	if token != "" {
+		workspaces := []string{h.Status().Workspace}
+		for _, dir := range f.allow {
+			abs, err := filepath.Abs(dir)
+			if err != nil {
+				return nil, out, fmt.Errorf("--allow-workspace: %w", err)
+			}
+			workspaces = append(workspaces, abs)
+		}
+		d.Secrets = append(d.Secrets, host.Secret{Token: token, Principal: host.StartToken(workspaces...)})
+	}
+	if approver != "" {
+		d.Secrets = append(d.Secrets, host.Secret{Token: approver, Principal: host.ApproverToken()})
+	}
+	return d, out, nil
+}
+
+// announce prints the address of the server and the tokens that it made.
+func (f *serveFlags) announce(l net.Listener, made made) {
+	switch _, socket := l.(*net.UnixListener); {
+	case socket:
+		fmt.Fprintf(os.Stderr, "toolhost: listening on %s\n", f.listen)
+	case f.cert != "":
+		fmt.Fprintf(os.Stderr, "toolhost: listening on https://%s\n", l.Addr())
+	default:
+		fmt.Fprintf(os.Stderr, "toolhost: listening on http://%s\n", l.Addr())
+	}
+	if made.token != "" {
+		fmt.Fprintf(os.Stderr, "toolhost: token %s (set $%s or --token-file for one that lasts)\n", made.token, tokenEnv)
+	}
+	if made.approver != "" {
+		fmt.Fprintf(os.Stderr, "toolhost: approver token %s (answers asks in /v1/asks; set $%s for one that lasts)\n", made.approver, approverEnv)
+	}
+}
+
+// token returns the token of the server that the environment or a file contains, or "".
+func (f *serveFlags) token() (token string, err error) {
 	token = os.Getenv(tokenEnv)
 	// Remove the token from the environment, because commands must not inherit it.
 	_ = os.Unsetenv(tokenEnv)
 	if f.tokenFile != "" {
 		b, err := os.ReadFile(f.tokenFile)
 		if err != nil {
-			return "", false, fmt.Errorf("--token-file: %w", err)
+			return "", fmt.Errorf("--token-file: %w", err)
 		}
 		if token = strings.TrimSpace(string(b)); token == "" {
-			return "", false, fmt.Errorf("--token-file: %s is empty: put a token into it, such as the output of openssl rand -hex 24", f.tokenFile)
+			return "", fmt.Errorf("--token-file: %s is empty: put a token into it, such as the output of openssl rand -hex 24", f.tokenFile)
 		}
 	}
-	switch {
-	case f.noAuth && token != "":
-		return "", false, fmt.Errorf("there is a token, and --no-auth: use one of the two")
-	case f.noAuth || token != "":
-		return token, false, nil
+	if f.noAuth && token != "" {
+		return "", fmt.Errorf("there is a token, and --no-auth: use one of the two")
 	}
-	return rand.Text(), true, nil
+	return token, nil
 }
 
 // listener opens the socket of the server. Without TLS it accepts only loopback addresses.
 func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 	if (f.cert == "") != (f.key == "") {
 		return nil, errors.New("TLS needs both --tls-cert and --tls-key")
+	}
+	if path, ok := strings.CutPrefix(f.listen, "unix:"); ok {
+		return f.socket(ctx, path)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
@@ -159,6 +253,28 @@ func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 		}
 	}
 	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// socket opens a Unix socket that every user can connect to. The server knows each client by its user.
+func (f *serveFlags) socket(ctx context.Context, path string) (net.Listener, error) {
+	if f.noAuth || f.cert != "" {
+		return nil, errors.New("--no-auth and TLS are not for a Unix socket: its clients are known by their users")
+	}
+	// Remove the socket of a server that was killed, but no other file and no socket in use.
+	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == os.ModeSocket {
+		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+			return nil, errors.Join(fmt.Errorf("--listen: another server listens on %s", path), conn.Close())
+		}
+		_ = os.Remove(path)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil { //nolint:gosec // the directory limits who reaches it, and each request is authenticated
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

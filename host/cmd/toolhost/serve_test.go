@@ -162,7 +162,8 @@ func TestServeAsks(t *testing.T) {
 		}
 		c.want(400, "the answer is invalid", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"perhaps"}`)
 		c.want(404, "no question with the id", "POST", "/v1/asks/other", `{"outcome":"accepted"}`)
-		c.want(200, outcome, "POST", "/v1/asks/"+list[0].ID, `{"outcome":"`+outcome+`"}`)
+		c.want(403, "another principal must answer", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"accepted"}`)
+		(&client{t, base, approverToken}).want(200, outcome, "POST", "/v1/asks/"+list[0].ID, `{"outcome":"`+outcome+`"}`)
 		if body := <-result; strings.Contains(body, "thank you") != (outcome == "accepted") {
 			t.Errorf("%s: %s", outcome, body)
 		}

@@ -58,12 +58,12 @@ func TestStats(t *testing.T) {
 		{`{"command":"tool:off"}`, `"permission_denied"`},
 		{`{"command":"tool:dieonce --marker died"}`, `survived`},
 		{`{"name":"nothing","arguments":{}}`, `"not_found"`},
-		{`{"name":"nothing","workspace":"/nonexistent"}`, `"success":false`},
 		{`{"command":"help echo"}`, `"success":true`},
 		{`{"command":"tool:echo three | cat; tool:fail --kind internal; true"}`, `three`}, // the commands in this string make two more calls
 	} {
 		c.want(200, call.answer, "POST", "/v1/run", call.request)
 	}
+	c.want(403, "may not work in /nonexistent", "POST", "/v1/run", `{"name":"nothing","workspace":"/nonexistent"}`)
 	// The second call must wait for the first.
 	c.want(200, `"id":2`, "POST", "/v1/batch", `{"id":1,"command":"sleep 1; echo a"}`+"\n"+`{"id":2,"command":"exit 3"}`+"\n")
 
@@ -146,7 +146,7 @@ func checkStats(t *testing.T, s host.Stats) {
 		errors             errs
 		retries            uint64
 	}{
-		{"(none)", 3, 0, 0, errs{tool.NotFound: 1, tool.InvalidArguments: 1}, 0},
+		{"(none)", 3, 0, 0, errs{tool.NotFound: 1, tool.PermissionDenied: 1}, 0},
 		{"bash", 3, 3, 1, errs{tool.ExecutionFailed: 1}, 0},
 		{"count", 1, 0, 0, errs{tool.PermissionDenied: 1}, 0},
 		{"dieonce", 1, 1, 0, errs{}, 1},

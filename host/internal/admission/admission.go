@@ -55,7 +55,7 @@ func (s Source) open() (*config.Config, error) {
 		if err != nil || s.Empty {
 			return cfg, err
 		}
-		return cfg, s.protect(cfg)
+		return s.keepLost(cfg, cfg)
 	}
 	if s.IsProject() {
 		return s.openProject()
@@ -69,6 +69,33 @@ func (s Source) open() (*config.Config, error) {
 	}
 	if err := s.checkPrograms(cfg); err != nil {
 		return nil, err
+	}
+	if user := config.FindUser(); user == "" || !samePath(user, s.Path) { // somebody named this file
+		return cfg, s.protect(cfg)
+	}
+	_, base, err := s.base()
+	if err != nil {
+		return nil, err
+	}
+	return s.keepLost(cfg, base)
+}
+
+// keepLost applies the restrictions of trusted project files that no longer exist. The parameter base is the
+// configuration that names the state directory.
+func (s Source) keepLost(cfg, base *config.Config) (*config.Config, error) {
+	decisions, err := s.decisions(base)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range s.lost(decisions) {
+		why := d.Config + " was trusted and no longer exists"
+		cfg.Untrusted = fmt.Sprintf("%s: only its restrictions apply. Restore it, or give it up: toolhost trust revoke %s", why, filepath.Dir(d.Config))
+		if s.Require || cfg.Trust.Refuse {
+			return nil, errors.New(cfg.Untrusted)
+		}
+		if err := keepRestrictions(d, why, cfg); err != nil {
+			return nil, err
+		}
 	}
 	return cfg, s.protect(cfg)
 }
@@ -93,9 +120,9 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 	}
 	dirs := s.exposed(cfg)
 	for _, p := range cfg.Programs(s.BundledDir) {
-		for _, path := range s.filesOf(p, cfg) {
+		for _, path := range s.filesOf(p, cfg, "") {
 			switch {
-			case p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) || !within(dirs, path):
+			case p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) || !writable(dirs, path):
 			case decision == nil || decision.Programs[path] != content.Programs[path]:
 				return fmt.Errorf("%s: %s runs %s, which tools can write and nobody trusted as it is now. Review it with toolhost trust --config %s, or move it to another directory", p.Place, p.Block, path, s.Path)
 			}
@@ -104,13 +131,20 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 	return s.useCopies(cfg, content)
 }
 
-// IsProject reports whether the configuration file is in the workspace or was found in the current directory.
+// IsProject reports whether the configuration file is in the workspace, was found in the current directory, or is named
+// by a relative path below the current directory. Such a path leads to another file in each clone.
 func (s Source) IsProject() bool {
 	abs, err := filepath.Abs(s.Path)
 	if err != nil {
 		return true
 	}
-	return s.discovered() || within([]string{s.Workspace}, abs)
+	return s.discovered() || s.local(abs) || within([]string{s.Workspace}, abs)
+}
+
+// local reports whether the configuration is the current directory, or is named by a relative path below it.
+func (s Source) local(abs string) bool {
+	cwd, err := os.Getwd()
+	return err != nil || abs == cwd || filepath.IsLocal(s.Path)
 }
 
 // discovered reports whether the configuration file was found in the current directory and not named by the user.
@@ -166,7 +200,8 @@ func (s Source) exposed(cfg *config.Config) []string {
 		out = append(out, cfg.Plugins[i].Confinement.Write...)
 	}
 	if dir, err := state.Dir(s.StateDir, cfg.Host.StateDir); err == nil {
-		out = append(out, state.Home{Root: dir}.Plugins())
+		home := state.Home{Root: dir}
+		out = append(out, home.Plugins(), home.Principals())
 	}
 	return out
 }
@@ -175,7 +210,7 @@ func (s Source) exposed(cfg *config.Config) []string {
 func (s Source) writableFile(cfg *config.Config) string {
 	dirs := s.exposed(cfg)
 	for path := range cfg.Texts() {
-		if within(dirs, path) {
+		if writable(dirs, path) {
 			return path
 		}
 	}
@@ -201,12 +236,19 @@ func (s Source) openProject() (*config.Config, error) {
 	}
 	narrowing := config.ReadNarrowing(s.Path)
 	narrowing.Apply(base)
-	if !narrowing.Complete {
+	kept, err := s.keepAll(decisions, s.explain(why, nil), base)
+	if err != nil {
+		return nil, err
+	}
+	if narrowing.Complete && errors.Is(why, errNoDecision) {
+		why = errHides
+	}
+	if !narrowing.Complete || kept {
 		base.Invalid = s.invalid(narrowing)
 		if base.Invalid != nil && !s.discovered() { // the user named this file explicitly
 			return nil, base.Invalid
 		}
-		base.Untrusted = fmt.Sprintf("%s: %s. %s", s.explain(why, base.Invalid), s.instead(base, narrowing), howToReview)
+		base.Untrusted = fmt.Sprintf("%s: %s. %s", s.explain(why, base.Invalid), s.instead(base, narrowing, kept), howToReview)
 		if s.Require || base.Trust.Refuse {
 			return nil, fmt.Errorf("%s. %s", s.explain(why, base.Invalid), howToReview)
 		}
@@ -226,7 +268,7 @@ func (s Source) explain(why, invalid error) string {
 }
 
 // instead returns a text about the configuration that replaces an untrusted project file.
-func (s Source) instead(base *config.Config, n *config.Narrowing) string {
+func (s Source) instead(base *config.Config, n *config.Narrowing, kept bool) string {
 	used := "the built-in configuration is used"
 	if base.Path != "" {
 		used = base.Path + " is used"
@@ -238,6 +280,9 @@ func (s Source) instead(base *config.Config, n *config.Narrowing) string {
 		used += fmt.Sprintf(" with the project's %d deny and ask rules", rules)
 	case !n.Empty():
 		used += " with the project's restrictions"
+	}
+	if kept {
+		used += ", and the restrictions that were trusted stay"
 	}
 	return used
 }
@@ -259,15 +304,21 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	decisions, err := s.decisions(base)
+	return decisions, base, err
+}
+
+// decisions returns the trust store. The parameter base is the configuration that applies without the project file.
+func (s Source) decisions(base *config.Config) (*trust.Decisions, error) {
 	dir, err := state.Dir(s.StateDir, base.Host.StateDir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	decisions := trust.OpenDecisions(dir)
 	if within(s.exposed(base), dir) { // a repository could contain a store, and a tool could write one
 		decisions.Distrust(fmt.Errorf("the state directory %s is in a directory that tools can write, so nothing in it is trusted. Name another one with --state", dir))
 	}
-	return decisions, base, nil
+	return decisions, nil
 }
 
 func samePath(a, b string) bool {
@@ -278,6 +329,7 @@ func samePath(a, b string) bool {
 
 var (
 	errNoDecision = errors.New("it does more than restrict tools")
+	errHides      = errors.New("it hides another project file, which was trusted")
 	errNotListed  = errors.New("its content is not the one that --trust names")
 )
 
@@ -407,7 +459,7 @@ func (s Source) Guard(cfg *config.Config) func(path string) (sum string, guarded
 	decisions, _, err := s.base()
 	key, keyErr := canonical(s.Path)
 	return func(path string) (string, bool) {
-		if filepath.Dir(path) == bundled || !within(dirs, path) {
+		if filepath.Dir(path) == bundled || !writable(dirs, path) {
 			return "", false
 		}
 		if err == nil && keyErr == nil {

@@ -166,8 +166,15 @@ hook "p" {
 				t.Errorf("the hook runs %s, want a copy", program)
 			}
 			change(f)
-			if cfg := f.open(f.source(path)); cfg.Untrusted == "" || len(cfg.Hooks) > 0 {
-				t.Error("the changed content is trusted")
+			cfg, err := f.source(path).Open()
+			if decision, broken := trust.OpenDecisions(f.state).Of(path); broken == nil && decision != nil { // the hooks cannot be kept
+				if err == nil || !strings.Contains(err.Error(), "has the hook h, p, and no call runs without it") {
+					t.Errorf("the configuration opens although its hooks are gone: %v", err)
+				}
+				return
+			}
+			if err != nil || cfg.Untrusted == "" || len(cfg.Hooks) > 0 {
+				t.Errorf("the changed content is trusted: %v", err)
 			}
 		})
 	}
@@ -411,12 +418,14 @@ func TestPluginsPaths(t *testing.T) {
 	if cfg := f.open(f.source(inside)); cfg.Untrusted == "" {
 		t.Error("a plugin can write the configuration, and it is trusted")
 	}
-	dir := filepath.Join(f.state, "plugins", "bash")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if cfg := f.open(f.source(f.write(filepath.Join(dir, "op.hcl"), hostile, 0o600))); cfg.Untrusted == "" {
-		t.Error("a configuration in the directory of a plugin is trusted")
+	for _, place := range []string{"plugins/bash", "principals/0123/bash"} {
+		dir := filepath.Join(f.state, place)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if cfg := f.open(f.source(f.write(filepath.Join(dir, "op.hcl"), hostile, 0o600))); cfg.Untrusted == "" {
+			t.Errorf("a configuration in %s of the state directory is trusted", place)
+		}
 	}
 }
 
@@ -468,5 +477,58 @@ func TestBroadWorkspace(t *testing.T) {
 	s.ReadOnly = true
 	if cfg := f.open(s); roots.Refused(cfg, f.ws) != nil {
 		t.Error("--read-only does not permit calls")
+	}
+}
+
+// TestHardLinks checks that a file outside of the workspace counts as a file in it if it has another name there.
+func TestHardLinks(t *testing.T) {
+	f := newFixture(t)
+	op := f.write(filepath.Join(f.out, "op.hcl"), hostile, 0o600)
+	if cfg := f.open(f.source(op)); cfg.Untrusted != "" {
+		t.Fatal(cfg.Untrusted)
+	}
+	link := func(from, to string) {
+		t.Helper()
+		if err := os.Mkdir(filepath.Join(f.ws, "deep"), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			t.Fatal(err)
+		}
+		if err := os.Link(from, filepath.Join(f.ws, "deep", to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(op, filepath.Join(f.out, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	if cfg := f.open(f.source(op)); cfg.Untrusted != "" {
+		t.Errorf("a link outside of the workspace counts: %s", cfg.Untrusted)
+	}
+	link(op, "config")
+	if cfg := f.open(f.source(op)); cfg.Untrusted == "" {
+		t.Error("a configuration with a name in the workspace applies without trust")
+	}
+	hook := f.write(filepath.Join(f.out, "hook.sh"), "#!/bin/sh\n", 0o700)
+	by := f.write(filepath.Join(f.out, "by.hcl"), "hook \"h\" {\n  on = [\"before_call\"]\n  command = [\"./hook.sh\"]\n}", 0o600)
+	f.open(f.source(by))
+	link(hook, "hook")
+	if _, err := f.source(by).Open(); err == nil || !strings.Contains(err.Error(), "hook.sh, which tools can write and nobody trusted") {
+		t.Errorf("a program with a name in the workspace: %v", err)
+	}
+}
+
+// TestRelativePath checks that a relative path below the current directory names a project file, because it leads to
+// another file in each clone.
+func TestRelativePath(t *testing.T) {
+	f := newFixture(t)
+	t.Chdir(f.out)
+	if err := os.Mkdir("conf", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, project := range map[string]bool{
+		".": true, "conf": true, "conf/x.hcl": true, "other.hcl": true, f.out: true,
+		filepath.Join(f.out, "conf"): false, filepath.Join(f.out, "other.hcl"): false, "../out/conf/x.hcl": false,
+	} {
+		if is := f.source(path).IsProject(); is != project {
+			t.Errorf("%s is a project file: %t, want %t", path, is, project)
+		}
 	}
 }

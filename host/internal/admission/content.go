@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"toolhost.dev/host/internal/config"
@@ -54,8 +56,8 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 	}
 	dirs := s.exposed(cfg)
 	for _, p := range cfg.Programs(s.BundledDir) {
-		for _, path := range s.filesOf(p, cfg) {
-			if !within(dirs, path) {
+		for _, path := range s.filesOf(p, cfg, "") {
+			if !writable(dirs, path) {
 				continue
 			}
 			sum, err := trust.Hash(path)
@@ -75,13 +77,18 @@ const separators = " \t\r\n;|&()<>'\"`=:,$"
 var interpreters = regexp.MustCompile(`^(ba|da|z|k|c|fi)?sh$|^(python|node|ruby|perl|php|lua|deno|bun|java|env|npx|uv|uvx|tsx|ts-node|make)[0-9.]*$`)
 
 // filesOf returns the program of a command and the code files in its arguments and environment. It omits data files,
-// because programs change them.
-func (s Source) filesOf(p config.Program, cfg *config.Config) []string {
-	out := []string{program(p.Command[0])}
+// because programs change them. Relative names are searched in the directory of the configuration, in the workspace, and
+// in the program's working directory. If the program has none, its working directory is cwd.
+func (s Source) filesOf(p config.Program, cfg *config.Config, cwd string) []string {
+	out := []string{program(p)}
 	all := interpreters.MatchString(filepath.Base(p.Command[0]))
+	dirs := []string{filepath.Dir(cfg.Path), s.Workspace}
+	if dir := cmp.Or(p.Dir, cwd); dir != "" && !slices.Contains(dirs, dir) {
+		dirs = append(dirs, dir)
+	}
 	add := func(text string) {
 		for _, word := range append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) }), text) {
-			for _, dir := range []string{filepath.Dir(cfg.Path), s.Workspace} {
+			for _, dir := range dirs {
 				path := word
 				if !filepath.IsAbs(path) {
 					path = filepath.Join(dir, path)
@@ -94,6 +101,7 @@ func (s Source) filesOf(p config.Program, cfg *config.Config) []string {
 			}
 		}
 	}
+	out = append(out, loaded(p, dirs)...)
 	if p.Plugin && trust.IsScript(out[0]) {
 		out = append(out, trust.CodeBeside(out[0])...)
 	}
@@ -106,8 +114,19 @@ func (s Source) filesOf(p config.Program, cfg *config.Config) []string {
 	return out
 }
 
-// program returns the absolute path of a program. It searches PATH as a shell does.
-func program(name string) string {
+// program returns the absolute path of a program. It searches the block's PATH or, if the block sets none, that of the
+// host.
+func program(p config.Program) string {
+	name := p.Command[0]
+	if path, own := p.Env["PATH"]; own && !p.Plugin && !strings.Contains(name, "/") {
+		for _, dir := range filepath.SplitList(path) {
+			candidate := filepath.Join(cmp.Or(dir, "."), name)
+			if st, err := os.Stat(candidate); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
+				name = candidate
+				break
+			}
+		}
+	}
 	if !strings.Contains(name, "/") {
 		if found, err := exec.LookPath(name); err == nil || errors.Is(err, exec.ErrDot) {
 			name = found
@@ -141,7 +160,7 @@ func (s Source) useCopies(cfg *config.Config, content *trust.Content) error {
 	store := &trust.Store{Dir: dir, Hash: hashFile}
 	copies := make(map[string]string)
 	for _, p := range cfg.Programs(s.BundledDir) {
-		path := program(p.Command[0])
+		path := program(p)
 		sum := content.Programs[path]
 		if p.Plugin || sum == "" || sum == unreadable { // a plugin always runs as a copy
 			continue

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"toolhost.dev/host/internal/audit"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/privilege"
 	"toolhost.dev/host/internal/trust"
@@ -48,6 +50,8 @@ type Review struct {
 	Changed []string  `json:"changed,omitempty"`
 
 	content *trust.Content
+	// restrictions are the restrictions in the configuration.
+	restrictions *restrictions
 }
 
 // ErrNothing is the error of Review if no configuration needs trust.
@@ -72,7 +76,7 @@ func (s Source) Review() (*Review, error) {
 	}
 	out := &Review{
 		Config: content.Config, Digest: content.Digest(), Status: "untrusted", Files: content.Files, Programs: content.Programs,
-		Items: s.items(base, cfg, content), content: content,
+		Items: s.items(base, cfg, content), content: content, restrictions: restrictionsOf(cfg),
 	}
 	old, err := decisions.Of(content.Config)
 	switch {
@@ -89,7 +93,7 @@ func (s Source) Review() (*Review, error) {
 	switch {
 	case !project && len(content.Programs) == 0:
 		out.Status = "operator"
-	case project && config.ReadNarrowing(s.Path).Complete:
+	case project && old == nil && config.ReadNarrowing(s.Path).Complete:
 		out.Status = "restricts"
 	case why == nil && (old == nil || len(out.Changed) == 0):
 		out.Status = "trusted"
@@ -103,9 +107,10 @@ func (s Source) Review() (*Review, error) {
 
 // items lists the effects of a configuration that the configuration base does not have.
 func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []Item) {
+	masker := audit.New(cfg.Hidden())
 	for _, p := range cfg.Programs(s.BundledDir) {
-		path := program(p.Command[0])
-		detail := strings.Join(p.Command, " ")
+		path := program(p)
+		detail := masker.Command(cfg.Hide(strings.Join(p.Command, " ")))
 		switch sum := content.Programs[path]; {
 		case sum != "":
 			detail += fmt.Sprintf("  (tools can write %s; SHA-256 %.12s…)", path, sum)
@@ -142,7 +147,14 @@ func (s Source) Trust(digest string) (*Review, error) {
 	if err != nil {
 		return nil, err
 	}
+	if config.ReadNarrowing(s.Path).Complete { // the file applies without a decision, and the old one would add its restrictions
+		_, err := decisions.Revoke(r.Config)
+		return r, err
+	}
 	d := trust.Decision{Content: *r.content, At: time.Now().UTC().Truncate(time.Second)}
+	if d.Restrictions, err = json.Marshal(r.restrictions); err != nil {
+		return nil, err
+	}
 	for _, i := range r.Items {
 		d.Review = append(d.Review, i.line())
 	}

@@ -9,7 +9,7 @@ import (
 
 // Answers returns the remembered answers for the session and the workspace of the call.
 func (c *Call) Answers(db *state.DB) policy.Answers {
-	return &remembered{db: db, session: c.Request.Session.ID, workspace: c.Request.Session.Workspace}
+	return &remembered{db: db, session: c.Request.Session.ID, workspace: c.Request.Session.Principal.Scope(c.Request.Session.Workspace)}
 }
 
 type remembered struct {

@@ -13,7 +13,8 @@ import (
 func (c *Call) AuditEntry(res *tool.Result) state.AuditEntry {
 	id := &c.Identity
 	e := state.AuditEntry{
-		At: id.Started, Session: c.Request.Session.ID, Workspace: c.Request.Session.Workspace, Call: c.Request.ID, Parent: id.Parent, Tool: res.Run.Tool, Layer: string(id.Command.Layer),
+		Principal: c.Request.Session.Principal.Name,
+		At:        id.Started, Session: c.Request.Session.ID, Workspace: c.Request.Session.Workspace, Call: c.Request.ID, Parent: id.Parent, Tool: res.Run.Tool, Layer: string(id.Command.Layer),
 		Arguments: c.auditArguments(), Duration: time.Since(id.Started), Outcome: "success", Trace: c.at.ID(), Plugin: res.Run.Plugin, Version: res.Run.PluginVersion,
 	}
 	if e.Tool == "" {

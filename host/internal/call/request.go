@@ -8,6 +8,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trace"
 )
@@ -36,7 +37,9 @@ type Request struct {
 // Session is the session of a call, with the roots of its workspace.
 type Session struct {
 	state.Session
-	Roots []tool.Root
+	// Principal is the caller, who owns the session. A call without a principal is refused.
+	Principal *principal.Principal
+	Roots     []tool.Root
 }
 
 // Contains reports whether a directory is in one of the session's roots.

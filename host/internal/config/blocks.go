@@ -17,6 +17,8 @@ type fileHCL struct {
 	Audit       *auditHCL       `hcl:"audit,block"`
 	Tracing     *tracingHCL     `hcl:"tracing,block"`
 	Trust       *trustHCL       `hcl:"trust,block"`
+	Principals  []principalHCL  `hcl:"principal,block"`
+	Issuers     []issuerHCL     `hcl:"issuer,block"`
 }
 
 type hostHCL struct {
@@ -39,7 +41,10 @@ type sandboxHCL struct {
 	Backend   hcl.Expression `hcl:"backend,optional"`
 	Enforce   hcl.Expression `hcl:"enforce,optional"`
 	AllowRoot hcl.Expression `hcl:"allow_root,optional"`
-	Roots     []rootHCL      `hcl:"root,block"`
+
+	Repositories hcl.Expression `hcl:"repositories,optional"`
+
+	Roots []rootHCL `hcl:"root,block"`
 }
 
 type reloadHCL struct {

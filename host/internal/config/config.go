@@ -14,6 +14,7 @@ import (
 
 	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/host/internal/manifest"
+	"toolhost.dev/host/internal/principal"
 )
 
 // Config is a complete and valid configuration. Some errors are only found when the plugins start.
@@ -44,9 +45,11 @@ type Config struct {
 	Hooks   []Hook
 	// Permissions contains the permission rules for calls.
 	Permissions Permissions
-	Audit       Audit
-	Tracing     Tracing
-	Trust       Trust
+	// Access contains the principals, which are the callers besides the local user, and the issuers of their tokens.
+	Access  principal.Blocks
+	Audit   Audit
+	Tracing Tracing
+	Trust   Trust
 	// LeftOut lists the optional plugins whose binaries are missing.
 	LeftOut []string
 
@@ -130,6 +133,9 @@ type Sandbox struct {
 	// Enforce determines what happens if the kernel cannot fully confine a plugin: with "auto" the plugin runs with
 	// partial confinement, and with "require" it does not run. "off" disables confinement for all plugins.
 	Enforce string
+	// Repositories determines what happens to repositories that commands make: with "quarantine", settings and hooks that
+	// run programs are taken out. With "off" they stay.
+	Repositories string
 }
 
 // Audit configures the audit log.

@@ -50,6 +50,7 @@ sandbox {
   deny      = ["**/*.key"]
   backend   = "landlock"
   enforce   = "require"
+  repositories = "off"
   root "." { writable = true }
   root "/" {}
 }
@@ -81,7 +82,7 @@ func TestWhole(t *testing.T) {
 	if c.Host.LogLevel.String() != "DEBUG" || c.Host.StateDir != dir+"/state" || c.Host.OnAsk != "allow" || c.Host.Timeout != 90*time.Second || c.Host.MaxParallel != 3 {
 		t.Errorf("%+v", c.Host)
 	}
-	if want := (config.Sandbox{Workspace: "read-only", Strict: true, Allow: []string{"/a/**"}, Deny: []string{"**/*.key"}, Roots: []config.Root{{Path: dir, Writable: true}, {Path: "/"}}, Backend: "landlock", Enforce: "require"}); !reflect.DeepEqual(c.Sandbox, want) {
+	if want := (config.Sandbox{Workspace: "read-only", Strict: true, Allow: []string{"/a/**"}, Deny: []string{"**/*.key"}, Roots: []config.Root{{Path: dir, Writable: true}, {Path: "/"}}, Backend: "landlock", Enforce: "require", Repositories: "off"}); !reflect.DeepEqual(c.Sandbox, want) {
 		t.Errorf("%+v", c.Sandbox)
 	}
 	p := c.Plugins[0]

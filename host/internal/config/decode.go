@@ -42,13 +42,14 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto"}, Reload: Reload{Watch: true, PrivilegeIncreases: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto", Repositories: "quarantine"}, Reload: Reload{Watch: true, PrivilegeIncreases: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
 	}
 	for name := range p.Sources() {
 		d.cfg.main = append(d.cfg.main, name)
 	}
 	read := make(diagnose.Files)
 	d.read = func(path string, text []byte) { read[path] = text }
+	env.LookupEnv = d.hideSecrets(env.lookup())
 	d.ctx = evalContext(dir, env, d.read)
 	d.cfg.ctx = d.ctx
 	if !diags.HasErrors() {
@@ -121,6 +122,7 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Permissions != nil {
 		d.permissions(f.Permissions)
 	}
+	d.principals(f.Principals, f.Issuers)
 	if f.Audit != nil {
 		d.audit(f.Audit)
 	}
@@ -224,6 +226,7 @@ func (d *decoder) sandbox(s *sandboxHCL) {
 	out.Deny, _ = d.globs(s.Deny)
 	out.Backend = d.choice(s.Backend, out.Backend, sandbox.Words()...)
 	out.Enforce = d.choice(s.Enforce, out.Enforce, "auto", "require", "off")
+	out.Repositories = d.choice(s.Repositories, out.Repositories, "quarantine", "off")
 	if given(s.AllowRoot) {
 		for _, path := range d.texts(s.AllowRoot) {
 			out.AllowRoot = append(out.AllowRoot, d.path(path))

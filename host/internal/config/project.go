@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -290,8 +291,11 @@ type Program struct {
 	// Command is the program with its arguments. Env contains additional environment variables for the program.
 	Command []string
 	Env     map[string]string
-	// Plugin reports whether the program is the binary of a plugin.
-	Plugin bool
+	// Dir is the working directory of the program. Empty means the directory of the session.
+	Dir string
+	// Plugin reports whether the program is the binary of a plugin. PerCall reports whether the program starts once for
+	// each call of a tool.
+	Plugin, PerCall bool
 }
 
 // Programs returns the programs of a configuration: plugins that are not bundled, hooks, and the commands of fields.
@@ -300,10 +304,11 @@ func (c *Config) Programs(bundledDir string) []Program {
 	add := func(p Plugin) {
 		block, at := "plugin", place(p.at)
 		if filepath.Dir(p.Path) != filepath.Clean(bundledDir) {
-			out = append(out, Program{Block: block + ` "` + p.Name + `"`, Place: at, Command: slices.Concat([]string{p.Path}, p.Args), Env: p.Env, Plugin: true})
+			out = append(out, Program{Block: block + ` "` + p.Name + `"`, Place: at, Command: slices.Concat([]string{p.Path}, p.Args), Env: p.Env, Dir: "/", Plugin: true})
 		}
-		for _, command := range p.commands() {
-			out = append(out, Program{Block: `field "` + p.Name + `"`, Place: at, Command: command})
+		for _, program := range p.commands() {
+			program.Block, program.Place = `field "`+p.Name+`"`, at
+			out = append(out, program)
 		}
 	}
 	for _, p := range c.Plugins {
@@ -314,32 +319,42 @@ func (c *Config) Programs(bundledDir string) []Program {
 	}
 	for _, h := range c.Hooks {
 		if len(h.Command) > 0 {
-			out = append(out, Program{Block: `hook "` + h.Name + `"`, Place: h.Place, Command: h.Command, Env: h.Env})
+			out = append(out, Program{Block: `hook "` + h.Name + `"`, Place: h.Place, Command: h.Command, Env: h.Env, Dir: "/"})
 		}
 	}
 	return out
 }
 
-// fieldCommands contains the settings of a field's plugin that are commands.
-type fieldCommands struct {
-	Command   []string `json:"command"`
-	Functions []struct {
-		Command []string `json:"command"`
-	} `json:"function"`
-}
-
-// commands returns the commands in a plugin's configuration.
-func (p *Plugin) commands() (out [][]string) {
-	var f fieldCommands
-	if len(p.Config) == 0 || json.Unmarshal(p.Config, &f) != nil {
+// commands returns the programs that a plugin's configuration names: the server of an mcp block and the programs of
+// function blocks. It reads each setting separately, so that an invalid setting does not hide another one.
+func (p *Plugin) commands() (out []Program) {
+	var values map[string]json.RawMessage
+	if json.Unmarshal(p.Config, &values) != nil {
 		return nil
 	}
-	if len(f.Command) > 0 {
-		out = append(out, f.Command)
+	add := func(values map[string]json.RawMessage, perCall bool) {
+		program := Program{PerCall: perCall}
+		var env map[string]any
+		for name, into := range map[string]any{"command": &program.Command, "cwd": &program.Dir, "env": &env} {
+			_ = json.Unmarshal(values[name], into) // the plugin reports a setting with the wrong type
+		}
+		for name, value := range env {
+			if program.Env == nil {
+				program.Env = make(map[string]string)
+			}
+			program.Env[name] = fmt.Sprint(value)
+		}
+		if len(program.Command) > 0 {
+			out = append(out, program)
+		}
 	}
-	for _, fn := range f.Functions {
-		if len(fn.Command) > 0 {
-			out = append(out, fn.Command)
+	add(values, false)
+	var functions []json.RawMessage
+	_ = json.Unmarshal(values["function"], &functions)
+	for _, raw := range functions {
+		var values map[string]json.RawMessage
+		if json.Unmarshal(raw, &values) == nil {
+			add(values, true)
 		}
 	}
 	return out
@@ -361,7 +376,10 @@ func (c *Config) RunCopies(copies map[string]string) {
 				p.Confinement.Run = append(p.Confinement.Run, copied)
 			}
 		}
-		if len(p.commands()) > 0 {
+		for _, program := range p.commands() {
+			if copied := copies[program.Command[0]]; copied != "" && !slices.Contains(p.Confinement.Run, copied) { // PATH found the program
+				p.Confinement.Run = append(p.Confinement.Run, copied)
+			}
 			p.Config = runCopies(p.Config, copies)
 		}
 	}

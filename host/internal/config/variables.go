@@ -18,6 +18,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"toolhost.dev/host/internal/audit"
 	"toolhost.dev/host/internal/config/internal/diagnose"
 	"toolhost.dev/sdk/suggest"
 )
@@ -327,6 +328,24 @@ func (c *Config) secret(e hcl.Expression) bool {
 
 // leastHidden is the minimum length, in bytes, of a sensitive text that is hidden in other texts.
 const leastHidden = 4
+
+// hideSecrets returns a function that looks up environment variables. It hides the values of variables whose names are
+// names of secrets, because the value can be part of any setting.
+func (d *decoder) hideSecrets(look func(string) (string, bool)) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, ok := look(name)
+		if ok && audit.SecretName(name) && len(value) >= leastHidden && !slices.Contains(d.cfg.hide, value) {
+			d.cfg.hide = append(d.cfg.hide, value)
+		}
+		return value, ok
+	}
+}
+
+// Hide replaces the values of sensitive variables in a text.
+func (c *Config) Hide(text string) string { return diagnose.Hide(text, c.hide) }
+
+// Hidden returns the values of sensitive variables, and of environment variables with names of secrets.
+func (c *Config) Hidden() []string { return c.hide }
 
 // leaves returns the strings in a value that are long enough to hide in other texts.
 func leaves(v cty.Value) (out []string) {

@@ -27,7 +27,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 		}
 		return nil, nil
 	}
-	if err := l.verify(p, start.Cmd.Path); err != nil {
+	if err := l.Verify(p, start.Cmd.Path); err != nil {
 		return nil, err
 	}
 	prof := Profile(p)
@@ -35,6 +35,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	if err != nil {
 		return nil, err
 	}
+	l.unguard(&prof, can.OwnRoot, start.Roots)
 	if prof.WriteRoots && !prof.WriteGit && can.OwnRoot {
 		l.parts.redirects.observe(start.Roots)
 	}
@@ -69,7 +70,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 // place returns the paths for a plugin's sandbox and creates its directories.
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
-	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: home.Plugin(p.Name), Env: start.Cmd.Env, Protect: l.cfg.Protected}
+	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
 	if prof.WriteRoots {
 		protected, err := policy.Existing(l.cfg.Permissions.Paths.Protect, start.Roots)
 		if err != nil {
@@ -82,7 +83,7 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 		if err != nil {
 			return at, err
 		}
-		at.StateDir = filepath.Join(runtime, "state-"+p.Name)
+		at.StateDir = filepath.Join(runtime, "state-"+p.Name+start.Owner)
 		if err := os.MkdirAll(at.StateDir, 0o700); err != nil {
 			return at, fmt.Errorf("the temporary directory of the plugin cannot be created: %w", err)
 		}
@@ -100,9 +101,9 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 	return at, nil
 }
 
-// verify returns an error if the program that is about to run is not the bundled plugin whose rights it would have. The
-// program can differ from the one that the configuration was read with.
-func (l *Launcher) verify(p *config.Plugin, program string) error {
+// Verify returns an error if a program is not the bundled plugin whose rights it would have. The program can differ from
+// the one that the configuration was read with.
+func (l *Launcher) Verify(p *config.Plugin, program string) error {
 	if p.Bundled == "" || !manifest.ByContent() {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/help"
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
 )
@@ -47,6 +48,9 @@ func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*reg
 
 // pending creates a call that starts at the current time.
 func (d *Dispatcher) pending(req call.Request) *Pending {
+	if req.Session.Principal == nil {
+		req.Session.Principal = new(principal.Principal) // has no rights
+	}
 	p := &Pending{d: d, call: Call{Request: req}}
 	p.call.Identity.Started = time.Now()
 	p.call.StartSpan(d.Tracer)
@@ -112,10 +116,13 @@ func (p *Pending) resolve(cmd *router.Command) {
 	for {
 		p.d.bind(&p.call)
 		id := &p.call.Identity
+		if refused := refuse(&p.call); refused != nil {
+			id.Answer = refused
+		}
 		if id.Answer != nil {
 			return
 		}
-		if id.Lease = p.d.Plugins.Reserve(id.Tool.Plugin); id.Lease != nil {
+		if id.Lease = p.d.Plugins.Reserve(id.Tool.Plugin, p.call.Request.Session.Principal.Owner()); id.Lease != nil {
 			return
 		}
 		p.d = p.d.latest()
@@ -156,6 +163,18 @@ func (d *Dispatcher) bind(c *Call) {
 	default:
 		id.Tool, c.Decision.Arguments = e, cmd.Arguments
 	}
+}
+
+// refuse returns an error result if the caller has no right to make the call. It returns nil otherwise.
+func refuse(c *Call) *tool.Result {
+	e, p := c.Identity.Tool, c.Request.Session.Principal
+	switch {
+	case p == nil || !p.Has(principal.Call):
+		return call.Refused(tool.Errorf(tool.PermissionDenied, "The caller may not call tools. Ask the operator for the right call: toolhost token create NAME --role caller."))
+	case e != nil && !p.ToolAllowed(e.Namespace, e.Definition.Name):
+		return call.Refused(tool.Errorf(tool.PermissionDenied, "Principal %q may not call %s. Ask the operator to add the tool to the principal.", p.Name, e.FullName()))
+	}
+	return nil
 }
 
 // bindShell checks a native command against the schema of the shell tool.

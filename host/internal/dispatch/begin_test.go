@@ -29,7 +29,7 @@ func TestACallGoesToTheLatestGeneration(t *testing.T) {
 
 type replaced struct{}
 
-func (replaced) Reserve(string) call.Lease { return nil }
+func (replaced) Reserve(string, string) call.Lease { return nil }
 
 func TestEveryWayToEndGivesAResult(t *testing.T) {
 	d := dispatcher(t, ok)
@@ -108,5 +108,23 @@ func TestALeaseIsReleasedHoweverTheCallEnds(t *testing.T) {
 				t.Errorf("%d leases taken, %d released, want %d", l.taken.Load(), l.released.Load(), c.leases)
 			}
 		})
+	}
+}
+
+// TestNoPrincipal checks that a call without a principal is refused, whatever it is.
+func TestNoPrincipal(t *testing.T) {
+	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+		t.Error("the call ran")
+		return new(tool.Result)
+	})
+	s := session("s")
+	s.Principal = nil
+	for _, command := range []string{"look", "help", "change"} {
+		if e := d.Begin(call.Request{ID: "1", Command: command, Session: s}).Run(t.Context(), client{}).Error; e == nil || e.Kind != tool.PermissionDenied {
+			t.Errorf("%s: %+v", command, e)
+		}
+		if got := d.Judge(call.Request{Command: command, Session: s}).Effect; got != "deny" {
+			t.Errorf("%s: judged %s", command, got)
+		}
 	}
 }

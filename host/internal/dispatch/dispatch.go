@@ -39,9 +39,10 @@ type Call = call.Call
 
 // Plugins leases plugins to calls.
 type Plugins interface {
-	// Reserve leases the current instance of a plugin to one call. It returns nil if a reload replaced the plugin. The
+	// Reserve leases the current instance of a plugin to one call. The owner is the principal of the call; each owner has
+	// processes of its own. Reserve returns nil if a reload replaced the plugin. The
 	// dispatcher then tries again with the dispatcher that Dispatcher.Latest returns.
-	Reserve(plugin string) call.Lease
+	Reserve(plugin, owner string) call.Lease
 }
 
 // Dispatcher runs the calls of one generation. It is safe for concurrent use. Its fields must not change after the first
@@ -80,6 +81,10 @@ type Dispatcher struct {
 	Weaker func(plugin string, roots []tool.Root) string
 	// Exceeded returns the limits of a plugin that a call reached, judging by the printed text. Exceeded can be nil.
 	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
+
+	// Repositories prepares for a call of a plugin by an owner. The returned function runs after the call and returns what it took out
+	// of git repositories. The function and Repositories can be nil.
+	Repositories func(plugin, owner string, roots []tool.Root) (after func() []string, err error)
 
 	once   sync.Once
 	run    Handler // runs all stages of a call
@@ -186,6 +191,9 @@ func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 	c := &Call{Request: req}
 	c.Identity.Command = d.parse(req)
 	d.bind(c)
+	if refused := refuse(c); refused != nil {
+		c.Identity.Answer = refused
+	}
 	if res := c.Identity.Answer; res != nil {
 		out := &policy.Decision{Effect: policy.Allow, Reason: "nothing would run"}
 		if res.Error != nil {

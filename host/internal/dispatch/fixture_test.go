@@ -11,6 +11,7 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
@@ -20,7 +21,7 @@ import (
 // plugins is a function that runs the calls of all plugins in a test.
 type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 
-func (f plugins) Reserve(string) call.Lease { return f }
+func (f plugins) Reserve(string, string) call.Lease { return f }
 
 func (f plugins) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 	return f(ctx, call, peer)
@@ -62,7 +63,7 @@ func dispatcher(t testing.TB, run plugins) *Dispatcher {
 }
 
 func session(id string) call.Session {
-	return call.Session{Session: state.Session{ID: id, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
+	return call.Session{Session: state.Session{ID: id, Workspace: "/w", Cwd: "/w"}, Principal: principal.LocalUser(), Roots: []tool.Root{{Path: "/w", Writable: true}}}
 }
 
 func run(t *testing.T, d *Dispatcher, command string) *tool.Result {
@@ -80,7 +81,7 @@ type leased struct {
 	taken, released atomic.Int64
 }
 
-func (l *leased) Reserve(string) call.Lease {
+func (l *leased) Reserve(string, string) call.Lease {
 	l.taken.Add(1)
 	return l
 }
@@ -96,9 +97,8 @@ func untilDone(ctx context.Context, _ *tool.Call, _ tool.Peer) *tool.Result {
 	return tool.Failed(ctx.Err())
 }
 
-func begin(d *Dispatcher, id, session, command string) *Pending {
-	s := call.Session{Session: state.Session{ID: session, Workspace: "/w", Cwd: "/w"}, Roots: []tool.Root{{Path: "/w", Writable: true}}}
-	return d.Begin(call.Request{ID: id, Command: command, Session: s})
+func begin(d *Dispatcher, id, of, command string) *Pending {
+	return d.Begin(call.Request{ID: id, Command: command, Session: session(of)})
 }
 
 // prepared returns a call that is ready for the stages.

@@ -23,12 +23,23 @@ func (d *Dispatcher) session() Stage {
 	if exceeded == nil {
 		exceeded = func(string, []tool.Root, string, bool) []string { return nil }
 	}
+	repositories := d.Repositories
+	if repositories == nil {
+		repositories = func(string, string, []tool.Root) (func() []string, error) { return nil, nil }
+	}
 	return Stage{Name: "session", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			if err := d.loadState(c); err != nil {
 				return call.Refused(err)
 			}
+			after, err := repositories(c.Identity.Tool.Plugin, c.Request.Session.Principal.Owner(), c.Request.Session.Roots)
+			if err != nil {
+				return call.Refused(err)
+			}
 			res := next(ctx, c)
+			if after != nil {
+				notes.Quarantined(res, after())
+			}
 			d.saveState(c, res)
 			printed := res.Output
 			if res.Error != nil {

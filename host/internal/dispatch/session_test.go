@@ -38,6 +38,35 @@ func TestSessionState(t *testing.T) {
 	}
 }
 
+// TestRepositories checks that repositories are prepared before a call and searched after it, also if it failed. A call
+// does not run if they cannot be prepared.
+func TestRepositories(t *testing.T) {
+	var log []string
+	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+		log = append(log, "call")
+		return tool.Failed(tool.Errorf(tool.ExecutionFailed, "no"))
+	})
+	broken := false
+	d.Repositories = func(plugin, _ string, roots []tool.Root) (func() []string, error) {
+		if broken {
+			return nil, tool.Errorf(tool.Unavailable, "broken")
+		}
+		log = append(log, "before "+plugin+" "+fmt.Sprint(len(roots)))
+		return func() []string { log = append(log, "after"); return []string{"a", "b", "c", "d", "e", "f", "g"} }, nil
+	}
+	res := run(t, d, "change")
+	if got := strings.Join(log, ", "); got != "before p 1, call, after" || res.Error == nil || !strings.HasSuffix(res.Error.Message, "[e.]\n[2 more files were moved to the quarantine. For a list, run: toolhost quarantine list.]") {
+		t.Errorf("%s: %+v", got, res.Error)
+	}
+	if all, _ := res.Metadata["quarantined"].([]string); len(all) != 7 {
+		t.Errorf("%v", res.Metadata)
+	}
+	broken, log = true, nil
+	if res := run(t, d, "change"); res.Error == nil || res.Error.Kind != tool.Unavailable || log != nil {
+		t.Errorf("%v: %+v", log, res.Error)
+	}
+}
+
 func TestDirectoriesAndFiles(t *testing.T) {
 	known := tool.FileState{Path: "/w/f", Size: 3, ModTime: time.Unix(1, 0)}
 	cwd := ""

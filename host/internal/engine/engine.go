@@ -20,6 +20,7 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
@@ -103,6 +104,9 @@ type Engine struct {
 	reloader *reload.Reloader
 	live     live
 	ids      ids
+	local    *Principal // the user of this process
+	busy     busy
+	opening  sync.Mutex // see open
 	closing  closing
 }
 
@@ -138,7 +142,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if err := generation.CheckHooks(opts.Hooks, cfg); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, ids: newIDs(), super: supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log})}
+	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), super: supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log})}
 	if err := e.openState(cfg); err != nil {
 		return nil, err
 	}
@@ -174,11 +178,13 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	commands := shim.NewGranter(shim.GranterOptions{
 		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
 	})
+	confine := &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log}
+	confine.Repositories = confinement.NewRepositories(confine)
 	return &generation.Builder{
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel)},
 		State:   e.state, Home: e.home, Supervisor: e.super,
-		Confine:   &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log},
+		Confine:   confine,
 		Commands:  commands,
 		Overrides: new(generation.Overrides),
 		Log:       e.opts.Log,
@@ -270,7 +276,7 @@ func (e *Engine) State() *state.DB { return e.state }
 
 // openPins opens the pins of a configuration. If ignore is set, only files that tools can write are checked.
 func (e *Engine) openPins(source admission.Source, cfg *config.Config, ignore bool) (*trust.Pins, error) {
-	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), Dir: e.home.Pinned})
+	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), CheckStart: source.CheckStart(cfg), Dir: e.home.Pinned})
 }
 
 // closeGrace is the time within which plugins must stop.
@@ -285,9 +291,10 @@ func (e *Engine) Close() error {
 		e.live.close()
 		e.reloader.CloseHooks()
 		e.super.Close(closeGrace)
+		searched := builder.Confine.Repositories.Close() // after the last process, and before the audit log is closed
 		builder.Commands.Close()
 		builder.Close()
-		e.closing.err = e.state.Close()
+		e.closing.err = errors.Join(searched, e.state.Close())
 	})
 	return e.closing.err
 }

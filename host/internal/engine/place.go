@@ -83,24 +83,13 @@ func checkOwner(dir string) error {
 }
 
 // keepsHostOut returns an error if tools of a workspace that a request names could write what the host runs or reads: its
-// configuration, programs that the configuration names, and its own programs. The host's own workspace is judged when the
-// configuration is opened.
+// configuration, programs that the configuration names with the code in their arguments, and its own programs. The host's
+// own workspace is judged when the configuration is opened.
 func (e *Engine) keepsHostOut(cfg *config.Config, workspace string) error {
 	if workspace == e.opts.Workspace || cfg.Sandbox.Workspace == "read-only" {
 		return nil
 	}
-	paths := []string{e.opts.BundledDir}
-	if cfg.Path != "" {
-		for path := range cfg.Texts() {
-			paths = append(paths, path)
-		}
-	}
-	for _, p := range cfg.Programs(e.opts.BundledDir) {
-		if filepath.IsAbs(p.Command[0]) {
-			paths = append(paths, p.Command[0])
-		}
-	}
-	for _, path := range paths {
+	for _, path := range append(e.reloader.Source.Uses(cfg), e.opts.BundledDir) {
 		target, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			target = path

@@ -32,8 +32,10 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   string
+	From      string
 	Workspace string
 	Trace     string
+	Principal *Principal
 }
 
 // Pending is a request that is queued in its session.
@@ -42,6 +44,7 @@ type Pending struct {
 	inner  *dispatch.Pending
 	client Client
 	failed *tool.Result
+	done   func()
 }
 
 // Begin resolves and queues a request without blocking. If requests of one session must run in order, they run in the
@@ -52,13 +55,22 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	}
 	s, err := e.session(req)
 	if err != nil {
-		err := tool.AsError(err).From(tool.SourceHost)
-		e.auditRefused(req, err)
-		e.reloader.Builder.Calls.Metrics.Tool(metrics.None).Ended(metrics.Call{Kind: err.Kind})
-		return &Pending{failed: &tool.Result{Error: err, Run: tool.Run{CallID: req.ID}}}
+		return e.refused(req, err)
+	}
+	done, err := e.busy.enter(s.Principal)
+	if err != nil {
+		return e.refused(req, err)
 	}
 	inner := e.Current().Dispatch.Begin(e.dispatchRequest(req, s))
-	return &Pending{engine: e, inner: inner, client: e.client(client)}
+	return &Pending{engine: e, inner: inner, client: e.client(client), done: done}
+}
+
+// refused returns a request that failed before it was queued.
+func (e *Engine) refused(req Request, err error) *Pending {
+	failure := tool.AsError(err).From(tool.SourceHost)
+	e.auditRefused(req, failure)
+	e.reloader.Builder.Calls.Metrics.Tool(metrics.None).Ended(metrics.Call{Kind: failure.Kind})
+	return &Pending{failed: &tool.Result{Error: failure, Run: tool.Run{CallID: req.ID}}}
 }
 
 // Native reports whether the request is a native command.
@@ -69,6 +81,7 @@ func (p *Pending) Run(ctx context.Context) *tool.Result {
 	if p.failed != nil {
 		return p.failed
 	}
+	defer p.done()
 	if !p.inner.ReadOnly() {
 		defer p.engine.Current().Roots.Forget()
 	}
@@ -107,12 +120,13 @@ func (e *Engine) toolName(name string) string {
 
 // session returns the session of a request. It creates a missing session.
 func (e *Engine) session(req Request) (call.Session, error) {
-	workspace := e.opts.Workspace
-	if req.Workspace != "" {
-		var err error
-		if workspace, err = roots.Workspace(req.Workspace); err != nil {
-			return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
-		}
+	who := req.Principal
+	if who == nil {
+		who = e.local
+	}
+	workspace, err := e.workspace(who, req.Workspace)
+	if err != nil {
+		return call.Session{}, err
 	}
 	if err := e.Current().Roots.Refused(workspace); err != nil {
 		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
@@ -121,21 +135,108 @@ func (e *Engine) session(req Request) (call.Session, error) {
 	if err := errors.Join(e.keepsStateOut(cfg, workspace), e.keepsHostOut(cfg, workspace)); err != nil {
 		return call.Session{}, tool.Errorf(tool.PermissionDenied, "%w.", err)
 	}
-	id := req.Session
-	if id == "" {
-		id = "workspace:" + workspace
-	}
-	s, known, err := e.state.Session(id)
+	key, err := who.SessionKey(req.Session, workspace)
 	if err != nil {
-		return call.Session{}, fmt.Errorf("the session %s cannot be read: %w", id, err)
+		return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
 	named := strings.Contains(req.Command, state.OutputDir) || bytes.Contains(req.Arguments, []byte(state.OutputDir))
-	out := call.Session{Session: s, Roots: e.Current().Roots.Of(workspace, named)}
-	if !known || s.Workspace != workspace || !out.Contains(s.Cwd) || !roots.IsDir(s.Cwd) {
-		out.Session = state.Session{ID: id, Workspace: workspace, Cwd: workspace}
+	out := call.Session{Principal: who, Roots: e.Current().Roots.Of(who.Owner(), workspace, named)}
+	return out, e.open(&out, req, key, workspace)
+}
+
+// workspace returns the directory in which a request runs. The error for a directory that the principal may not use is
+// the same whether or not the directory exists.
+func (e *Engine) workspace(who *Principal, named string) (string, error) {
+	dir := named
+	if named == "" {
+		if dir = who.DefaultWorkspace(e.opts.Workspace); dir == e.opts.Workspace && who.AnyWorkspace() {
+			return dir, nil
+		}
+	}
+	path, err := roots.Workspace(dir)
+	switch {
+	case who.AnyWorkspace() && err != nil:
+		return "", tool.Errorf(tool.InvalidArguments, "%w. Name an existing directory.", err)
+	case err != nil || !who.WorkspaceAllowed(path, e.opts.Workspace):
+		return "", &tool.Error{
+			Kind: tool.PermissionDenied, Code: CodeWorkspace,
+			Message: fmt.Sprintf("Principal %q may not work in %s. Ask the operator to permit the directory: workspaces of the principal, or toolhost serve --allow-workspace for the token of the server.", who.Name, dir),
+		}
+	}
+	return path, nil
+}
+
+// CodeWorkspace is the code of the error for a workspace that the principal may not use.
+const CodeWorkspace = 403
+
+// open loads the stored session of a request, or creates it. A session belongs to one workspace.
+func (e *Engine) open(out *call.Session, req Request, key, workspace string) error {
+	found, err := e.load(out, &key, workspace)
+	if found || err != nil {
+		return err
+	}
+	e.opening.Lock() // the first calls of two workspaces with the same id must not share a session
+	defer e.opening.Unlock()
+	if found, err := e.load(out, &key, workspace); found || err != nil {
+		return err
+	}
+	who := out.Principal
+	if who.MaxSessions > 0 {
+		if err := e.limitSessions(who); err != nil {
+			return err
+		}
+	}
+	if req.From != "" {
+		from, err := who.SessionKey(req.From, workspace)
+		if err == nil {
+			err = e.state.Fork(from, key)
+		}
+		if err != nil {
+			return fmt.Errorf("the session %s cannot be copied: %w", req.From, err)
+		}
+		if found, err := e.load(out, &key, workspace); found || err != nil {
+			return err
+		}
+	}
+	out.Session = state.Session{ID: key, Workspace: workspace, Cwd: workspace}
+	e.state.SaveSession(out.Session)
+	return nil
+}
+
+// load loads a stored session. If the session with the key belongs to another workspace, load changes the key to that of
+// a session of its own.
+func (e *Engine) load(out *call.Session, key *string, workspace string) (found bool, err error) {
+	s, known, err := e.state.Session(*key)
+	if err == nil && known && s.Workspace != workspace {
+		*key = fmt.Sprintf("%s@%s", *key, workspace)
+		s, known, err = e.state.Session(*key)
+	}
+	if err != nil {
+		return false, fmt.Errorf("the session %s cannot be read: %w", *key, err)
+	}
+	if !known || s.Workspace != workspace {
+		return false, nil
+	}
+	if out.Session = s; !out.Contains(s.Cwd) || !roots.IsDir(s.Cwd) { // the directory is gone
+		out.Cwd = workspace
 		e.state.SaveSession(out.Session)
 	}
-	return out, nil
+	return true, nil
+}
+
+// sessionAge is the time after the last use in which a session counts for the limit of its principal.
+const sessionAge = 24 * time.Hour
+
+// limitSessions returns an error if the principal already has as many sessions as it may have.
+func (e *Engine) limitSessions(who *Principal) error {
+	n, err := e.state.CountSessions(who.SessionPrefix(), time.Now().Add(-sessionAge))
+	if err != nil {
+		return fmt.Errorf("the sessions of %s cannot be counted: %w", who.Name, err)
+	}
+	if n >= who.MaxSessions {
+		return tool.Errorf(tool.Unavailable, "Principal %q used %d sessions within a day, which is its limit. Use one of these sessions, or ask the operator for a higher limit: limits { sessions = … }.", who.Name, n)
+	}
+	return nil
 }
 
 // History returns the last commands of a request's session, oldest first.
@@ -159,8 +260,12 @@ func (e *Engine) auditRefused(req Request, err *tool.Error) {
 	if req.Name == "" {
 		args, _ = json.Marshal(map[string]string{"command": req.Command}) // the error is ignored, because strings can always be encoded
 	}
+	who := e.local
+	if req.Principal != nil {
+		who = req.Principal
+	}
 	e.state.AddAudit(state.AuditEntry{
-		At: time.Now(), Session: req.Session, Workspace: req.Workspace, Call: req.ID, Tool: req.Name, Arguments: args, Outcome: string(err.Kind), Error: err.Message,
+		Principal: who.Name, At: time.Now(), Session: req.Session, Workspace: req.Workspace, Call: req.ID, Tool: req.Name, Arguments: args, Outcome: string(err.Kind), Error: err.Message,
 	})
 }
 

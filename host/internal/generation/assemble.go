@@ -121,6 +121,12 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		}
 		return nil
 	}
+	d.Repositories = func(plugin, owner string, roots []tool.Root) (func() []string, error) {
+		if p := g.Plugin(plugin); p != nil {
+			return g.Launcher.WatchRepositories(&p.Plugin, owner, roots)
+		}
+		return nil, nil
+	}
 	if g.Config.Host.Adaptive {
 		d.Adaptive = &b.Calls.Adaptive
 	} else {

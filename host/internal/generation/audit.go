@@ -2,6 +2,7 @@ package generation
 
 import (
 	"math"
+	"slices"
 
 	"toolhost.dev/host/internal/audit"
 	"toolhost.dev/host/internal/config"
@@ -21,10 +22,10 @@ func Audit(cfg *config.Config, db *state.DB) {
 	db.Audit(&state.Auditing{Entry: m.Entry, MaxBytes: int64(min(a.MaxBytes, math.MaxInt64)), MaxAge: a.MaxAge, Continue: a.Continue})
 }
 
-// secrets returns the secret values in a configuration: the values in the operator's list, and the plugins' environment
-// variables with secret names.
+// secrets returns the secret values in a configuration: the values in the operator's list, the values of sensitive
+// variables, and the plugins' environment variables with secret names.
 func secrets(cfg *config.Config) []string {
-	out := cfg.Audit.Secrets
+	out := slices.Concat(cfg.Audit.Secrets, cfg.Hidden())
 	for _, p := range cfg.Plugins {
 		for name, v := range p.Env {
 			if audit.SecretName(name) {

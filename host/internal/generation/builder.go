@@ -143,17 +143,21 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 	p := &Plugin{Plugin: c}
 	p.Process = b.Supervisor.Add(supervisor.Spec{
 		Name: c.Name, Path: c.Path, Args: c.Args, Env: c.Env, StartTimeout: c.StartTimeout, Config: c.Config,
-		Roots: b.Roots(cfg).Of(b.Options.Workspace, true), StateDir: b.Home.Plugin(c.Name),
+		Roots: b.Roots(cfg).Of("", b.Options.Workspace, true), StateDir: b.Home.Plugin(c.Name),
+		OwnerState: func(owner string) string { return b.Home.PluginOf(owner, c.Name) },
 		Confine:    func(s supervisor.Start) (*supervisor.Confined, error) { return launcher.Launch(&p.Plugin, s) },
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(c.Name, diags) },
 		Inherit:    func() *os.File { return b.inherit(p) },
 		Executable: func() (string, error) { return b.Pins(cfg).Executable(c.Name, c.Path) },
-		Granted:    func(d *tool.Description) error { return b.checkGrants(p, d) },
-		Accept:     func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
-		DependsOn:  c.DependsOn,
-		Prepare:    func(ctx context.Context) error { return b.prepare(ctx, p, peers) },
-		Observe:    func(e supervisor.Event, why string) { b.observe(p, e, why) },
-		Restart:    supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
+		Permit: func(call *tool.Call) error {
+			return b.Pins(cfg).CheckStart(trust.Start{Block: `field "` + c.Name + `"`, Cwd: call.Cwd, PerCall: true})
+		},
+		Granted:   func(d *tool.Description) error { return b.checkGrants(p, d) },
+		Accept:    func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
+		DependsOn: c.DependsOn,
+		Prepare:   func(ctx context.Context) error { return b.prepare(ctx, p, peers) },
+		Observe:   func(e supervisor.Event, why string) { b.observe(p, e, why) },
+		Restart:   supervisor.Restart{MaxFailures: c.Restart.Failures, Pause: c.Restart.Pause},
 	})
 	return p
 }

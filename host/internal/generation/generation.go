@@ -148,8 +148,8 @@ func (g *Generation) toolNames() []string {
 type leases supervisor.Set
 
 // Reserve implements the Plugins interface of package dispatch.
-func (l leases) Reserve(plugin string) call.Lease {
-	if lease := supervisor.Set(l).Reserve(plugin); lease != nil {
+func (l leases) Reserve(plugin, owner string) call.Lease {
+	if lease := supervisor.Set(l).Reserve(plugin, owner); lease != nil {
 		return lease
 	}
 	return nil

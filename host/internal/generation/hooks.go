@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/supervisor"
+	"toolhost.dev/host/internal/trust"
 )
 
 // CheckHooks checks the hooks of the embedding program. It returns an error if a hook is invalid or a configured hook
@@ -46,6 +47,7 @@ func (b *Builder) hooks(g *Generation) *hook.Set {
 			out.Handler = &hook.Command{
 				Argv: c.Command, Env: supervisor.Environment(c.Env), Run: supervisor.Run,
 				Writable: func(workspace string) []string { return b.writable(g, workspace) },
+				Check:    func() error { return b.Pins(g.Config).CheckStart(trust.Start{Block: `hook "` + c.Name + `"`}) },
 			}
 		}
 		all = append(all, out)
@@ -71,7 +73,7 @@ func (g *Generation) checkHookPlugins() {
 // writable returns the directories in which tools can write.
 func (b *Builder) writable(g *Generation, workspace string) []string {
 	var out []string
-	for _, r := range g.Roots.Of(cmp.Or(workspace, b.Options.Workspace), false) {
+	for _, r := range g.Roots.Of("", cmp.Or(workspace, b.Options.Workspace), false) {
 		if r.Writable {
 			out = append(out, r.Path)
 		}
@@ -103,7 +105,7 @@ func (h pluginHook) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAns
 		case p.Err != nil:
 			return nil, fmt.Errorf("plugin %s is not loaded: %w", h.plugin, p.Err)
 		}
-		if lease := (supervisor.Set{h.plugin: p.Process}).Reserve(h.plugin); lease != nil {
+		if lease := (supervisor.Set{h.plugin: p.Process}).Reserve(h.plugin, ""); lease != nil {
 			defer lease.Release()
 			return lease.Hook(ctx, in)
 		}

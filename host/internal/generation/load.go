@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/state"
 )
 
 // Load builds the first generation of a configuration. It uses saved descriptions of plugins, and starts all other
@@ -29,7 +30,7 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 	}
 	var wg sync.WaitGroup
 	for _, p := range plugins {
-		if b.recall(cfg, p) {
+		if b.recall(cfg, launcher, p) {
 			wg.Go(func() { p.Err = b.Describe(ctx, p) })
 		}
 	}
@@ -52,12 +53,16 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 
 // recall uses the saved data about a plugin instead of starting the plugin. It returns true if the saved data is not
 // sufficient.
-func (b *Builder) recall(cfg *config.Config, p *Plugin) bool {
+func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, p *Plugin) bool {
 	if p.Missing != "" {
 		p.Err = errors.New(p.Missing)
 		return false
 	}
-	if err := b.Pins(cfg).CheckBinary(p.Name, p.Path); err != nil {
+	err := b.Pins(cfg).CheckBinary(p.Name, p.Path)
+	if err == nil && state.FileIdentity(p.Path) != "" { // the start reports a missing file
+		err = launcher.Verify(&p.Plugin, p.Path)
+	}
+	if err != nil {
 		p.Err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
 		return false
 	}

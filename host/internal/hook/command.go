@@ -30,6 +30,8 @@ type Command struct {
 	// Writable returns the directories of a workspace in which tools can write. The hook does not run a program in these
 	// directories, because a tool could change the program to escape from its sandbox.
 	Writable func(workspace string) []string
+	// Check returns an error if the program must not start now. It is called before each start. Nil permits each start.
+	Check func() error
 	// Run runs a process. When ctx ends, Run kills the process and its child processes.
 	Run func(ctx context.Context, cmd *exec.Cmd) error
 }
@@ -54,6 +56,11 @@ type input struct {
 func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	if err := c.unwritable(in.Workspace); err != nil {
 		return nil, err
+	}
+	if c.Check != nil {
+		if err := c.Check(); err != nil {
+			return nil, err
+		}
 	}
 	text, err := json.Marshal(input{
 		Event: in.Event, Hook: in.Hook, Tool: in.Tool, Arguments: in.Arguments, Result: in.Result, Definition: in.Definition,

@@ -39,6 +39,20 @@ func Denials(res *tool.Result, denials []string) {
 	Annotate(res, "denied", denials)
 }
 
+// Quarantined adds a note about each file that was moved to the quarantine.
+func Quarantined(res *tool.Result, messages []string) {
+	if len(messages) == 0 {
+		return
+	}
+	for _, text := range messages[:min(len(messages), maxDenials)] {
+		add(res, text)
+	}
+	if more := len(messages) - maxDenials; more > 0 {
+		add(res, fmt.Sprintf("%d more files were moved to the quarantine. For a list, run: toolhost quarantine list", more))
+	}
+	Annotate(res, "quarantined", messages)
+}
+
 // Warning adds a note about the confinement of the tool, which the operator may not know.
 func Warning(res *tool.Result, text string) {
 	add(res, text)

@@ -194,6 +194,9 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 	if allow {
 		d.Answered = scope
 	}
+	if a.By != "" {
+		d.Answered += " by " + a.By
+	}
 	keep := scope == Session || scope == Always && allow || scope == Never && a.Outcome == tool.Declined
 	if scope == Never && allow {
 		return tool.Answer{Outcome: tool.Declined, Message: "the user answered never"}, nil

@@ -40,6 +40,7 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	}
 	c.permissions(old.Permissions, now.Permissions)
 	c.hooks()
+	c.principals(old.Access, now.Access)
 	c.ranked("on_ask", old.Host.OnAsk, now.Host.OnAsk, "allow", "prompt", "", "deny")
 	c.limit("max_calls of the host", uint64(old.Host.MaxCalls), uint64(now.Host.MaxCalls))
 	c.limit("max_parallel of the host", uint64(old.Host.MaxParallel), uint64(now.Host.MaxParallel))
@@ -109,6 +110,7 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 	}
 	c.ranked("sandbox.backend", old.Backend, now.Backend, sandbox.ByPrivilege()...)
 	c.ranked("sandbox.enforce", old.Enforce, now.Enforce, "off", "auto", "require")
+	c.ranked("sandbox.repositories", old.Repositories, now.Repositories, "off", "quarantine")
 }
 
 func (c *comparison) plugin(old, now *config.Plugin) {

@@ -49,6 +49,7 @@ func TestIncreases(t *testing.T) {
 		{`sandbox { deny = ["/a", "/b"] }`, `sandbox { deny = ["/b"] }`, "sandbox.deny lacks /a", ""},
 		{`sandbox { backend = "ns" }`, ``, "sandbox.backend was ns and is auto", ""},
 		{`sandbox { enforce = "require" }`, `sandbox { enforce = "off" }`, "sandbox.enforce was require and is off", ""},
+		{``, `sandbox { repositories = "off" }`, "sandbox.repositories was quarantine and is off", ""},
 		{`plugin "p" {}`, `plugin "p" { sandbox { exec = true } }`, "plugin p may start programs", ""},
 		{`plugin "read" {}`, `plugin "read" { sandbox { roots = "read-write" } }`, "plugin read may write in writable roots", ""},
 		{`plugin "p" {}`, `plugin "p" { sandbox { network = true } }`, "plugin p reaches the network", ""},

@@ -259,7 +259,7 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 		return errors.New(p.Missing)
 	}
 	p.Missing = ""
-	if err := a.builder.Pins(a.cfg).CheckBinary(p.Name, p.Path); err != nil {
+	if err := errors.Join(a.builder.Pins(a.cfg).CheckBinary(p.Name, p.Path), a.launcher.Verify(&p.Plugin, p.Path)); err != nil {
 		return err
 	}
 	// If the description is known, a plugin that is not running can be checked without a start.

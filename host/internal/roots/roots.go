@@ -87,46 +87,50 @@ func Check(cfg *config.Config) error {
 // Sets caches the roots of all workspaces for one configuration. It is safe for concurrent use.
 type Sets struct {
 	cfg    *config.Config
-	output func(plugin string) string
+	output func(owner, plugin string) string
 
 	mu      sync.Mutex
-	by      map[string][]tool.Root // roots by workspace
-	refused map[string]error       // results of Refused by workspace
-	outputs map[string]bool        // by plugin; true means that the output directory exists
+	by      map[place][]tool.Root // roots by owner and workspace
+	refused map[string]error      // results of Refused by workspace
+	outputs map[string]bool       // by directory; true means that the output directory exists
 }
 
 // New returns the root sets for a configuration. The function output returns the directory for a plugin's output files,
-// or "" for a plugin without one. All tools can read these directories.
-func New(cfg *config.Config, output func(plugin string) string) *Sets {
-	return &Sets{cfg: cfg, output: output, by: make(map[string][]tool.Root), refused: make(map[string]error), outputs: make(map[string]bool)}
+// or "" for a plugin without one. All tools can read these directories in sessions of their owner.
+func New(cfg *config.Config, output func(owner, plugin string) string) *Sets {
+	return &Sets{cfg: cfg, output: output, by: make(map[place][]tool.Root), refused: make(map[string]error), outputs: make(map[string]bool)}
 }
 
-// Of returns the roots of a workspace. The caller must not modify the slice. If refresh is true, Of checks again which
-// output directories exist. The check costs a system call for each plugin, and few calls need such a directory.
-func (s *Sets) Of(workspace string, refresh bool) []tool.Root {
+// place identifies the sessions of an owner in a workspace.
+type place struct{ owner, workspace string }
+
+// Of returns the roots of an owner's sessions in a workspace. The caller must not modify the slice. If refresh is true,
+// Of checks again which output directories exist. The check costs a system call for each plugin, and few calls need such
+// a directory.
+func (s *Sets) Of(owner, workspace string, refresh bool) []tool.Root {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at := place{owner, workspace}
 	if refresh {
 		clear(s.outputs)
-		delete(s.by, workspace)
+		delete(s.by, at)
 	}
-	roots := s.by[workspace]
+	roots := s.by[at]
 	if roots == nil {
-		roots = s.find(workspace)
-		s.by[workspace] = roots
+		roots = s.find(at)
+		s.by[at] = roots
 	}
 	return roots
 }
 
-func (s *Sets) find(workspace string) []tool.Root {
-	roots := Configured(s.cfg, workspace)
+func (s *Sets) find(at place) []tool.Root {
+	roots := Configured(s.cfg, at.workspace)
 	for i := range s.cfg.Plugins {
-		p := s.cfg.Plugins[i].Name
-		dir := s.output(p)
-		exists, known := s.outputs[p]
+		dir := s.output(at.owner, s.cfg.Plugins[i].Name)
+		exists, known := s.outputs[dir]
 		if !known {
 			exists = dir != "" && own(dir)
-			s.outputs[p] = exists
+			s.outputs[dir] = exists
 		}
 		if exists {
 			roots = append(roots, tool.Root{Path: dir})

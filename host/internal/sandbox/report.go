@@ -148,9 +148,9 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	case p.WriteGit:
 		gap(true, "a git outside of the sandbox runs hooks and settings that the plugin writes into a root's .git", "remove git = \"read-write\" from the plugin's sandbox block")
 	case !can.OwnRoot:
-		gap(true, "a git outside of the sandbox runs hooks and settings that the plugin writes into a root's .git", "use the backend ns, or check .git/hooks and .git/config before you run git there unconfined")
+		gap(true, "a git outside of the sandbox runs hooks and settings that the plugin writes into any repository, until the host moves them to the quarantine", "use the backend ns, and run git there after the call")
 	default:
-		gap(p.StartProcesses, "commands can write hooks and settings into repositories that they create, until the plugin starts again", "check .git/hooks and .git/config before you run git there unconfined")
+		gap(p.StartProcesses, "a git outside of the sandbox runs hooks and settings that commands write into new repositories, until the host moves them to the quarantine", "run git there after the call; with repositories = \"off\" nothing is moved")
 	}
 	return gaps
 }

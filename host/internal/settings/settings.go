@@ -17,7 +17,7 @@ type Tree = config.Tree
 
 // Show returns the tree of a configuration. If defaults is true, the tree also contains settings with default values.
 func Show(cfg *config.Config, defaults bool) *Tree {
-	masker := audit.New(cfg.Audit.Secrets)
+	masker := audit.New(slices.Concat(cfg.Audit.Secrets, cfg.Hidden()))
 	return cfg.Tree(config.TreeOptions{Defaults: defaults, Mask: func(name, text string) string {
 		if text != "" && audit.SecretName(name) {
 			return audit.Mask

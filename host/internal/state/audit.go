@@ -21,8 +21,10 @@ type Auditing struct {
 
 // AuditEntry records one call in the audit log.
 type AuditEntry struct {
-	ID        int64           `json:"id"`
-	At        time.Time       `json:"time"`
+	ID int64     `json:"id"`
+	At time.Time `json:"time"`
+	// Principal is the name of the caller. It is empty in entries of older versions.
+	Principal string          `json:"principal,omitempty"`
 	Session   string          `json:"session"`
 	Workspace string          `json:"workspace"`
 	Call      string          `json:"call"`
@@ -103,7 +105,7 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 		text, hooks := masked(e.Error), hooksText(e.Hooks, masked)
 		total += int64(len(arguments) + len(text) + len(hooks) + entrySize)
 		w.exec(d.stmt.addAudit, e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
-			strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, total)
+			strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, e.Principal, total)
 	}
 	if d.audited += len(entries); d.audited >= pruneEvery {
 		d.audited = 0
@@ -146,6 +148,8 @@ func (d *DB) prune(w *writer, auditing *Auditing, total int64) {
 // AuditQuery selects entries of the audit log. A zero field selects all entries.
 type AuditQuery struct {
 	Session, Tool string
+	// Principal is the name of the caller.
+	Principal string
 	// Outcome is "success" or a kind of error.
 	Outcome  string
 	Decision string
@@ -172,9 +176,9 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	case q.Since.Year() > 1970:
 		since = q.Since.UnixNano()
 	}
-	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace
-		FROM audit WHERE (?1 = '' OR session = ?1) AND (?2 = '' OR tool = ?2) AND (?3 = '' OR outcome = ?3) AND (?4 = '' OR decision = ?4) AND at_ns >= ?5 AND id > ?6
-		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit)
+	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, principal
+		FROM audit WHERE (?1 = '' OR session = ?1) AND (?2 = '' OR tool = ?2) AND (?3 = '' OR outcome = ?3) AND (?4 = '' OR decision = ?4) AND at_ns >= ?5 AND id > ?6 AND (?8 = '' OR principal = ?8)
+		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit, q.Principal)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +189,7 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 		var at, took int64
 		var arguments, rewritten, hooks string
 		if err := rows.Scan(&e.ID, &at, &e.Session, &e.Workspace, &e.Call, &e.Parent, &e.Tool, &e.Layer, &arguments, &e.Decision, &e.Rule, &e.Answered,
-			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version, &hooks, &e.Trace); err != nil {
+			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version, &hooks, &e.Trace, &e.Principal); err != nil {
 			return nil, err
 		}
 		if hooks != "" {

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 )
@@ -52,10 +54,29 @@ func (h Home) Plugin(name string) string {
 	return filepath.Join(h.Plugins(), name)
 }
 
+// Principals returns the directory that contains the directories of plugins for owners other than the local user. It
+// returns "" if nothing is kept.
+func (h Home) Principals() string {
+	if h.Root == "" {
+		return ""
+	}
+	return filepath.Join(h.Root, "principals")
+}
+
+// PluginOf returns the directory of a plugin for the sessions of an owner. An empty owner means the local user. PluginOf
+// returns "" if the host keeps no state.
+func (h Home) PluginOf(owner, name string) string {
+	if owner == "" || h.Root == "" {
+		return h.Plugin(name)
+	}
+	sum := sha256.Sum256([]byte(owner)) // the owner can be longer than the name of a file
+	return filepath.Join(h.Principals(), hex.EncodeToString(sum[:16]), name)
+}
+
 // Output returns the directory for a plugin's output files, such as output that is too long to show. All tools can read
-// these files. Output returns "" if the host keeps no state.
-func (h Home) Output(plugin string) string {
-	dir := h.Plugin(plugin)
+// of the owner can read these files. Output returns "" if the host keeps no state.
+func (h Home) Output(owner, plugin string) string {
+	dir := h.PluginOf(owner, plugin)
 	if dir == "" {
 		return ""
 	}
@@ -75,6 +96,9 @@ func (h Home) Commands() (string, error) { return h.below("commands") }
 
 // Pinned returns the directory for copies of pinned binaries.
 func (h Home) Pinned() (string, error) { return h.below("pinned") }
+
+// Quarantine returns the directory above the quarantine.
+func (h Home) Quarantine() (string, error) { return h.below("") }
 
 func (h Home) below(name string) (string, error) {
 	dir := h.Root

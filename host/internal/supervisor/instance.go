@@ -169,7 +169,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	}
 	if confine := p.spec.Confine; confine != nil {
 		in.proc.confine = func() (*Confined, error) {
-			return confine(Start{Cmd: in.proc.cmd, Roots: p.spec.Roots, SocketDir: in.proc.socketDir})
+			return confine(Start{Cmd: in.proc.cmd, Roots: p.spec.Roots, StateDir: p.spec.StateDir, Owner: p.spec.Owner, SocketDir: in.proc.socketDir})
 		}
 	}
 	dir, err := p.super.RuntimeDir()

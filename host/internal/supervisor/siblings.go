@@ -17,7 +17,8 @@ const maxSiblings = 8
 
 // siblings manages the additional processes of a plugin. The accessible directories of a confined process are fixed at
 // its start. Sessions with different roots therefore need different processes. A process for one session cannot access
-// the files of another session.
+// the files of another session. Principals with the same roots have different processes, too, so that their commands
+// cannot reach each other's shells and output.
 type siblings struct {
 	mu     sync.Mutex
 	own    string // identity of the plugin's default roots; empty until computed
@@ -31,13 +32,16 @@ type sibling struct {
 	used  time.Time
 }
 
-// within returns a plugin with a process that is confined to the given roots. The caller must call the returned function
-// after the last use of the plugin.
-func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
-	if p.spec.Confine == nil || len(roots) == 0 {
+// within returns a plugin with a process that belongs to an owner and is confined to the given roots. The caller must
+// call the returned function after the last use of the plugin.
+func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
+	if owner == "" && (p.spec.Confine == nil || len(roots) == 0) {
 		return p, func() {}
 	}
 	want := identify(roots, p.spec.StateDir)
+	if owner != "" {
+		want = fmt.Sprintf("%q\n%s", owner, want)
+	}
 	s := &p.siblings
 	s.mu.Lock()
 	if s.own == "" {
@@ -51,7 +55,10 @@ func (p *Plugin) within(roots []tool.Root) (*Plugin, func()) {
 	var idle *sibling
 	if other == nil {
 		spec := p.spec
-		spec.Roots = roots
+		spec.Roots, spec.Owner = roots, owner
+		if owner != "" && p.spec.OwnerState != nil {
+			spec.StateDir = p.spec.OwnerState(owner)
+		}
 		other = &sibling{Plugin: newPlugin(p.super, spec)}
 		if s.by == nil {
 			s.by = make(map[string]*sibling)

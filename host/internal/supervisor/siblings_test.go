@@ -27,7 +27,7 @@ func TestWithin(t *testing.T) {
 	own := mk("own")
 	p := confined(Spec{Name: "p", Roots: own, StateDir: filepath.Join(dir, "state")})
 	within := func(roots []tool.Root) *Plugin {
-		q, done := p.within(roots)
+		q, done := p.within("", roots)
 		done()
 		return q
 	}
@@ -54,14 +54,14 @@ func TestWithin(t *testing.T) {
 	if within(mk("own")) == p {
 		t.Error("a directory that was made again leads to the process confined to the old one")
 	}
-	busy, done := p.within(mk("busy"))
+	busy, done := p.within("", mk("busy"))
 	for i := range 2 * maxSiblings {
 		within(mk(fmt.Sprint("w", i)))
 	}
 	if n := len(p.siblings.by); n != maxSiblings {
 		t.Errorf("%d processes are kept", n)
 	}
-	if again, done := p.within(mk("busy")); again != busy {
+	if again, done := p.within("", mk("busy")); again != busy {
 		t.Error("one that is in use was taken out")
 	} else {
 		done()
@@ -78,7 +78,7 @@ func TestWithin(t *testing.T) {
 
 func TestWithinUnconfined(t *testing.T) {
 	p := New(Options{}).Add(Spec{Name: "p", Roots: []tool.Root{{Path: "/a"}}})
-	if q, _ := p.within([]tool.Root{{Path: "/b"}}); q != p {
+	if q, _ := p.within("", []tool.Root{{Path: "/b"}}); q != p {
 		t.Error("a plugin that is not confined has several processes")
 	}
 }

@@ -62,12 +62,18 @@ type Spec struct {
 	// StateDir is the plugin's state directory. The supervisor creates it before the start. Empty means that the plugin
 	// has no state directory.
 	StateDir string
+	// Owner is the principal whose calls the process runs. Empty means the local user.
+	Owner string
+	// OwnerState returns the state directory for processes of an owner; see [Set.Reserve].
+	OwnerState func(owner string) string
 	// Inherit returns a file that the plugin receives as descriptor InheritedFD. The supervisor does not close this
 	// file. A nil file and a nil Inherit mean that the plugin receives no file.
 	Inherit func() *os.File
 	// Executable returns the file to run in place of the binary. An error prevents the start. A nil Executable means
 	// that the binary itself runs.
 	Executable func() (string, error)
+	// Permit is called before each call. An error refuses the call. A nil Permit permits every call.
+	Permit func(*tool.Call) error
 	// Confine confines a process before its start and can change the whole command. It returns nil if the process needs
 	// no confinement. A nil Confine means that no process is confined.
 	Confine func(Start) (*Confined, error)
@@ -103,6 +109,8 @@ type Options struct {
 type Start struct {
 	Cmd       *exec.Cmd
 	Roots     []tool.Root
+	StateDir  string
+	Owner     string
 	SocketDir string
 }
 
@@ -152,18 +160,20 @@ func (s *Supervisor) Add(spec Spec) *Plugin {
 // Set maps configured names to the plugins for new calls. A Set never changes.
 type Set map[string]*Plugin
 
-// Reserve leases a plugin to one call. It returns nil if the plugin is retired because a newer set replaced this set.
-func (s Set) Reserve(name string) *Lease {
+// Reserve leases a plugin to one call. Each owner has processes of its own, which use the owner's state directory. An
+// empty owner means the local user. Reserve returns nil if the plugin is retired because a newer set replaced this set.
+func (s Set) Reserve(name, owner string) *Lease {
 	p := s[name]
 	if p != nil && !p.users.take() {
 		return nil
 	}
-	return &Lease{name: name, plugin: p}
+	return &Lease{name: name, owner: owner, plugin: p}
 }
 
 // Lease permits one call to use a plugin; see [Set.Reserve].
 type Lease struct {
 	name   string
+	owner  string
 	plugin *Plugin // nil if the name is unknown
 }
 
@@ -182,13 +192,18 @@ func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool
 	if l.plugin == nil {
 		return tool.Failed(tool.Errorf(tool.Internal, "no plugin is named %q", l.name).From(tool.SourceHost))
 	}
-	p, done := l.plugin.within(call.Roots)
+	p, done := l.plugin.within(l.owner, call.Roots)
 	defer done()
 	in, err := p.acquire(ctx)
 	if err != nil {
 		return tool.Failed(err)
 	}
 	defer in.calls.release()
+	if permit := p.spec.Permit; permit != nil {
+		if err := permit(call); err != nil {
+			return tool.Failed(tool.AsError(err).From(tool.SourceHost))
+		}
+	}
 	res := in.rpc.Call(ctx, call, peer)
 	if mayHaveDied(ctx, res.Error) && in.proc.hasExited(500*time.Millisecond) {
 		p.forget(in)

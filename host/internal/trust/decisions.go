@@ -93,6 +93,8 @@ type Decision struct {
 	At time.Time `json:"at"`
 	// Review holds the lines that the person read. The next review marks lines that are not in Review as new.
 	Review []string `json:"review"`
+	// Restrictions are the restrictions in the trusted configuration. They apply even if the content changes.
+	Restrictions json.RawMessage `json:"restrictions,omitempty"`
 }
 
 // Decisions is the trust store, a file that belongs to the user. The file is read at each use, so that a running host

@@ -19,6 +19,17 @@ type Pins struct {
 	dir  func() (string, error)
 	// guard returns the trusted hashes of files that tools can write; see [PinOptions].
 	guard func(path string) (sum string, guarded bool)
+	start func(Start) error
+}
+
+// Start describes the start of a program that the configuration names.
+type Start struct {
+	// Block is the block of the program, such as `hook "x"`.
+	Block string
+	// Cwd is the working directory of the program if the block names none.
+	Cwd string
+	// PerCall selects the programs that start once for each call. Otherwise the other programs of the block start.
+	PerCall bool
 }
 
 // PinOptions holds the options of [OpenPins].
@@ -32,6 +43,8 @@ type PinOptions struct {
 	// Guard returns the SHA-256 that a person trusted for a path that tools can write. For other paths, guarded is
 	// false. The host calls Guard for the lock file and for binaries, even if Ignore is set. Nil disables the check.
 	Guard func(path string) (sum string, guarded bool)
+	// CheckStart returns an error if a program must not start because its files changed. Nil disables the check.
+	CheckStart func(Start) error
 	// Dir returns the directory for copies of pinned binaries.
 	Dir func() (string, error)
 }
@@ -39,9 +52,12 @@ type PinOptions struct {
 // OpenPins returns the pins of a configuration. It returns an error if the lock file cannot be read.
 func OpenPins(opts PinOptions) (*Pins, error) {
 	path, err := PathFor(opts.Config)
-	p := &Pins{path: path, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir, guard: opts.Guard}
+	p := &Pins{path: path, off: opts.Ignore, hash: opts.Hash, dir: opts.Dir, guard: opts.Guard, start: opts.CheckStart}
 	if p.guard == nil {
 		p.guard = func(string) (string, bool) { return "", false }
+	}
+	if p.start == nil {
+		p.start = func(Start) error { return nil }
 	}
 	if err != nil && opts.Config == "" { // a user without a configuration directory has no pins
 		p.path, p.off = "", true
@@ -136,9 +152,17 @@ func (p *Pins) CheckBinary(plugin, path string) error {
 	return nil
 }
 
+// CheckStart returns an error if a program must not start because its files are not as a person trusted them.
+func (p *Pins) CheckStart(s Start) error { return p.start(s) }
+
 // Executable returns the file to run for a plugin. If the binary is pinned, or if tools can write it, the file is a copy
 // with the pinned or trusted content. Otherwise Executable returns path.
 func (p *Pins) Executable(plugin, path string) (string, error) {
+	for _, kind := range []string{"plugin", "field"} {
+		if err := p.start(Start{Block: fmt.Sprintf("%s \"%s\"", kind, plugin)}); err != nil {
+			return "", err
+		}
+	}
 	sum, pinned, err := p.mustBe(plugin, path)
 	if err != nil {
 		return "", err

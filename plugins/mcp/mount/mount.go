@@ -162,11 +162,11 @@ func (m *mount) startError(ctx context.Context, err error) error {
 	}
 	var what string
 	if u, err := url.Parse(m.cfg.URL); err == nil && m.cfg.URL != "" {
-		u.RawQuery = "" // remove the query, because it can contain a secret
-		what = "The MCP server at " + u.Redacted()
-		text = strings.ReplaceAll(text, m.cfg.URL, u.Redacted())
+		text = withoutSecrets(text, u)
+		u.User, u.RawQuery = nil, ""
+		what = "The MCP server at " + u.String()
 	} else {
-		what = fmt.Sprintf("The MCP server %q", strings.Join(m.cfg.Command, " "))
+		what = fmt.Sprintf("The MCP server %q", m.cfg.Command[0]) // the arguments can contain a secret
 	}
 	if m.server != nil {
 		if m.server.died() && ctx.Err() == nil {
@@ -181,6 +181,18 @@ func (m *mount) startError(ctx context.Context, err error) error {
 		hint = "\nA confined server can read only the roots of the session and system directories, and has no network. To allow more, add a block beside mcp: sandbox { read = [\"/DIRECTORY\"], network = true }."
 	}
 	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
+}
+
+// withoutSecrets removes the user and the query of a URL from a text, because they can contain a secret.
+func withoutSecrets(text string, u *url.URL) string {
+	if u.User != nil {
+		text = strings.ReplaceAll(text, u.User.String()+"@", "")
+		text = strings.ReplaceAll(text, u.User.Username()+":***@", "") // package http replaces the password
+	}
+	if u.RawQuery != "" {
+		text = strings.ReplaceAll(text, "?"+u.RawQuery, "")
+	}
+	return text
 }
 
 // connect starts a local server or connects to a remote server. It first tries the newer protocol. A

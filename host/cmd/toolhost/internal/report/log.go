@@ -58,6 +58,7 @@ it took and what came of it. With --json an array; with --follow too, an object 
 	f.StringVar(&q.Tool, "tool", "", "only calls of the tool of this `name`")
 	f.StringVar(&q.Outcome, "kind", "", "only calls that ended so: success, or a `kind` of error such as permission_denied")
 	f.StringVar(&q.Decision, "decision", "", "only calls that were `allow|deny`")
+	f.StringVar(&q.Principal, "principal", "", "only calls of the principal of this `name`")
 	f.StringVar(&since, "since", "", "only calls since then: a `time` such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m")
 	f.IntVar(&q.Limit, "limit", 100, "at most so many, the newest; 0: all")
 	f.BoolVar(&follow, "follow", false, "go on with new ones as they come")

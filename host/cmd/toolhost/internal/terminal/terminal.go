@@ -216,6 +216,10 @@ func notes(res *host.Result) []string {
 	for _, text := range denied {
 		out = append(out, "["+text+".]")
 	}
+	quarantined, _ := res.Metadata["quarantined"].([]string)
+	for _, text := range quarantined {
+		out = append(out, "["+text+".]")
+	}
 	if note, ok := res.Metadata["note"].(string); ok {
 		out = append(out, note)
 	}

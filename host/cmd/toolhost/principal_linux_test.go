@@ -1,0 +1,480 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const principalConfig = `
+principal "alice" {}
+principal "bob" {}
+principal "reader" {
+  tools  = ["read"]
+  fields = ["test"]
+}
+principal "elsewhere" { workspaces = [%q] }
+principal "each" { workspaces = ["%s/*"] }
+principal "busy" {
+  limits {
+    calls    = 1
+    sessions = 2
+  }
+}
+principal "boss" {
+  role        = "approver"
+  answers_for = ["alice"]
+}
+principal "root" { role = "administrator" }
+principal "viewer" { role = "viewer" }
+`
+
+// principals are the clients of a server with several principals.
+type principals struct {
+	t    *testing.T
+	dir  string // the workspace of the host
+	more string // a directory with the workspaces x and y
+	base string
+}
+
+func newPrincipals(t *testing.T, config string) *principals {
+	t.Helper()
+	p := &principals{t: t, dir: mcpDir(t), more: t.TempDir()}
+	var err error
+	p.more, err = filepath.EvalSymlinks(p.more)
+	must(t, err)
+	for _, name := range []string{"x", "y"} {
+		must(t, os.Mkdir(filepath.Join(p.more, name), 0o700))
+	}
+	file := filepath.Join(p.dir, "toolhost.hcl")
+	b, err := os.ReadFile(file)
+	must(t, err)
+	if config == "" {
+		config = fmt.Sprintf(principalConfig, filepath.Join(p.more, "x"), p.more)
+	}
+	must(t, os.WriteFile(file, append(b, config...), 0o600))
+	p.base, _ = serve(t, p.dir)
+	return p
+}
+
+// as returns a client with a new token for a principal.
+func (p *principals) as(name string, args ...string) *client {
+	p.t.Helper()
+	out, err := toolhost(p.t, p.dir, append([]string{"token", "create", name}, args...)...).Output()
+	must(p.t, err)
+	return &client{p.t, p.base, strings.TrimSpace(string(out))}
+}
+
+// output runs a command and returns its output.
+func (c *client) output(request string) string {
+	c.t.Helper()
+	var res struct {
+		Output string
+		Error  struct{ Message string }
+	}
+	must(c.t, json.Unmarshal([]byte(c.want(200, "", "POST", "/v1/run", request)), &res))
+	return res.Output + res.Error.Message
+}
+
+// TestTokens checks the life of a token: a running server accepts it from its creation until it is revoked.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	p := newPrincipals(t, "")
+	alice, bob := p.as("alice"), p.as("bob")
+	alice.want(200, `"output":"hi\n"`, "POST", "/v1/run", `{"command":"echo hi"}`)
+	for _, wrong := range []string{"", "x", alice.token + "x", alice.token[:len(alice.token)-1], strings.ToUpper(alice.token)} {
+		(&client{t, p.base, wrong}).want(401, "Authorization: Bearer TOKEN", "POST", "/v1/run", `{"command":"touch owned"}`)
+	}
+	(&client{t, p.base, ""}).want(401, "", "POST", "/v1/run?access_token="+alice.token, `{"command":"touch owned"}`)
+	stored, err := os.ReadFile(filepath.Join(p.dir+".state", "tokens.json"))
+	must(t, err)
+	if bytes.Contains(stored, []byte(alice.token)) {
+		t.Error("the store contains a token")
+	}
+	out, err := toolhost(t, p.dir, "token", "list").Output()
+	must(t, err)
+	if text := string(out); !strings.Contains(text, "alice") || !strings.Contains(text, "bob") || strings.Contains(text, alice.token) {
+		t.Error(text)
+	}
+	if out, err := toolhost(t, p.dir, "token", "revoke", "alice").Output(); err != nil || !strings.Contains(string(out), "of principal alice") {
+		t.Errorf("%s %v", out, err)
+	}
+	alice.want(401, "", "POST", "/v1/run", `{"command":"touch owned"}`)
+	bob.want(200, "hi", "POST", "/v1/run", `{"command":"echo hi"}`)
+	short := p.as("alice", "--expires", "1s")
+	eventually(t, "the token expires", func() bool { code, _ := short.do("GET", "/v1/asks", ""); return code == 401 })
+	for _, bad := range [][]string{{"nobody"}, {"alice", "--role", "caller"}, {"x", "--role", "king"}, {"x", "--in", "/"}, {"anonymous", "--role", "caller"}, {"Ä", "--role", "caller"}} {
+		c := toolhost(t, p.dir, append([]string{"token", "create"}, bad...)...)
+		c.Stderr = nil
+		if out, err := c.Output(); err == nil {
+			t.Errorf("%q: %s", bad, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "owned")); err == nil {
+		t.Error("a refused request ran")
+	}
+}
+
+// TestRights checks what principals can do: their rights, tools, workspaces and limits.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	p := newPrincipals(t, "")
+	reader, viewer, boss := p.as("reader"), p.as("viewer"), p.as("boss")
+	reader.want(200, "one", "POST", "/v1/run", `{"command":"read notes.txt"}`)
+	reader.want(200, "hi", "POST", "/v1/run", `{"command":"field:test echo hi"}`)
+	for _, command := range []string{"touch owned", "write owned --content x", "bash --help", "help", "history"} {
+		out := reader.output(fmt.Sprintf(`{"command":%q}`, command))
+		if strings.Contains(command, "owned") && !strings.Contains(out, "may not call") {
+			t.Errorf("%s: %s", command, out)
+		}
+	}
+	if list := reader.want(200, `"read"`, "GET", "/v1/tools", ""); strings.Contains(list, `"full_name":"bash"`) {
+		t.Error("a tool that must not be called is listed")
+	}
+	reader.want(403, "needs the right log", "GET", "/v1/status", "")
+	reader.want(403, "needs the right log", "GET", "/metrics", "")
+	viewer.want(200, "workspace", "GET", "/v1/status", "")
+	for _, c := range []*client{viewer, boss} {
+		c.want(403, "needs the right call", "POST", "/v1/run", `{"command":"touch owned"}`)
+		c.want(403, "needs the right call", "POST", "/v1/batch", `{"id":1,"command":"touch owned"}`)
+		c.want(403, "needs the right call", "POST", "/mcp", `{}`)
+	}
+	viewer.want(403, "needs the right", "POST", "/v1/asks/x", `{"outcome":"accepted"}`)
+
+	// The answer about a workspace does not reveal whether the directory exists.
+	x, y := filepath.Join(p.more, "x"), filepath.Join(p.more, "y")
+	in := func(dir string) string { return fmt.Sprintf(`{"command":"pwd","workspace":%q}`, dir) }
+	elsewhere, each := p.as("elsewhere"), p.as("each")
+	if got := elsewhere.output(`{"command":"pwd"}`); got != x+"\n" {
+		t.Errorf("the only workspace is not the default: %s", got)
+	}
+	for _, dir := range []string{"/etc", "/nonexistent", p.more, y, p.dir, filepath.Join(x, ".."), "relative"} {
+		body := elsewhere.want(403, "permission_denied", "POST", "/v1/run", in(dir))
+		if !strings.Contains(body, "may not work in "+dir+". Ask") {
+			t.Error(body)
+		}
+	}
+	must(t, os.Symlink("/etc", filepath.Join(p.more, "link")))
+	each.want(200, x, "POST", "/v1/run", in(x))
+	each.want(200, y, "POST", "/v1/run", in(y))
+	for _, dir := range []string{p.more, filepath.Join(p.more, "link"), filepath.Join(x, "deeper"), p.dir} {
+		_ = os.Mkdir(filepath.Join(x, "deeper"), 0o700)
+		each.want(403, "may not work in", "POST", "/v1/run", in(dir))
+	}
+	reader.want(403, "may not work in", "POST", "/v1/run", in(x))
+
+	// Limits.
+	busy := p.as("busy")
+	busy.want(200, "hi", "POST", "/v1/run", `{"session":"1","command":"echo hi"}`)
+	busy.want(200, "hi", "POST", "/v1/run", `{"session":"2","command":"echo hi"}`)
+	busy.want(200, "used 2 sessions", "POST", "/v1/run", `{"session":"3","command":"echo hi"}`)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		busy.do("POST", "/v1/run", `{"session":"1","command":"touch started; while [ ! -e stop ]; do sleep .1; done"}`)
+	}()
+	eventually(t, "the call runs", func() bool { _, err := os.Stat(filepath.Join(p.dir, "started")); return err == nil })
+	busy.want(200, "already has 1 calls", "POST", "/v1/run", `{"session":"2","command":"echo hi"}`)
+	must(t, os.WriteFile(filepath.Join(p.dir, "stop"), nil, 0o600))
+	<-done
+	busy.want(200, `"output":"hi\n"`, "POST", "/v1/run", `{"session":"2","command":"echo hi"}`)
+	if _, err := os.Stat(filepath.Join(p.dir, "owned")); err == nil {
+		t.Error("a refused request ran")
+	}
+}
+
+// TestPrincipalsAreSeparate checks that principals with the same workspace and the same session ids share nothing: no
+// directory, variable, process, output, file state, edit or remembered answer.
+func TestPrincipalsAreSeparate(t *testing.T) {
+	t.Parallel()
+	p := newPrincipals(t, "")
+	alice, bob := p.as("alice"), p.as("bob")
+	must(t, os.Mkdir(filepath.Join(p.dir, "deep"), 0o700))
+	alice.output(`{"session":"s","command":"export LEAK=secret-of-alice; cd deep; sleep 300 & echo"}`)
+	if got := bob.output(`{"session":"s","command":"pwd; echo [$LEAK]"}`); got != p.dir+"\n[]\n" {
+		t.Errorf("bob sees the session of alice: %s", got)
+	}
+	if got := bob.output(`{"session":"s","command":"cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -e '[s]ecret-of-alice' -e '^300$'; echo end"}`); got != "end\n" {
+		t.Errorf("bob sees processes of alice: %s", got)
+	}
+	if got := bob.output(`{"session":"s","command":"job list"}`); strings.Contains(got, "sleep") {
+		t.Errorf("bob sees jobs of alice: %s", got)
+	}
+	var spilled struct {
+		Data struct {
+			SpillPath string `json:"spill_path"`
+		}
+	}
+	must(t, json.Unmarshal([]byte(alice.want(200, "", "POST", "/v1/run", `{"command":"seq 100000"}`)), &spilled))
+	if path := spilled.Data.SpillPath; path == "" {
+		t.Error("nothing was spilled")
+	} else {
+		for c, want := range map[*client]bool{alice: true, bob: false} {
+			for _, command := range []string{"tail -n 1 " + path, "read " + path + " --offset 99999"} {
+				if got := c.output(fmt.Sprintf(`{"command":%q}`, command)); strings.Contains(got, "100000") != want {
+					t.Errorf("%s: %s", command, got)
+				}
+			}
+		}
+	}
+	alice.output(`{"session":"s","command":"cd .. && write made.txt --content one"}`)
+	if got := bob.output(`{"session":"s","command":"undo"}`); strings.Contains(got, "made.txt") {
+		t.Errorf("bob undoes what alice wrote: %s", got)
+	}
+	if got := bob.output(`{"session":"s","command":"write made.txt --content two"}`); !strings.Contains(got, "not been read") && !strings.Contains(got, "read it") && !strings.Contains(got, "Read") {
+		t.Errorf("bob uses the file state of alice: %s", got)
+	}
+	if got := bob.output(`{"session":"s","command":"history"}`); strings.Contains(got, "LEAK") {
+		t.Errorf("bob sees the history of alice: %s", got)
+	}
+	// A name of the local user must not lead to another principal's session.
+	out, err := toolhost(t, p.dir, "--session", fmt.Sprintf("principal:alice:%d:%s:s", len(p.dir), p.dir), "run", "echo $LEAK").Output()
+	if err == nil || strings.Contains(string(out), "secret") {
+		t.Errorf("the local user got a session of alice by its key: %s", out)
+	}
+}
+
+// TestNoCallCrosses runs 100 calls of two principals with the same session ids at the same time, over each front.
+func TestNoCallCrosses(t *testing.T) {
+	t.Parallel()
+	p := newPrincipals(t, "")
+	clients := map[string]*client{"alice": p.as("alice"), "bob": p.as("bob")}
+	var mu sync.Mutex
+	crossed, calls := 0, 0
+	judge := func(name, got string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if calls++; !strings.Contains(got, "of-"+name) || strings.Contains(got, "of-alice") && strings.Contains(got, "of-bob") {
+			crossed++
+			t.Errorf("%s got %q", name, got)
+		}
+	}
+	var wg sync.WaitGroup
+	for name, c := range clients {
+		must(t, os.MkdirAll(filepath.Join(p.dir, "of-"+name), 0o700))
+		wg.Go(func() {
+			c.output(fmt.Sprintf(`{"session":"s","command":"cd of-%s; export WHO=of-%[1]s"}`, name))
+			for range 15 {
+				judge(name, c.output(`{"session":"s","command":"pwd; echo $WHO"}`))
+			}
+			lines := strings.Repeat(`{"session":"s","command":"pwd; echo $WHO"}`+"\n", 15)
+			_, body := c.do("POST", "/v1/batch?ordered=1", lines)
+			for line := range strings.Lines(body) {
+				judge(name, line)
+			}
+		})
+		for _, era := range []string{eras[0], eras[2]} {
+			wg.Go(func() {
+				s := connect(t, era, &mcp.StreamableClientTransport{Endpoint: p.base + "/mcp", HTTPClient: &http.Client{Transport: bearer(c.token)}}, nil, nil)
+				callTool(t, s, "bash", map[string]any{"command": fmt.Sprintf("cd of-%s; export WHO=of-%[1]s", name)})
+				for range 10 {
+					judge(name, text(t, callTool(t, s, "bash", map[string]any{"command": "pwd; echo $WHO"})))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if crossed > 0 || calls != 100 {
+		t.Errorf("%d of %d calls crossed", crossed, calls)
+	}
+}
+
+// TestMCPPrincipals checks that a connection belongs to the principal that opened it, and that clients without a
+// connection are separate once they send their handles.
+func TestMCPPrincipals(t *testing.T) {
+	t.Parallel()
+	p := newPrincipals(t, "")
+	alice, bob := p.as("alice"), p.as("bob")
+	s := connect(t, eras[1], &mcp.StreamableClientTransport{Endpoint: p.base + "/mcp", HTTPClient: &http.Client{Transport: bearer(alice.token)}}, nil, nil)
+	callTool(t, s, "bash", map[string]any{"command": "export LEAK=secret"})
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"echo $LEAK"}}}`
+	headers := func(id string) []string {
+		return []string{"Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Mcp-Session-Id", id, "Mcp-Protocol-Version", eras[1]}
+	}
+	_, unknown := bob.do("POST", "/mcp", call, headers("unknown")...)
+	code, stolen := bob.do("POST", "/mcp", call, headers(s.ID())...)
+	if code != 404 || stolen != unknown {
+		t.Errorf("another principal's connection: %d %q, an unknown one: %q", code, stolen, unknown)
+	}
+	alice.want(200, "secret", "POST", "/mcp", call, headers(s.ID())...)
+	list, err := connect(t, eras[1], &mcp.StreamableClientTransport{Endpoint: p.base + "/mcp", HTTPClient: &http.Client{Transport: bearer(p.as("reader").token)}}, nil, nil).ListTools(t.Context(), nil)
+	must(t, err)
+	for _, tool := range list.Tools {
+		if tool.Name == "bash" || tool.Name == "edit" {
+			t.Errorf("%s is listed", tool.Name)
+		}
+	}
+
+	// Two clients of one principal that send their handles back.
+	must(t, os.Mkdir(filepath.Join(p.dir, "deep"), 0o700))
+	var sessions []*mcp.ClientSession
+	for range 2 {
+		sessions = append(sessions, connect(t, eras[2], &mcp.StreamableClientTransport{Endpoint: p.base + "/mcp", HTTPClient: &http.Client{Transport: bearer(alice.token)}}, nil, nil))
+	}
+	handles := make([]any, 2)
+	run := func(i int, command string) string {
+		t.Helper()
+		params := &mcp.CallToolParams{Name: "bash", Arguments: map[string]any{"command": command}}
+		if handles[i] != nil {
+			params.Meta = mcp.Meta{"toolhost.dev/session": handles[i]}
+		}
+		res, err := sessions[i].CallTool(t.Context(), params)
+		must(t, err)
+		if h := res.Meta["toolhost.dev/session"]; h != nil {
+			handles[i] = h
+		}
+		return text(t, res)
+	}
+	run(0, "export KEPT=kept")
+	run(1, "true")
+	if handles[0] == nil || handles[1] == nil || handles[0] == handles[1] {
+		t.Fatalf("handles: %v", handles)
+	}
+	if got := run(0, "echo $KEPT; export LEAK=secret; cd deep"); got != "kept\n" {
+		t.Errorf("the session does not continue: %q", got)
+	}
+	if got := run(1, "pwd; echo [$LEAK]"); got != p.dir+"\n[]\n" {
+		t.Errorf("a client sees the session of another one: %q", got)
+	}
+	if got := run(0, "pwd; echo [$LEAK]"); got != p.dir+"/deep\n[secret]\n" {
+		t.Errorf("the session is lost: %q", got)
+	}
+}
+
+// TestAnswers checks who can answer an ask, and that the audit log names both.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	p := newPrincipals(t, "")
+	alice, bob, boss, root := p.as("alice"), p.as("bob"), p.as("boss"), p.as("root")
+	type ask struct{ ID, Principal, Digest string }
+	begin := func(c *client) (ask, chan string) {
+		t.Helper()
+		result := make(chan string, 1)
+		go func() {
+			_, body := c.do("POST", "/v1/run", `{"command":"field:test ask"}`)
+			result <- body
+		}()
+		var list []ask
+		eventually(t, "the ask is in the list", func() bool {
+			_, body := root.do("GET", "/v1/asks", "")
+			return json.Unmarshal([]byte(body), &list) == nil && len(list) == 1
+		})
+		return list[0], result
+	}
+	a, result := begin(alice)
+	if a.Principal != "alice" || !strings.HasPrefix(a.Digest, "sha256:") {
+		t.Errorf("%+v", a)
+	}
+	path, yes := "/v1/asks/"+a.ID, `{"outcome":"accepted"}`
+	alice.want(403, "another principal must answer", "POST", path, yes)
+	bob.want(404, "no question", "POST", path, yes)
+	bob.want(200, "[]", "GET", "/v1/asks", "")
+	boss.want(409, "another content", "POST", path, `{"outcome":"accepted","digest":"sha256:0"}`)
+	boss.want(403, "needs the right administer", "POST", path, `{"outcome":"accepted","values":["always"]}`)
+	boss.want(200, "accepted", "POST", path, fmt.Sprintf(`{"outcome":"accepted","digest":%q}`, a.Digest))
+	if body := <-result; !strings.Contains(body, "thank you") {
+		t.Error(body)
+	}
+	out, err := toolhost(t, p.dir, "log", "--principal", "alice", "--json").Output()
+	must(t, err)
+	var entries []struct{ Principal, Tool, Answered string }
+	must(t, json.Unmarshal(out, &entries))
+	if len(entries) != 1 || entries[0].Principal != "alice" || entries[0].Tool != "test:ask" {
+		t.Errorf("%+v", entries)
+	}
+	b, result := begin(bob)
+	boss.want(403, "may not answer for", "POST", "/v1/asks/"+b.ID, yes)
+	root.want(200, "declined", "POST", "/v1/asks/"+b.ID, `{"outcome":"declined"}`)
+	if body := <-result; strings.Contains(body, "thank you") {
+		t.Error(body)
+	}
+	// A client of MCP does not answer the permission asks of its own calls.
+	u := &user{reply: &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}}
+	s := connect(t, eras[1], &mcp.StreamableClientTransport{Endpoint: p.base + "/mcp", HTTPClient: &http.Client{Transport: bearer(alice.token)}}, u, nil)
+	done := make(chan *mcp.CallToolResult, 1)
+	go func() {
+		res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "test_ask"})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- res
+	}()
+	var list []ask
+	eventually(t, "the ask is in the list", func() bool {
+		_, body := boss.do("GET", "/v1/asks", "")
+		return json.Unmarshal([]byte(body), &list) == nil && len(list) == 1
+	})
+	boss.want(200, "declined", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"declined"}`)
+	if res := <-done; res == nil || strings.Contains(text(t, res), "thank you") || len(u.asked) > 0 {
+		t.Errorf("%+v, asked %q", res, u.asked)
+	}
+}
+
+// TestAnonymous checks that a client without a token can only call tools in the workspace of the host.
+func TestAnonymous(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	base, _ := serve(t, dir, "--no-auth")
+	c := &client{t, base, ""}
+	c.want(200, "hi", "POST", "/v1/run", `{"command":"echo hi"}`)
+	c.want(403, "may not work in", "POST", "/v1/run", `{"command":"touch owned","workspace":"/tmp"}`)
+	for _, path := range []string{"/v1/status", "/v1/stats", "/metrics"} {
+		c.want(403, "needs the right log", "GET", path, "")
+	}
+	(&client{t, base, "guess"}).want(401, "", "POST", "/v1/run", `{"command":"echo hi"}`)
+}
+
+// TestUnixSocket checks that a client of a Unix socket is known by its user.
+func TestUnixSocket(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	short, err := os.MkdirTemp("", "s")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	must(t, os.Chmod(short, 0o755)) // other users connect
+	socket := filepath.Join(short, "s")
+	c := toolhost(t, dir, "serve", "--listen", "unix:"+socket)
+	must(t, c.Start())
+	t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt)
+		_ = c.Wait()
+	})
+	eventually(t, "the server listens", func() bool { _, err := os.Stat(socket); return err == nil })
+	get := func(dial func(context.Context, string, string) (net.Conn, error)) (int, string) {
+		t.Helper()
+		web := &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: time.Minute}
+		res, err := web.Post("http://localhost/v1/run", "application/json", strings.NewReader(`{"command":"echo hi","workspace":`+fmt.Sprintf("%q", dir)+`}`)) //nolint:noctx // has a timeout
+		must(t, err)
+		defer res.Body.Close()
+		b := new(bytes.Buffer)
+		_, err = b.ReadFrom(res.Body)
+		must(t, err)
+		return res.StatusCode, b.String()
+	}
+	if code, body := get(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}); code != 200 || !strings.Contains(body, `"hi\n"`) {
+		t.Errorf("own user: %d %s", code, body)
+	}
+	if os.Getuid() == 0 { // only root can connect as another user
+		if code, body := get(dialAs(socket, 65534)); code != 401 {
+			t.Errorf("another user: %d %s", code, body)
+		}
+	}
+	// A command in the sandbox is the host's user, but must not get this user's rights.
+	out, err := toolhost(t, dir, "run", fmt.Sprintf("python3 -c 'import socket; s=socket.socket(socket.AF_UNIX); s.connect(%q); s.sendall(b\"GET /v1/status HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n\"); print(s.recv(300))'", socket)).CombinedOutput()
+	if bytes.Contains(out, []byte("200 OK")) {
+		t.Errorf("a command in the sandbox has rights: %s %v", out, err)
+	}
+}

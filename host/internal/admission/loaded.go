@@ -1,0 +1,62 @@
+package admission
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host/internal/config"
+)
+
+// runners maps programs to the files that they read in their working directory to find what they run.
+var runners = []struct {
+	program *regexp.Regexp
+	files   []string
+}{
+	{regexp.MustCompile(`^g?make$`), []string{"Makefile", "makefile", "GNUmakefile"}},
+	{regexp.MustCompile(`^(npm|npx|pnpm|yarn|bun|bunx|tsx|ts-node)$`), []string{"package.json", ".npmrc", ".yarnrc.yml", ".pnpmfile.cjs"}},
+	{regexp.MustCompile(`^(uv|uvx|poetry|pdm|hatch)$`), []string{"pyproject.toml", "uv.toml"}},
+	{regexp.MustCompile(`^deno$`), []string{"deno.json", "deno.jsonc"}},
+	{regexp.MustCompile(`^just$`), []string{"justfile", "Justfile", ".justfile"}},
+}
+
+// entries are the files that an interpreter runs if its argument is a directory.
+var entries = []string{"package.json", "index.js", "index.mjs", "index.cjs", "__main__.py"}
+
+// loaded returns the files that a command runs although its arguments do not name them: the file of tasks of a runner,
+// the entry of a directory, and the file of a Python module.
+func loaded(p config.Program, dirs []string) (paths []string) {
+	var names []string
+	for _, word := range p.Command[:min(2, len(p.Command))] { // the second word is the program after env
+		for _, r := range runners {
+			if r.program.MatchString(filepath.Base(word)) {
+				names = append(names, r.files...)
+			}
+		}
+	}
+	if interpreters.MatchString(filepath.Base(p.Command[0])) {
+		for i, arg := range p.Command[1:] {
+			if before := p.Command[i]; before == "-m" {
+				module := strings.ReplaceAll(arg, ".", "/")
+				names = append(names, module+".py", module+"/__main__.py", module+"/__init__.py")
+			}
+			for _, entry := range entries {
+				names = append(names, filepath.Join(arg, entry))
+			}
+		}
+	}
+	for _, name := range names {
+		for _, dir := range dirs {
+			path := name
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
+}

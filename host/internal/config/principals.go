@@ -1,0 +1,236 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"os/user"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+
+	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/sdk/suggest"
+	"toolhost.dev/sdk/tool"
+)
+
+type principalHCL struct {
+	Name       string              `hcl:"name,label"`
+	Role       hcl.Expression      `hcl:"role,optional"`
+	Rights     hcl.Expression      `hcl:"rights,optional"`
+	Workspaces hcl.Expression      `hcl:"workspaces,optional"`
+	Tools      hcl.Expression      `hcl:"tools,optional"`
+	Fields     hcl.Expression      `hcl:"fields,optional"`
+	AnswersFor hcl.Expression      `hcl:"answers_for,optional"`
+	Users      hcl.Expression      `hcl:"users,optional"`
+	Issuer     hcl.Expression      `hcl:"issuer,optional"`
+	Claims     map[string]string   `hcl:"claims,optional"`
+	Limits     *principalLimitsHCL `hcl:"limits,block"`
+	At         hcl.Range           `hcl:",def_range"`
+}
+
+type principalLimitsHCL struct {
+	Calls    hcl.Expression `hcl:"calls,optional"`
+	Sessions hcl.Expression `hcl:"sessions,optional"`
+}
+
+type issuerHCL struct {
+	Name     string         `hcl:"name,label"`
+	URL      hcl.Expression `hcl:"url,optional"`
+	Audience hcl.Expression `hcl:"audience,optional"`
+	At       hcl.Range      `hcl:",def_range"`
+}
+
+// ReservedPrincipals are the names of principals that the host itself creates.
+var ReservedPrincipals = []string{"anonymous", "start-token", "approver-token", "unix"}
+
+// principals collects the principals and the issuers.
+func (d *decoder) principals(blocks []principalHCL, issuers []issuerHCL) {
+	out := &d.cfg.Access
+	for _, b := range issuers {
+		if slices.ContainsFunc(out.Issuers, func(i principal.Issuer) bool { return i.Name == b.Name }) {
+			d.fail(b.At, fmt.Sprintf("Issuer %q is configured twice", b.Name), "Remove one, or give it another name.")
+			continue
+		}
+		out.Issuers = append(out.Issuers, d.issuer(&b))
+	}
+	for i := range blocks {
+		b := &blocks[i]
+		switch {
+		case slices.ContainsFunc(out.Principals, func(p principal.Block) bool { return p.Name == b.Name }):
+			d.fail(b.At, fmt.Sprintf("Principal %q is configured twice", b.Name), "Remove one, or give it another name.")
+			continue
+		case !tool.ValidName(b.Name) || slices.Contains(ReservedPrincipals, b.Name):
+			d.fail(b.At, fmt.Sprintf("%q cannot name a principal", b.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter. These names are taken: %s.", strings.Join(ReservedPrincipals, ", "))
+			continue
+		}
+		out.Principals = append(out.Principals, d.principal(b, out.Issuers))
+	}
+	for i := range blocks {
+		d.answersFor(&blocks[i], out.Principals)
+	}
+}
+
+func (d *decoder) issuer(b *issuerHCL) principal.Issuer {
+	out := principal.Issuer{Name: b.Name}
+	if out.URL = d.required(b.URL, b.At, "url", fmt.Sprintf("Issuer %q has no url", b.Name), `url = "https://login.example.com"`); out.URL != "" {
+		u, err := url.Parse(out.URL)
+		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+			d.fail(b.URL.Range(), fmt.Sprintf("%q cannot be an issuer", out.URL), "Use the https URL that the provider's tokens have in the claim iss.")
+		}
+	}
+	out.Audience = d.required(b.Audience, b.At, "audience", fmt.Sprintf("Issuer %q has no audience", b.Name), `audience = "toolhost"`)
+	return out
+}
+
+func loopback(name string) bool { return name == "localhost" || name == "127.0.0.1" || name == "::1" }
+
+// required evaluates a text that a block must have.
+func (d *decoder) required(e hcl.Expression, at hcl.Range, name, problem, example string) (s string) {
+	if given(e) {
+		d.add(gohcl.DecodeExpression(e, d.ctx, &s))
+		at = e.Range()
+	}
+	if s == "" && !d.diags.HasErrors() {
+		d.fail(at, problem, "Set %s, for example: %s.", name, example)
+	}
+	return s
+}
+
+func (d *decoder) principal(b *principalHCL, issuers []principal.Issuer) principal.Block {
+	out := principal.Block{Name: b.Name, Claims: b.Claims}
+	out.Rights = d.rights(b)
+	out.Workspaces = d.workspaces(b.Workspaces)
+	out.Tools = d.toolGlobs(b.Tools)
+	if given(b.Fields) {
+		out.Fields = d.texts(b.Fields)
+	}
+	if given(b.Users) {
+		out.Users = d.users(b.Users)
+	}
+	if given(b.Issuer) {
+		out.Issuer = d.text(b.Issuer)
+		var names []string
+		for _, i := range issuers {
+			names = append(names, i.Name)
+		}
+		if !slices.Contains(names, out.Issuer) {
+			d.fail(b.Issuer.Range(), fmt.Sprintf("There is no issuer %q", out.Issuer), "Add it: issuer %q { … }.%s", out.Issuer, suggest.DidYouMean(out.Issuer, names))
+		}
+	}
+	switch {
+	case out.Issuer == "" && len(b.Claims) > 0:
+		d.fail(b.At, fmt.Sprintf("Principal %q has claims and no issuer", b.Name), "Name the issuer of the tokens: issuer = \"NAME\".")
+	case out.Issuer != "" && len(b.Claims) == 0:
+		d.fail(b.At, fmt.Sprintf("Principal %q accepts every token of issuer %q", b.Name, out.Issuer), "Say which ones: claims = { sub = \"…\" }, or claims = { groups = \"…\" }.")
+	}
+	if l := b.Limits; l != nil {
+		out.MaxCalls = d.positive(l.Calls, "calls", "At least one call must be possible. Leave it out for no limit.")
+		out.MaxSessions = d.positive(l.Sessions, "sessions", "At least one session must be possible. Leave it out for no limit.")
+	}
+	return out
+}
+
+func (d *decoder) rights(b *principalHCL) principal.Rights {
+	switch {
+	case given(b.Role) && given(b.Rights):
+		d.fail(b.Rights.Range(), "role and rights are the same setting", "Remove one of them.")
+	case given(b.Role):
+		return principal.Roles[d.choice(b.Role, "caller", slices.Sorted(maps.Keys(principal.Roles))...)]
+	case given(b.Rights):
+		rights, unknown := principal.ParseRights(d.texts(b.Rights))
+		if unknown != "" {
+			names := principal.All.Names()
+			d.fail(b.Rights.Range(), fmt.Sprintf("There is no right %q", unknown), "There are %s.%s", strings.Join(names, ", "), suggest.DidYouMean(unknown, names))
+		}
+		return rights
+	}
+	return principal.Call
+}
+
+// workspaces evaluates a list of directories. No directory can be inside another one: a principal that writes in the
+// outer directory could otherwise replace the inner one.
+func (d *decoder) workspaces(e hcl.Expression) (out []string) {
+	if !given(e) {
+		return nil
+	}
+	for _, w := range d.texts(e) {
+		if w != "*" {
+			w = d.path(w)
+		}
+		out = append(out, w)
+	}
+	for i, w := range out {
+		if strings.Contains(strings.TrimSuffix(w, "/*"), "*") && w != "*" {
+			d.fail(e.Range(), fmt.Sprintf("%q is not a directory", w), "Only the last part can be *: \"DIR/*\" permits each directory directly inside DIR.")
+		}
+		for _, other := range slices.Concat(out[:i], out[i+1:]) {
+			if rel, err := filepath.Rel(other, w); w == "*" || other == "*" || err == nil && filepath.IsLocal(rel) && other != w {
+				d.fail(e.Range(), fmt.Sprintf("Workspace %q is inside %q", w, other), "A principal that writes in the outer one could replace the inner one. Name one of them.")
+				return out
+			}
+		}
+	}
+	if len(out) == 0 {
+		d.fail(e.Range(), "The list of workspaces is empty", "Leave it out for the workspace in which the host is started.")
+	}
+	return out
+}
+
+func (d *decoder) toolGlobs(e hcl.Expression) []string {
+	if !given(e) {
+		return nil
+	}
+	out := d.texts(e)
+	for _, glob := range out {
+		if _, err := path.Match(glob, ""); err != nil || glob == "" {
+			d.fail(e.Range(), fmt.Sprintf("%q is not a glob for names of tools", glob), "Use a name such as \"read\" or \"jira:search\", or a glob such as \"jira:*\".")
+		}
+	}
+	return out
+}
+
+// users evaluates a list of ids or names of users.
+func (d *decoder) users(e hcl.Expression) (out []int) {
+	for _, name := range d.texts(e) {
+		id, err := strconv.Atoi(name)
+		if err != nil {
+			var u *user.User
+			if u, err = user.Lookup(name); err == nil {
+				id, err = strconv.Atoi(u.Uid)
+			}
+		}
+		if err != nil || id < 0 {
+			d.fail(e.Range(), fmt.Sprintf("There is no user %q on this machine", name), "Use the name or the number of a user.")
+			continue
+		}
+		out = append(out, id)
+	}
+	return out
+}
+
+// answersFor evaluates the principals whose asks a principal answers. They can be defined in any order.
+func (d *decoder) answersFor(b *principalHCL, all []principal.Block) {
+	i := slices.IndexFunc(all, func(p principal.Block) bool { return p.Name == b.Name })
+	if i < 0 || !given(b.AnswersFor) {
+		return
+	}
+	all[i].AnswersFor = d.texts(b.AnswersFor)
+	known := slices.Clone(ReservedPrincipals[:2])
+	for _, p := range all {
+		known = append(known, p.Name)
+	}
+	for _, name := range all[i].AnswersFor {
+		if !slices.Contains(known, name) {
+			d.fail(b.AnswersFor.Range(), fmt.Sprintf("There is no principal %q", name), "There are %s.%s", strings.Join(known, ", "), suggest.DidYouMean(name, known))
+		}
+	}
+	if !all[i].Has(principal.Answer) {
+		d.fail(b.AnswersFor.Range(), fmt.Sprintf("Principal %q cannot answer", b.Name), "Give it the right: role = \"approver\", or \"answer\" in rights.")
+	}
+}

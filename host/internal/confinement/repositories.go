@@ -1,0 +1,114 @@
+package confinement
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/quarantine"
+	"toolhost.dev/host/internal/repository"
+	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/state"
+)
+
+// WatchRepositories prepares for a call of a plugin by an owner, which can make repositories. The returned function must be called
+// after the call. It takes out of repositories what makes git run programs, and returns messages about it. The function
+// is nil if the plugin is not confined, if it cannot write, or if the configuration permits such repositories.
+func (l *Launcher) WatchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
+	guard := l.parts.Repositories
+	prof := Profile(p)
+	if guard != nil && l.cfg.Sandbox.Repositories == "off" {
+		for _, r := range roots {
+			guard.Ignore(r.Path) // an earlier configuration can have watched it
+		}
+		return nil, nil
+	}
+	if guard == nil || !prof.WriteRoots && !prof.StartProcesses && len(prof.Write) == 0 {
+		return nil, nil
+	}
+	backend, _, refused := l.Choose(p, roots)
+	if refused != nil || !backend.Abilities().Confines {
+		return nil, nil //nolint:nilerr // the plugin does not run
+	}
+	var dirs []repository.Dir
+	add := func(path string, guarded bool) {
+		if target, err := filepath.EvalSymlinks(path); err == nil && isDir(target) {
+			dirs = append(dirs, repository.Dir{Path: target, Guarded: guarded})
+		}
+	}
+	for _, r := range roots {
+		if r.Writable && prof.WriteRoots {
+			add(r.Path, backend.Abilities().OwnRoot && !prof.WriteGit)
+		}
+	}
+	for _, path := range prof.Write {
+		add(path, false)
+	}
+	if len(dirs) == 0 {
+		return nil, nil
+	}
+	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses { // commands can write there
+		add(dir, false)
+	}
+	after, err = guard.Watch(dirs, prof.WriteGit)
+	if err != nil {
+		return nil, tool.Errorf(tool.Unavailable, "The call was not run, because %w. To run calls without this check, set sandbox { repositories = \"off\" } in the operator's configuration", err)
+	}
+	return after, nil
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// unguard reports to the guard which repositories the kernel does not protect from a plugin that is about to start.
+func (l *Launcher) unguard(prof *sandbox.Profile, ownRoot bool, roots []tool.Root) {
+	if l.parts.Repositories == nil || !prof.WriteRoots {
+		return
+	}
+	for _, r := range roots {
+		st, err := os.Lstat(filepath.Join(r.Path, ".git"))
+		if r.Writable && (!ownRoot || prof.WriteGit || err != nil || !st.IsDir()) {
+			l.parts.Repositories.Unguard(r.Path)
+		}
+	}
+}
+
+// NewRepositories returns the guard for the repositories in writable directories. Its quarantine is in the state
+// directory.
+func NewRepositories(parts *Parts) *repository.Guard {
+	return repository.New(repository.Options{
+		Ledgers: func() string {
+			if parts.Home.Root == "" {
+				return ""
+			}
+			return filepath.Join(parts.Home.Root, "repositories")
+		},
+		Store: func() (repository.Store, error) {
+			dir, err := parts.Home.Quarantine()
+			if err != nil {
+				return nil, err
+			}
+			return quarantine.Open(dir), nil
+		},
+		Took: func(e *quarantine.Entry) { parts.Audit(auditEntry(e)) },
+		Log:  parts.Log,
+	})
+}
+
+// auditEntry returns the audit entry for what was taken out of a repository. The content is only in the quarantine.
+func auditEntry(e *quarantine.Entry) state.AuditEntry {
+	args, err := json.Marshal(map[string]any{"path": e.Path, "settings": e.Names, "quarantine": e.ID})
+	if err != nil { // cannot happen for strings
+		panic(err)
+	}
+	return state.AuditEntry{
+		At: e.At, Workspace: e.Root, Tool: "(quarantine)", Arguments: args, Decision: "deny", Rule: "sandbox.repositories",
+		Outcome: string(tool.PermissionDenied), Error: fmt.Sprintf("%s: %s", e.Path, e.Why),
+	}
+}

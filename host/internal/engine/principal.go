@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/control"
+	"toolhost.dev/host/internal/principal"
+)
+
+// Principal is an authenticated caller. See package principal.
+type Principal = principal.Principal
+
+// Directory authenticates the clients of a server. See package principal.
+type Directory = principal.Directory
+
+// Secret is a token that the server got at its start.
+type Secret = principal.Secret
+
+// Names of package principal for package host.
+const (
+	RightCall       = principal.Call
+	RightAnswer     = principal.Answer
+	RightLog        = principal.Log
+	RightAdminister = principal.Administer
+)
+
+// StartToken returns the principal of clients that know the token of a server. See host.StartToken.
+func StartToken(workspaces []string) *Principal { return principal.StartToken(workspaces) }
+
+// ApproverToken returns the principal that answers asks. See host.ApproverToken.
+func ApproverToken() *Principal { return principal.ApproverToken() }
+
+// ConnContext returns a context for the requests of a connection. See host.ConnContext.
+func ConnContext(ctx context.Context, conn net.Conn) context.Context {
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return ctx
+	}
+	uid, err := control.PeerUser(socket)
+	return principal.WithPeer(ctx, principal.Peer{User: uid, Err: err})
+}
+
+// Directory returns a directory with the principals and issuers of the current configuration, and with the tokens of the
+// state directory.
+func (e *Engine) Directory() *Directory {
+	var tokens *principal.Tokens
+	if e.home.Root != "" {
+		tokens = principal.OpenTokens(e.home.Root)
+	}
+	return principal.NewDirectory(func() principal.Blocks { return e.Current().Config.Access }, tokens)
+}
+
+// Workspace returns the workspace in which the host was started.
+func (e *Engine) Workspace() string { return e.opts.Workspace }
+
+// busy counts the running and queued calls of each principal with a limit.
+type busy struct {
+	mu sync.Mutex
+	by map[string]int
+}
+
+// enter counts a call until the returned function is called. It returns an error if the principal has reached its limit.
+func (b *busy) enter(who *Principal) (done func(), err error) {
+	if who.MaxCalls == 0 {
+		return func() {}, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.by == nil {
+		b.by = make(map[string]int)
+	}
+	if b.by[who.Name] >= who.MaxCalls {
+		return nil, tool.Errorf(tool.Unavailable, "Principal %q already has %d calls, which is its limit. Wait for one of them to end, or ask the operator for a higher limit: limits { calls = … }.", who.Name, who.MaxCalls)
+	}
+	b.by[who.Name]++
+	return sync.OnceFunc(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.by[who.Name]--; b.by[who.Name] == 0 {
+			delete(b.by, who.Name)
+		}
+	}), nil
+}

@@ -1,0 +1,224 @@
+package principal
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+)
+
+// provider is an OpenID Connect provider with keys of several kinds.
+type provider struct {
+	url    string
+	keys   map[string]crypto.Signer // by id
+	server *oidctest.Server
+	asked  atomic.Int64
+}
+
+var keyAlgorithms = map[string]string{"ec": oidc.ES256, "ed": oidc.EdDSA, "next": oidc.ES256}
+
+func newProvider(t *testing.T) *provider {
+	t.Helper()
+	p := &provider{keys: make(map[string]crypto.Signer), server: &oidctest.Server{Algorithms: []string{oidc.ES256, oidc.EdDSA}}}
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.keys["ed"] = ed
+	for _, id := range []string{"ec", "next"} {
+		if p.keys[id], err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.publish("ec", "ed")
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.asked.Add(1)
+		p.server.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	p.url = web.URL
+	p.server.SetIssuer(web.URL)
+	return p
+}
+
+func (p *provider) publish(ids ...string) {
+	p.server.PublicKeys = nil
+	for _, id := range ids {
+		p.server.PublicKeys = append(p.server.PublicKeys, oidctest.PublicKey{PublicKey: p.keys[id].Public(), KeyID: id, Algorithm: keyAlgorithms[id]})
+	}
+}
+
+// token returns a signed token. The claims in changes replace valid ones; a nil value removes a claim.
+func (p *provider) token(t *testing.T, key string, changes map[string]any) string {
+	t.Helper()
+	claims := map[string]any{"iss": p.url, "aud": "toolhost", "sub": "7", "exp": time.Now().Add(time.Hour).Unix(), "groups": []string{"dev", "staff"}}
+	maps.Copy(claims, changes)
+	for name, v := range changes {
+		if v == nil {
+			delete(claims, name)
+		}
+	}
+	b, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return oidctest.SignIDToken(p.keys[key], key, keyAlgorithms[key], string(b))
+}
+
+func request(t *testing.T, token string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r
+}
+
+func TestIssuer(t *testing.T) {
+	p := newProvider(t)
+	blocks := Blocks{
+		Issuers:    []Issuer{{Name: "local", URL: p.url, Audience: "toolhost"}},
+		Principals: []Block{{Name: "staff", Grant: Grant{Rights: Call}, Issuer: "local", Claims: map[string]string{"groups": "staff"}}},
+	}
+	d := NewDirectory(func() Blocks { return blocks }, nil)
+	for _, key := range []string{"ec", "ed"} {
+		who, err := d.Authenticate(request(t, p.token(t, key, nil)))
+		if err != nil || who.Name != "staff/7" || who.Rights != Call || who.Local || who.Interactive {
+			t.Errorf("%s: %+v %v", key, who, err)
+		}
+	}
+	now := time.Now()
+	forged := p.token(t, "ec", nil)
+	parts := strings.Split(forged, ".")
+	encode := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+	public, err := x509.MarshalPKIXPublicKey(p.keys["ec"].Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha256.New, public)
+	symmetric := encode(`{"alg":"HS256","kid":"ec"}`) + "." + parts[1]
+	mac.Write([]byte(symmetric))
+	for name, token := range map[string]string{
+		"other audience":        p.token(t, "ec", map[string]any{"aud": "another"}),
+		"no audience":           p.token(t, "ec", map[string]any{"aud": nil}),
+		"expired":               p.token(t, "ec", map[string]any{"exp": now.Add(-time.Second).Unix()}),
+		"no expiry":             p.token(t, "ec", map[string]any{"exp": nil}),
+		"not yet valid":         p.token(t, "ec", map[string]any{"nbf": now.Add(time.Hour).Unix()}),
+		"other issuer":          p.token(t, "ec", map[string]any{"iss": "https://evil.example"}),
+		"no subject":            p.token(t, "ec", map[string]any{"sub": nil}),
+		"another group":         p.token(t, "ec", map[string]any{"groups": []string{"dev"}}),
+		"no group":              p.token(t, "ec", map[string]any{"groups": nil}),
+		"group is not a text":   p.token(t, "ec", map[string]any{"groups": map[string]any{"staff": true}}),
+		"key of another issuer": p.token(t, "next", nil),
+		"changed":               parts[0] + "." + encode(`{"iss":"`+p.url+`","aud":"toolhost","sub":"1","exp":9999999999,"groups":"staff"}`) + "." + parts[2],
+		"no signature":          encode(`{"alg":"none"}`) + "." + parts[1] + ".",
+		"symmetric":             symmetric + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)),
+		"garbage":               "a.b.c",
+	} {
+		if who, err := d.Authenticate(request(t, token)); err == nil {
+			t.Errorf("%s: %+v", name, who)
+		}
+	}
+	// A new key is used as soon as a token has it. A known key needs no request.
+	p.publish("next")
+	if _, err := d.Authenticate(request(t, p.token(t, "next", nil))); err != nil {
+		t.Error(err)
+	}
+	asked := p.asked.Load()
+	for range 20 {
+		if _, err := d.Authenticate(request(t, p.token(t, "next", nil))); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := p.asked.Load() - asked; n > 0 {
+		t.Errorf("%d requests for known keys", n)
+	}
+	// The token of a person whose principal was removed from the configuration is not valid any more.
+	blocks.Principals = nil
+	if who, err := d.Authenticate(request(t, p.token(t, "next", nil))); err == nil {
+		t.Errorf("%+v", who)
+	}
+}
+
+// TestIssuerAway checks that an issuer that cannot be reached gets few requests, and is used when it answers again.
+func TestIssuerAway(t *testing.T) {
+	p := newProvider(t)
+	var away atomic.Bool
+	away.Store(true)
+	requests := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		http.Error(w, "away", http.StatusServiceUnavailable)
+	}))
+	defer web.Close()
+	blocks := Blocks{Issuers: []Issuer{{Name: "local", URL: web.URL, Audience: "toolhost"}}}
+	d := NewDirectory(func() Blocks { return blocks }, nil)
+	for range 10 {
+		if _, err := d.Authenticate(request(t, p.token(t, "ec", map[string]any{"iss": web.URL}))); err == nil || !strings.Contains(err.Error(), "cannot be asked for its keys") {
+			t.Error(err)
+		}
+	}
+	if requests != 1 {
+		t.Errorf("%d requests", requests)
+	}
+}
+
+func TestAuthenticate(t *testing.T) {
+	tokens := OpenTokens(t.TempDir())
+	own, _, err := tokens.Create("own", 0, &StoredGrant{Rights: []string{"log"}, Tools: []string{"read"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _, err := tokens.Create("block", 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := Blocks{Principals: []Block{{Name: "block", Grant: Grant{Rights: Answer}, Users: []int{4711}}}}
+	d := NewDirectory(func() Blocks { return blocks }, tokens)
+	d.Secrets = []Secret{{"start", StartToken(nil)}, {"approve", ApproverToken()}}
+	for token, want := range map[string]string{own: "own", block: "block", "start": "start-token", "approve": "approver-token", "": "", "x": "", own + "x": ""} {
+		who, err := d.Authenticate(request(t, token))
+		if want == "" && err == nil || want != "" && (err != nil || who.Name != want) {
+			t.Errorf("%q: %+v %v", token, who, err)
+		}
+	}
+	for uid, want := range map[int]string{os.Getuid(): unixName(os.Getuid()), 4711: "block", 4712: ""} {
+		r := request(t, "")
+		who, err := d.Authenticate(r.WithContext(WithPeer(r.Context(), Peer{User: uid})))
+		if want == "" && err == nil || want != "" && (err != nil || who.Name != want) {
+			t.Errorf("%d: %+v %v", uid, who, err)
+		}
+	}
+	r := request(t, "")
+	if who, err := d.Authenticate(r.WithContext(WithPeer(r.Context(), Peer{User: os.Getuid(), Err: os.ErrPermission}))); err == nil {
+		t.Errorf("%+v", who)
+	}
+	blocks.Principals = nil
+	if who, err := d.Authenticate(request(t, block)); err == nil || !strings.Contains(err.Error(), "toolhost token revoke ") {
+		t.Errorf("%+v %v", who, err)
+	}
+	d.Anonymous = true
+	if who, err := d.Authenticate(request(t, "")); err != nil || who.Name != "anonymous" || who.Rights != Call || len(who.Workspaces) > 0 {
+		t.Errorf("%+v %v", who, err)
+	}
+	if who, err := d.Authenticate(request(t, "wrong")); err == nil {
+		t.Errorf("a wrong token counts as none: %+v", who)
+	}
+}

@@ -1,0 +1,157 @@
+package principal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// Issuer is an OpenID Connect provider whose signed tokens authenticate principals.
+type Issuer struct {
+	Name string
+	// URL is the issuer's identifier, as in the claim "iss". Its keys are found through its discovery document.
+	URL string
+	// Audience must be in the claim "aud" of each token.
+	Audience string
+}
+
+// algorithms lists the accepted signature algorithms. Symmetric algorithms and "none" are not accepted.
+var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
+
+// issuerTimeout limits a request to an issuer.
+const issuerTimeout = 10 * time.Second
+
+// retryAfter is the time between two attempts to reach an issuer that did not answer.
+const retryAfter = 5 * time.Second
+
+// verifiers verifies the tokens of issuers. It keeps the keys of an issuer until a token has an unknown key.
+type verifiers struct {
+	now func() time.Time
+
+	mu sync.Mutex
+	by map[Issuer]*verifier
+}
+
+type verifier struct {
+	mu     sync.Mutex
+	oidc   *oidc.IDTokenVerifier
+	err    error
+	failed time.Time
+}
+
+// claims are the verified claims of a token.
+type claims struct {
+	Subject string
+	All     map[string]any
+}
+
+// verify returns the claims of a token that one of the issuers signed.
+func (v *verifiers) verify(ctx context.Context, issuers []Issuer, raw string) (*Issuer, *claims, error) {
+	named, err := issuerOf(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	i := slices.IndexFunc(issuers, func(i Issuer) bool { return i.URL == named })
+	if i < 0 {
+		return nil, nil, errors.New("the token is from an issuer that the configuration does not name")
+	}
+	issuer := &issuers[i]
+	oidcVerifier, err := v.of(*issuer).get(issuer, v.now)
+	if err != nil {
+		return nil, nil, err
+	}
+	token, err := oidcVerifier.Verify(ctx, raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the token of issuer %s is not valid: %w", issuer.Name, err)
+	}
+	if token.Subject == "" {
+		return nil, nil, fmt.Errorf("the token of issuer %s has no subject", issuer.Name)
+	}
+	out := &claims{Subject: token.Subject}
+	if err := token.Claims(&out.All); err != nil {
+		return nil, nil, fmt.Errorf("the claims of the token cannot be read: %w", err)
+	}
+	return issuer, out, nil
+}
+
+// issuerOf returns the issuer that a token claims to come from. The claim is not yet verified.
+func issuerOf(raw string) (string, error) {
+	parts := strings.Split(raw, ".")
+	if len(parts) != 3 {
+		return "", errNoToken
+	}
+	b, err := decodeSegment(parts[1])
+	if err != nil {
+		return "", errNoToken
+	}
+	var payload struct {
+		Issuer string `json:"iss"`
+	}
+	if err := json.Unmarshal(b, &payload); err != nil || payload.Issuer == "" {
+		return "", errNoToken
+	}
+	return payload.Issuer, nil
+}
+
+func (v *verifiers) of(issuer Issuer) *verifier {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.by == nil {
+		v.by = make(map[Issuer]*verifier)
+	}
+	if v.by[issuer] == nil {
+		v.by[issuer] = new(verifier)
+	}
+	return v.by[issuer]
+}
+
+// get returns the verifier of an issuer. The first call requests the discovery document of the issuer. After a failure,
+// the next request waits, so that callers cannot make the host flood the issuer.
+func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerifier, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.oidc != nil {
+		return v.oidc, nil
+	}
+	if v.err != nil && time.Since(v.failed) < retryAfter {
+		return nil, v.err
+	}
+	// The context stays in use for later requests of keys, so it is not the context of one call.
+	ctx := oidc.ClientContext(context.Background(), &http.Client{Timeout: issuerTimeout})
+	provider, err := oidc.NewProvider(ctx, issuer.URL)
+	if err != nil {
+		v.failed = time.Now()
+		v.err = fmt.Errorf("issuer %s cannot be asked for its keys: %w. Check its url in the configuration, and the network of the host", issuer.Name, err)
+		return nil, v.err
+	}
+	v.oidc = provider.Verifier(&oidc.Config{ClientID: issuer.Audience, SupportedSigningAlgs: algorithms, Now: now})
+	return v.oidc, nil
+}
+
+// match reports whether verified claims have all of the wanted values. A claim with a list must contain the value.
+func (c *claims) match(wanted map[string]string) bool {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		switch value := c.All[name].(type) {
+		case string:
+			if value != wanted[name] {
+				return false
+			}
+		case []any:
+			if !slices.ContainsFunc(value, func(v any) bool { s, ok := v.(string); return ok && s == wanted[name] }) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,227 @@
+// Package principal determines who makes a call, and what this caller may do.
+//
+// A [Principal] is an authenticated caller with its [Grant]. [Directory] authenticates HTTP requests by tokens of the
+// store ([Tokens]), by signed tokens of an [Issuer], and by the user of a Unix socket.
+package principal
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Rights is a set of rights.
+type Rights uint8
+
+// The rights of principals.
+const (
+	Call       Rights = 1 << iota // run tools
+	Answer                        // answer the permission asks of other principals
+	Log                           // read the status, the statistics and the asks
+	Administer                    // give answers that apply to later calls
+	All        = Call | Answer | Log | Administer
+)
+
+var rightNames = []struct {
+	name  string
+	right Rights
+}{{"call", Call}, {"answer", Answer}, {"log", Log}, {"administer", Administer}}
+
+// Roles maps the name of each role to its rights.
+var Roles = map[string]Rights{"caller": Call, "viewer": Log, "approver": Log | Answer, "administrator": Log | Answer | Administer}
+
+// ParseRights returns the rights with the given names. unknown is the first name that is not a right.
+func ParseRights(names []string) (r Rights, unknown string) {
+	for _, name := range names {
+		i := slices.IndexFunc(rightNames, func(n struct {
+			name  string
+			right Rights
+		}) bool {
+			return n.name == name
+		})
+		if i < 0 {
+			return 0, name
+		}
+		r |= rightNames[i].right
+	}
+	return r, ""
+}
+
+// Names returns the names of the rights in the set.
+func (r Rights) Names() []string {
+	names := []string{}
+	for _, n := range rightNames {
+		if r&n.right != 0 {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// Grant contains what a principal may do.
+type Grant struct {
+	Rights Rights
+	// Workspaces lists the directories in which calls may run. "DIR/*" permits each directory directly inside DIR, and
+	// "*" permits every directory. Empty permits only the workspace in which the host was started.
+	Workspaces []string
+	// Tools contains globs for the full names of tools, such as "read" and "jira:*". Nil permits all agent tools. Nil
+	// permits all field tools, too, if Fields is also nil.
+	Tools []string
+	// Fields lists field namespaces whose tools the principal may call, in addition to Tools.
+	Fields []string
+	// AnswersFor lists the principals whose asks the principal may answer. Nil means all.
+	AnswersFor []string
+	// MaxCalls is the maximum number of calls at the same time. Zero means no limit.
+	MaxCalls int
+	// MaxSessions is the maximum number of sessions that the principal used in the last day. Zero means no limit.
+	MaxSessions int
+}
+
+// Principal is an authenticated caller. A principal does not change. Only functions of this package create principals.
+type Principal struct {
+	// Name identifies the principal in the audit log, and owns its sessions.
+	Name string
+	Grant
+	// Local means that the principal uses the sessions of the local user, who runs the host. Every other principal has
+	// sessions, processes and directories of its own.
+	Local bool
+	// Interactive marks a client that the local user started, so that the user of the client is the local user. Such a
+	// client can answer the asks of its own calls.
+	Interactive bool
+}
+
+// LocalUser returns the principal of the user who runs this process. This user has all rights.
+func LocalUser() *Principal {
+	return &Principal{Name: unixName(os.Getuid()), Grant: Grant{Rights: All, Workspaces: []string{"*"}}, Local: true, Interactive: true}
+}
+
+// StartToken returns the principal of clients that have the token with which the server was started.
+func StartToken(workspaces []string) *Principal {
+	return &Principal{Name: "start-token", Grant: Grant{Rights: Call | Log, Workspaces: workspaces}, Local: true, Interactive: true}
+}
+
+// ApproverToken returns the principal of clients that have the approver token of the server.
+func ApproverToken() *Principal {
+	return &Principal{Name: "approver-token", Grant: Grant{Rights: Log | Answer | Administer}}
+}
+
+// Anonymous returns the principal of clients that did not authenticate. It can only call tools in the start workspace.
+func Anonymous() *Principal { return &Principal{Name: "anonymous", Grant: Grant{Rights: Call}} }
+
+func unixName(uid int) string { return "unix:" + strconv.Itoa(uid) }
+
+// Has reports whether the grant contains all of the given rights.
+func (g *Grant) Has(r Rights) bool { return g.Rights&r == r }
+
+// ToolAllowed reports whether the principal may call a tool. namespace is empty for an agent tool.
+func (p *Principal) ToolAllowed(namespace, name string) bool {
+	full := name
+	if namespace != "" {
+		full = namespace + ":" + name
+	}
+	if slices.ContainsFunc(p.Tools, func(glob string) bool { ok, err := path.Match(glob, full); return ok && err == nil }) {
+		return true
+	}
+	if namespace == "" {
+		return p.Tools == nil
+	}
+	return p.Tools == nil && p.Fields == nil || slices.Contains(p.Fields, namespace)
+}
+
+// WorkspaceAllowed reports whether calls of the principal may run in a directory. dir must be absolute and without
+// symbolic links. start is the workspace in which the host was started.
+func (p *Principal) WorkspaceAllowed(dir, start string) bool {
+	if len(p.Workspaces) == 0 {
+		return same(dir, start)
+	}
+	return slices.ContainsFunc(p.Workspaces, func(w string) bool {
+		parent, children := strings.CutSuffix(w, "/*")
+		switch {
+		case w == "*":
+			return true
+		case children && dir == filepath.Dir(dir): // the root directory is in no directory
+			return false
+		case children:
+			return same(filepath.Dir(dir), parent+"/")
+		}
+		return same(dir, w)
+	})
+}
+
+// same reports whether two paths name the same directory. It compares the directories themselves, because a path can
+// contain symbolic links.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// AnyWorkspace reports whether calls of the principal may run in every directory.
+func (p *Principal) AnyWorkspace() bool { return slices.Contains(p.Workspaces, "*") }
+
+// DefaultWorkspace returns the workspace for requests that name none.
+func (p *Principal) DefaultWorkspace(start string) string {
+	if len(p.Workspaces) == 1 && p.Workspaces[0] != "*" && !strings.HasSuffix(p.Workspaces[0], "/*") {
+		return p.Workspaces[0]
+	}
+	return start
+}
+
+// MayAnswer reports whether the principal may answer a permission ask of another principal.
+func (p *Principal) MayAnswer(asker string) bool {
+	return p.Has(Answer) && p.Name != asker && (p.AnswersFor == nil || slices.Contains(p.AnswersFor, asker) || slices.Contains(p.AnswersFor, family(asker)))
+}
+
+// family returns the name of the block to which a principal belongs. The principals of an issuer have the name of their
+// block, followed by "/" and their subject.
+func family(name string) string {
+	block, _, _ := strings.Cut(name, "/")
+	return block
+}
+
+// keyPrefix begins the keys of sessions that do not belong to the local user.
+const keyPrefix = "principal:"
+
+// Owner returns a text that identifies the principal in names of directories and in keys. It is empty for the local
+// user.
+func (p *Principal) Owner() string {
+	if p.Local {
+		return ""
+	}
+	return url.QueryEscape(p.Name)
+}
+
+// SessionKey returns the key under which the host stores a session of the principal in a workspace. Keys of different
+// principals and workspaces are always different. An empty id means the default session of the workspace. SessionKey
+// returns an error for an id of the local user that could be the key of another principal.
+func (p *Principal) SessionKey(id, workspace string) (string, error) {
+	if p.Local {
+		if strings.HasPrefix(id, keyPrefix) {
+			return "", fmt.Errorf("the session id %q begins with %q, which marks the sessions of other principals. Use another id", id, keyPrefix)
+		}
+		if id == "" {
+			id = "workspace:" + workspace
+		}
+		return id, nil
+	}
+	return fmt.Sprintf("%s%s:%d:%s:%s", keyPrefix, p.Owner(), len(workspace), workspace, id), nil
+}
+
+// SessionPrefix returns the text with which the keys of all sessions of the principal begin.
+func (p *Principal) SessionPrefix() string { return keyPrefix + p.Owner() + ":" }
+
+// Scope returns the key of data that belongs to the principal and a workspace, such as remembered answers.
+func (p *Principal) Scope(workspace string) string {
+	if p.Local {
+		return workspace
+	}
+	return p.SessionPrefix() + workspace
+}

@@ -1,0 +1,113 @@
+package principal
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestToolAllowed(t *testing.T) {
+	for _, c := range []struct {
+		tools, fields []string
+		allowed       string
+		denied        string
+	}{
+		{nil, nil, "read bash jira:search", ""},
+		{[]string{"read", "g*"}, nil, "read grep glob", "bash write jira:search"},
+		{[]string{"read"}, []string{"jira"}, "read jira:search", "bash git:log"},
+		{nil, []string{"jira"}, "read bash jira:search", "git:log"},
+		{[]string{"jira:s*"}, nil, "jira:search", "read jira:delete"},
+		{[]string{"*"}, nil, "read bash jira:search", ""},
+		{[]string{}, []string{}, "", "read jira:search"},
+	} {
+		p := &Principal{Grant: Grant{Rights: Call, Tools: c.tools, Fields: c.fields}}
+		check := func(names string, want bool) {
+			for _, name := range strings.Fields(names) {
+				ns, tool, field := strings.Cut(name, ":")
+				if !field {
+					ns, tool = "", name
+				}
+				if p.ToolAllowed(ns, tool) != want {
+					t.Errorf("tools %q, fields %q: %s is allowed: %t", c.tools, c.fields, name, !want)
+				}
+			}
+		}
+		check(c.allowed, true)
+		check(c.denied, false)
+	}
+}
+
+func TestWorkspaceAllowed(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"a", "a/b", "a/b/c", "other"} {
+		if err := os.MkdirAll(at(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(at("a"), at("link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		workspaces      []string
+		allowed, denied []string
+	}{
+		{nil, []string{at("other")}, []string{at("a"), "/"}}, // the start workspace
+		{[]string{at("a")}, []string{at("a")}, []string{at("a/b"), at("other"), dir, at("missing")}},
+		{[]string{at("link")}, []string{at("a")}, []string{at("a/b")}},
+		{[]string{at("a") + "/*"}, []string{at("a/b")}, []string{at("a"), at("a/b/c"), at("other")}},
+		{[]string{"/*"}, []string{"/etc"}, []string{"/", at("a")}},
+		{[]string{"*"}, []string{"/", at("a/b/c")}, nil},
+	} {
+		p := &Principal{Grant: Grant{Workspaces: c.workspaces}}
+		for _, path := range c.allowed {
+			if !p.WorkspaceAllowed(path, at("other")) {
+				t.Errorf("%q does not permit %s", c.workspaces, path)
+			}
+		}
+		for _, path := range c.denied {
+			if p.WorkspaceAllowed(path, at("other")) {
+				t.Errorf("%q permits %s", c.workspaces, path)
+			}
+		}
+	}
+}
+
+// FuzzSessionKey checks that different principals, workspaces and ids never have the same key.
+func FuzzSessionKey(f *testing.F) {
+	f.Add("a", "/w", "s", "b", "/w", "s")
+	f.Add("a:1:/", "/w", "s", "a", "/:/w", "s")
+	f.Add("a", "/w", "", "", "/w", "principal:a:2:/w:")
+	f.Fuzz(func(t *testing.T, name1, workspace1, id1, name2, workspace2, id2 string) {
+		key := func(name, workspace, id string) (string, bool) {
+			p := &Principal{Name: name, Local: name == ""}
+			k, err := p.SessionKey(id, workspace)
+			return k, err == nil
+		}
+		k1, ok1 := key(name1, workspace1, id1)
+		k2, ok2 := key(name2, workspace2, id2)
+		same := name1 == name2 && workspace1 == workspace2 && id1 == id2
+		if local := name1 == "" && name2 == ""; ok1 && ok2 && !local && !same && k1 == k2 {
+			t.Errorf("%q %q %q and %q %q %q have the key %q", name1, workspace1, id1, name2, workspace2, id2, k1)
+		}
+	})
+}
+
+func TestMayAnswer(t *testing.T) {
+	boss := &Principal{Name: "boss", Grant: Grant{Rights: Answer, AnswersFor: []string{"alice", "staff"}}}
+	for asker, want := range map[string]bool{"alice": true, "staff/7": true, "bob": false, "boss": false, "alicex": false} {
+		if boss.MayAnswer(asker) != want {
+			t.Errorf("%s: %t", asker, !want)
+		}
+	}
+	if all := (&Principal{Name: "x", Grant: Grant{Rights: Answer}}); !all.MayAnswer("bob") || all.MayAnswer("x") {
+		t.Error("a principal without answers_for answers for all others, and never for itself")
+	}
+	if (&Principal{Name: "x", Grant: Grant{Rights: Call | Log}}).MayAnswer("bob") {
+		t.Error("a principal without the right answers")
+	}
+}

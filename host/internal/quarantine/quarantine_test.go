@@ -1,0 +1,75 @@
+package quarantine
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestStore(t *testing.T) {
+	s := Open(t.TempDir())
+	s.max = 3
+	if all, err := s.List(); len(all) != 0 || err != nil { // the directory does not exist
+		t.Errorf("%v, %v", all, err)
+	}
+	began := time.Now()
+	var kept []Entry
+	for i := range 5 {
+		e := Entry{At: began.Add(time.Duration(i) * time.Second), Kind: File, Path: "/p", Content: []byte{byte(i)}, Keys: []string{strings.Repeat("k", i+1)}}
+		if err := s.Keep(&e); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 { // a restored entry is not deleted first
+			e.Restored = began
+			if err := s.Update(&e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kept = append(kept, e)
+	}
+	all, err := s.List()
+	if err != nil || len(all) != 3 || all[0].ID != kept[0].ID || all[1].ID != kept[3].ID || all[2].ID != kept[4].ID {
+		t.Errorf("%v, %v", all, err)
+	}
+	if allowed, err := s.Allowed(); err != nil || len(allowed) != 1 || !allowed["k"] {
+		t.Errorf("%v, %v", allowed, err)
+	}
+	if kept[3].Digest() == kept[4].Digest() {
+		t.Error("the digest does not depend on the content")
+	}
+	if _, err := s.Get(kept[1].ID); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestBrokenEntries(t *testing.T) {
+	s := Open(t.TempDir())
+	e := Entry{Kind: File}
+	if err := s.Keep(&e); err != nil {
+		t.Fatal(err)
+	}
+	other := strings.Repeat("0", 12)
+	for name, text := range map[string]string{"half": `{"id":`, "another ID": `{"id":"` + e.ID + `"}`} {
+		if err := os.WriteFile(s.path(other), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.List(); err == nil || !strings.Contains(err.Error(), s.path(other)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, id := range []string{"", "..", "../quarantine/" + e.ID, "x", e.ID + "0", "/etc/passwd"} {
+		if _, err := s.Get(id); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	if err := errors.Join(os.Remove(s.path(other)), os.Symlink(filepath.Join("..", "x"), s.path(other))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(other); err == nil {
+		t.Error("a link was followed")
+	}
+}

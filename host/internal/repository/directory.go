@@ -1,0 +1,175 @@
+package repository
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// directory is an open directory. Its methods follow no symbolic link, and act in this directory even if somebody
+// renames it meanwhile. Tools can still be running.
+type directory struct{ fd int }
+
+// openRoot opens the directory at a path.
+func openRoot(path string) (directory, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	return directory{fd}, err
+}
+
+func (d directory) close() { _ = unix.Close(d.fd) } // nothing was written through it
+
+// open opens the directory at a relative path. It opens one component after the other, so that no link is followed.
+func (d directory) open(rel string) (directory, error) {
+	at, err := unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return directory{}, err
+	}
+	for name := range strings.SplitSeq(rel, "/") {
+		if name == "." || name == "" {
+			continue
+		}
+		if name == ".." {
+			_ = unix.Close(at)
+			return directory{}, errors.New("a path leads out of its directory")
+		}
+		next, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		_ = unix.Close(at)
+		if err != nil {
+			return directory{}, err
+		}
+		at = next
+	}
+	return directory{at}, nil
+}
+
+// stat returns the state of a name in the directory. The name of a link returns the link.
+func (d directory) stat(name string) (stamp, error) {
+	var st unix.Stat_t
+	before := time.Now()
+	if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return stamp{}, err
+	}
+	c := st.Ctim
+	return stamp{uint64(st.Dev), st.Ino, uint64(st.Size), uint32(st.Mode), int64(c.Sec), int64(c.Nsec), before}, nil //nolint:unconvert // types differ between systems
+}
+
+// maxRead bounds how much of a file is read, in bytes. A larger file is renamed instead of copied.
+const maxRead = 8 << 20
+
+var errLarge = errors.New("the file is too large")
+
+// read returns the content and the mode of a regular file. The error is errLarge for a file above maxRead.
+func (d directory) read(name string) (content []byte, st unix.Stat_t, err error) {
+	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, st, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close() //nolint:errcheck // only read
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, st, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, st, fmt.Errorf("%s is not a regular file", name)
+	}
+	content, err = io.ReadAll(io.LimitReader(f, maxRead+1))
+	if len(content) > maxRead {
+		return nil, st, errLarge
+	}
+	return content, st, err
+}
+
+// readlink returns the target of a symbolic link.
+func (d directory) readlink(name string) (string, error) {
+	var b [unix.PathMax]byte
+	n, err := unix.Readlinkat(d.fd, name, b[:])
+	if err != nil {
+		return "", err
+	}
+	return string(b[:n]), nil
+}
+
+// names returns the entries of the directory.
+func (d directory) names() ([]fs.DirEntry, error) {
+	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd)) // the name serves file systems that report no types
+	defer f.Close()                                                   //nolint:errcheck // only read
+	out, err := f.ReadDir(-1)
+	return out, err
+}
+
+// replace replaces a regular file atomically. It uses the lock of git, if nobody has it. Mode and owner stay.
+func (d directory) replace(name string, content []byte, was *unix.Stat_t) error {
+	temp := name + ".lock"
+	fd, err := d.create(temp)
+	if errors.Is(err, unix.EEXIST) {
+		temp = aside(name)
+		fd, err = d.create(temp)
+	}
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), temp)
+	_, err = f.Write(content)
+	if os.Geteuid() == 0 && (was.Uid != 0 || was.Gid != 0) {
+		err = errors.Join(err, unix.Fchown(fd, int(was.Uid), int(was.Gid)))
+	}
+	err = errors.Join(err, unix.Fchmod(fd, uint32(was.Mode)&0o777), f.Close()) //nolint:unconvert // 16 bits on other systems
+	if err == nil {
+		err = unix.Renameat(d.fd, temp, d.fd, name)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(d.fd, temp, 0) // the first error matters
+	}
+	return err
+}
+
+func (d directory) create(name string) (int, error) {
+	return unix.Openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+}
+
+// moveAside renames a file, so that git does not find it and nobody replaces it unnoticed. It returns the new name.
+func (d directory) moveAside(name string) (string, error) {
+	to := aside(name)
+	return to, unix.Renameat(d.fd, name, d.fd, to)
+}
+
+// aside returns a new name for a file, which git does not use: names of hooks contain no dot.
+func aside(name string) string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return strings.TrimLeft(name, ".") + ".quarantined-" + hex.EncodeToString(b[:])
+}
+
+// stamp identifies a state of a file or directory. Two equal stamps mean that nothing changed. A stamp that was taken
+// right after a change can miss another change, so it is never equal to another.
+type stamp struct {
+	dev, ino, size uint64
+	mode           uint32
+	sec, nsec      int64
+	taken          time.Time
+}
+
+// settled is the age of a change after which the time of another change certainly differs.
+const settled = 200 * time.Millisecond
+
+// same reports whether nothing changed between s and a later stamp.
+func (s *stamp) same(later *stamp) bool {
+	return s.ino == later.ino && s.dev == later.dev && s.sec == later.sec && s.nsec == later.nsec && s.size == later.size && s.mode == later.mode &&
+		s.taken.Sub(time.Unix(s.sec, s.nsec)) > settled
+}
+
+func (s *stamp) isDir() bool  { return s.mode&unix.S_IFMT == unix.S_IFDIR }
+func (s *stamp) isLink() bool { return s.mode&unix.S_IFMT == unix.S_IFLNK }
+func (s *stamp) isFile() bool { return s.mode&unix.S_IFMT == unix.S_IFREG }

@@ -1,0 +1,398 @@
+//go:build linux
+
+package repository
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/quarantine"
+)
+
+// fixture is a directory with a guard.
+type fixture struct {
+	dir, state string
+	store      *quarantine.Store
+	fail       error // of the store
+	limit      int
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	state := t.TempDir()
+	return &fixture{dir: dir, state: state, store: quarantine.Open(state)}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Keep implements Store.
+func (f *fixture) Keep(e *quarantine.Entry) error {
+	if f.fail != nil {
+		return f.fail
+	}
+	return f.store.Keep(e)
+}
+
+// Allowed implements Store.
+func (f *fixture) Allowed() (map[string]bool, error) { return f.store.Allowed() }
+
+func (f *fixture) guard() *Guard {
+	return New(Options{
+		Ledgers: func() string { return filepath.Join(f.state, "repositories") }, Store: func() (Store, error) { return f, nil },
+		Log: slog.New(slog.DiscardHandler), interval: time.Hour, limit: f.limit,
+	})
+}
+
+// call lets a guard watch a call that does something, and returns the messages.
+func (f *fixture) call(t *testing.T, g *Guard, guarded, allowed bool, do func()) []string {
+	t.Helper()
+	after, err := g.Watch([]Dir{{f.dir, guarded}}, allowed)
+	must(t, err)
+	do()
+	return after()
+}
+
+func (f *fixture) git(t *testing.T, args ...string) {
+	t.Helper()
+	c := exec.Command("git", args...)
+	c.Dir, c.Env = f.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1"}
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func (f *fixture) has(path, text string) bool {
+	b, err := os.ReadFile(filepath.Join(f.dir, path))
+	return err == nil && strings.Contains(string(b), text)
+}
+
+func (f *fixture) entries(t *testing.T) int {
+	t.Helper()
+	all, err := f.store.List()
+	must(t, err)
+	return len(all)
+}
+
+func TestKnownContentStays(t *testing.T) {
+	f := newFixture(t)
+	f.git(t, "init", "-q", "a")
+	f.git(t, "-C", "a", "config", "core.pager", "mine")
+	g := f.guard()
+	out := f.call(t, g, false, false, func() { f.git(t, "-C", "a", "config", "core.editor", "evil") })
+	if len(out) != 1 || !strings.Contains(out[0], "core.editor in "+f.dir+"/a/.git/config") || f.has("a/.git/config", "evil") || !f.has("a/.git/config", "mine") {
+		t.Errorf("%q", out)
+	}
+	// A value that changed is not known.
+	out = f.call(t, g, false, false, func() { f.git(t, "-C", "a", "config", "core.pager", "evil") })
+	if len(out) != 1 || f.has("a/.git/config", "evil") {
+		t.Errorf("%q", out)
+	}
+	must(t, g.Close())
+}
+
+func TestAllowedPlugin(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	out := f.call(t, g, false, true, func() {
+		f.git(t, "init", "-q", "a")
+		f.git(t, "-C", "a", "config", "core.pager", "x")
+	})
+	out = append(out, f.call(t, g, false, false, func() {})...)
+	must(t, g.Close())
+	if len(out) != 0 || !f.has("a/.git/config", "pager") {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestGuardedRepository checks that a person can change what the kernel protects from tools, while a host runs.
+func TestGuardedRepository(t *testing.T) {
+	f := newFixture(t)
+	f.git(t, "init", "-q")
+	g := f.guard()
+	out := f.call(t, g, true, false, func() { f.git(t, "config", "core.pager", "mine") })
+	if len(out) != 0 || !f.has(".git/config", "mine") {
+		t.Errorf("%q", out)
+	}
+	g.Unguard(f.dir)
+	if out = f.call(t, g, true, false, func() {}); len(out) != 1 || f.has(".git/config", "mine") {
+		t.Errorf("after a plugin started unprotected: %q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestKilledHost checks that a host finds what a killed host did not take out.
+func TestKilledHost(t *testing.T) {
+	f := newFixture(t)
+	f.git(t, "init", "-q", "a")
+	f.git(t, "-C", "a", "config", "core.pager", "mine")
+	evil := func() { f.git(t, "-C", "a", "config", "core.editor", "evil") }
+	killed := f.guard()
+	_, err := killed.Watch([]Dir{{Path: f.dir}}, false)
+	must(t, err)
+	evil()
+	must(t, killed.trees[f.dir].ledger.file.Close()) // as the kernel does
+	g := f.guard()
+	if out := f.call(t, g, false, false, func() {}); len(out) != 1 || f.has("a/.git/config", "evil") || !f.has("a/.git/config", "mine") {
+		t.Errorf("%q", out)
+	}
+	must(t, g.Close())
+	// After a regular end, a person can have changed everything.
+	evil()
+	g = f.guard()
+	if out := f.call(t, g, false, false, func() {}); len(out) != 0 || !f.has("a/.git/config", "evil") {
+		t.Errorf("%q", out)
+	}
+	// While a host runs, another one does not believe what it finds.
+	f.git(t, "-C", "a", "config", "core.askPass", "evil")
+	other := f.guard()
+	if out := f.call(t, other, false, false, func() {}); len(out) != 1 || f.has("a/.git/config", "askPass") {
+		t.Errorf("%q", out)
+	}
+	must(t, errors.Join(other.Close(), g.Close()))
+}
+
+// TestBetweenCalls checks the search while no call runs, and that the next call reports it.
+func TestBetweenCalls(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	g.opts.interval = time.Millisecond
+	f.call(t, g, false, false, func() {})
+	f.git(t, "init", "-q", "a")
+	f.git(t, "-C", "a", "config", "core.editor", "evil")
+	for range 1000 {
+		if f.entries(t) == 1 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if out := f.call(t, g, false, false, func() {}); len(out) != 1 || !strings.Contains(out[0], "core.editor") {
+		t.Errorf("%q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestIgnoredDirectory checks that a directory is not searched while the configuration permits everything.
+func TestIgnoredDirectory(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	f.call(t, g, false, false, func() { f.git(t, "init", "-q", "a") })
+	f.git(t, "-C", "a", "config", "core.editor", "evil")
+	g.Ignore(f.dir)
+	g.searchAll()
+	if n := f.entries(t); n != 0 {
+		t.Errorf("%d entries", n)
+	}
+	f.call(t, g, false, false, func() {})
+	f.git(t, "-C", "a", "config", "core.editor", "evil")
+	must(t, g.Close())
+	if n := f.entries(t); n != 2 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	f := newFixture(t)
+	f.limit = 10
+	for _, name := range strings.Fields("a b c d e f g h i j k l") {
+		must(t, os.Mkdir(filepath.Join(f.dir, name), 0o700))
+	}
+	g := f.guard()
+	out := f.call(t, g, false, false, func() {})
+	if len(out) != 1 || !strings.Contains(out[0], "more than 10 directories") {
+		t.Errorf("%q", out)
+	}
+	if out := f.call(t, g, false, false, func() {}); len(out) != 0 {
+		t.Errorf("reported twice: %q", out)
+	}
+	for _, name := range strings.Fields("a b c d e f g h i j k") {
+		must(t, os.Remove(filepath.Join(f.dir, name)))
+	}
+	f.call(t, g, false, false, func() {}) // there is room again
+	out = f.call(t, g, false, false, func() {
+		f.git(t, "init", "-q", "l")
+		f.git(t, "-C", "l", "config", "core.editor", "evil")
+	})
+	if f.has("l/.git/config", "evil") {
+		t.Errorf("%q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestNoQuarantine checks that nothing is deleted if the quarantine cannot be written.
+func TestNoQuarantine(t *testing.T) {
+	f := newFixture(t)
+	f.fail = errors.New("no space")
+	g := f.guard()
+	out := f.call(t, g, false, false, func() {
+		f.git(t, "init", "-q", "a")
+		must(t, os.WriteFile(filepath.Join(f.dir, "a/.git/hooks/pre-commit"), []byte("evil"), 0o700))
+		f.git(t, "-C", "a", "config", "core.editor", "evil")
+	})
+	if len(out) != 2 || !strings.Contains(out[0]+out[1], "no space") {
+		t.Errorf("%q", out)
+	}
+	left, err := filepath.Glob(filepath.Join(f.dir, "a/.git/hooks/pre-commit.quarantined-*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("%q, %v", left, err)
+	}
+	if out := f.call(t, g, false, false, func() {}); len(out) != 1 { // the setting is still there
+		t.Errorf("%q", out)
+	}
+	f.fail = nil
+	if out := f.call(t, g, false, false, func() {}); len(out) != 1 || f.has("a/.git/config", "evil") {
+		t.Errorf("%q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestLargeFiles checks that large files are renamed, and restored.
+func TestLargeFiles(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	large := make([]byte, maxRead+1)
+	out := f.call(t, g, false, false, func() {
+		f.git(t, "init", "-q", "a")
+		must(t, os.WriteFile(filepath.Join(f.dir, "a/.git/hooks/pre-commit"), large, 0o700))
+		must(t, os.WriteFile(filepath.Join(f.dir, "a/.git/config"), large, 0o600))
+	})
+	if len(out) != 2 || f.has("a/.git/config", "") || f.has("a/.git/hooks/pre-commit", "") {
+		t.Errorf("%q", out)
+	}
+	all, err := f.store.List()
+	must(t, err)
+	for i := range all {
+		must(t, Restore(&all[i]))
+		if err := Restore(&all[i]); err == nil {
+			t.Error("restored twice")
+		}
+	}
+	if !f.has("a/.git/config", "") || !f.has("a/.git/hooks/pre-commit", "") {
+		t.Error("not restored")
+	}
+	must(t, g.Close())
+}
+
+// TestRestoredModes checks that hooks and links come back as they were.
+func TestRestoredModes(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	hook, link := filepath.Join(f.dir, "a/.git/hooks/pre-commit"), filepath.Join(f.dir, "a/.git/hooks/pre-push")
+	f.call(t, g, false, false, func() {
+		f.git(t, "init", "-q", "a")
+		must(t, os.WriteFile(hook, []byte("text"), 0o600))
+		must(t, os.Chmod(hook, 0o751))
+		must(t, os.Symlink("pre-commit", link))
+	})
+	all, err := f.store.List()
+	must(t, err)
+	for i := range all {
+		must(t, Restore(&all[i]))
+		all[i].Restored = time.Now()
+		must(t, f.store.Update(&all[i]))
+	}
+	st, err := os.Stat(hook)
+	must(t, err)
+	to, err := os.Readlink(link)
+	must(t, err)
+	if len(all) != 2 || st.Mode().Perm() != 0o751 || to != "pre-commit" || !f.has("a/.git/hooks/pre-commit", "text") {
+		t.Errorf("%d entries, %v, %q", len(all), st.Mode(), to)
+	}
+	if out := f.call(t, g, false, false, func() {}); len(out) != 0 {
+		t.Errorf("taken out again: %q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestExchangedFiles checks that nothing outside of the tree changes while a command exchanges files by links.
+func TestExchangedFiles(t *testing.T) {
+	f := newFixture(t)
+	outside := filepath.Join(t.TempDir(), "outside")
+	c := exec.Command("git", "init", "-q", outside)
+	must(t, c.Run())
+	must(t, os.WriteFile(filepath.Join(outside, ".git/hooks/pre-commit"), []byte("mine"), 0o600))
+	const settings = "[core]\n\teditor = evil\n"
+	must(t, os.WriteFile(filepath.Join(outside, ".git/config"), []byte(settings), 0o600))
+	g := f.guard()
+	f.call(t, g, false, false, func() { f.git(t, "init", "-q", "a") })
+	// The racers work in open directories, because a confined command could not follow the links either.
+	fd := func(name string) int {
+		fd, err := unix.Open(filepath.Join(f.dir, name), unix.O_DIRECTORY|unix.O_RDONLY, 0)
+		must(t, err)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		return fd
+	}
+	fds := map[string]int{".": fd("."), "a": fd("a"), "a/.git": fd("a/.git"), "a/.git/hooks": fd("a/.git/hooks")}
+	done := make(chan struct{})
+	var racers sync.WaitGroup
+	race := func(do func()) {
+		racers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					do()
+				}
+			}
+		})
+	}
+	for _, r := range []struct{ dir, name, to string }{
+		{".", "a", outside}, {"a", ".git", filepath.Join(outside, ".git")}, {"a/.git", "hooks", filepath.Join(outside, ".git/hooks")}, {"a/.git", "config", filepath.Join(outside, ".git/config")},
+	} {
+		dir := fds[r.dir]
+		link := "link-" + r.name
+		race(func() { // the guard takes out links, so they are made again
+			_ = unix.Symlinkat(r.to, dir, link)
+			if unix.Renameat2(dir, link, dir, r.name, unix.RENAME_EXCHANGE) != nil {
+				_ = unix.Renameat2(dir, link, dir, r.name, unix.RENAME_NOREPLACE)
+			}
+		})
+	}
+	put := func(dir int, name string) {
+		fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+		if err == nil {
+			_, _ = unix.Write(fd, []byte(settings))
+			_ = unix.Close(fd)
+		}
+	}
+	race(func() { put(fds["a/.git"], "config"); put(fds["a/.git/hooks"], "pre-commit") })
+	took := 0
+	for range 150 {
+		took += len(f.call(t, g, false, false, func() {}))
+	}
+	close(done)
+	racers.Wait()
+	must(t, g.Close())
+	for name, want := range map[string]string{".git/config": settings, ".git/hooks/pre-commit": "mine"} {
+		if b, err := os.ReadFile(filepath.Join(outside, name)); err != nil || string(b) != want {
+			t.Errorf("%s outside is now %q, %v", name, b, err)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(outside, ".git"))
+	must(t, err)
+	if slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return strings.Contains(e.Name(), "quarantined") || strings.HasSuffix(e.Name(), ".lock")
+	}) {
+		t.Errorf("%v", entries)
+	}
+	if took == 0 {
+		t.Error("nothing was taken out, so nothing was tried")
+	}
+}

@@ -1,0 +1,253 @@
+package repository
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/quarantine"
+)
+
+// found is a part of a repository that makes git run a program.
+type found struct {
+	rel  string // the file
+	repo *repo  // nil for a pointer
+	kind string // one of quarantine's kinds
+	why  string
+	keys []string // identify the content at its place
+	// settings are the settings that run programs, if kind is Settings.
+	settings []setting
+}
+
+// inspector looks at the repositories of a tree.
+type inspector struct {
+	*tree
+	all []*tree // pointers into these trees are harmless
+}
+
+// check returns what runs programs in the repositories that changed, and in all repositories with pointers.
+func (i *inspector) check() (out []found) {
+	for rel := range i.pointers {
+		f, err := i.pointer(rel)
+		if err != nil {
+			delete(i.pointers, rel) // replaced or removed
+			continue
+		}
+		out = append(out, f...)
+	}
+	for rel, r := range i.repos {
+		if i.changed(r) {
+			for _, f := range i.inspect(rel, r) {
+				f.repo = r
+				out = append(out, f)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b found) int { return strings.Compare(a.rel, b.rel) })
+	return out
+}
+
+func (i *inspector) changed(r *repo) bool {
+	for rel, was := range r.watched {
+		now, err := i.root.stat(rel)
+		if err != nil && was == (stamp{}) && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || !was.same(&now) {
+			return true
+		}
+	}
+	return r.watched == nil
+}
+
+// inspect returns what runs programs in one repository.
+func (i *inspector) inspect(rel string, r *repo) (out []found) {
+	d, err := i.root.open(rel)
+	if err != nil {
+		return nil
+	}
+	defer d.close()
+	r.watched = make(map[string]stamp)
+	for _, name := range []string{"config", "config.worktree"} {
+		out = append(out, i.settings(d, rel, name, r)...)
+	}
+	if st := i.watch(d, rel, "commondir", r); st.isLink() {
+		out = append(out, i.link(d, rel, "commondir")...)
+	} else if st.isFile() {
+		out = append(out, i.common(d, rel)...)
+		r.watched[join(rel, "commondir")] = stamp{ino: 1} // always inspect: parts of its path can become links
+	}
+	return append(out, i.hooks(d, rel, r)...)
+}
+
+// watch remembers the state of a file. A missing file has the zero stamp.
+func (i *inspector) watch(d directory, rel, name string, r *repo) stamp {
+	st, err := d.stat(name)
+	if err != nil {
+		st = stamp{}
+	}
+	r.watched[join(rel, name)] = st
+	return st
+}
+
+// settings returns the settings in a file that run programs. A file that cannot be judged counts as a whole.
+func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
+	st := i.watch(d, rel, name, r)
+	if st.isLink() {
+		return i.link(d, rel, name)
+	}
+	if !st.isFile() { // git reads nothing from it
+		return nil
+	}
+	at := join(rel, name)
+	whole := func(why string, identity string) []found {
+		return []found{{rel: at, kind: quarantine.File, why: why, keys: []string{i.key(at, identity)}}}
+	}
+	text, _, err := d.read(name)
+	if errors.Is(err, errLarge) {
+		return whole("the settings are too large to be checked", st.identity())
+	}
+	if err != nil {
+		return nil // removed meanwhile, or as unreadable for git
+	}
+	all, err := parse(text)
+	if err != nil {
+		return whole("the settings cannot be checked", hash(text))
+	}
+	f := found{rel: at, kind: quarantine.Settings}
+	var whys []string
+	for _, s := range all {
+		why := reason(&s, func(path string) bool { return !leads(i.all, filepath.Join(i.path, rel), path) })
+		if why == "" {
+			continue
+		}
+		f.settings = append(f.settings, s)
+		f.keys = append(f.keys, i.settingKey(at, &s))
+		if !slices.Contains(whys, why) {
+			whys = append(whys, why)
+		}
+	}
+	if len(f.settings) == 0 {
+		return nil
+	}
+	f.why = strings.Join(whys, "; ")
+	return []found{f}
+}
+
+func (i *inspector) settingKey(at string, s *setting) string {
+	return i.key(at, "setting "+s.name()+"="+s.value)
+}
+
+// hooks returns the hooks of a repository. The name of a hook contains no dot, so samples are none.
+func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
+	switch st := i.watch(d, rel, "hooks", r); {
+	case st.isLink():
+		return i.link(d, rel, "hooks")
+	case !st.isDir():
+		return nil
+	}
+	hooks, err := d.open("hooks")
+	if err != nil {
+		return nil
+	}
+	defer hooks.close()
+	entries, err := hooks.names()
+	if err != nil {
+		r.watched = nil
+		return nil
+	}
+	dir := join(rel, "hooks")
+	for _, e := range entries {
+		name := e.Name()
+		if strings.Contains(name, ".") || e.IsDir() {
+			continue
+		}
+		switch st := i.watch(hooks, dir, name, r); {
+		case st.isLink():
+			out = append(out, i.link(hooks, dir, name)...)
+		case st.isFile():
+			text, _, err := hooks.read(name)
+			identity := hash(text)
+			if err != nil {
+				identity = st.identity()
+			}
+			at := join(dir, name)
+			out = append(out, found{rel: at, kind: quarantine.File, why: "git runs the hook", keys: []string{i.key(at, identity)}})
+		}
+	}
+	return out
+}
+
+// common returns the file commondir if it leads out of the trees. Git reads settings and hooks from its target.
+func (i *inspector) common(d directory, rel string) []found {
+	text, _, err := d.read("commondir")
+	if err != nil && !errors.Is(err, errLarge) {
+		return nil
+	}
+	if err == nil && leads(i.all, filepath.Join(i.path, rel), strings.TrimRight(string(text), "\r\n")) {
+		return nil
+	}
+	at := join(rel, "commondir")
+	return []found{{rel: at, kind: quarantine.File, why: "git reads settings and hooks from another directory", keys: []string{i.key(at, hash(text))}}}
+}
+
+// pointer returns a file or link named .git if it leads to a repository that is not searched.
+func (i *inspector) pointer(rel string) ([]found, error) {
+	dir, name := filepath.Split(rel)
+	dir = filepath.Clean(dir)
+	d, err := i.root.open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	st, err := d.stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case st.isLink():
+		return i.link(d, dir, name), nil
+	case !st.isFile():
+		return nil, unix.ENOTDIR
+	}
+	text, _, err := d.read(name)
+	if err != nil && !errors.Is(err, errLarge) {
+		return nil, nil // git cannot read it either
+	}
+	to, is := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: ")
+	if err == nil && (!is || leads(i.all, filepath.Join(i.path, dir), to)) {
+		return nil, nil
+	}
+	return []found{{rel: rel, kind: quarantine.File, why: "git uses a repository in another directory", keys: []string{i.key(rel, hash(text))}}}, nil
+}
+
+// link returns a symbolic link in place of a part of a repository.
+func (i *inspector) link(d directory, dir, name string) []found {
+	to, err := d.readlink(name)
+	if err != nil {
+		return nil
+	}
+	at := join(dir, name)
+	return []found{{rel: at, kind: quarantine.Link, why: "git follows the link to another place", keys: []string{i.key(at, "link "+to)}}}
+}
+
+// key identifies content at a place.
+func (t *tree) key(rel, identity string) string {
+	return hash([]byte(filepath.Join(t.path, rel) + "\x00" + identity))
+}
+
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// identity stands for the content of a file that is too large to be read.
+func (s *stamp) identity() string {
+	return fmt.Sprintf("%d %d %d %d.%d", s.dev, s.ino, s.size, s.sec, s.nsec)
+}

@@ -1,0 +1,100 @@
+package repository
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ledger is the file in which hosts keep what a tree contained before their tools ran. A host that is killed leaves the
+// content, so that the next host finds what the killed host did not. Each host holds a lock for as long as it runs.
+type ledger struct{ file *os.File } // nil without a state directory
+
+// record is the content of a ledger.
+type record struct {
+	Root  string   `json:"root"`
+	Known []string `json:"known"`
+	// Guarded reports whether the kernel protected the repository at the top of the tree.
+	Guarded bool `json:"guarded"`
+}
+
+// openLedger opens the ledger of a root in a directory. It returns nil if no earlier or running host left a record. The
+// caller then writes one.
+func openLedger(dir, root string) (*ledger, *record, error) {
+	if dir == "" {
+		return &ledger{}, nil, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	fd, err := unix.Open(filepath.Join(dir, hash([]byte(root))+".json"), unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &ledger{os.NewFile(uintptr(fd), "ledger")}
+	how := unix.LOCK_EX // the caller reads the tree under this lock
+	if err := l.lock(how | unix.LOCK_NB); err != nil {
+		how = unix.LOCK_SH
+	}
+	if err := l.lock(how); err != nil {
+		return nil, nil, errors.Join(err, l.file.Close())
+	}
+	b, err := io.ReadAll(l.file)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.file.Close())
+	}
+	var r record
+	if len(b) == 0 {
+		return l, nil, nil
+	}
+	if err := json.Unmarshal(b, &r); err != nil { // half written by a host that was killed before its first call
+		return l, nil, nil //nolint:nilerr // as without a record
+	}
+	return l, &r, nil
+}
+
+func (l *ledger) lock(how int) error {
+	for {
+		if err := unix.Flock(int(l.file.Fd()), how); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// write replaces the record and permits other hosts to read it.
+func (l *ledger) write(r *record) error {
+	if l.file == nil {
+		return nil
+	}
+	b, err := json.Marshal(r)
+	if err == nil {
+		err = l.file.Truncate(0)
+	}
+	if err == nil {
+		_, err = l.file.WriteAt(b, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("what the repositories contained cannot be written: %w", err)
+	}
+	return l.lock(unix.LOCK_SH)
+}
+
+// close removes the record, unless another host uses it.
+func (l *ledger) close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.lock(unix.LOCK_EX | unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = nil
+	case err == nil:
+		err = l.file.Truncate(0)
+	}
+	return errors.Join(err, l.file.Close())
+}

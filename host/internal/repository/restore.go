@@ -1,0 +1,78 @@
+package repository
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/quarantine"
+)
+
+// Restore writes an entry of the quarantine back to its place. It follows no link below the entry's root and replaces no
+// file. Settings are added to the end of their file.
+func Restore(e *quarantine.Entry) error {
+	rel, err := filepath.Rel(e.Root, e.Path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("%s is not in %s", e.Path, e.Root)
+	}
+	root, err := openRoot(e.Root)
+	if err != nil {
+		return fmt.Errorf("%s cannot be opened: %w", e.Root, err)
+	}
+	defer root.close()
+	dir, name := filepath.Split(rel)
+	d, err := root.open(filepath.Clean(dir))
+	if err != nil {
+		return fmt.Errorf("%s cannot be opened: %w. It was moved or removed", filepath.Dir(e.Path), err)
+	}
+	defer d.close()
+	switch {
+	case e.Kind == quarantine.Settings:
+		err = addSettings(d, name, e)
+	case e.Left != "":
+		left := filepath.Base(e.Left)
+		if err = unix.Linkat(d.fd, left, d.fd, name, 0); err == nil { // unlike a rename, it replaces nothing
+			err = unix.Unlinkat(d.fd, left, 0)
+		}
+	case e.Kind == quarantine.Link:
+		err = unix.Symlinkat(string(e.Content), d.fd, name)
+	default:
+		err = d.write(name, e.Content, e.Mode)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists again: move it away, then restore the entry", e.Path)
+	}
+	return err
+}
+
+// addSettings appends settings to a file, or creates the file.
+func addSettings(d directory, name string, e *quarantine.Entry) error {
+	text, st, err := d.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.write(name, e.Content, e.Mode)
+	}
+	if err != nil {
+		return fmt.Errorf("%s cannot be read: %w", e.Path, err)
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		text = append(text, '\n')
+	}
+	return d.replace(name, append(text, e.Content...), &st)
+}
+
+// write creates a file.
+func (d directory) write(name string, content []byte, mode fs.FileMode) error {
+	fd, err := d.create(name)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	_, err = f.Write(content)
+	return errors.Join(err, unix.Fchmod(fd, uint32(mode.Perm())), f.Close())
+}
+
+func fileMode(mode uint32) fs.FileMode { return fs.FileMode(mode) & fs.ModePerm }

@@ -1,0 +1,122 @@
+package repository
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/quarantine"
+)
+
+// Store keeps what is taken out of repositories.
+type Store interface {
+	// Keep stores an entry and sets its ID.
+	Keep(e *quarantine.Entry) error
+	// Allowed returns the keys of the content that a person restored.
+	Allowed() (map[string]bool, error)
+}
+
+// takeOut removes what was found from its repository and stores it. If the store fails, the content stays beside its
+// place under a name that git does not use. drop reports whether the content with a key must go.
+func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quarantine.Entry, error) {
+	dir, name := filepath.Split(f.rel)
+	d, err := t.root.open(filepath.Clean(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	e := &quarantine.Entry{At: time.Now(), Kind: f.kind, Root: t.path, Path: filepath.Join(t.path, f.rel), Why: f.why, Keys: f.keys}
+	if f.kind == quarantine.Settings {
+		return e, t.takeSettings(d, name, f, e, drop, store)
+	}
+	moved, err := d.moveAside(name)
+	if err != nil {
+		return nil, err
+	}
+	keep := func(err error) (*quarantine.Entry, error) {
+		e.Left = filepath.Join(t.path, filepath.Dir(f.rel), moved)
+		return e, errors.Join(err, store.Keep(e))
+	}
+	st, err := d.stat(moved)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case st.isLink():
+		to, err := d.readlink(moved)
+		if err != nil {
+			return keep(err)
+		}
+		e.Kind, e.Content = quarantine.Link, []byte(to)
+	case st.isFile():
+		content, _, err := d.read(moved)
+		if errors.Is(err, errLarge) {
+			return keep(nil)
+		}
+		if err != nil {
+			return keep(err)
+		}
+		e.Kind, e.Content, e.Mode = quarantine.File, content, fileMode(st.mode)
+		// The content can differ from what was found.
+		e.Keys = append(slices.Clone(f.keys), t.key(f.rel, hash(content)))
+	default:
+		return keep(nil)
+	}
+	if err := store.Keep(e); err != nil {
+		e.Left = filepath.Join(t.path, filepath.Dir(f.rel), moved)
+		return e, err
+	}
+	return e, unix.Unlinkat(d.fd, moved, 0)
+}
+
+// takeSettings removes settings from a file. It reads the file again, because it can have changed.
+func (t *tree) takeSettings(d directory, name string, f *found, e *quarantine.Entry, drop func(string) bool, store Store) error {
+	text, st, err := d.read(name)
+	if err != nil {
+		return err
+	}
+	all, err := parse(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.Path, err)
+	}
+	var gone []setting
+	e.Keys = nil
+	for _, s := range all {
+		key := t.key(f.rel, "setting "+s.name()+"="+s.value)
+		if !slices.Contains(f.keys, key) || !drop(key) {
+			continue
+		}
+		gone = append(gone, s)
+		if !slices.Contains(e.Keys, key) {
+			e.Keys = append(e.Keys, key)
+		}
+		if !slices.Contains(e.Names, s.name()) {
+			e.Names = append(e.Names, s.name())
+		}
+		e.Content = appendSetting(e.Content, text, &s)
+	}
+	if len(gone) == 0 {
+		return errNothing
+	}
+	e.Mode = fileMode(uint32(st.Mode))
+	if err := store.Keep(e); err != nil {
+		return err
+	}
+	return d.replace(name, remove(text, gone), &st)
+}
+
+// errNothing means that a setting disappeared before it was removed.
+var errNothing = errors.New("nothing is left to take out")
+
+// appendSetting appends a setting with its header, such that the result is a valid file.
+func appendSetting(out, text []byte, s *setting) []byte {
+	if i := bytes.LastIndex(out, []byte("[")); i < 0 || !bytes.HasPrefix(out[i:], append(bytes.Clone(s.header), '\n')) {
+		out = append(append(out, s.header...), '\n')
+	}
+	return append(append(append(out, '\t'), bytes.Trim(text[s.start:s.end], " \t\r\n")...), '\n')
+}
