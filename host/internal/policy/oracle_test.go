@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,15 +210,21 @@ func TestOracleListed(t *testing.T) {
 	}
 }
 
-// runSession runs scripts one after the other in the same shell.
+// runSession runs scripts one after the other in the same shell. It ends everything that they started. Functions can call
+// themselves in subshells, so their depth is limited.
 func runSession(t *testing.T, bash, dir, programs string, session []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	c := exec.CommandContext(ctx, bash, slices.Concat([]string{"-c", `for script; do eval "$script"; done`, "session"}, session)...)
-	c.Dir, c.Env = dir, []string{"PATH=" + programs, "HOME=" + dir}
+	c.Dir, c.Env = dir, []string{"PATH=" + programs, "HOME=" + dir, "FUNCNEST=8"}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 100 * time.Millisecond
 	_ = c.Run() // the scripts may fail
+	if c.Process != nil {
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
