@@ -53,6 +53,8 @@ var cloneCommands = map[string][][]string{
 	"plugin": {{}}, "plugin list": {{}}, "plugin info": {{"x"}}, "plugin verify": {{}}, "plugin pin": {{}, {"--accept-changes"}}, "plugin reload": {{}, {"x"}}, "plugin approve": {{"x"}, {}},
 	"plugin enable": {{"x"}}, "plugin disable": {{"x"}}, "plugin new": {{"made"}}, "plugin dev": {{"."}}, "plugin test": {{"none"}},
 	"trust": {{}, {"--json"}, {"--accept", "sha256:0"}}, "trust list": {{}}, "trust show": {{"."}}, "trust revoke": {{"."}},
+	"quarantine": {{}}, "quarantine list": {{}, {"--json"}}, "quarantine show": {{"1"}}, "quarantine restore": {{"1", "--accept", "sha256:0"}},
+	"token": {{}}, "token create": {{"ci", "--role", "caller"}}, "token list": {{}}, "token revoke": {{"ci"}},
 	"completion": {{}}, "completion bash": {{}}, "completion zsh": {{}}, "completion fish": {{}}, "completion powershell": {{}},
 	"reference": {{"made"}}, "man": {{"made"}}, "__complete": {{"run", ""}, {"plugin", "info", ""}, {"tools", ""}},
 }

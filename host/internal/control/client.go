@@ -94,6 +94,9 @@ func (s Socket) Ask(ctx context.Context, op string, args, result any) error {
 		return err
 	}
 	if _, err := conn.Write(append(b, '\n')); err != nil {
+		if ctx.Err() != nil { // the deadline of the connection ended the write
+			return context.Cause(ctx)
+		}
 		return fmt.Errorf("the host with process id %d accepts no connections: %w", s.PID, err)
 	}
 	line, err := bufio.NewReader(io.LimitReader(conn, maxMessage)).ReadBytes('\n')
