@@ -19,7 +19,7 @@ var refusedBuiltins = []string{
 	"suspend", "caller", "logout", "declare", "typeset", "export", "readonly", "local",
 }
 
-// runners lists programs whose arguments or input are a command. What they run is never judged as what it is.
+// runners lists programs whose arguments or input are a command. The policy never judges that command.
 var runners = []string{
 	"xargs", "parallel", "setarch", "linux32", "linux64", "i386", "x86_64", "uname26", "prlimit", "taskset", "chrt", "ionice", "numactl", "unshare", "nsenter", "chroot", "setpriv", "setsid", "script", "strace", "ltrace",
 	"gdb", "watch", "flock", "busybox", "toybox", "sudo", "doas", "su", "sg", "newgrp", "runuser", "pkexec", "ssh", "rsh", "entr", "systemd-run", "systemd-inhibit", "dbus-run-session", "dbus-launch", "faketime", "choom", "runcon", "capsh",
