@@ -42,7 +42,7 @@ confined (enforce = "require") and cannot, or needs what it is not granted.`,
 }
 
 // permissionsText prints what the configuration says about programs and paths.
-func permissionsText(w io.Writer, p *admin.describes) {
+func permissionsText(w io.Writer, p *admin.PermissionDiagnosis) {
 	fmt.Fprintf(w, "programs              %s\n", p.Programs)
 	if p.Deny+p.Protect > 0 {
 		fmt.Fprintf(w, "paths                 %d denied, %d protected\n", p.Deny, p.Protect)
