@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"toolhost.dev/sdk/tool"
 
@@ -15,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/manifest"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
@@ -31,6 +33,39 @@ type Diagnosis struct {
 	// Backends lists the sandbox backends, strongest first.
 	Backends []sandbox.BackendStatus `json:"backends"`
 	Plugins  []PluginDiagnosis       `json:"plugins"`
+	// Permissions describes how rules about programs and paths are enforced.
+	Permissions PermissionDiagnosis `json:"permissions"`
+}
+
+// PermissionDiagnosis describes how rules about programs and paths are enforced.
+type PermissionDiagnosis struct {
+	// Programs is "listed, by analysis" if only listed programs can run. Otherwise it is "open".
+	Programs string `json:"programs"`
+	// Deny and Protect are the numbers of globs for denied and protected paths.
+	Deny    int `json:"deny"`
+	Protect int `json:"protect"`
+	// Missing lists what is not enforced.
+	Missing []sandbox.Gap `json:"missing"`
+}
+
+// diagnosePermissions reports how the rules about programs and paths are enforced. The argument ns reports whether plugins
+// run with the backend ns.
+func diagnosePermissions(cfg *config.Config, ns bool) PermissionDiagnosis {
+	p := &cfg.Permissions
+	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect), Missing: []sandbox.Gap{}}
+	gap := func(missing bool, what, how string) {
+		if missing {
+			out.Missing = append(out.Missing, sandbox.Gap{What: what, How: how})
+		}
+	}
+	if listed := p.Programs.Listed || p.AllowList; listed {
+		out.Programs = policy.ByAnalysis
+		gap(true, "what a listed program starts is not judged", "list only programs that start no others, and no interpreters")
+	}
+	gap(out.Deny > 0, "paths.deny holds for arguments of tools and for words and redirects of commands, not for files that a program finds: grep -r, a script", "keep such files outside of the roots")
+	gap(out.Protect > 0, "a file that does not exist when a plugin starts is not protected from commands", "name its directory: \"dir/**\"")
+	gap(out.Protect > 0 && !ns, "paths.protect does not hold for programs that commands run", "use the backend ns")
+	return out
 }
 
 // PluginDiagnosis describes how the kernel confines one plugin.
@@ -75,6 +110,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 		p := &cfg.Plugins[i]
 		out.Plugins = append(out.Plugins, diagnose(cfg, p, launcher, all, known[p.Name]))
 	}
+	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins, func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }))
 	return out, nil
 }
 

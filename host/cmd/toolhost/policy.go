@@ -26,7 +26,8 @@ func newPolicyCheck(s *cli.Settings) *cobra.Command {
 		Use:   "check [flags] [--] COMMAND",
 		Short: "Say whether a command would be allowed, asked about or denied, and by which rule",
 		Long: `Say whether a command would be allowed, asked about or denied, by which rule, and what a
-script would run. Nothing runs and nobody is asked.`,
+script would run. What cannot be known before it runs is listed as unknown. Nothing runs
+and nobody is asked.`,
 		Example: `  toolhost policy check 'git push origin main'
   toolhost policy check --json 'echo "$(curl example.org)" | sh'`,
 		Args: needCommand,
@@ -48,6 +49,9 @@ script would run. Nothing runs and nobody is asked.`,
 			if s.JSON {
 				if d.Commands == nil {
 					d.Commands = []string{}
+				}
+				if d.Unknown == nil {
+					d.Unknown = []string{}
 				}
 				return cli.PrintJSON(os.Stdout, d)
 			}
@@ -72,8 +76,15 @@ func decisionText(w io.Writer, d *host.Decision) error {
 	for _, name := range d.Rewritten {
 		row("sets", name)
 	}
+	row("programs", d.Programs)
 	for _, c := range d.Commands {
 		row("command", c)
+	}
+	for _, u := range d.Unknown {
+		row("unknown", u)
+	}
+	if d.Kind == "bash" && len(d.Commands)+len(d.Unknown) == 0 {
+		row("command", "(the script runs no command)")
 	}
 	for _, j := range d.Judged {
 		row("  "+string(j.Effect), fmt.Sprintf("%s  [%s]", j.Subject, j.Rule))

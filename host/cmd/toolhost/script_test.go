@@ -168,6 +168,9 @@ func TestScripts(t *testing.T) {
 			if name == "root" {
 				return os.Geteuid() == 0, nil
 			}
+			if name == "ns" { // the backend with namespaces
+				return supports(t, name), nil
+			}
 			return false, fmt.Errorf("there is no condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

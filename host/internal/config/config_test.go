@@ -420,3 +420,39 @@ func TestUnlimited(t *testing.T) {
 		}
 	}
 }
+
+func TestNarrowingLists(t *testing.T) {
+	dir := t.TempDir()
+	read := func(text string) *config.Narrowing {
+		path := filepath.Join(dir, "toolhost.hcl")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config.ReadNarrowing(path)
+	}
+	base := func() config.Config {
+		path := filepath.Join(dir, "base.hcl")
+		if err := os.WriteFile(path, []byte("host {}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(path, config.Environment{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *cfg
+	}
+	n := read("permissions {\n programs {\n mode = \"listed\"\n ask = [\"rm *\"]\n deny = [\"curl *\"]\n }\n paths {\n deny = [\".env\"]\n protect = [\"deploy/**\"]\n }\n}")
+	cfg := base()
+	n.Apply(&cfg)
+	if p := cfg.Permissions; !n.Complete || !p.Programs.Listed || len(p.Project) != 4 || len(p.Rules) != 0 || len(p.Paths.Protect) != 1 {
+		t.Errorf("complete %v, %+v", n.Complete, p)
+	}
+	for _, text := range []string{"programs {\n allow = [\"ls\"]\n}", "programs {\n mode = \"open\"\n}", "programs {\n other = 1\n}", "paths {\n deny = [\"**\"]\n}", "paths {\n allow = [\"x\"]\n}"} {
+		n := read("permissions {\n" + text + "\n}")
+		cfg := base()
+		n.Apply(&cfg)
+		if n.Complete || cfg.Permissions.Programs.Listed || len(cfg.Permissions.Project) > 0 {
+			t.Errorf("%s is taken for a restriction: %+v", text, cfg.Permissions)
+		}
+	}
+}

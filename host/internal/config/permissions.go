@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclparse"
@@ -27,7 +29,24 @@ type Permissions struct {
 	// Project contains the deny and ask rules of a project file. These rules cannot permit a call that Rules or Default
 	// deny.
 	Project []PermissionRule
-	Tests   []PermissionTest
+	// Programs lists the programs that commands can run. Paths restricts paths. Both also have rules in Rules or Project;
+	// see [PermissionRule.List].
+	Programs Programs
+	Paths    Paths
+	Tests    []PermissionTest
+}
+
+// Programs configures which programs commands can run.
+type Programs struct {
+	// Listed denies every program that no allow or ask rule lists.
+	Listed           bool
+	Allow, Ask, Deny []string
+}
+
+// Paths configures paths that tools cannot use. The lists contain globs as in [PermissionRule.Paths].
+type Paths struct {
+	// Deny lists paths that tools cannot read or write. Protect lists paths that tools cannot write.
+	Deny, Protect []string
 }
 
 // PermissionRule is a permission rule. A nil list matches every call.
@@ -35,7 +54,11 @@ type PermissionRule struct {
 	// Effect is "allow", "ask" or "deny".
 	Effect, Name                           string
 	Tools, Kinds, Paths, Commands, Domains []string
-	Reason                                 string
+	// Builtins contains names of built-in rules that the rule replaces.
+	Builtins []string
+	// List reports that the rule is one of the lists in [Programs] or [Paths].
+	List   bool
+	Reason string
 	// Set maps parameters to JSON values. The rule sets these parameters in matching calls.
 	Set map[string]json.RawMessage
 
@@ -50,6 +73,8 @@ type PermissionTest struct {
 	Expect string
 	// Rule is the name of the rule that must make the decision. Empty means that the rule does not matter.
 	Rule string
+	// Unknown is whether the decision must contain unknown parts. Nil means that it does not matter.
+	Unknown *bool
 	// At is the position of the test, as "file:line".
 	At string
 }
@@ -61,7 +86,23 @@ type permissionsHCL struct {
 	Deny     []ruleHCL      `hcl:"deny,block"`
 	Ask      []ruleHCL      `hcl:"ask,block"`
 	Allow    []ruleHCL      `hcl:"allow,block"`
+	Programs *programsHCL   `hcl:"programs,block"`
+	Paths    *pathsHCL      `hcl:"paths,block"`
 	Tests    []testHCL      `hcl:"test,block"`
+}
+
+type programsHCL struct {
+	Mode  hcl.Expression `hcl:"mode,optional"`
+	Allow hcl.Expression `hcl:"allow,optional"`
+	Ask   hcl.Expression `hcl:"ask,optional"`
+	Deny  hcl.Expression `hcl:"deny,optional"`
+	At    hcl.Range      `hcl:",def_range"`
+}
+
+type pathsHCL struct {
+	Deny    hcl.Expression `hcl:"deny,optional"`
+	Protect hcl.Expression `hcl:"protect,optional"`
+	At      hcl.Range      `hcl:",def_range"`
 }
 
 type ruleHCL struct {
@@ -71,6 +112,7 @@ type ruleHCL struct {
 	Path    hcl.Expression `hcl:"path,optional"`
 	Command hcl.Expression `hcl:"command,optional"`
 	Domain  hcl.Expression `hcl:"domain,optional"`
+	Builtin hcl.Expression `hcl:"builtin,optional"`
 	Set     hcl.Expression `hcl:"set,optional"`
 	Reason  string         `hcl:"reason,optional"`
 	At      hcl.Range      `hcl:",def_range"`
@@ -81,6 +123,7 @@ type testHCL struct {
 	Command string         `hcl:"command"`
 	Expect  hcl.Expression `hcl:"expect"`
 	Rule    string         `hcl:"rule,optional"`
+	Unknown *bool          `hcl:"unknown,optional"`
 	At      hcl.Range      `hcl:",def_range"`
 }
 
@@ -104,7 +147,90 @@ func (d *decoder) permissions(p *permissionsHCL) {
 			out.Rules = append(out.Rules, d.rule(l.effect, b))
 		}
 	}
+	out.Rules = append(out.Rules, d.programs(p.Programs, out)...)
+	out.Rules = append(out.Rules, d.paths(p.Paths, out)...)
+	d.listed(p, out)
 	out.Tests = d.tests(p.Tests)
+}
+
+// listed reports an error if the mode "listed" has no programs, or allows all programs.
+func (d *decoder) listed(p *permissionsHCL, out *Permissions) {
+	if !out.Programs.Listed {
+		return
+	}
+	at := p.Programs.Mode.Range()
+	programs := false
+	for i := range out.Rules {
+		r := &out.Rules[i]
+		if r.Effect == "deny" {
+			continue
+		}
+		programs = programs || len(r.Commands) > 0
+		if slices.Contains(r.Commands, "*") {
+			d.fail(r.attributes["command"], `The pattern "*" lists every program`, "List the programs that can run, such as \"git status *\", or remove mode = \"listed\".")
+		}
+	}
+	if !programs {
+		d.fail(at, `The mode "listed" has no programs`, "List the programs that can run: allow = [\"ls *\", \"git status *\"].")
+	}
+}
+
+// programs decodes the block programs. It returns the rules for its lists.
+func (d *decoder) programs(b *programsHCL, out *Permissions) (rules []PermissionRule) {
+	if b == nil {
+		return nil
+	}
+	out.Programs.Listed = d.choice(b.Mode, "open", "open", "listed") == "listed"
+	for _, l := range []struct {
+		effect string
+		expr   hcl.Expression
+		into   *[]string
+	}{{"deny", b.Deny, &out.Programs.Deny}, {"ask", b.Ask, &out.Programs.Ask}, {"allow", b.Allow, &out.Programs.Allow}} {
+		if given(l.expr) {
+			*l.into = d.texts(l.expr)
+			rules = append(rules, PermissionRule{
+				Effect: l.effect, Name: "programs." + l.effect, Commands: *l.into, List: true, at: l.expr.Range(), attributes: map[string]hcl.Range{"command": l.expr.Range()},
+			})
+		}
+	}
+	return rules
+}
+
+// paths decodes the block paths. It returns the rules for its lists.
+func (d *decoder) paths(b *pathsHCL, out *Permissions) (rules []PermissionRule) {
+	if b == nil {
+		return nil
+	}
+	for _, l := range []struct {
+		name, reason string
+		expr         hcl.Expression
+		into         *[]string
+		kinds        []string
+	}{
+		{"paths.deny", "tools cannot use this path", b.Deny, &out.Paths.Deny, nil},
+		{"paths.protect", "tools cannot change this path", b.Protect, &out.Paths.Protect, []string{"edit"}},
+	} {
+		if !given(l.expr) {
+			continue
+		}
+		*l.into = d.texts(l.expr)
+		for _, g := range *l.into {
+			if everything(g) {
+				d.fail(l.expr.Range(), fmt.Sprintf("The glob %q matches every path", g), "Name the files or directories: \"**/.env\", \"secrets/**\".")
+			}
+		}
+		rules = append(rules, PermissionRule{
+			Effect: "deny", Name: l.name, Reason: l.reason, Paths: *l.into, Kinds: l.kinds, List: true, at: l.expr.Range(), attributes: map[string]hcl.Range{"path": l.expr.Range()},
+		})
+	}
+	return rules
+}
+
+// everything reports whether a glob matches every path in a directory.
+func everything(glob string) bool {
+	glob = strings.TrimPrefix(glob, "/")
+	return glob != "" && doublestar.ValidatePattern(glob) && doublestar.MatchUnvalidated(glob, "\x02") && doublestar.MatchUnvalidated(glob, "\x03.\x04") ||
+		strings.HasPrefix(glob, "**") && doublestar.ValidatePattern(glob) && doublestar.MatchUnvalidated(glob, "\x02/\x03") && doublestar.MatchUnvalidated(glob, "\x02/\x03.\x04")
 }
 
 func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
@@ -113,7 +239,7 @@ func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
 		name string
 		expr hcl.Expression
 		into *[]string
-	}{{"tool", b.Tool, &r.Tools}, {"kind", b.Kind, &r.Kinds}, {"path", b.Path, &r.Paths}, {"command", b.Command, &r.Commands}, {"domain", b.Domain, &r.Domains}} {
+	}{{"tool", b.Tool, &r.Tools}, {"kind", b.Kind, &r.Kinds}, {"path", b.Path, &r.Paths}, {"command", b.Command, &r.Commands}, {"domain", b.Domain, &r.Domains}, {"builtin", b.Builtin, &r.Builtins}} {
 		if given(a.expr) {
 			r.attributes[a.name] = a.expr.Range()
 			*a.into = d.texts(a.expr)
@@ -167,7 +293,7 @@ func (d *decoder) tests(blocks []testHCL) []PermissionTest {
 			d.fail(b.At, fmt.Sprintf("Test %q expects nothing", b.Name), "Say what the rules are meant to make of it: expect = \"deny\", \"ask\" or \"allow\".")
 			continue
 		}
-		out = append(out, PermissionTest{Name: b.Name, Command: b.Command, Expect: d.choice(b.Expect, "", "allow", "ask", "deny"), Rule: b.Rule, At: place(b.At)})
+		out = append(out, PermissionTest{Name: b.Name, Command: b.Command, Expect: d.choice(b.Expect, "", "allow", "ask", "deny"), Rule: b.Rule, Unknown: b.Unknown, At: place(b.At)})
 	}
 	return out
 }
@@ -232,7 +358,11 @@ func (c *Config) BadRules(problems []RuleProblem) error {
 		if !ok {
 			at = r.at
 		}
-		diags = append(diags, diagnose.Problemf(at, fmt.Sprintf("The rule %s %q cannot work", r.Effect, r.Name), "%s", sentence(p.Why)))
+		what := fmt.Sprintf("The rule %s %q cannot work", r.Effect, r.Name)
+		if r.List {
+			what = fmt.Sprintf("The list %s cannot work", r.Name)
+		}
+		diags = append(diags, diagnose.Problemf(at, what, "%s", sentence(p.Why)))
 	}
 	if len(diags) == 0 {
 		return nil

@@ -25,7 +25,7 @@ type Narrowing struct {
 	texts  diagnose.Files
 	config *Config
 	// These fields report which attributes the file sets, because a zero value can be a valid setting.
-	strict, workspace, enforce, defaults, allowList bool
+	strict, workspace, enforce, defaults, allowList, listed bool
 }
 
 // projectHCL contains the blocks of a project file that can restrict tools.
@@ -42,7 +42,18 @@ type narrowPermissionsHCL struct {
 	Deny     []ruleHCL      `hcl:"deny,block"`
 	Ask      []ruleHCL      `hcl:"ask,block"`
 	Tests    []testHCL      `hcl:"test,block"`
-	Rest     hcl.Body       `hcl:",remain"`
+	Programs []struct {
+		Mode hcl.Expression `hcl:"mode,optional"`
+		Ask  hcl.Expression `hcl:"ask,optional"`
+		Deny hcl.Expression `hcl:"deny,optional"`
+		Rest hcl.Body       `hcl:",remain"`
+	} `hcl:"programs,block"`
+	Paths []struct {
+		Deny    hcl.Expression `hcl:"deny,optional"`
+		Protect hcl.Expression `hcl:"protect,optional"`
+		Rest    hcl.Body       `hcl:",remain"`
+	} `hcl:"paths,block"`
+	Rest hcl.Body `hcl:",remain"`
 }
 
 type narrowSandboxHCL struct {
@@ -153,6 +164,35 @@ func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 			})
 		}
 	}
+	n.lists(p)
+}
+
+// lists reads the lists of programs and paths that can only restrict tools.
+func (n *Narrowing) lists(p *narrowPermissionsHCL) {
+	out := &n.config.Permissions
+	for _, b := range p.Programs {
+		n.nothingElse(b.Rest)
+		if _, ok := n.word(b.Mode, "listed"); ok {
+			n.listed = true
+		}
+		n.try(func(d *decoder) bool {
+			out.Project = append(out.Project, d.programs(&programsHCL{Ask: b.Ask, Deny: b.Deny}, &Permissions{})...)
+			return true
+		})
+	}
+	for _, b := range p.Paths {
+		n.nothingElse(b.Rest)
+		n.try(func(d *decoder) bool {
+			var lists Permissions
+			rules := d.paths(&pathsHCL{Deny: b.Deny, Protect: b.Protect}, &lists)
+			if d.diags.HasErrors() {
+				return false
+			}
+			out.Project = append(out.Project, rules...)
+			out.Paths.Protect = append(out.Paths.Protect, lists.Paths.Protect...)
+			return true
+		})
+	}
 }
 
 func (n *Narrowing) sandbox(s *narrowSandboxHCL) {
@@ -194,7 +234,7 @@ func (n *Narrowing) Rules() int {
 
 // Empty reports whether the narrowing contains no restrictions.
 func (n *Narrowing) Empty() bool {
-	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList
+	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList && !n.listed
 }
 
 // Apply adds the restrictions to a configuration. If the configuration is already stricter, it does not change.
@@ -239,7 +279,9 @@ func (n *Narrowing) applyRules(p *Permissions) {
 		p.Default = n.config.Permissions.Default
 	}
 	p.AllowList = p.AllowList || n.allowList
+	p.Programs.Listed = p.Programs.Listed || n.listed
 	p.Project = n.config.Permissions.Project
+	p.Paths.Protect = slices.Concat(p.Paths.Protect, n.config.Permissions.Paths.Protect)
 }
 
 // Program is a program that the host starts because of the configuration.

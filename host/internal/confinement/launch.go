@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/manifest"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/supervisor"
 )
@@ -69,6 +71,13 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
 	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
+	if prof.WriteRoots {
+		protected, err := policy.Existing(l.cfg.Permissions.Paths.Protect, start.Roots)
+		if err != nil {
+			return at, err
+		}
+		at.Protect = slices.Concat(at.Protect, protected)
+	}
 	if at.StateDir == "" {
 		runtime, err := home.Runtime()
 		if err != nil {

@@ -36,6 +36,8 @@ func (e *Engine) TestPermissions(t config.PermissionTest) error {
 		return fmt.Errorf("%s: test %q: command %q: want %s, got %s%s: %s", t.At, t.Name, t.Command, past(t.Expect), past(string(d.Effect)), by, why)
 	case t.Rule != "" && !slices.ContainsFunc(d.Judged, func(j policy.Judgement) bool { return j.Decides(t.Rule) }):
 		return fmt.Errorf("%s: test %q: %q is expected to fall under the rule %q, and does not: it is %s%s: %s", t.At, t.Name, t.Command, t.Rule, past(t.Expect), by, why)
+	case t.Unknown != nil && *t.Unknown != (len(d.Unknown) > 0):
+		return fmt.Errorf("%s: test %q: %q: unknown parts: want %t, got %q", t.At, t.Name, t.Command, *t.Unknown, d.Unknown)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	g.addAliases(b.Overrides.Aliases())
 	g.checkToolBlocks()
 	g.checkHookPlugins()
-	rules, err := g.boundRules()
+	rules, err := g.boundRules(b.Options.Workspace)
 	g.Dispatch = b.dispatcher(g, set, rules)
 	return g, refused, err
 }

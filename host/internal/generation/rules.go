@@ -15,11 +15,12 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/settings"
 )
 
 // boundRules returns the operator's rules after checking them against the registered tools.
-func (g *Generation) boundRules() (policy.Rules, error) {
+func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 	out, err := settings.Rules(g.Config)
 	if err != nil {
 		return out, err
@@ -27,8 +28,14 @@ func (g *Generation) boundRules() (policy.Rules, error) {
 	var bad []config.RuleProblem
 	for i := range out.Rules {
 		problems := g.bind(&out.Rules[i])
+		if g.Config.Permissions.Rules[i].List {
+			delete(problems, "path") // a list can be about tools that are not registered now
+		}
 		for _, attribute := range slices.Sorted(maps.Keys(problems)) {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]})
+		}
+		if glob, covers := out.Rules[i].Covers(workspace, roots.Configured(g.Config, workspace)); covers && g.Config.Permissions.Rules[i].List {
+			bad = append(bad, config.RuleProblem{Rule: i, Attribute: "path", Why: fmt.Errorf("the glob %q matches a whole root. Name the files or directories in it", glob)})
 		}
 	}
 	out.Project = slices.DeleteFunc(out.Project, func(r policy.Rule) bool { return len(g.bind(&r)) > 0 })

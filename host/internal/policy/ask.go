@@ -138,6 +138,9 @@ func (d *Decision) howToAllow() string {
 	if j.rule != nil {
 		return fmt.Sprintf("To allow this call, the operator can answer the question (--on-ask prompt) or change the rule %s in the configuration.", j.Rule)
 	}
+	if j.builtin != "" {
+		return fmt.Sprintf("To allow this call, the operator can answer the question (--on-ask prompt) or add an allow rule with command = [%q] and builtin = [%q] to the permissions of the configuration.", j.Subject, j.builtin)
+	}
 	about := fmt.Sprintf("tool = [%q]", j.Subject)
 	switch j.Kind {
 	case KindBash:

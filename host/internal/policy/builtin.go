@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// Builtin is a rule that applies without configuration. If the operator allows the command by a rule, that rule
-// overrides the built-in rule.
+// Builtin is a rule that applies without configuration. Rules of the operator lower it only if they list its name in
+// [Rule.Builtins].
 type Builtin struct {
 	Effect       Effect
 	Name, Reason string
@@ -36,17 +36,52 @@ var Builtins = []Builtin{
 // bombName is the command name that represents a fork bomb. No real command can have this name.
 const bombName = "\x00bomb"
 
-// builtin returns the built-in rule that matches a command, or nil if no rule matches.
-func builtin(req *Request, c *script.Command) *Builtin {
+// builtinNames returns the names of the built-in rules.
+func builtinNames() []string {
+	out := make([]string, len(Builtins))
+	for i := range Builtins {
+		out[i] = Builtins[i].Name
+	}
+	return out
+}
+
+// builtins returns the built-in rules that match a command.
+func builtins(req *Request, c *script.Command) (out []*Builtin) {
 	if !c.Words[0].Known() {
-		return maybeBuiltin(req, c)
+		if b := maybeBuiltin(req, c); b != nil {
+			out = append(out, b)
+		}
+		return out
 	}
 	for i := range Builtins {
 		if Builtins[i].match(req, c) {
-			return &Builtins[i]
+			out = append(out, &Builtins[i])
 		}
 	}
-	return nil
+	return out
+}
+
+// matchBuiltins reports whether one of the named built-in rules matches the part.
+func (p *part) matchBuiltins(names []string) script.Match {
+	for _, b := range p.builtins {
+		if slices.Contains(names, b.Name) {
+			if b.match == nil { // the name of the command is unknown
+				return script.Maybe
+			}
+			return script.Yes
+		}
+	}
+	return script.No
+}
+
+// floor returns the strictest built-in rule that matches the part and is not lowered.
+func (p *part) floor(lowered []string) (out *Builtin) {
+	for _, b := range p.builtins {
+		if !slices.Contains(lowered, b.Name) && (out == nil || b.Effect == Deny && out.Effect != Deny) {
+			out = b
+		}
+	}
+	return out
 }
 
 // maybeBuiltin returns a rule for a command with an unknown name. The rule asks for a confirmation if rm with the same

@@ -23,7 +23,13 @@ type part struct {
 	// paths contains the paths after all symbolic links are resolved. written contains the paths as the caller wrote
 	// them.
 	paths, written []string
-	domains        []string
+	// loose contains the paths that are unknown before the command runs. outside contains the known paths of a command
+	// outside of the roots.
+	loose    []loosePath
+	outside  []string
+	domains  []string
+	shell    bool // whether the part belongs to a script
+	builtins []*Builtin
 }
 
 // Kind returns the kind of the permission that the call needs.
@@ -88,49 +94,67 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	if cwd := textIn(req.Args["cwd"]); cwd != "" {
 		dir = absolute(req.Call, cwd)
 	}
-	a := script.Analyze(textIn(req.Args["command"]), script.Options{Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Open: string(req.Args["keep_stdin_open"]) == "true"})
+	a := script.Analyze(textIn(req.Args["command"]), script.Options{
+		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList, Listed: p.lists,
+	})
 	var out []part
 	for i := range a.Commands {
 		c := &a.Commands[i]
-		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c}
+		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true}
 		if !p.idle {
-			pt.paths, pt.domains = operands(c)
+			p.operands(req, c, &pt)
 		}
 		if !slices.ContainsFunc(out, func(o part) bool { return o.subject == pt.subject && o.command != nil && o.command.Dir == c.Dir }) || len(out) > maxCompared {
 			out = append(out, pt)
 			d.Commands = append(d.Commands, pt.subject)
 		}
 	}
-	for _, doubt := range a.Doubts {
-		out = append(out, part{kind: KindBash, tool: req.Name, subject: doubt, doubt: true})
-	}
-	if a.Bomb {
-		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &script.Command{Words: []script.Word{{Text: bombName}}}})
+	d.Unknown = slices.Concat(d.Unknown, a.Doubts, a.Unknown)
+	for _, doubt := range slices.Concat(a.Doubts, a.Refused) {
+		out = append(out, part{kind: KindBash, tool: req.Name, subject: doubt, doubt: true, shell: true})
 	}
 	if p.rules.AllowList {
-		for _, name := range a.Sets {
-			if changesPrograms(name) {
-				out = append(out, part{kind: KindBash, tool: req.Name, doubt: true, subject: fmt.Sprintf("the variable %s can change which program a command runs", name)})
+		d.Programs = ByAnalysis
+	}
+	if a.Bomb {
+		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &script.Command{Words: []script.Word{{Text: bombName}}}, shell: true})
+	}
+	out = append(out, p.redirects(req, a)...)
+	if p.pathRules {
+		for i := range out {
+			for _, l := range out[i].loose {
+				if u := "the path " + l.shown + " is unknown before the command runs"; len(d.Unknown) < maxUnknown && !slices.Contains(d.Unknown, u) {
+					d.Unknown = append(d.Unknown, u)
+				}
 			}
 		}
 	}
+	return out
+}
+
+// redirects returns the files that the redirects of a script open.
+func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 	for _, l := range []struct {
 		files []script.File
 		kind  string
 	}{{a.Writes, KindEdit}, {a.Reads, "read"}} {
 		for _, f := range l.files {
 			path := locate(f.Dir, f.Path)
-			switch path {
-			case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty":
+			if isStream(path) {
 				continue
 			}
 			if l.kind == KindEdit && isDisk(path) {
 				dd := &script.Command{Words: []script.Word{{Text: "dd"}, {Text: "of=" + path}}}
 				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: dd})
 			}
-			pt := part{kind: l.kind, tool: req.Name, subject: path, written: []string{path}, paths: []string{path}}
+			pt := part{kind: l.kind, tool: req.Name, subject: path, written: []string{path}, paths: []string{path}, shell: true}
 			if target, _, err := follow(nil, path); err == nil && f.Path.Known() {
 				pt.paths = []string{target}
+			}
+			if f.Path.Known() && (f.Dir != "" || filepath.IsAbs(f.Path.Text)) {
+				pt.outside = p.outsideRoots(req, pt.paths)
+			} else if !p.idle {
+				pt.loose = []loosePath{loose(f.Dir, f.Path.Text, false)}
 			}
 			out = append(out, pt)
 		}
@@ -138,46 +162,26 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	return out
 }
 
+// ByAnalysis is the value of [Decision.Programs] if scripts are analyzed before they run.
+const ByAnalysis = "listed, by analysis"
+
+// maxUnknown limits the number of unknown parts in a decision.
+const maxUnknown = 20
+
+// lists reports whether a rule lists a program with this name.
+func (p *Policy) lists(name string) bool {
+	return slices.ContainsFunc(p.rules.Rules, func(r Rule) bool {
+		return slices.ContainsFunc(r.patterns, func(pattern script.Pattern) bool { return pattern.Names(name) })
+	})
+}
+
 // maxCompared limits the search for duplicate commands. Commands after this number are added without a search.
 const maxCompared = 200
-
-// changesPrograms reports whether a variable with this name can change which program an allowed command runs.
-func changesPrograms(name string) bool {
-	return slices.Contains([]string{"PATH", "ENV", "IFS", "SHELLOPTS", "PROMPT_COMMAND", "PS4", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "LESSOPEN", "RIPGREP_CONFIG_PATH", "HOME"}, name) ||
-		slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "BASH_", "NODE_", "PYTHON", "PERL", "RUBY", "JAVA_", "GO", "npm_config_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
 
 func textIn(raw json.RawMessage) string {
 	var s string
 	_ = json.Unmarshal(raw, &s) // ignore the error: the text stays empty for other types
 	return s
-}
-
-// operands returns the files and hosts that the words of a command can name.
-func operands(c *script.Command) (paths, domains []string) {
-	if c.Remote {
-		return nil, nil
-	}
-	for _, w := range c.Words[1:] {
-		text := w.Text
-		if strings.HasPrefix(text, "-") {
-			_, value, ok := strings.Cut(text, "=")
-			if !ok {
-				continue
-			}
-			text = value
-		}
-		domains = append(domains, hosts(text)...)
-		if strings.Contains(text, "://") || text == "" || c.Name() == "echo" || c.Name() == "printf" {
-			continue
-		}
-		at := locate(c.Dir, script.Word{Text: text})
-		paths = append(paths, at)
-		if target, _, err := follow(nil, at); err == nil && target != at {
-			paths = append(paths, target)
-		}
-	}
-	return paths, domains
 }
 
 // locate returns the absolute form of a path. If the working directory is unknown, the result is relative.
@@ -281,25 +285,52 @@ func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 	return j
 }
 
-// judgeRules applies the operator's rules and the built-in rules to one part of a call.
+// judgeRules applies the operator's rules and the built-in rules to one part of a call. The strictest effect holds. Only
+// a built-in rule that a matching rule names has no effect.
 func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	out := Judgement{Subject: pt.subject, Kind: pt.kind, Effect: Allow}
+	if pt.command != nil && !p.rules.NoBuiltin {
+		pt.builtins = builtins(req, pt.command)
+	}
+	isCommand := pt.command != nil || pt.doubt
+	listing := p.rules.AllowList && pt.kind == KindBash && isCommand
+	listed := false // whether a rule lists the command
 	var ask, allow *Rule
+	var lowered []string
 	maybe := false
 	for i := range p.rules.Rules {
 		r := &p.rules.Rules[i]
 		m := r.match(req, pt)
+		if m == script.No {
+			continue
+		}
+		if r.Effect != Deny && m == script.Yes {
+			lowered = append(lowered, r.Builtins...)
+		}
+		if listing && r.Effect != Deny && m == script.Yes {
+			listed = listed || r.lists(pt)
+		}
 		switch {
-		case m == script.No:
 		case r.Effect == Deny && m == script.Yes:
 			return out.by(r, "")
-		case r.Effect == Allow && (allow == nil || allow.patterns == nil):
-			if p.rules.AllowList && pt.kind == KindBash && r.patterns == nil {
-				continue // with an allow-list, only rules with commands can allow a command
+		case r.Effect == Allow:
+			if allow == nil || allow.patterns == nil {
+				allow = r
 			}
-			allow = r
-		case r.Effect != Allow && (ask == nil || maybe && m == script.Yes):
+		case ask == nil || maybe && m == script.Yes:
 			ask, maybe = r, m == script.Maybe || r.Effect == Deny
+		}
+	}
+	floor := pt.floor(lowered)
+	if floor != nil && floor.Effect == Deny {
+		return out.byBuiltin(floor)
+	}
+	if listing && !listed {
+		if j := p.otherwise(pt, out); j.Effect == Deny {
+			return j
+		}
+		if allow != nil && allow.patterns == nil {
+			allow = nil // a rule without commands lists nothing
 		}
 	}
 	switch {
@@ -309,19 +340,24 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 		return j
 	case ask != nil:
 		return out.by(ask, "")
-	case allow != nil && allow.patterns != nil:
-		return out.by(allow, "")
-	}
-	if pt.command != nil && !p.rules.NoBuiltin {
-		if b := builtin(req, pt.command); b != nil && (b.Effect == Deny || p.otherwise(pt, out).Effect != Deny) {
-			out.Effect, out.Rule, out.Reason = b.Effect, fmt.Sprintf("%s %q (built-in)", b.Effect, b.Name), b.Reason
-			return out
-		}
-	}
-	if allow != nil {
+	case floor != nil && (allow != nil || p.otherwise(pt, out).Effect != Deny):
+		return out.byBuiltin(floor)
+	case allow != nil:
 		return out.by(allow, "")
 	}
 	return p.otherwise(pt, out)
+}
+
+// lists reports whether a rule lists the command of a part. A listed command matches a pattern exactly, also for rules
+// that ask.
+func (r *Rule) lists(pt *part) bool {
+	return pt.command != nil && slices.ContainsFunc(r.patterns, func(pattern script.Pattern) bool { return pattern.Exact(pt.command) })
+}
+
+// byBuiltin returns the judgement of a built-in rule.
+func (j Judgement) byBuiltin(b *Builtin) Judgement {
+	j.Effect, j.Rule, j.Reason, j.builtin = b.Effect, fmt.Sprintf("%s %q (built-in)", b.Effect, b.Name), b.Reason, b.Name
+	return j
 }
 
 // otherwise judges a part of a call without a matching rule.
@@ -333,10 +369,10 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 		return out // the wrapped command is a separate part
 	case listed && pt.doubt:
 		out.Effect, out.Reason = Deny, "only listed commands are allowed, and "+pt.subject
-		out.Rule = `commands = "allow-list"`
+		out.Rule = p.rules.ListedBy
 	case listed:
 		out.Effect, out.Reason = Deny, fmt.Sprintf("only listed commands are allowed, and %q is not listed", pt.subject)
-		out.Rule = `commands = "allow-list"`
+		out.Rule = p.rules.ListedBy
 	case p.rules.Default != "" && p.rules.Default != Allow:
 		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it", fmt.Sprintf("default = %q", p.rules.Default)
 	case pt.doubt && p.doubtful:

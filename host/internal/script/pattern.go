@@ -51,8 +51,8 @@ func ParsePattern(text string) (Pattern, error) {
 		p.words = append(p.words, word)
 	}
 	last := p.words[len(p.words)-1]
-	if strings.HasSuffix(last, ":*") {
-		return p, fmt.Errorf("a pattern cannot end in %q; to allow further words write %q", ":*", strings.TrimSuffix(text, ":*")+" *")
+	if strings.HasSuffix(last, ":*") && last != ":*" { // the word :* is a refspec of git push
+		return p, fmt.Errorf("a pattern cannot end in %q; to allow further words write %q", ":*", strings.TrimSuffix(strings.TrimSpace(text), ":*")+" *")
 	}
 	return p, nil
 }
@@ -262,3 +262,6 @@ func glob(pattern, text string) bool {
 	}
 	return strings.Trim(pattern[i:], "*") == ""
 }
+
+// Names reports whether the pattern matches the name of a program.
+func (p Pattern) Names(name string) bool { return len(p.words) > 0 && glob(p.words[0], name) }

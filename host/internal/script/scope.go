@@ -4,6 +4,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,12 @@ func (s *scope) join(to Word) string {
 	return path.Join(s.dir, to.Text)
 }
 
+// shellSets lists variables whose values the shell itself changes.
+var shellSets = []string{
+	"_", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME", "REPLY", "OPTARG", "OPTIND", "OLDPWD", "DIRSTACK", "GROUPS", "FUNCNAME", "PIPESTATUS", "MAPFILE", "COPROC",
+	"COLUMNS", "LINES", "BASHPID", "BASH_COMMAND", "BASH_SUBSHELL", "BASH_LINENO", "BASH_REMATCH", "BASH_ARGV", "BASH_ARGC", "BASH_ARGV0", "HISTCMD", "UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS",
+}
+
 // environ provides the variables of a scope to package expand.
 type environ struct {
 	*scope
@@ -73,7 +80,7 @@ func (e environ) Get(name string) expand.Variable {
 		}
 		return text(v)
 	}
-	if e.w.tainted[name] {
+	if e.w.tainted[name] || slices.Contains(shellSets, name) {
 		return text(Unknown)
 	}
 	if v, ok := e.vars[name]; ok {

@@ -71,10 +71,13 @@ type Analysis struct {
 	Writes []File
 	// Reads lists the files that redirects open for reading.
 	Reads []File
-	// Sets lists the variables that the script exports or assigns for single commands.
-	Sets []string
 	// Doubts describes commands whose name is unknown. If Doubts is empty, Commands contains the name of every command.
 	Doubts []string
+	// Unknown describes the code that the analysis cannot judge, such as the program of an interpreter. Commands does not
+	// contain what this code runs.
+	Unknown []string
+	// Refused describes the parts of the script outside of the subset; see [Options.Subset].
+	Refused []string
 	// Bomb reports that a function starts itself again and again without end (a fork bomb).
 	Bomb bool
 }
@@ -93,6 +96,11 @@ type Options struct {
 	Stdin string
 	// Open reports that unknown input follows after Stdin.
 	Open bool
+	// Subset limits scripts to constructs whose commands the analysis knows completely. Analysis.Refused lists everything
+	// else.
+	Subset bool
+	// Listed reports whether a name is the name of a listed program. Functions cannot have such a name.
+	Listed func(name string) bool
 }
 
 const (
@@ -118,7 +126,7 @@ const (
 
 // Analyze analyzes a bash script.
 func Analyze(text string, o Options) (a *Analysis) {
-	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), home: o.Home}
+	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), home: o.Home, strict: o.Subset, listed: o.Listed}
 	a = w.out
 	sc := &scope{dir: o.Dir, vars: make(map[string]string)}
 	defer func() {
@@ -176,6 +184,9 @@ func (w *walker) text(text string, sc *scope, in feed) {
 	before := w.src
 	w.src = text
 	defer func() { w.src = before }()
+	if w.strict {
+		w.checkSyntax(f)
+	}
 	w.stmts(f.Stmts, sc, in)
 }
 

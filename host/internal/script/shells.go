@@ -62,6 +62,8 @@ func (w *walker) shellScript(words []Word, i int, sc *scope, in feed) bool {
 	}
 	if !words[i].Known() {
 		w.doubt("the commands that %s runs are unknown", words[0].Text)
+	} else {
+		w.unknown("the commands in a file are not judged: %s", w.shown(words))
 	}
 	return false
 }
@@ -91,6 +93,8 @@ func (w *walker) sourced(args []Word, sc *scope, in feed) bool {
 		w.text(in.text, sc, feed{known: true})
 	case isStdin(args[0].Text), !args[0].Known():
 		w.doubt("the script that source reads is unknown")
+	default:
+		w.unknown("the commands in a file are not judged: %s", args[0].Text)
 	}
 	return false
 }

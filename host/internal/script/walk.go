@@ -18,7 +18,10 @@ type walker struct {
 	depth     int             // current nesting depth of commands
 	scripts   int             // current nesting depth of scripts
 	steps     int
-	size      int // total size of expanded words
+	size      int             // total size of expanded words
+	counted   map[string]bool // variables that arithmetic sets
+	strict    bool            // whether the script must be in the subset
+	listed    func(name string) bool
 }
 
 // feed is the standard input of a command.
@@ -319,6 +322,9 @@ func (w *walker) substitutions(n syntax.Node, sc *scope) {
 		case *syntax.ProcSubst:
 			w.stmts(n.Stmts, sc.copy(), feed{from: "another process"})
 			return false
+		}
+		if n != nil {
+			w.evaluated(n, sc)
 		}
 		return true
 	})

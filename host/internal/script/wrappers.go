@@ -182,9 +182,7 @@ func (w *walker) options(spec wrapper, args []Word) (rest []Word, text *Word, ru
 				}
 				break
 			}
-		case spec.assigns && isAssignment(a):
-			name, _, _ := strings.Cut(a, "=")
-			w.out.Sets = append(w.out.Sets, name)
+		case spec.assigns && isAssignment(a): // the command follows
 		case operands > 0:
 			operands--
 		default:
@@ -265,9 +263,7 @@ func (w *walker) env(args []Word, sc *scope, in feed) bool {
 				w.split(value, args[i+1:], sc, in)
 				return true
 			}
-		case isAssignment(a):
-			name, _, _ := strings.Cut(a, "=")
-			w.out.Sets = append(w.out.Sets, name)
+		case isAssignment(a): // the command follows
 		default:
 			w.run(args[i:], sc.copy(), in)
 			return true

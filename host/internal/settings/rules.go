@@ -13,7 +13,10 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 	p := &cfg.Permissions
 	out := policy.Rules{
 		Strict: cfg.Sandbox.Strict, Allow: cfg.Sandbox.Allow, Deny: cfg.Sandbox.Deny,
-		Default: policy.Effect(p.Default), AllowList: p.AllowList, NoBuiltin: p.NoBuiltin,
+		Default: policy.Effect(p.Default), AllowList: p.AllowList || p.Programs.Listed, NoBuiltin: p.NoBuiltin,
+	}
+	if p.Programs.Listed {
+		out.ListedBy = `programs { mode = "listed" }`
 	}
 	var bad []config.RuleProblem
 	for i := range p.Rules {
@@ -44,7 +47,7 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	rule := policy.Rule{
 		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Set: r.Set,
-		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains,
+		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains, Builtins: r.Builtins,
 	}
 	return rule, rule.Prepare()
 }

@@ -41,6 +41,17 @@ confined (enforce = "require") and cannot, or needs what it is not granted.`,
 	}
 }
 
+// permissionsText prints what the configuration says about programs and paths.
+func permissionsText(w io.Writer, p *admin.PermissionDiagnosis) {
+	fmt.Fprintf(w, "programs              %s\n", p.Programs)
+	if p.Deny+p.Protect > 0 {
+		fmt.Fprintf(w, "paths                 %d denied, %d protected\n", p.Deny, p.Protect)
+	}
+	for _, g := range p.Missing {
+		fmt.Fprintf(w, "  - %s\n      %s\n", g.What, g.How)
+	}
+}
+
 func doctorText(w io.Writer, d *admin.Diagnosis) {
 	m := d.Machine
 	yes := map[bool]string{true: "yes", false: "no"}
@@ -69,6 +80,7 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 	fmt.Fprintf(w, "sandbox backends      %s\n", strings.Join(backends, ", "))
 	known := map[string]string{"content": "known by their content", "directory": "known by their directory: who can write there decides what they are"}
 	fmt.Fprintf(w, "bundled plugins       %s\n", known[d.BundledBy])
+	permissionsText(w, &d.Permissions)
 	if m.Launcher == "" {
 		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
 	}

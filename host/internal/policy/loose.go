@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host/internal/script"
+)
+
+// loosePath is a path that is unknown before a command runs, because a variable, a substitution, a pattern or an unknown
+// directory is a part of it.
+type loosePath struct {
+	// forms contains absolute forms of the path, with [script.Unknown] in place of unknown parts. The second form begins
+	// with the target of the links in the known beginning of the first.
+	forms []string
+	// pattern reports that the shell expands wildcards in the path.
+	pattern bool
+	shown   string // the path for messages
+}
+
+// loose returns the forms of an unknown path. An empty dir means that the working directory is unknown.
+func loose(dir, text string, pattern bool) loosePath {
+	out := loosePath{pattern: pattern, shown: strings.ReplaceAll(text, script.Unknown, "…")}
+	full := text
+	switch {
+	case filepath.IsAbs(text):
+	case strings.HasPrefix(text, script.Unknown): // the unknown part can begin with a slash
+	case dir == "":
+		full = script.Unknown + "/" + text
+		out.shown = "…/" + out.shown
+	default:
+		full = dir + "/" + text
+	}
+	if i := strings.Index(full, script.Unknown); i >= 0 { // the unknown part can contain .., so that the beginning means nothing
+		if full = full[i:]; hasDotDot(full) {
+			full = script.Unknown
+		}
+		out.forms = []string{full}
+		return out
+	}
+	if hasDotDot(full) {
+		out.forms = []string{script.Unknown}
+		return out
+	}
+	i := strings.IndexAny(full, "*?[")
+	if i < 0 {
+		i = len(full)
+	}
+	slash := strings.LastIndexByte(full[:i], '/')
+	if slash < 0 {
+		out.forms = []string{full}
+		return out
+	}
+	head, rest := filepath.Clean(full[:slash+1]), full[slash+1:]
+	out.forms = []string{strings.TrimSuffix(head, "/") + "/" + rest}
+	if target, _, err := follow(nil, head); err == nil && target != head {
+		out.forms = append(out.forms, strings.TrimSuffix(target, "/")+"/"+rest)
+	}
+	return out
+}
+
+// external reports whether the path can be outside of the roots. A pattern stays in the directory before it.
+func (l *loosePath) external(req *Request) bool {
+	return slices.ContainsFunc(l.forms, func(form string) bool {
+		i := strings.IndexAny(form, "*?[")
+		if strings.Contains(form, script.Unknown) || !l.pattern || i < 0 {
+			return true
+		}
+		_, inside := containing(req.Call.Roots, filepath.Clean(form[:strings.LastIndexByte(form[:i], '/')+1]))
+		return !inside
+	})
+}
+
+// isStream reports whether a path is a device that holds no data of its own.
+func isStream(path string) bool {
+	return slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/stdin"}, path) || strings.HasPrefix(path, "/dev/fd/")
+}
+
+// outsideRoots returns the paths that are outside of the call's roots.
+func (p *Policy) outsideRoots(req *Request, paths []string) (out []string) {
+	if !p.external {
+		return nil
+	}
+	for _, path := range paths {
+		if _, inside := containing(req.Call.Roots, path); !inside && !isStream(path) {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// operands adds the files and hosts that the words of a command can name to a part.
+func (p *Policy) operands(req *Request, c *script.Command, pt *part) {
+	if c.Remote {
+		return
+	}
+	if name := c.Words[0]; name.Known() && strings.Contains(name.Text, "/") && (c.Dir != "" || filepath.IsAbs(name.Text)) {
+		pt.written = append(pt.written, locate(c.Dir, name)) // running a file also reads it
+	}
+	// echo and printf use no files. A call of a tool is judged when it is made, with all its arguments known.
+	text := c.Name() == "echo" || c.Name() == "printf" || strings.HasPrefix(c.Words[0].Text, "tool:")
+	for _, w := range c.Words[1:] {
+		option := strings.HasPrefix(w.Text, "-")
+		if _, value, ok := strings.Cut(w.Text, "="); option && ok {
+			pt.domains = append(pt.domains, hosts(value)...)
+		} else if !option {
+			pt.domains = append(pt.domains, hosts(w.Text)...)
+		}
+		if text || !p.pathRules {
+			continue
+		}
+		for _, candidate := range candidates(w.Text) {
+			p.operand(req, c, candidate, w.Split && w.Known(), pt)
+		}
+	}
+}
+
+// operand adds one possible path in the words of a command to a part.
+func (p *Policy) operand(req *Request, c *script.Command, text string, pattern bool, pt *part) {
+	if strings.Contains(text, script.Unknown) || pattern && strings.ContainsAny(text, "*?[") || c.Dir == "" && !filepath.IsAbs(text) {
+		if !harmless(c) { // a builtin of the shell reads no file
+			pt.loose = append(pt.loose, loose(c.Dir, text, pattern))
+		}
+		if !strings.Contains(text, script.Unknown) && !pattern {
+			pt.written = append(pt.written, locate("", script.Word{Text: text})) // a name is known although its directory is not
+		}
+		return
+	}
+	at := locate(c.Dir, script.Word{Text: text})
+	pt.paths = append(pt.paths, at)
+	target, _, err := follow(nil, at)
+	if err != nil {
+		target = at
+	}
+	if target != at {
+		pt.paths = append(pt.paths, target)
+	}
+	pt.outside = append(pt.outside, p.outsideRoots(req, []string{target})...)
+}
+
+// candidates returns the texts in a word that can be paths: the word, what follows =, @ or the letter of an option, and
+// what colons separate.
+func candidates(word string) (out []string) {
+	if strings.HasPrefix(word, "-") {
+		_, value, ok := strings.Cut(word, "=")
+		switch {
+		case ok:
+			word = value
+		case strings.HasPrefix(word, "--") || len(word) < 3 || word == script.Unknown:
+			return nil
+		case strings.ContainsAny(word[2:], "/."+script.Unknown):
+			word = word[2:]
+		default:
+			return nil
+		}
+	}
+	word = strings.TrimPrefix(word, "@")
+	if word == "" || strings.Contains(word, "://") {
+		return nil
+	}
+	out = append(out, word)
+	if name, value, ok := strings.Cut(word, "="); ok && value != "" && !strings.Contains(name, "/") {
+		out = append(out, strings.TrimPrefix(value, "@"))
+	}
+	if strings.Contains(word, ":") && strings.Contains(word, "/") {
+		out = append(out, slices.DeleteFunc(strings.Split(word, ":"), func(s string) bool { return s == "" })...)
+	}
+	return out
+}
