@@ -172,36 +172,6 @@ func TestEscapes(t *testing.T) {
 	})
 }
 
-// sandboxBackend is a sandbox backend in the output of doctor.
-type sandboxBackend struct {
-	Name      string `json:"name"`
-	Unusable  string `json:"unusable"`
-	Abilities struct {
-		Confines         bool `json:"confines"`
-		OwnRoot          bool `json:"own_root"`
-		PrivateProcesses bool `json:"private_processes"`
-	} `json:"abilities"`
-}
-
-// doctor returns the version of Landlock and the sandbox backends, from the strongest to the weakest. It runs the
-// command doctor as the current user.
-func doctor(t *testing.T) (abi int, backends []sandboxBackend) {
-	t.Helper()
-	out, err := exec.Command(filepath.Join(bin, "toolhost"), "doctor", "--json").Output()
-	must(t, err)
-	var d struct {
-		Machine struct {
-			ABI int `json:"landlock_abi"`
-		} `json:"machine"`
-		Backends []sandboxBackend `json:"backends"`
-	}
-	must(t, json.Unmarshal(out, &d))
-	if len(d.Backends) < 3 {
-		t.Fatalf("doctor knows the backends %v", d.Backends)
-	}
-	return d.Machine.ABI, d.Backends
-}
-
 // eachBackend runs a test for each user and each backend that this machine supports. For Landlock without namespaces,
 // the test requires the newest version of Landlock.
 func eachBackend(t *testing.T, users []string, test func(t *testing.T, user string, b sandboxBackend)) {
@@ -222,15 +192,6 @@ func eachBackend(t *testing.T, users []string, test func(t *testing.T, user stri
 			})
 		}
 	}
-}
-
-// supports reports whether this machine supports a backend.
-func supports(t *testing.T, backend string) bool {
-	t.Helper()
-	abi, backends := doctor(t)
-	return slices.ContainsFunc(backends, func(b sandboxBackend) bool {
-		return b.Name == backend && b.Unusable == "" && (b.Abilities.OwnRoot || abi >= 6)
-	})
 }
 
 const ordinary = 65534

@@ -78,7 +78,7 @@ func TestRepositoriesOfCommands(t *testing.T) {
 			}
 			t.Run(backend+"/"+mode, func(t *testing.T) {
 				if !supports(t, backend) {
-					t.Skip("this machine has no " + backend + ": toolhost doctor says why")
+					lacking(t, "this machine has no "+backend+": toolhost doctor says why")
 				}
 				w := newRepositories(t, backend, mode)
 				w.make(t)

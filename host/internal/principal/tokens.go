@@ -1,16 +1,12 @@
 package principal
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"toolhost.dev/host/internal/ownfile"
 )
 
 // tokensLayout is the version of the file format of the token store.
@@ -230,23 +228,7 @@ func stampOf(path string) stamp {
 
 func (t *Tokens) load() (*tokensFile, error) {
 	out := &tokensFile{Version: tokensLayout}
-	f, err := os.OpenFile(t.Path(), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return out, nil
-	}
-	if err == nil {
-		defer f.Close() //nolint:errcheck // only read
-		err = private(f)
-	}
-	var b []byte
-	if err == nil {
-		b, err = io.ReadAll(f)
-	}
-	if err == nil {
-		dec := json.NewDecoder(bytes.NewReader(b))
-		dec.DisallowUnknownFields()
-		err = dec.Decode(out)
-	}
+	err := t.file().Read(out)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the token store %s cannot be read, so no token is valid: %w. Remove the file and make new tokens: toolhost token create", t.Path(), err)
@@ -256,68 +238,16 @@ func (t *Tokens) load() (*tokensFile, error) {
 	return out, nil
 }
 
-// private returns an error if another user owns a file or can write it.
-func private(f *os.File) error {
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	switch {
-	case !st.Mode().IsRegular():
-		return errors.New("it is not a regular file")
-	case ok && int(sys.Uid) != os.Geteuid():
-		return errors.New("it belongs to another user")
-	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("its mode %#o lets other users write it", st.Mode().Perm())
-	}
-	return nil
-}
+func (t *Tokens) file() ownfile.File { return ownfile.File{Path: t.Path(), Name: "the token store"} }
 
 // change locks the store, calls do, and replaces the file atomically.
 func (t *Tokens) change(do func(f *tokensFile, now time.Time) error) error {
-	if err := os.MkdirAll(t.dir, 0o700); err != nil {
-		return fmt.Errorf("the token store cannot be written: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(t.dir, "tokens.lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return fmt.Errorf("the token store cannot be written: %w", err)
-	}
-	defer lock.Close() //nolint:errcheck // also unlocks
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return fmt.Errorf("the token store cannot be locked: %w", err)
-	}
-	f, err := t.load()
-	if err != nil {
-		return err
-	}
-	f.Seen = later(t.now(), f.Seen)
-	if err := do(f, f.Seen); err != nil {
-		return err
-	}
-	b, err := json.MarshalIndent(f, "", "  ")
-	if err == nil {
-		err = replace(t.Path(), append(b, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("the token store cannot be written: %w", err)
-	}
-	return nil
-}
-
-// replace replaces a file atomically. Only the user can read the new file.
-func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tokens-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return t.file().Change(func() (any, error) {
+		f, err := t.load()
+		if err != nil {
+			return nil, err
+		}
+		f.Seen = later(t.now(), f.Seen)
+		return f, do(f, f.Seen)
+	})
 }

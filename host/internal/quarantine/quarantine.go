@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"toolhost.dev/host/internal/ownfile"
 )
 
 // The kinds of entries.
@@ -95,17 +97,7 @@ func (s *Store) write(e *Entry) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(s.dir, ".new-*")
-	if err != nil {
-		return fmt.Errorf("the quarantine cannot be written: %w", err)
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), s.path(e.ID))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the error that matters is the first one
+	if err := ownfile.Replace(s.path(e.ID), b, 0o600); err != nil {
 		return fmt.Errorf("the quarantine cannot be written: %w", err)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"toolhost.dev/host/internal/ownfile"
 )
 
 // decisionsLayout is the version of the file format of the trust store.
@@ -170,23 +171,7 @@ func (d *Decisions) read() (*decisionsFile, error) {
 		return nil, d.err
 	}
 	out := &decisionsFile{Version: decisionsLayout, Decisions: make(map[string]Decision)}
-	f, err := os.OpenFile(d.Path(), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return out, nil
-	}
-	if err == nil {
-		defer f.Close() //nolint:errcheck // only read
-		err = ownFile(f)
-	}
-	var b []byte
-	if err == nil {
-		b, err = io.ReadAll(f)
-	}
-	if err == nil {
-		dec := json.NewDecoder(bytes.NewReader(b))
-		dec.DisallowUnknownFields()
-		err = dec.Decode(out)
-	}
+	err := d.file().Read(out)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the trust store %s cannot be read, so nothing is trusted: %w. Remove the file and review the configurations again: toolhost trust", d.Path(), err)
@@ -198,50 +183,15 @@ func (d *Decisions) read() (*decisionsFile, error) {
 	return out, nil
 }
 
-// ownFile returns an error if another user owns a file or can write it.
-func ownFile(f *os.File) error {
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	switch {
-	case !st.Mode().IsRegular():
-		return errors.New("it is not a regular file")
-	case ok && int(sys.Uid) != os.Geteuid():
-		return errors.New("it belongs to another user")
-	case st.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("its mode %#o lets other users write it", st.Mode().Perm())
-	}
-	return nil
-}
+func (d *Decisions) file() ownfile.File { return ownfile.File{Path: d.Path(), Name: "the trust store"} }
 
 // change locks the store, calls do, and replaces the file atomically.
 func (d *Decisions) change(do func(*decisionsFile) error) error {
-	if err := os.MkdirAll(d.dir, 0o700); err != nil {
-		return fmt.Errorf("the trust store cannot be written: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(d.dir, "trust.lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return fmt.Errorf("the trust store cannot be written: %w", err)
-	}
-	defer lock.Close() //nolint:errcheck // also unlocks
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return fmt.Errorf("the trust store cannot be locked: %w", err)
-	}
-	f, err := d.read()
-	if err != nil {
-		return err
-	}
-	if err := do(f); err != nil {
-		return err
-	}
-	b, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := writeFile(d.Path(), append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("the trust store cannot be written: %w", err)
-	}
-	return nil
+	return d.file().Change(func() (any, error) {
+		f, err := d.read()
+		if err != nil {
+			return nil, err
+		}
+		return f, do(f)
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/host/internal/ownfile"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -104,33 +105,10 @@ func (l *Lock) Write(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as any directory of configuration
 		return fmt.Errorf("the lock file cannot be written: %w", err)
 	}
-	if err := writeFile(path, append(b, '\n'), 0o644); err != nil {
+	if err := ownfile.Replace(path, append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("the lock file cannot be written: %w", err)
 	}
 	return nil
-}
-
-// writeFile replaces a file atomically.
-func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(b); err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // Definitions returns the hashes of tool definitions by tool name.
