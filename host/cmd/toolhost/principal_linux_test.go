@@ -386,10 +386,13 @@ func TestAnswers(t *testing.T) {
 	if body := <-result; !strings.Contains(body, "thank you") {
 		t.Error(body)
 	}
-	out, err := toolhost(t, p.dir, "log", "--principal", "alice", "--json").Output()
-	must(t, err)
 	var entries []struct{ Principal, Tool, Answered string }
-	must(t, json.Unmarshal(out, &entries))
+	eventually(t, "the call is in the log", func() bool {
+		out, err := toolhost(t, p.dir, "log", "--principal", "alice", "--json").Output()
+		must(t, err)
+		must(t, json.Unmarshal(out, &entries))
+		return len(entries) > 0
+	})
 	if len(entries) != 1 || entries[0].Principal != "alice" || entries[0].Tool != "test:ask" {
 		t.Errorf("%+v", entries)
 	}
