@@ -127,7 +127,7 @@ func (d *Directory) byToken(ctx context.Context, token string) (*Principal, erro
 		return &Principal{Name: b.Name, Grant: b.Grant}, nil
 	}
 	if k.Grant == nil {
-		return nil, fmt.Errorf("the token %s is for principal %q, which the configuration does not have any more. Add principal %q, or revoke the token: toolhost token revoke %s", k.ID, k.Principal, k.Principal, k.ID)
+		return nil, fmt.Errorf("the token %s is for principal %q, which the configuration no longer has. Add principal %q, or revoke the token: toolhost token revoke %s", k.ID, k.Principal, k.Principal, k.ID)
 	}
 	grant, err := k.Grant.grant()
 	if err != nil {
@@ -162,7 +162,7 @@ func (d *Directory) byUser(uid int) (*Principal, error) {
 	if uid == os.Getuid() {
 		return LocalUser(), nil
 	}
-	return nil, fmt.Errorf("user %d is no principal of the configuration. Add users = [%[1]d] to a principal block", uid)
+	return nil, fmt.Errorf("user %d is not a principal of the configuration. Add users = [%[1]d] to a principal block", uid)
 }
 
 func decodeSegment(s string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(s) }
