@@ -30,6 +30,7 @@ principal "busy" {
   limits {
     calls    = 1
     sessions = 2
+    output   = "1 MiB"
   }
 }
 principal "boss" {
@@ -178,6 +179,7 @@ func TestRights(t *testing.T) {
 	busy := p.as("busy")
 	busy.want(200, "hi", "POST", "/v1/run", `{"session":"1","command":"echo hi"}`)
 	busy.want(200, "hi", "POST", "/v1/run", `{"session":"2","command":"echo hi"}`)
+	busy.want(200, "the output files together may have 1048576 bytes", "POST", "/v1/run", `{"session":"2","command":"seq 1000000"}`)
 	busy.want(200, "used 2 sessions", "POST", "/v1/run", `{"session":"3","command":"echo hi"}`)
 	done := make(chan struct{})
 	go func() {

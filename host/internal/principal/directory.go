@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -29,6 +30,19 @@ type Block struct {
 type Blocks struct {
 	Principals []Block
 	Issuers    []Issuer
+}
+
+// OutputBytes returns the maximum size of a plugin's output files for an owner; see [Principal.Owner]. Zero means that
+// the configuration sets no limit.
+func (b *Blocks) OutputBytes(owner string) int64 {
+	name, err := url.QueryUnescape(owner)
+	if err != nil {
+		return 0
+	}
+	if p := b.find(family(name)); p != nil {
+		return p.MaxOutput
+	}
+	return 0
 }
 
 // find returns the block with the given name, or nil.
