@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/quarantine"
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/sandbox"
@@ -37,7 +39,10 @@ func (l *Launcher) WatchRepositories(p *config.Plugin, owner string, roots []too
 	var dirs []repository.Dir
 	add := func(path string, guarded bool) {
 		if target, err := filepath.EvalSymlinks(path); err == nil && isDir(target) {
-			dirs = append(dirs, repository.Dir{Path: target, Guarded: guarded})
+			dirs = append(dirs, repository.Dir{Path: target, Guarded: guarded, Kept: repository.Kept{Globs: l.cfg.Permissions.Paths.Protect, Paths: func() ([]string, error) {
+				kept, err := policy.Existing(l.cfg.Permissions.Paths.Protect, roots)
+				return slices.Concat(kept, l.cfg.Protected), err
+			}}})
 		}
 	}
 	for _, r := range roots {

@@ -109,8 +109,19 @@ func (d directory) names() ([]fs.DirEntry, error) {
 	return out, err
 }
 
-// replace replaces a regular file atomically. It uses the lock of git, if nobody has it. Mode and owner stay.
-func (d directory) replace(name string, content []byte, was *unix.Stat_t) error {
+// identity returns a text that stands for the content of a regular file.
+func (d directory) identity(name string) (string, error) {
+	text, _, err := d.read(name)
+	if errors.Is(err, errLarge) {
+		st, err := d.stat(name)
+		return st.identity(), err
+	}
+	return hash(text), err
+}
+
+// rewrite replaces a regular file atomically with what change returns for its content. It uses the lock of git, if nobody
+// has it, so that a change of git is not lost. Mode and owner stay.
+func (d directory) rewrite(name string, change func(text []byte, st *unix.Stat_t) ([]byte, error)) error {
 	temp := name + ".lock"
 	fd, err := d.create(temp)
 	if errors.Is(err, unix.EEXIST) {
@@ -121,11 +132,20 @@ func (d directory) replace(name string, content []byte, was *unix.Stat_t) error 
 		return err
 	}
 	f := os.NewFile(uintptr(fd), temp)
-	_, err = f.Write(content)
-	if os.Geteuid() == 0 && (was.Uid != 0 || was.Gid != 0) {
-		err = errors.Join(err, unix.Fchown(fd, int(was.Uid), int(was.Gid)))
+	text, was, err := d.read(name)
+	if err == nil {
+		text, err = change(text, &was)
 	}
-	err = errors.Join(err, unix.Fchmod(fd, uint32(was.Mode)&0o777), f.Close()) //nolint:unconvert // 16 bits on other systems
+	if err == nil {
+		_, err = f.Write(text)
+	}
+	if err == nil && os.Geteuid() == 0 && (was.Uid != 0 || was.Gid != 0) {
+		err = unix.Fchown(fd, int(was.Uid), int(was.Gid))
+	}
+	if err == nil {
+		err = unix.Fchmod(fd, uint32(was.Mode)&0o777) //nolint:unconvert // 16 bits on other systems
+	}
+	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = unix.Renameat(d.fd, temp, d.fd, name)
 	}

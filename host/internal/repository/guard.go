@@ -52,9 +52,9 @@ type Guard struct {
 // watched is a tree with what it contained before tools ran.
 type watched struct {
 	*tree
+	protection
 	ledger  *ledger
 	known   map[string]bool
-	guarded bool     // the kernel protects the repository at the top
 	granted bool     // a plugin may write settings and hooks; only searches after calls of others happen
 	ignored bool     // the configuration permits everything
 	told    bool     // a result reported that the tree is partial
@@ -75,8 +75,18 @@ func New(opts Options) *Guard {
 // Dir is a writable directory of a plugin.
 type Dir struct {
 	Path string
-	// Guarded reports whether the kernel protects the settings and hooks of the repository at the top.
+	// Guarded reports whether the kernel protects the settings and hooks of the repository at the top, and what Kept
+	// lists.
 	Guarded bool
+	Kept    Kept
+}
+
+// Kept contains other files and directories that the kernel protects.
+type Kept struct {
+	// Globs are the globs of the configuration that Paths uses. If they change, the protection of the paths ends.
+	Globs []string
+	// Paths returns the paths that exist. Watch calls it before the first call for a directory. It can be nil.
+	Paths func() ([]string, error)
 }
 
 // Watch prepares for a call that can write directories. The first call for a directory reads all of it. The returned
@@ -118,6 +128,9 @@ func under(dir, path string) bool {
 func (g *Guard) add(dir Dir) error {
 	w := g.trees[dir.Path]
 	if w != nil && !w.moved() {
+		if !slices.Equal(w.globs, dir.Kept.Globs) {
+			w.endKept()
+		}
 		return nil
 	}
 	t, err := newTree(dir.Path, g.opts.limit)
@@ -125,14 +138,27 @@ func (g *Guard) add(dir Dir) error {
 		return err
 	}
 	if w != nil { // another directory is at the path now
+		w.end()
 		w.root.close()
 		w.tree = t
 		w.update()
 		return nil
 	}
-	w = &watched{tree: t, known: make(map[string]bool), guarded: dir.Guarded && !g.unguarded[dir.Path] && isDir(filepath.Join(dir.Path, ".git"))}
+	w = &watched{tree: t, known: make(map[string]bool)}
+	if dir.Guarded && !g.unguarded[dir.Path] {
+		var kept []string
+		if dir.Kept.Paths != nil {
+			if kept, err = dir.Kept.Paths(); err != nil {
+				t.root.close()
+				return err
+			}
+		}
+		w.protection = protects(t, isDir(filepath.Join(dir.Path, ".git")), kept)
+		w.globs = slices.Clone(dir.Kept.Globs)
+	}
 	l, before, err := openLedger(g.opts.Ledgers(), dir.Path)
 	if err != nil {
+		w.end()
 		t.root.close()
 		return err
 	}
@@ -141,7 +167,9 @@ func (g *Guard) add(dir Dir) error {
 	g.trees[dir.Path] = w
 	adopted := g.inspector(w).check()
 	if before != nil { // another host runs, or was killed
-		w.guarded = w.guarded && before.Guarded
+		if !before.Guarded {
+			w.endTop()
+		}
 		for _, key := range before.Known {
 			w.known[key] = true
 		}
@@ -151,6 +179,7 @@ func (g *Guard) add(dir Dir) error {
 	w.adopt(adopted)
 	if err := w.save(); err != nil {
 		delete(g.trees, dir.Path)
+		w.end()
 		t.root.close()
 		return errors.Join(err, l.close())
 	}
@@ -164,7 +193,7 @@ func (g *Guard) add(dir Dir) error {
 // forgetStates makes the next search inspect all repositories.
 func (w *watched) forgetStates() {
 	for _, r := range w.repos {
-		r.watched = nil
+		r.forget()
 	}
 }
 
@@ -177,20 +206,12 @@ func (w *watched) adopt(all []found) {
 }
 
 func (w *watched) save() error {
-	r := record{Root: w.path, Known: []string{}, Guarded: w.guarded}
+	r := record{Root: w.path, Known: []string{}, Guarded: w.top}
 	for key := range w.known {
 		r.Known = append(r.Known, key)
 	}
 	slices.Sort(r.Known)
 	return w.ledger.write(&r)
-}
-
-// exempt reports whether the kernel protects a file. A change of it came from outside of the sandbox.
-func (w *watched) exempt(rel string) bool {
-	if !w.guarded {
-		return false
-	}
-	return rel == ".git/config" || rel == ".git/hooks" || strings.HasPrefix(rel, ".git/hooks/")
 }
 
 func isDir(path string) bool {
@@ -214,10 +235,30 @@ func (g *Guard) Unguard(path string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.unguarded[path] = true
-	if w := g.trees[path]; w != nil && w.guarded {
-		w.guarded = false
+	if w := g.trees[path]; w != nil && (w.top || len(w.kept) > 0) {
+		w.end()
 		w.forgetStates()
 	}
+}
+
+// check returns what runs programs in a tree. What the kernel protects came from outside of the sandbox, and is known
+// from then on.
+func (g *Guard) check(w *watched) []found {
+	w.update()
+	all := g.inspector(w).check()
+	if w.renew(w.tree) { // tools could write after somebody replaced a file
+		w.forgetStates()
+		if err := w.save(); err != nil {
+			g.opts.Log.Warn("the end of a protection is not remembered", "path", w.path, "error", err)
+		}
+		all = g.inspector(w).check()
+	}
+	for _, f := range all {
+		if w.exempt(f.rel) {
+			w.adopt([]found{f})
+		}
+	}
+	return all
 }
 
 // Ignore ends the searches in a directory between calls, until [Guard.Watch] is called for it.
@@ -240,8 +281,7 @@ func (g *Guard) search(paths []string, allowed bool) (out []string) {
 		}
 		out = append(out, w.late...)
 		w.late = nil
-		w.update()
-		all := g.inspector(w).check()
+		all := g.check(w)
 		if allowed {
 			w.adopt(all)
 			if err := w.save(); err != nil {
@@ -261,7 +301,7 @@ func (g *Guard) search(paths []string, allowed bool) (out []string) {
 // takeOut takes out what is neither known nor restored, and returns a message for each file. The level is that of the log.
 func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string) {
 	all = slices.DeleteFunc(all, func(f found) bool {
-		return w.exempt(f.rel) || !slices.ContainsFunc(f.keys, func(key string) bool { return !w.known[key] })
+		return !slices.ContainsFunc(f.keys, func(key string) bool { return !w.known[key] })
 	})
 	if len(all) == 0 {
 		return nil
@@ -281,7 +321,7 @@ func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string
 			continue
 		}
 		if f.repo != nil {
-			f.repo.watched = nil // look again
+			f.repo.forget() // look again
 		}
 		e, err := w.takeOut(&f, drop, store)
 		switch {
@@ -336,8 +376,7 @@ func (g *Guard) searchAll() {
 	defer g.mu.Unlock()
 	for _, w := range g.trees {
 		if !w.granted && !w.ignored {
-			w.update()
-			w.late = append(w.late, g.takeOut(w, g.inspector(w).check(), slog.LevelWarn)...)
+			w.late = append(w.late, g.takeOut(w, g.check(w), slog.LevelWarn)...)
 		}
 	}
 }
@@ -361,6 +400,7 @@ func (g *Guard) Close() error {
 	var errs []error
 	for path, w := range g.trees {
 		errs = append(errs, w.ledger.close())
+		w.end()
 		w.root.close()
 		delete(g.trees, path)
 	}

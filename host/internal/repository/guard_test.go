@@ -63,7 +63,7 @@ func (f *fixture) guard() *Guard {
 // call lets a guard watch a call that does something, and returns the messages.
 func (f *fixture) call(t *testing.T, g *Guard, guarded, allowed bool, do func()) []string {
 	t.Helper()
-	after, err := g.Watch([]Dir{{f.dir, guarded}}, allowed)
+	after, err := g.Watch([]Dir{{Path: f.dir, Guarded: guarded}}, allowed)
 	must(t, err)
 	do()
 	return after()
@@ -121,18 +121,113 @@ func TestAllowedPlugin(t *testing.T) {
 	}
 }
 
-// TestGuardedRepository checks that a person can change what the kernel protects from tools, while a host runs.
+// TestGuardedRepository checks that a person can change what the kernel protects from tools, while a host runs. If the
+// person replaces a file, the kernel protects it no longer.
 func TestGuardedRepository(t *testing.T) {
 	f := newFixture(t)
 	f.git(t, "init", "-q")
+	must(t, os.RemoveAll(filepath.Join(f.dir, ".git/hooks")))
 	g := f.guard()
-	out := f.call(t, g, true, false, func() { f.git(t, "config", "core.pager", "mine") })
-	if len(out) != 0 || !f.has(".git/config", "mine") {
+	out := f.call(t, g, true, false, func() { // the host creates the directory before a plugin starts
+		must(t, os.Mkdir(filepath.Join(f.dir, ".git/hooks"), 0o700))
+		must(t, os.WriteFile(filepath.Join(f.dir, ".git/hooks/pre-push"), []byte("mine"), 0o700))
+		file, err := os.OpenFile(filepath.Join(f.dir, ".git/config"), os.O_APPEND|os.O_WRONLY, 0)
+		must(t, err)
+		_, err = file.WriteString("[core]\n\tpager = mine\n")
+		must(t, errors.Join(err, file.Close()))
+	})
+	if len(out) != 0 || !f.has(".git/config", "mine") || !f.has(".git/hooks/pre-push", "mine") {
 		t.Errorf("%q", out)
 	}
+	out = f.call(t, g, true, false, func() { f.git(t, "config", "user.name", "me") })
+	if len(out) != 0 || !f.has(".git/config", "pager = mine") {
+		t.Errorf("%q", out)
+	}
+	out = f.call(t, g, true, false, func() { f.git(t, "config", "core.editor", "evil") }) // as a tool can now
+	if len(out) != 1 || f.has(".git/config", "evil") || !f.has(".git/config", "pager = mine") {
+		t.Errorf("after the file was replaced: %q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestUnguard checks that a plugin without protection ends the protection.
+func TestUnguard(t *testing.T) {
+	f := newFixture(t)
+	f.git(t, "init", "-q")
+	g := f.guard()
+	hook := filepath.Join(f.dir, ".git/hooks/pre-push")
+	f.call(t, g, true, false, func() { must(t, os.WriteFile(hook, []byte("mine"), 0o700)) })
 	g.Unguard(f.dir)
-	if out = f.call(t, g, true, false, func() {}); len(out) != 1 || f.has(".git/config", "mine") {
-		t.Errorf("after a plugin started unprotected: %q", out)
+	if out := f.call(t, g, true, false, func() {}); len(out) != 0 || !f.has(".git/hooks/pre-push", "mine") {
+		t.Errorf("what was added from outside: %q", out)
+	}
+	if out := f.call(t, g, true, false, func() { must(t, os.WriteFile(hook, []byte("evil"), 0o700)) }); len(out) != 1 {
+		t.Errorf("%q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestMappedFile checks that a change through a mapping of a file is found. It does not change the times of the file.
+func TestMappedFile(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	const evil = "[core]\n\teditor = evil\n"
+	config := filepath.Join(f.dir, "a/.git/config")
+	f.call(t, g, false, false, func() {
+		f.git(t, "init", "-q", "a")
+		must(t, os.WriteFile(config, []byte(strings.Repeat("#", len(evil))), 0o600))
+	})
+	file, err := os.OpenFile(config, os.O_RDWR, 0)
+	must(t, err)
+	defer file.Close() //nolint:errcheck // a test
+	mapped, err := unix.Mmap(int(file.Fd()), 0, len(evil), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	defer unix.Munmap(mapped) //nolint:errcheck // a test
+	mapped[0] = '#'           // the page can be written from here on
+	w := g.trees[f.dir]
+	for g.inspector(w).changed(w.repos["a/.git"]) { // until the state of the file is old enough
+		f.call(t, g, false, false, func() {})
+	}
+	out := f.call(t, g, false, false, func() { copy(mapped, evil) })
+	if len(out) != 1 || f.has("a/.git/config", "evil") {
+		t.Errorf("%q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestKeptFiles checks that the search does not move what the kernel protects from tools, and moves what replaced it.
+func TestKeptFiles(t *testing.T) {
+	f := newFixture(t)
+	kept := filepath.Join(f.dir, "app/config")
+	must(t, os.MkdirAll(filepath.Join(f.dir, "app/hooks"), 0o700))
+	must(t, os.WriteFile(kept, []byte("mine"), 0o600))
+	must(t, os.WriteFile(filepath.Join(f.dir, "app/hooks/run"), []byte("mine"), 0o600))
+	g := f.guard()
+	watch := func(globs string, do func()) []string {
+		after, err := g.Watch([]Dir{{Path: f.dir, Guarded: true, Kept: Kept{
+			Globs: []string{globs}, Paths: func() ([]string, error) { return []string{kept, filepath.Join(f.dir, "app/hooks"), "/elsewhere"}, nil },
+		}}}, false)
+		must(t, err)
+		do()
+		return after()
+	}
+	out := watch("x", func() {
+		must(t, os.Mkdir(filepath.Join(f.dir, "app/objects"), 0o700))
+		must(t, os.Mkdir(filepath.Join(f.dir, "app/refs"), 0o700))
+	})
+	if len(out) != 0 || !f.has("app/config", "mine") || !f.has("app/hooks/run", "mine") {
+		t.Errorf("%q", out)
+	}
+	out = watch("x", func() {
+		must(t, os.Rename(kept, kept+".old"))
+		must(t, os.WriteFile(kept, []byte("evil"), 0o600))
+	})
+	if len(out) != 1 || f.has("app/config", "evil") {
+		t.Errorf("%q", out)
+	}
+	must(t, os.WriteFile(filepath.Join(f.dir, "app/hooks/run"), []byte("evil"), 0o600))
+	if out = watch("y", func() {}); len(out) != 1 || f.has("app/hooks/run", "evil") {
+		t.Errorf("after the configuration changed: %q", out)
 	}
 	must(t, g.Close())
 }
@@ -277,14 +372,20 @@ func TestLargeFiles(t *testing.T) {
 	}
 	all, err := f.store.List()
 	must(t, err)
-	for i := range all {
-		must(t, Restore(&all[i]))
-		if err := Restore(&all[i]); err == nil {
-			t.Error("restored twice")
+	restore := func() {
+		for i := range all {
+			must(t, Restore(&all[i]))
+			if err := Restore(&all[i]); err == nil {
+				t.Error("restored twice")
+			}
+			all[i].Restored = time.Now()
+			must(t, f.store.Update(&all[i]))
 		}
 	}
-	if !f.has("a/.git/config", "") || !f.has("a/.git/hooks/pre-commit", "") {
-		t.Error("not restored")
+	restore()
+	out = f.call(t, g, false, false, func() {})
+	if len(out) != 0 || !f.has("a/.git/config", "") || !f.has("a/.git/hooks/pre-commit", "") {
+		t.Errorf("not restored: %q", out)
 	}
 	must(t, g.Close())
 }

@@ -36,9 +36,8 @@ type inspector struct {
 func (i *inspector) check() (out []found) {
 	for rel := range i.pointers {
 		f, err := i.pointer(rel)
-		if err != nil {
-			delete(i.pointers, rel) // replaced or removed
-			continue
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // replaced or removed
+			delete(i.pointers, rel)
 		}
 		out = append(out, f...)
 	}
@@ -64,7 +63,12 @@ func (i *inspector) changed(r *repo) bool {
 			return true
 		}
 	}
-	return r.watched == nil
+	for rel, was := range r.contents {
+		if now, err := i.root.identity(rel); err == nil && now != was {
+			return true
+		}
+	}
+	return r.watched == nil || r.unread
 }
 
 // inspect returns what runs programs in one repository.
@@ -74,7 +78,7 @@ func (i *inspector) inspect(rel string, r *repo) (out []found) {
 		return nil
 	}
 	defer d.close()
-	r.watched = make(map[string]stamp)
+	r.watched, r.contents, r.unread = make(map[string]stamp), make(map[string]string), false
 	for _, name := range []string{"config", "config.worktree"} {
 		out = append(out, i.settings(d, rel, name, r)...)
 	}
@@ -114,9 +118,11 @@ func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	if errors.Is(err, errLarge) {
 		return whole("the settings are too large to be checked", st.identity())
 	}
-	if err != nil {
-		return nil // removed meanwhile, or as unreadable for git
+	if err != nil { // removed meanwhile, or as unreadable for git
+		r.unread = !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
+		return nil
 	}
+	r.contents[at] = hash(text)
 	all, err := parse(text)
 	if err != nil {
 		return whole("the settings cannot be checked", hash(text))
@@ -155,12 +161,13 @@ func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 	}
 	hooks, err := d.open("hooks")
 	if err != nil {
+		r.unread = !errors.Is(err, fs.ErrPermission)
 		return nil
 	}
 	defer hooks.close()
 	entries, err := hooks.names()
 	if err != nil {
-		r.watched = nil
+		r.unread = true
 		return nil
 	}
 	dir := join(rel, "hooks")
@@ -173,12 +180,12 @@ func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 		case st.isLink():
 			out = append(out, i.link(hooks, dir, name)...)
 		case st.isFile():
-			text, _, err := hooks.read(name)
-			identity := hash(text)
-			if err != nil {
+			at := join(dir, name)
+			identity, err := hooks.identity(name)
+			if err != nil { // unreadable
 				identity = st.identity()
 			}
-			at := join(dir, name)
+			r.contents[at] = identity
 			out = append(out, found{rel: at, kind: quarantine.File, why: "git runs the hook", keys: []string{i.key(at, identity)}})
 		}
 	}
@@ -234,13 +241,17 @@ func (i *inspector) link(d directory, dir, name string) []found {
 		return nil
 	}
 	at := join(dir, name)
-	return []found{{rel: at, kind: quarantine.Link, why: "git follows the link to another place", keys: []string{i.key(at, "link "+to)}}}
+	return []found{{rel: at, kind: quarantine.Link, why: "git follows the link to another place", keys: []string{i.linkKey(at, to)}}}
 }
 
 // key identifies content at a place.
 func (t *tree) key(rel, identity string) string {
-	return hash([]byte(filepath.Join(t.path, rel) + "\x00" + identity))
+	return pathKey(filepath.Join(t.path, rel), identity)
 }
+
+func pathKey(path, identity string) string { return hash([]byte(path + "\x00" + identity)) }
+
+func (t *tree) linkKey(rel, to string) string { return t.key(rel, "link "+to) }
 
 func hash(text []byte) string {
 	sum := sha256.Sum256(text)

@@ -1,11 +1,13 @@
 package repository
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -34,10 +36,7 @@ func Restore(e *quarantine.Entry) error {
 	case e.Kind == quarantine.Settings:
 		err = addSettings(d, name, e)
 	case e.Left != "":
-		left := filepath.Base(e.Left)
-		if err = unix.Linkat(d.fd, left, d.fd, name, 0); err == nil { // unlike a rename, it replaces nothing
-			err = unix.Unlinkat(d.fd, left, 0)
-		}
+		err = moveBack(d, filepath.Base(e.Left), name, e)
 	case e.Kind == quarantine.Link:
 		err = unix.Symlinkat(string(e.Content), d.fd, name)
 	default:
@@ -49,19 +48,43 @@ func Restore(e *quarantine.Entry) error {
 	return err
 }
 
+// moveBack renames a file that was not copied. The file must be the one that was taken out.
+func moveBack(d directory, left, name string, e *quarantine.Entry) error {
+	now, err := d.identity(left)
+	if err != nil {
+		return fmt.Errorf("%s cannot be read: %w", e.Left, err)
+	}
+	if len(e.Keys) > 0 && !slices.Contains(e.Keys, pathKey(e.Path, now)) {
+		return fmt.Errorf("%s was changed after it was taken out. Read it, and move it to %s yourself", e.Left, e.Path)
+	}
+	if err := unix.Linkat(d.fd, left, d.fd, name, 0); err != nil { // unlike a rename, it replaces nothing
+		return err
+	}
+	if err := unix.Unlinkat(d.fd, left, 0); err != nil {
+		return err
+	}
+	if now, err = d.identity(name); err == nil { // the identity of a large file contains the time of this change
+		e.Keys = []string{pathKey(e.Path, now)}
+	}
+	return err
+}
+
 // addSettings appends settings to a file, or creates the file.
 func addSettings(d directory, name string, e *quarantine.Entry) error {
-	text, st, err := d.read(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := d.stat(name); errors.Is(err, fs.ErrNotExist) {
 		return d.write(name, e.Content, e.Mode)
 	}
+	err := d.rewrite(name, func(text []byte, _ *unix.Stat_t) ([]byte, error) {
+		line := bytes.TrimRight(text, "\r\n")
+		if len(text) > 0 && (text[len(text)-1] != '\n' || bytes.HasSuffix(line, []byte(`\`))) { // a backslash continues the last line
+			text = append(text, '\n')
+		}
+		return append(text, e.Content...), nil
+	})
 	if err != nil {
-		return fmt.Errorf("%s cannot be read: %w", e.Path, err)
+		return fmt.Errorf("%s cannot be changed: %w", e.Path, err)
 	}
-	if len(text) > 0 && text[len(text)-1] != '\n' {
-		text = append(text, '\n')
-	}
-	return d.replace(name, append(text, e.Content...), &st)
+	return nil
 }
 
 // write creates a file.

@@ -21,6 +21,9 @@ type Store interface {
 	Allowed() (map[string]bool, error)
 }
 
+// maxCopy limits the size of a file that is copied to the quarantine, in bytes. A larger file is only renamed.
+const maxCopy = 1 << 20
+
 // takeOut removes what was found from its repository and stores it. If the store fails, the content stays beside its
 // place under a name that git does not use. drop reports whether the content with a key must go.
 func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quarantine.Entry, error) {
@@ -52,18 +55,19 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 		if err != nil {
 			return keep(err)
 		}
-		e.Kind, e.Content = quarantine.Link, []byte(to)
+		e.Kind, e.Content, e.Keys = quarantine.Link, []byte(to), []string{t.linkKey(f.rel, to)}
 	case st.isFile():
 		content, _, err := d.read(moved)
-		if errors.Is(err, errLarge) {
-			return keep(nil)
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errLarge) {
 			return keep(err)
 		}
-		e.Kind, e.Content, e.Mode = quarantine.File, content, fileMode(st.mode)
-		// The content can differ from what was found.
-		e.Keys = append(slices.Clone(f.keys), t.key(f.rel, hash(content)))
+		if err != nil || len(content) > maxCopy {
+			identity, err := d.identity(moved)
+			e.Keys = []string{t.key(f.rel, identity)}
+			return keep(err)
+		}
+		// The content can differ from what was found. A person restores only what the entry shows.
+		e.Kind, e.Content, e.Mode, e.Keys = quarantine.File, content, fileMode(st.mode), []string{t.key(f.rel, hash(content))}
 	default:
 		return keep(nil)
 	}
@@ -76,38 +80,36 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 
 // takeSettings removes settings from a file. It reads the file again, because it can have changed.
 func (t *tree) takeSettings(d directory, name string, f *found, e *quarantine.Entry, drop func(string) bool, store Store) error {
-	text, st, err := d.read(name)
-	if err != nil {
-		return err
-	}
-	all, err := parse(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", e.Path, err)
-	}
-	var gone []setting
-	e.Keys = nil
-	for _, s := range all {
-		key := t.key(f.rel, "setting "+s.name()+"="+s.value)
-		if !slices.Contains(f.keys, key) || !drop(key) {
-			continue
+	return d.rewrite(name, func(text []byte, st *unix.Stat_t) ([]byte, error) {
+		all, err := parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Path, err)
 		}
-		gone = append(gone, s)
-		if !slices.Contains(e.Keys, key) {
-			e.Keys = append(e.Keys, key)
+		var gone []setting
+		e.Keys = nil
+		for _, s := range all {
+			key := t.key(f.rel, "setting "+s.name()+"="+s.value)
+			if !slices.Contains(f.keys, key) || !drop(key) {
+				continue
+			}
+			gone = append(gone, s)
+			if !slices.Contains(e.Keys, key) {
+				e.Keys = append(e.Keys, key)
+			}
+			if !slices.Contains(e.Names, s.name()) {
+				e.Names = append(e.Names, s.name())
+			}
+			e.Content = appendSetting(e.Content, text, &s)
 		}
-		if !slices.Contains(e.Names, s.name()) {
-			e.Names = append(e.Names, s.name())
+		if len(gone) == 0 {
+			return nil, errNothing
 		}
-		e.Content = appendSetting(e.Content, text, &s)
-	}
-	if len(gone) == 0 {
-		return errNothing
-	}
-	e.Mode = fileMode(uint32(st.Mode))
-	if err := store.Keep(e); err != nil {
-		return err
-	}
-	return d.replace(name, remove(text, gone), &st)
+		e.Mode = fileMode(uint32(st.Mode)) //nolint:unconvert // 16 bits on other systems
+		if err := store.Keep(e); err != nil {
+			return nil, err
+		}
+		return remove(text, gone), nil
+	})
 }
 
 // errNothing means that a setting disappeared before it was removed.
@@ -118,5 +120,9 @@ func appendSetting(out, text []byte, s *setting) []byte {
 	if i := bytes.LastIndex(out, []byte("[")); i < 0 || !bytes.HasPrefix(out[i:], append(bytes.Clone(s.header), '\n')) {
 		out = append(append(out, s.header...), '\n')
 	}
-	return append(append(append(out, '\t'), bytes.Trim(text[s.start:s.end], " \t\r\n")...), '\n')
+	body := bytes.Trim(text[s.start:s.end], " \t\r\n")
+	if bytes.HasSuffix(body, []byte(`\`)) { // the last line would continue
+		body = append(bytes.Clone(body), '\n')
+	}
+	return append(append(append(out, '\t'), body...), '\n')
 }

@@ -40,7 +40,15 @@ type node struct {
 // repo is a directory that git would use as a repository.
 type repo struct {
 	watched map[string]stamp // by relative path; the state of files when they were inspected
+	// contents are the hashes of files by relative path. A program that has mapped a file into its memory changes the
+	// content without a change of the file's times.
+	contents map[string]string
+	// unread reports that a part of the repository could not be read.
+	unread bool
 }
+
+// forget makes the next search inspect the repository.
+func (r *repo) forget() { r.watched = nil }
 
 func newTree(path string, limit int) (*tree, error) {
 	root, err := openRoot(path)
