@@ -3,6 +3,7 @@
 package quarantine
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"toolhost.dev/host/internal/ownfile"
 )
@@ -45,9 +47,18 @@ type Entry struct {
 	Mode    fs.FileMode `json:"mode,omitempty"`
 	// Left is the path of a file that was too large to copy. It was only renamed.
 	Left string `json:"left,omitempty"`
+	// Raw contains the paths if one of them is not valid UTF-8, which JSON cannot represent.
+	Raw *RawPaths `json:"raw,omitempty"`
 	// Keys identify the content at its place. After a restoration, the same content can stay there.
 	Keys     []string  `json:"keys"`
 	Restored time.Time `json:"restored,omitzero"`
+}
+
+// RawPaths contains the paths of an entry as bytes.
+type RawPaths struct {
+	Root []byte `json:"root"`
+	Path []byte `json:"path"`
+	Left []byte `json:"left"`
 }
 
 // Digest returns a hash of what a restoration would write.
@@ -58,20 +69,25 @@ func (e *Entry) Digest() string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// maxEntries bounds the number of entries. The oldest ones are deleted first, restored ones last.
-const maxEntries = 2000
+const (
+	// maxEntries limits the number of entries.
+	maxEntries = 2000
+	// maxBytes limits the size of all entries together, in bytes.
+	maxBytes = 256 << 20
+)
 
 // maxFile bounds the size of an entry's file, in bytes.
 const maxFile = 32 << 20
 
 // Store is a directory of entries. Several processes can use it at the same time.
 type Store struct {
-	dir string
-	max int
+	dir   string
+	max   int
+	bytes int64
 }
 
 // Open returns the store in a state directory. It does not create the directory.
-func Open(stateDir string) *Store { return &Store{filepath.Join(stateDir, "quarantine"), maxEntries} }
+func Open(stateDir string) *Store { return &Store{filepath.Join(stateDir, "quarantine"), maxEntries, maxBytes} }
 
 // Keep stores an entry and sets its ID. The content is on the disk when Keep returns.
 func (s *Store) Keep(e *Entry) error {
@@ -93,6 +109,10 @@ func (s *Store) Keep(e *Entry) error {
 func (s *Store) Update(e *Entry) error { return s.write(e) }
 
 func (s *Store) write(e *Entry) error {
+	e.Raw = nil
+	if !utf8.ValidString(e.Root + e.Path + e.Left) {
+		e.Raw = &RawPaths{[]byte(e.Root), []byte(e.Path), []byte(e.Left)}
+	}
 	b, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -105,26 +125,92 @@ func (s *Store) write(e *Entry) error {
 
 func (s *Store) path(id string) string { return filepath.Join(s.dir, id+".json") }
 
-// prune deletes the oldest entries if there are too many.
+// group identifies the entries of a directory in an hour.
+type group struct {
+	root     string
+	hour     time.Time
+	restored bool
+}
+
+// weight is the size of a group.
+type weight struct {
+	entries []Entry // oldest first
+	bytes   int64
+}
+
+// prune deletes entries if there are too many. It deletes from the largest group, the oldest entries first, and restored
+// entries last. Many new entries therefore displace neither the entries of other directories nor earlier ones. To save
+// time, prune deletes a tenth of the entries at once.
 func (s *Store) prune() error {
-	names, err := s.names()
-	if err != nil || len(names) <= s.max {
+	sizes, bytes, err := s.sizes()
+	if err != nil || len(sizes) <= s.max && bytes <= s.bytes {
 		return err
 	}
-	all, err := s.List()
+	all, err := s.List() // oldest first
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(all, func(a, b Entry) int { // restored entries last
-		if restored := !a.Restored.IsZero(); restored == b.Restored.IsZero() {
-			return map[bool]int{true: 1, false: -1}[restored]
+	groups, left := make(map[group]*weight), len(all)
+	for _, e := range all {
+		at := group{e.Root, e.At.UTC().Truncate(time.Hour), !e.Restored.IsZero()}
+		if groups[at] == nil {
+			groups[at] = new(weight)
 		}
-		return a.At.Compare(b.At)
-	})
-	for _, e := range all[:max(0, len(all)-s.max)] {
+		groups[at].entries = append(groups[at].entries, e)
+		groups[at].bytes += sizes[e.ID]
+	}
+	for left > 0 && (left > s.max-s.max/10 || bytes > s.bytes-s.bytes/10) {
+		at := largest(groups, left <= s.max-s.max/10)
+		w := groups[at]
+		e := w.entries[0]
 		err = errors.Join(err, os.Remove(s.path(e.ID)))
+		left--
+		bytes -= sizes[e.ID]
+		w.bytes -= sizes[e.ID]
+		if w.entries = w.entries[1:]; len(w.entries) == 0 {
+			delete(groups, at)
+		}
 	}
 	return err
+}
+
+// largest returns the group with the most entries or the most bytes.
+func largest(groups map[group]*weight, byBytes bool) (out group) {
+	var most *weight
+	for at, w := range groups {
+		order := 1
+		if most != nil {
+			order = cmp.Or(cmp.Compare(btoi(out.restored), btoi(at.restored)), cmp.Compare(len(w.entries), len(most.entries)), out.hour.Compare(at.hour), cmp.Compare(out.root, at.root))
+			if byBytes && out.restored == at.restored {
+				order = cmp.Or(cmp.Compare(w.bytes, most.bytes), order)
+			}
+		}
+		if order > 0 {
+			out, most = at, w
+		}
+	}
+	return out
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// sizes returns the sizes of the entries' files by ID, and their sum, in bytes.
+func (s *Store) sizes() (by map[string]int64, sum int64, err error) {
+	entries, err := os.ReadDir(s.dir)
+	by = make(map[string]int64)
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".json")
+		if st, err := e.Info(); ok && err == nil && validID.MatchString(id) {
+			by[id] = st.Size()
+			sum += st.Size()
+		}
+	}
+	return by, sum, err
 }
 
 func (s *Store) names() (names []string, err error) {
@@ -180,6 +266,9 @@ func (s *Store) Get(id string) (*Entry, error) {
 	}
 	if err == nil && e.ID != id {
 		err = errors.New("it contains another ID")
+	}
+	if e.Raw != nil {
+		e.Root, e.Path, e.Left = string(e.Raw.Root), string(e.Raw.Path), string(e.Raw.Left)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the entry %s of the quarantine cannot be read: %w. Remove the file to go on", s.path(id), err)

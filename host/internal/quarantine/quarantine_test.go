@@ -46,6 +46,47 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestFlood checks that many or large entries displace neither those of other directories nor earlier ones.
+func TestFlood(t *testing.T) {
+	s := Open(t.TempDir())
+	s.max, s.bytes = 20, 100_000
+	now := time.Now()
+	keep := func(root string, at time.Time, size int) *Entry {
+		e := &Entry{At: at, Kind: File, Root: root, Path: root + "/p", Content: make([]byte, size)}
+		if err := s.Keep(e); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	kept := []*Entry{keep("/a", now.Add(-48*time.Hour), 10), keep("/b", now, 10), keep("/a", now.Add(-48*time.Hour), 10)}
+	for range 50 {
+		keep("/a", now, 10)
+	}
+	for range 10 {
+		keep("/a", now, 20_000)
+	}
+	for _, e := range kept {
+		if _, err := s.Get(e.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if all, err := s.List(); err != nil || len(all) > 20 || len(all) < 5 {
+		t.Errorf("%d entries, %v", len(all), err)
+	}
+}
+
+// TestRawPaths checks that a path comes back as it was if JSON cannot represent it.
+func TestRawPaths(t *testing.T) {
+	s := Open(t.TempDir())
+	e := &Entry{Kind: File, Root: "/\xff", Path: "/\xff/\xfe", Left: "/\xff/\xfd"}
+	if err := s.Keep(e); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Get(e.ID); err != nil || got.Root != e.Root || got.Path != e.Path || got.Left != e.Left {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestBrokenEntries(t *testing.T) {
 	s := Open(t.TempDir())
 	e := Entry{Kind: File}

@@ -150,6 +150,20 @@ func TestGuardedRepository(t *testing.T) {
 	must(t, g.Close())
 }
 
+// TestManySettings checks that a file with very many settings is moved as a whole.
+func TestManySettings(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	out := f.call(t, g, false, false, func() {
+		f.git(t, "init", "-q", "a")
+		must(t, os.WriteFile(filepath.Join(f.dir, "a/.git/config"), []byte("[alias]\n"+strings.Repeat("x = !y\n", maxSettings+1)), 0o600))
+	})
+	if len(out) != 1 || !strings.Contains(out[0], "more than 500 settings") || f.has("a/.git/config", "") {
+		t.Errorf("%q", out)
+	}
+	must(t, g.Close())
+}
+
 // TestUnguard checks that a plugin without protection ends the protection.
 func TestUnguard(t *testing.T) {
 	f := newFixture(t)

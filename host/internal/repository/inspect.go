@@ -140,12 +140,18 @@ func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 			whys = append(whys, why)
 		}
 	}
-	if len(f.settings) == 0 {
+	switch {
+	case len(f.settings) == 0:
 		return nil
+	case len(f.settings) > maxSettings:
+		return whole(fmt.Sprintf("more than %d settings make git run programs", maxSettings), hash(text))
 	}
 	f.why = strings.Join(whys, "; ")
 	return []found{f}
 }
+
+// maxSettings limits the settings that are taken out of a file. A file with more of them is moved as a whole.
+const maxSettings = 500
 
 func (i *inspector) settingKey(at string, s *setting) string {
 	return i.key(at, "setting "+s.name()+"="+s.value)
