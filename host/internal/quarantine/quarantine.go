@@ -87,7 +87,9 @@ type Store struct {
 }
 
 // Open returns the store in a state directory. It does not create the directory.
-func Open(stateDir string) *Store { return &Store{filepath.Join(stateDir, "quarantine"), maxEntries, maxBytes} }
+func Open(stateDir string) *Store {
+	return &Store{filepath.Join(stateDir, "quarantine"), maxEntries, maxBytes}
+}
 
 // Keep stores an entry and sets its ID. The content is on the disk when Keep returns.
 func (s *Store) Keep(e *Entry) error {

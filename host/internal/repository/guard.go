@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,9 +40,12 @@ const interval = 5 * time.Second
 
 // Guard watches writable directories. It is safe for concurrent use.
 type Guard struct {
-	opts  Options
+	opts Options
+	// mu protects the fields below. The lock of a tree is taken before it, so that a search of one tree does not block
+	// calls in others.
 	mu    sync.Mutex
 	trees map[string]*watched
+	paths []string // of the trees that are searched
 	// unguarded are directories with a plugin in whose sandbox the repository at the top is not protected.
 	unguarded map[string]bool
 	closed    bool
@@ -51,7 +55,8 @@ type Guard struct {
 
 // watched is a tree with what it contained before tools ran.
 type watched struct {
-	*tree
+	mu    sync.Mutex // protects all other fields
+	*tree            // nil before the first search and after the last one
 	protection
 	ledger  *ledger
 	known   map[string]bool
@@ -93,19 +98,26 @@ type Kept struct {
 // function must be called after the call. It takes out what was added, and returns messages about it. If allowed is set,
 // additions stay. Watch returns an error if a directory cannot be watched.
 func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	var paths []string
 	for _, dir := range outermost(dirs) {
 		paths = append(paths, dir.Path)
-		if err := g.add(dir); err != nil {
+		if err := g.watch(dir, allowed); err != nil {
 			return nil, fmt.Errorf("repositories in %s cannot be watched: %w", dir.Path, err)
 		}
-		w := g.trees[dir.Path]
-		w.ignored = false
-		w.granted = w.granted || allowed
 	}
 	return func() []string { return g.search(paths, allowed) }, nil
+}
+
+// tree returns the tree at a path. It returns nil if there is none and create is false.
+func (g *Guard) tree(path string, create bool) *watched {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.trees[path]
+	if w == nil && create {
+		w = new(watched)
+		g.trees[path] = w
+	}
+	return w
 }
 
 // outermost returns the directories that are in no other one, without duplicates.
@@ -124,47 +136,61 @@ func under(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// add begins to watch a directory, unless it is watched. A directory that does not exist is not watched.
-func (g *Guard) add(dir Dir) error {
-	w := g.trees[dir.Path]
-	if w != nil && !w.moved() {
-		if !slices.Equal(w.globs, dir.Kept.Globs) {
-			w.endKept()
+// watch begins to watch a directory, unless it is watched.
+func (g *Guard) watch(dir Dir, allowed bool) error {
+	w := g.tree(dir.Path, true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.tree == nil:
+		if err := g.add(w, dir); err != nil {
+			return err
 		}
-		return nil
-	}
-	t, err := newTree(dir.Path, g.opts.limit)
-	if err != nil {
-		return err
-	}
-	if w != nil { // another directory is at the path now
+	case w.moved():
+		t, err := newTree(dir.Path, g.opts.limit)
+		if err != nil {
+			return err
+		}
 		w.end()
 		w.root.close()
 		w.tree = t
 		w.update()
-		return nil
+	case !slices.Equal(w.globs, dir.Kept.Globs):
+		w.endKept()
 	}
-	w = &watched{tree: t, known: make(map[string]bool)}
-	if dir.Guarded && !g.unguarded[dir.Path] {
+	w.ignored = false
+	w.granted = w.granted || allowed
+	return nil
+}
+
+// add reads a directory for the first time.
+func (g *Guard) add(w *watched, dir Dir) (err error) {
+	t, err := newTree(dir.Path, g.opts.limit)
+	if err != nil {
+		return err
+	}
+	w.tree, w.known, w.ledger = t, make(map[string]bool), &ledger{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close(w.ledger.abandon))
+		}
+	}()
+	if dir.Guarded && !g.isUnguarded(dir.Path) {
 		var kept []string
 		if dir.Kept.Paths != nil {
 			if kept, err = dir.Kept.Paths(); err != nil {
-				t.root.close()
 				return err
 			}
 		}
 		w.protection = protects(t, isDir(filepath.Join(dir.Path, ".git")), kept)
-		w.globs = slices.Clone(dir.Kept.Globs)
 	}
+	w.globs = slices.Clone(dir.Kept.Globs)
 	l, before, err := openLedger(g.opts.Ledgers(), dir.Path)
 	if err != nil {
-		w.end()
-		t.root.close()
 		return err
 	}
 	w.ledger = l
 	t.update()
-	g.trees[dir.Path] = w
 	adopted := g.inspector(w).check()
 	if before != nil { // another host runs, or was killed
 		if !before.Guarded {
@@ -178,16 +204,31 @@ func (g *Guard) add(dir Dir) error {
 	}
 	w.adopt(adopted)
 	if err := w.save(); err != nil {
-		delete(g.trees, dir.Path)
-		w.end()
-		t.root.close()
-		return errors.Join(err, l.close())
+		return err
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.paths = append(g.paths, dir.Path)
 	if g.ticker == nil && !g.closed {
 		g.ticker = make(chan struct{})
 		g.idle.Go(g.tick)
 	}
 	return nil
+}
+
+func (g *Guard) isUnguarded(path string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.unguarded[path]
+}
+
+// close stops watching a tree. The function unlock ends the use of the ledger.
+func (w *watched) close(unlock func() error) error {
+	err := unlock()
+	w.end()
+	w.root.close()
+	w.tree, w.ledger = nil, nil
+	return err
 }
 
 // forgetStates makes the next search inspect all repositories.
@@ -219,25 +260,35 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// inspector returns an inspector of a tree. Pointers into all watched trees are harmless.
+// inspector returns an inspector of a tree. Pointers into all searched trees are harmless.
 func (g *Guard) inspector(w *watched) *inspector {
-	i := &inspector{tree: w.tree, all: []*tree{w.tree}}
-	for _, other := range g.trees {
-		if other != w {
-			i.all = append(i.all, other.tree)
-		}
-	}
-	return i
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return &inspector{tree: w.tree, all: append([]string{w.path}, g.paths...)}
 }
 
 // Unguard records that a plugin runs in whose sandbox the repository at the top of a directory is not protected.
 func (g *Guard) Unguard(path string) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.unguarded[path] = true
-	if w := g.trees[path]; w != nil && (w.top || len(w.kept) > 0) {
+	g.mu.Unlock()
+	w := g.tree(path, false)
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tree != nil && (w.top || len(w.kept) > 0) {
 		w.end()
-		w.forgetStates()
+		g.ended(w)
+	}
+}
+
+// ended makes the next search inspect what was protected.
+func (g *Guard) ended(w *watched) {
+	w.forgetStates()
+	if err := w.save(); err != nil {
+		g.opts.Log.Warn("the end of a protection is not remembered", "path", w.path, "error", err)
 	}
 }
 
@@ -247,10 +298,7 @@ func (g *Guard) check(w *watched) []found {
 	w.update()
 	all := g.inspector(w).check()
 	if w.renew(w.tree) { // tools could write after somebody replaced a file
-		w.forgetStates()
-		if err := w.save(); err != nil {
-			g.opts.Log.Warn("the end of a protection is not remembered", "path", w.path, "error", err)
-		}
+		g.ended(w)
 		all = g.inspector(w).check()
 	}
 	for _, f := range all {
@@ -263,37 +311,48 @@ func (g *Guard) check(w *watched) []found {
 
 // Ignore ends the searches in a directory between calls, until [Guard.Watch] is called for it.
 func (g *Guard) Ignore(path string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if w := g.trees[path]; w != nil {
+	if w := g.tree(path, false); w != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.ignored = true
 	}
 }
 
 // search searches directories after a call.
 func (g *Guard) search(paths []string, allowed bool) (out []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	for _, path := range paths {
-		w := g.trees[path]
-		if w == nil { // closed
-			continue
+		if w := g.tree(path, false); w != nil {
+			out = append(out, g.searchTree(w, allowed)...)
 		}
-		out = append(out, w.late...)
-		w.late = nil
-		all := g.check(w)
-		if allowed {
-			w.adopt(all)
-			if err := w.save(); err != nil {
-				g.opts.Log.Warn("a change of a repository is not remembered", "error", err)
-			}
-			continue
+	}
+	if more := len(out) - maxMessages; more > 0 {
+		out = append(out[:maxMessages], fmt.Sprintf("%d more were moved to the quarantine, or could not be. For a list, run: toolhost quarantine list", more))
+	}
+	return out
+}
+
+// maxMessages limits the messages in the result of a call.
+const maxMessages = 20
+
+func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tree == nil { // closed
+		return nil
+	}
+	out, w.late = w.late, nil
+	all := g.check(w)
+	if allowed {
+		w.adopt(all)
+		if err := w.save(); err != nil {
+			g.opts.Log.Warn("a change of a repository is not remembered", "error", err)
 		}
-		out = append(out, g.takeOut(w, all, slog.LevelInfo)...)
-		if w.partial && !w.told {
-			w.told = true
-			out = append(out, fmt.Sprintf("%s has more than %d directories, and repositories in the rest are not checked for settings and hooks that run programs. Use a smaller workspace", w.path, w.limit))
-		}
+		return out
+	}
+	out = append(out, g.takeOut(w, all, slog.LevelInfo)...)
+	if w.partial && !w.told {
+		w.told = true
+		out = append(out, fmt.Sprintf("%s has more than %d directories, and repositories in the rest are not checked for settings and hooks that run programs. Use a smaller workspace", w.path, w.limit))
 	}
 	return out
 }
@@ -305,6 +364,11 @@ func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string
 	})
 	if len(all) == 0 {
 		return nil
+	}
+	for _, f := range all {
+		if f.repo != nil {
+			f.repo.forget() // look again, whatever happens
+		}
 	}
 	store, err := g.opts.Store()
 	if err != nil {
@@ -319,9 +383,6 @@ func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string
 		if !slices.ContainsFunc(f.keys, drop) {
 			w.adopt([]found{f})
 			continue
-		}
-		if f.repo != nil {
-			f.repo.forget() // look again
 		}
 		e, err := w.takeOut(&f, drop, store)
 		switch {
@@ -372,13 +433,20 @@ func (g *Guard) tick() {
 
 // searchAll searches all directories in which no plugin may write settings and hooks. The next call gets the messages.
 func (g *Guard) searchAll() {
+	for _, w := range g.all() {
+		w.mu.Lock()
+		if w.tree != nil && !w.granted && !w.ignored {
+			w.late = append(w.late, g.takeOut(w, g.check(w), slog.LevelWarn)...)
+			w.late = w.late[max(0, len(w.late)-maxMessages):]
+		}
+		w.mu.Unlock()
+	}
+}
+
+func (g *Guard) all() []*watched {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, w := range g.trees {
-		if !w.granted && !w.ignored {
-			w.late = append(w.late, g.takeOut(w, g.check(w), slog.LevelWarn)...)
-		}
-	}
+	return slices.Collect(maps.Values(g.trees))
 }
 
 // Close searches a last time and stops watching. All plugins must have exited.
@@ -395,14 +463,13 @@ func (g *Guard) Close() error {
 	g.mu.Unlock()
 	g.idle.Wait()
 	g.searchAll()
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	var errs []error
-	for path, w := range g.trees {
-		errs = append(errs, w.ledger.close())
-		w.end()
-		w.root.close()
-		delete(g.trees, path)
+	for _, w := range g.all() {
+		w.mu.Lock()
+		if w.tree != nil {
+			errs = append(errs, w.close(w.ledger.close))
+		}
+		w.mu.Unlock()
 	}
 	return errors.Join(errs...)
 }

@@ -29,7 +29,7 @@ type found struct {
 // inspector looks at the repositories of a tree.
 type inspector struct {
 	*tree
-	all []*tree // pointers into these trees are harmless
+	all []string // pointers into these trees are harmless
 }
 
 // check returns what runs programs in the repositories that changed, and in all repositories with pointers.

@@ -4,16 +4,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/ownfile"
 )
 
 // ledger is the file in which hosts keep what a tree contained before their tools ran. A host that is killed leaves the
-// content, so that the next host finds what the killed host did not. Each host holds a lock for as long as it runs.
-type ledger struct{ file *os.File } // nil without a state directory
+// file, so that the next host finds what the killed host did not. Each host holds a lock for as long as it runs.
+type ledger struct {
+	path string
+	file *os.File // the lock; nil without a state directory
+}
 
 // record is the content of a ledger.
 type record struct {
@@ -32,11 +37,12 @@ func openLedger(dir, root string) (*ledger, *record, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	fd, err := unix.Open(filepath.Join(dir, hash([]byte(root))+".json"), unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	path := filepath.Join(dir, hash([]byte(root)))
+	fd, err := unix.Open(path+".lock", unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &ledger{os.NewFile(uintptr(fd), "ledger")}
+	l := &ledger{path + ".json", os.NewFile(uintptr(fd), "ledger")}
 	how := unix.LOCK_EX // the caller reads the tree under this lock
 	if err := l.lock(how | unix.LOCK_NB); err != nil {
 		how = unix.LOCK_SH
@@ -44,16 +50,16 @@ func openLedger(dir, root string) (*ledger, *record, error) {
 	if err := l.lock(how); err != nil {
 		return nil, nil, errors.Join(err, l.file.Close())
 	}
-	b, err := io.ReadAll(l.file)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.file.Close())
-	}
-	var r record
-	if len(b) == 0 {
+	b, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 { // earlier versions left an empty file
 		return l, nil, nil
 	}
-	if err := json.Unmarshal(b, &r); err != nil { // half written by a host that was killed before its first call
-		return l, nil, nil //nolint:nilerr // as without a record
+	var r record
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("what the repositories contained cannot be read: %s: %w. Check the repositories, then remove the file", l.path, err), l.file.Close())
 	}
 	return l, &r, nil
 }
@@ -72,11 +78,8 @@ func (l *ledger) write(r *record) error {
 		return nil
 	}
 	b, err := json.Marshal(r)
-	if err == nil {
-		err = l.file.Truncate(0)
-	}
-	if err == nil {
-		_, err = l.file.WriteAt(b, 0)
+	if err == nil { // as a whole: a part would count as no record
+		err = ownfile.Replace(l.path, b, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("what the repositories contained cannot be written: %w", err)
@@ -94,7 +97,17 @@ func (l *ledger) close() error {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		err = nil
 	case err == nil:
-		err = l.file.Truncate(0)
+		if err = os.Remove(l.path); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
 	}
 	return errors.Join(err, l.file.Close())
+}
+
+// abandon unlocks the ledger and leaves the record of an earlier host.
+func (l *ledger) abandon() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
 }

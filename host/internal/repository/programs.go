@@ -30,6 +30,9 @@ func reason(s *setting, outside func(path string) bool) string {
 			return ""
 		}
 		return "it makes git write files outside of the workspace"
+	case s.section == "http" && s.key == "cookiefile":
+		return "git can write what a server sends to a file"
+	case s.section == "tig" && strings.Contains(s.value, "!"):
 	case s.section == "protocol":
 		if s.key != "allow" || strings.EqualFold(s.value, "never") {
 			return ""
@@ -58,6 +61,7 @@ var toolNames = []string{"merge.tool", "merge.guitool", "diff.tool", "diff.guito
 var programs = []string{
 	"core.hookspath", "core.gitproxy", "core.virtualfilesystem", "core.alternaterefscommand", "credential.helper", "diff.external", "init.templatedir",
 	"instaweb.httpd", "instaweb.modulepath", "imap.tunnel", "interactive.difffilter", "lfs.standalonetransferagent", "gitflow.path.hooks",
+	"secrets.providers",
 }
 
 // programKeys are keys whose value is a program in every subsection of a section.

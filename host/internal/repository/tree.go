@@ -216,13 +216,13 @@ func join(dir, name string) string {
 
 // leads returns whether a pointer to a path stays in directories that are searched. The argument from is the absolute
 // directory to which a relative path refers.
-func leads(trees []*tree, from, to string) bool {
+func leads(trees []string, from, to string) bool {
 	if !filepath.IsAbs(to) {
 		to = from + "/" + to
 	}
 	clean := filepath.Clean(to) // correct, because noLinks refuses links
 	for _, t := range trees {
-		rel, err := filepath.Rel(t.path, clean)
+		rel, err := filepath.Rel(t, clean)
 		if err != nil || !filepath.IsLocal(rel) {
 			continue
 		}
