@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Block is a principal of the configuration.
@@ -72,6 +73,27 @@ type Directory struct {
 	Anonymous bool
 
 	signed verifiers
+	places places
+	pinned sync.Once
+}
+
+// pin returns a grant whose workspaces contain no symbolic links. The first call pins the workspaces of all principals,
+// before a request can run tools.
+func (d *Directory) pin(g Grant) Grant {
+	blocks := d.Blocks()
+	var all []string
+	for _, b := range blocks.Principals {
+		all = append(all, b.Workspaces...)
+	}
+	for _, s := range d.Secrets {
+		all = append(all, s.Principal.Workspaces...)
+	}
+	d.pinned.Do(func() {
+		for _, b := range blocks.Principals {
+			d.places.pin(b.Grant, all)
+		}
+	})
+	return d.places.pin(g, all)
 }
 
 // NewDirectory returns a directory without secrets.
@@ -99,6 +121,9 @@ var ErrMissing = errors.New("the request has no token")
 // Authenticate returns the principal of a request. The token must be in the header "Authorization: Bearer TOKEN"; tokens
 // in other places are ignored.
 func (d *Directory) Authenticate(r *http.Request) (*Principal, error) {
+	if len(r.Header.Values("Authorization")) > 1 { // a proxy and this server could choose different ones
+		return nil, errors.New("the request has more than one header Authorization")
+	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); token != "" && strings.EqualFold(scheme, "Bearer") {
 		return d.byToken(r.Context(), token)
@@ -124,6 +149,7 @@ func (d *Directory) byToken(ctx context.Context, token string) (*Principal, erro
 		}
 	}
 	if found >= 0 {
+		d.pin(Grant{})
 		return d.Secrets[found].Principal, nil
 	}
 	blocks := d.Blocks()
@@ -138,7 +164,7 @@ func (d *Directory) byToken(ctx context.Context, token string) (*Principal, erro
 		return nil, err
 	}
 	if b := blocks.find(k.Principal); b != nil {
-		return &Principal{Name: b.Name, Grant: b.Grant}, nil
+		return &Principal{Name: b.Name, Grant: d.pin(b.Grant)}, nil
 	}
 	if k.Grant == nil {
 		return nil, fmt.Errorf("the token %s is for principal %q, which the configuration no longer has. Add principal %q, or revoke the token: toolhost token revoke %s", k.ID, k.Principal, k.Principal, k.ID)
@@ -147,7 +173,7 @@ func (d *Directory) byToken(ctx context.Context, token string) (*Principal, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Principal{Name: k.Principal, Grant: grant}, nil
+	return &Principal{Name: k.Principal, Grant: d.pin(grant)}, nil
 }
 
 // bySignature returns the first principal of the configuration that the claims of a signed token match. Each subject is
@@ -159,7 +185,7 @@ func (d *Directory) bySignature(ctx context.Context, blocks *Blocks, token strin
 	}
 	for _, b := range blocks.Principals {
 		if b.Issuer == issuer.Name && claims.match(b.Claims) {
-			return &Principal{Name: b.Name + "/" + claims.Subject, Grant: b.Grant}, nil
+			return &Principal{Name: b.Name + "/" + claims.Subject, Grant: d.pin(b.Grant)}, nil
 		}
 	}
 	return nil, fmt.Errorf("no principal of the configuration matches the token of issuer %s with subject %q", issuer.Name, claims.Subject)
@@ -170,7 +196,7 @@ func (d *Directory) byUser(uid int) (*Principal, error) {
 	blocks := d.Blocks()
 	for _, b := range blocks.Principals {
 		if slices.Contains(b.Users, uid) {
-			return &Principal{Name: b.Name, Grant: b.Grant}, nil
+			return &Principal{Name: b.Name, Grant: d.pin(b.Grant)}, nil
 		}
 	}
 	if uid == os.Getuid() {

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Rights is a set of rights.
@@ -105,7 +107,8 @@ func LocalUser() *Principal {
 
 // StartToken returns the principal of clients that have the token with which the server was started.
 func StartToken(workspaces []string) *Principal {
-	return &Principal{Name: "start-token", Grant: Grant{Rights: Call | Log, Workspaces: workspaces}, Local: true, Interactive: true}
+	grant := new(places).pin(Grant{Rights: Call | Log, Workspaces: workspaces}, nil)
+	return &Principal{Name: "start-token", Grant: grant, Local: true, Interactive: true}
 }
 
 // ApproverToken returns the principal of clients that have the approver token of the server.
@@ -137,7 +140,8 @@ func (p *Principal) ToolAllowed(namespace, name string) bool {
 }
 
 // WorkspaceAllowed reports whether calls of the principal may run in a directory. dir must be absolute and without
-// symbolic links. start is the workspace in which the host was started.
+// symbolic links. start is the workspace in which the host was started. Neither start nor the workspaces of the grant may
+// contain symbolic links.
 func (p *Principal) WorkspaceAllowed(dir, start string) bool {
 	if len(p.Workspaces) == 0 {
 		return same(dir, start)
@@ -156,15 +160,15 @@ func (p *Principal) WorkspaceAllowed(dir, start string) bool {
 	})
 }
 
-// same reports whether two paths name the same directory. It compares the directories themselves, because a path can
-// contain symbolic links.
-func same(a, b string) bool {
-	x, err := os.Stat(a)
+// same reports whether dir is the permitted directory. It returns false if a part of the path of the permitted directory
+// is now a symbolic link.
+func same(dir, permitted string) bool {
+	x, err := os.Stat(dir)
 	if err != nil {
 		return false
 	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
+	y, err := os.Stat(permitted)
+	return err == nil && os.SameFile(x, y) && plain(permitted)
 }
 
 // AnyWorkspace reports whether calls of the principal may run in every directory.
@@ -190,6 +194,9 @@ func family(name string) string {
 	return block
 }
 
+// maxID limits the length of a session id, in bytes.
+const maxID = 256
+
 // keyPrefix begins the keys of sessions that do not belong to the local user.
 const keyPrefix = "principal:"
 
@@ -206,6 +213,9 @@ func (p *Principal) Owner() string {
 // principals and workspaces are always different. An empty id means the default session of the workspace. SessionKey
 // returns an error for an id of the local user that could be the key of another principal.
 func (p *Principal) SessionKey(id, workspace string) (string, error) {
+	if len(id) > maxID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		return "", fmt.Errorf("the session id is longer than %d bytes, or contains control characters. Use another id", maxID)
+	}
 	if p.Local {
 		if strings.HasPrefix(id, keyPrefix) {
 			return "", fmt.Errorf("the session id %q begins with %q, which marks the sessions of other principals. Use another id", id, keyPrefix)

@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +64,7 @@ func TestWorkspaceAllowed(t *testing.T) {
 		{[]string{"/*"}, []string{"/etc"}, []string{"/", at("a")}},
 		{[]string{"*"}, []string{"/", at("a/b/c")}, nil},
 	} {
-		p := &Principal{Grant: Grant{Workspaces: c.workspaces}}
+		p := &Principal{Grant: new(places).pin(Grant{Workspaces: c.workspaces}, nil)}
 		for _, path := range c.allowed {
 			if !p.WorkspaceAllowed(path, at("other")) {
 				t.Errorf("%q does not permit %s", c.workspaces, path)
@@ -73,6 +74,74 @@ func TestWorkspaceAllowed(t *testing.T) {
 			if p.WorkspaceAllowed(path, at("other")) {
 				t.Errorf("%q permits %s", c.workspaces, path)
 			}
+		}
+	}
+}
+
+// TestReplacedWorkspace checks that no principal can lead another one to other directories by a link.
+func TestReplacedWorkspace(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"outer/inner", "outer/many/x", "victim/x", "start"} {
+		if err := os.MkdirAll(at(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(at("outer"), at("named")); err != nil { // by the operator
+		t.Fatal(err)
+	}
+	blocks := Blocks{Principals: []Block{
+		{Name: "outer", Grant: Grant{Workspaces: []string{at("outer")}}}, {Name: "inner", Grant: Grant{Workspaces: []string{at("named/inner")}}},
+		{Name: "many", Grant: Grant{Workspaces: []string{at("outer/many/*")}}}, {Name: "new", Grant: Grant{Workspaces: []string{at("outer/new")}}},
+	}}
+	allowed := func(d *Directory, name, path string) bool {
+		p := &Principal{Grant: d.pin(blocks.find(name).Grant)}
+		return p.WorkspaceAllowed(at(path), at("start"))
+	}
+	directory := func() *Directory { return NewDirectory(func() Blocks { return blocks }, nil) }
+	d := directory()
+	if !allowed(d, "inner", "outer/inner") || !allowed(d, "many", "outer/many/x") || !allowed(d, "outer", "outer") {
+		t.Error("a workspace is not permitted")
+	}
+	for _, name := range []string{"outer/inner", "outer/many"} {
+		if err := errors.Join(os.RemoveAll(at(name)), os.Symlink(at("victim"), at(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(at("victim"), at("outer/new")); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []*Directory{d, directory()} { // the links stay until the next start
+		if allowed(d, "inner", "victim") || allowed(d, "many", "victim/x") || allowed(d, "new", "victim") {
+			t.Error("a link leads to a workspace")
+		}
+		if !allowed(d, "outer", "outer") {
+			t.Error("a workspace is not permitted")
+		}
+	}
+	if err := os.Rename(at("start"), at("elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(at("victim"), at("start")); err != nil {
+		t.Fatal(err)
+	}
+	if Anonymous().WorkspaceAllowed(at("victim"), at("start")) {
+		t.Error("a link in place of the start workspace is permitted")
+	}
+}
+
+func TestSessionID(t *testing.T) {
+	for _, p := range []*Principal{{Name: "a"}, {Name: "b", Local: true}} {
+		for _, id := range []string{"a\x00b", "a\nb", "\x1b[31m", "\xff", strings.Repeat("x", maxID+1)} {
+			if key, err := p.SessionKey(id, "/w"); err == nil {
+				t.Errorf("%q has the key %q", id, key)
+			}
+		}
+		if _, err := p.SessionKey(strings.Repeat("ä", maxID/2), "/w"); err != nil {
+			t.Error(err)
 		}
 	}
 }

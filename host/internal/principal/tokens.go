@@ -174,7 +174,8 @@ func (t *Tokens) find(secret string) (*Token, error) {
 	now := later(t.now(), f.Seen)
 	k := f.Tokens[found]
 	over := k.over(now)
-	if over && !k.Expired || !k.Expires.IsZero() && now.Sub(f.Seen) > seenEvery {
+	expiring := slices.ContainsFunc(f.Tokens, func(k Token) bool { return !k.Expires.IsZero() })
+	if over && !k.Expired || expiring && now.Sub(f.Seen) > seenEvery { // the use of one token shows that others ended
 		if err := t.change(func(f *tokensFile, _ time.Time) error {
 			for i := range f.Tokens {
 				f.Tokens[i].Expired = f.Tokens[i].over(now)

@@ -54,6 +54,23 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestClockOfOthers checks that the use of a token shows that others ended, also if nobody used them.
+func TestClockOfOthers(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := store(t, &now)
+	unused, lasting := create(t, s, time.Hour), create(t, s, 0)
+	now = now.Add(2 * time.Hour)
+	if _, err := s.find(lasting); err != nil {
+		t.Fatal(err)
+	}
+	past := now.Add(-90 * time.Minute)
+	again := OpenTokens(s.dir)
+	again.now = func() time.Time { return past }
+	if _, err := again.find(unused); err == nil {
+		t.Error("an expired token is valid")
+	}
+}
+
 func TestBrokenStore(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)
