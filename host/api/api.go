@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -151,11 +152,16 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 			// Do not tell an unknown client more than it needs to know.
 			s.opts.Log.Warn("a client was rejected", "from", r.RemoteAddr, "why", err)
 			w.Header().Set("WWW-Authenticate", `Bearer realm="toolhost"`)
-			refuse(w, http.StatusUnauthorized, tool.PermissionDenied, "the token is missing, wrong or expired; send the header Authorization: Bearer TOKEN")
+			refusal := rejection()
+			refuse(w, http.StatusUnauthorized, refusal.Kind, refusal.Message)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, p)))
 	})
+}
+
+func rejection() *tool.Error {
+	return &tool.Error{Kind: tool.PermissionDenied, Message: "the token is missing, wrong or expired; send the header Authorization: Bearer TOKEN", Source: tool.SourceHost}
 }
 
 // requires returns a handler for principals that have at least one of the rights.
@@ -202,7 +208,38 @@ func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	b := s.requests(r)
 	b.Ordered = r.URL.Query().Get("ordered") == "1"
-	_ = b.Run(r.Context(), r.Body, flushing{w, c}) // ignore the error: the client disconnected, or it notices that answers are missing
+	body, out := &authenticating{Reader: r.Body, clients: s.opts.Clients, request: r}, flushing{w, c}
+	_ = b.Run(r.Context(), body, out) // ignore the error: the client disconnected, or it notices that answers are missing
+	if body.rejected != nil {
+		s.opts.Log.Warn("a client was rejected", "from", r.RemoteAddr, "why", body.rejected)
+		line, _ := json.Marshal(map[string]any{"id": nil, "success": false, "output": nil, "error": rejection()}) // the error is ignored, because these values can always be encoded
+		_, _ = out.Write(append(line, '\n'))
+	}
+}
+
+// authenticating reads the body of a batch, which can take long. It authenticates the client again for each part, so that
+// a client whose token or rights end cannot run more calls.
+type authenticating struct {
+	io.Reader
+	clients  *host.Directory
+	request  *http.Request
+	rejected error
+}
+
+func (a *authenticating) Read(p []byte) (int, error) {
+	n, err := a.Reader.Read(p)
+	if a.clients == nil || n == 0 {
+		return n, err
+	}
+	now, failed := a.clients.Authenticate(a.request)
+	if failed == nil && !reflect.DeepEqual(now, Principal(a.request.Context())) {
+		failed = errors.New("the rights of the principal changed")
+	}
+	if failed != nil {
+		a.rejected = failed
+		return 0, failed
+	}
+	return n, err
 }
 
 // flushing is a writer that flushes after each line.

@@ -65,8 +65,8 @@ func (*asker) Progress(string, map[string]any) {}
 // Output implements [host.Client]. It does nothing, because an HTTP response contains only the result.
 func (*asker) Output(tool.Stream, []byte) {}
 
-// maxAsks is the maximum length of the queue.
-const maxAsks = 1024
+// maxAsks is the maximum number of asks of a principal in the queue.
+const maxAsks = 256
 
 // Ask implements [host.Client]. It waits for an answer over HTTP.
 func (c *asker) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
@@ -76,13 +76,19 @@ func (c *asker) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		Since: now, Until: now.Add(q.patience), answer: make(chan tool.Answer, 1),
 	}
 	q.mu.Lock()
-	full := len(q.waiting) >= maxAsks
+	own := 0
+	for _, other := range q.waiting {
+		if other.Principal == c.principal {
+			own++
+		}
+	}
+	full := own >= maxAsks
 	if !full {
 		q.waiting = append(q.waiting, a)
 	}
 	q.mu.Unlock()
 	if full {
-		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "too many questions are waiting for an answer"}, nil
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "too many questions of this principal are waiting for an answer"}, nil
 	}
 	defer q.take(a.ID)
 	timer := time.NewTimer(q.patience)

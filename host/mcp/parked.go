@@ -16,7 +16,7 @@ import (
 // Instead, the server returns its question, and the client repeats the call with the answer.
 const stateless = "2026-07-28"
 
-// maxParked is the maximum number of parked calls.
+// maxParked is the maximum number of parked calls of a principal.
 const maxParked = 256
 
 var (
@@ -45,6 +45,7 @@ type run struct {
 	// bound is a hash of the call's function, arguments and client. The hash prevents the client from continuing the
 	// call with a different request.
 	bound [sha256.Size]byte
+	owner string // the name of the principal
 	asks  chan *question
 	done  chan struct{}
 	// result is set before done is closed.
@@ -110,7 +111,7 @@ func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call func(*run) *mcp.CallToolResult) *run {
 	// A client without a session continues the call in another request, so the call must outlive the current request.
 	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &run{ctx: own, stop: stop, bound: about(req), asks: make(chan *question), done: make(chan struct{})}
+	r := &run{ctx: own, stop: stop, bound: about(req), owner: ownerOf(req), asks: make(chan *question), done: make(chan struct{})}
 	r.attach(ctx, req)
 	go func() {
 		defer close(r.done)
@@ -122,11 +123,7 @@ func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call 
 // about returns a hash of the function, the arguments and the client in a request.
 func about(req *mcp.CallToolRequest) [sha256.Size]byte {
 	h := sha256.New()
-	user := ""
-	if e := req.GetExtra(); e != nil && e.TokenInfo != nil {
-		user = e.TokenInfo.UserID
-	}
-	for _, part := range []string{user, req.Params.Name, string(req.Params.Arguments)} {
+	for _, part := range []string{ownerOf(req), req.Params.Name, string(req.Params.Arguments)} {
 		h.Write([]byte(part))
 		h.Write([]byte{0})
 	}
@@ -173,7 +170,7 @@ func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 	switch {
 	case l.closed:
 		return "", errShutdown
-	case len(l.byState) >= maxParked:
+	case l.of(r.owner) >= maxParked:
 		return "", errors.New("too many calls are waiting for an answer")
 	}
 	state = rand.Text() + rand.Text()
@@ -183,6 +180,16 @@ func (l *parkedCalls) park(r *run, q *question) (state string, err error) {
 		}
 	})}
 	return state, nil
+}
+
+// of returns the number of parked calls of a principal. The caller must hold the lock.
+func (l *parkedCalls) of(owner string) (n int) {
+	for _, w := range l.byState {
+		if w.owner == owner {
+			n++
+		}
+	}
+	return n
 }
 
 // take removes and returns the parked call with the given state. It returns nil if the state is unknown.

@@ -69,6 +69,14 @@ func principalOf(extra *mcp.RequestExtra) *host.Principal {
 	return p
 }
 
+// ownerOf returns the name of the principal that sent a request. It is empty for the local user.
+func ownerOf(req *mcp.CallToolRequest) string {
+	if e := req.GetExtra(); e != nil && e.TokenInfo != nil {
+		return e.TokenInfo.UserID
+	}
+	return ""
+}
+
 // onlyAllowed removes the tools that the principal may not call from lists of tools.
 func (s *Server) onlyAllowed(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {

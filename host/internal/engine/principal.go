@@ -57,6 +57,29 @@ func (e *Engine) Directory() *Directory {
 // Workspace returns the workspace in which the host was started.
 func (e *Engine) Workspace() string { return e.opts.Workspace }
 
+// Limits of the texts in a request, in bytes. The audit log and the database keep these texts for each call.
+const (
+	maxName      = 256
+	maxWorkspace = 4096
+)
+
+// limitTexts shortens the texts of a request that are too long. It returns an error if a text was too long.
+func (r *Request) limitTexts() (err error) {
+	for _, t := range []struct {
+		what string
+		text *string
+		max  int
+	}{
+		{"tool name", &r.Name, maxName}, {"session id", &r.Session, maxName}, {"workspace", &r.Workspace, maxWorkspace}, {"call id", &r.ID, maxName}, {"message id", &r.MessageID, maxName},
+	} {
+		if len(*t.text) > t.max {
+			*t.text = (*t.text)[:t.max]
+			err = tool.Errorf(tool.InvalidArguments, "The %s is longer than %d bytes. Use a shorter one.", t.what, t.max)
+		}
+	}
+	return err
+}
+
 // busy counts the running and queued calls of each principal with a limit.
 type busy struct {
 	mu sync.Mutex

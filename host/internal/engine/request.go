@@ -53,6 +53,9 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	if req.ID == "" {
 		req.ID = e.ids.next()
 	}
+	if err := req.limitTexts(); err != nil {
+		return e.refused(req, err)
+	}
 	s, err := e.session(req)
 	if err != nil {
 		return e.refused(req, err)

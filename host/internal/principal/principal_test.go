@@ -85,7 +85,7 @@ func TestReplacedWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"outer/inner", "outer/many/x", "victim/x", "start"} {
+	for _, name := range []string{"outer/inner", "outer/many/x", "victim/x", "start", "other/late"} {
 		if err := os.MkdirAll(at(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -96,6 +96,7 @@ func TestReplacedWorkspace(t *testing.T) {
 	blocks := Blocks{Principals: []Block{
 		{Name: "outer", Grant: Grant{Workspaces: []string{at("outer")}}}, {Name: "inner", Grant: Grant{Workspaces: []string{at("named/inner")}}},
 		{Name: "many", Grant: Grant{Workspaces: []string{at("outer/many/*")}}}, {Name: "new", Grant: Grant{Workspaces: []string{at("outer/new")}}},
+		{Name: "late", Grant: Grant{Workspaces: []string{at("other/late")}}},
 	}}
 	allowed := func(d *Directory, name, path string) bool {
 		p := &Principal{Grant: d.pin(blocks.find(name).Grant)}
@@ -106,13 +107,16 @@ func TestReplacedWorkspace(t *testing.T) {
 	if !allowed(d, "inner", "outer/inner") || !allowed(d, "many", "outer/many/x") || !allowed(d, "outer", "outer") {
 		t.Error("a workspace is not permitted")
 	}
-	for _, name := range []string{"outer/inner", "outer/many"} {
+	for _, name := range []string{"outer/inner", "outer/many", "other/late"} {
 		if err := errors.Join(os.RemoveAll(at(name)), os.Symlink(at("victim"), at(name))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.Symlink(at("victim"), at("outer/new")); err != nil {
 		t.Fatal(err)
+	}
+	if allowed(d, "late", "victim") { // the first request of another principal came before
+		t.Error("a link leads to a workspace of a principal that was not there yet")
 	}
 	for _, d := range []*Directory{d, directory()} { // the links stay until the next start
 		if allowed(d, "inner", "victim") || allowed(d, "many", "victim/x") || allowed(d, "new", "victim") {

@@ -1,0 +1,52 @@
+package api
+
+import (
+	"context"
+	"testing"
+
+	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/sdk/tool"
+)
+
+// TestAsksOfOthers checks that the asks of a principal do not displace those of another one.
+func TestAsksOfOthers(t *testing.T) {
+	q := NewAsks(1 << 40)
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := func(name string) int {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		n := 0
+		for _, a := range q.waiting {
+			if a.Principal == name {
+				n++
+			}
+		}
+		return n
+	}
+	answers := make(chan tool.Answer)
+	ask := func(name string) {
+		c := q.Client(&principal.Principal{Name: name})
+		go func() {
+			answer, _ := c.Ask(ctx, tool.Ask{Question: &tool.Question{Text: "?"}})
+			answers <- answer
+		}()
+	}
+	for range maxAsks + 1 {
+		ask("a")
+	}
+	if answer := <-answers; answer.Outcome != tool.NobodyToAsk || waits("a") > maxAsks {
+		t.Errorf("%+v", answer)
+	}
+	ask("b")
+	for waits("b") == 0 {
+		select {
+		case answer := <-answers:
+			t.Fatalf("%+v", answer)
+		default:
+		}
+	}
+	cancel()
+	for range maxAsks + 1 {
+		<-answers
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOpenBatch checks that a batch ends when the token of its client is revoked.
+func TestOpenBatch(t *testing.T) {
+	t.Parallel()
+	p := newPrincipals(t, "")
+	alice := p.as("alice")
+	body, lines := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.base+"/v1/batch", body)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+alice.token)
+	go func() { _, _ = io.WriteString(lines, `{"id":1,"command":"echo first"}`+"\n") }()
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer res.Body.Close()
+	in := bufio.NewReader(res.Body)
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "first") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	must(t, toolhost(t, p.dir, "token", "revoke", "alice").Run())
+	go func() {
+		_, _ = io.WriteString(lines, `{"id":2,"command":"touch owned"}`+"\n")
+		_ = lines.Close()
+	}()
+	rest, err := io.ReadAll(in)
+	if err != nil || strings.Count(string(rest), "\n") != 1 || !strings.Contains(string(rest), "the token is missing, wrong or expired") {
+		t.Errorf("%q, %v", rest, err)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "owned")); err == nil {
+		t.Error("a call of a revoked token ran")
+	}
+}
+
+// TestLongTexts checks that the names in a request cannot fill the database, which all principals share.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	p := newPrincipals(t, "")
+	alice, long := p.as("alice"), strings.Repeat("x/", 2<<20)
+	for _, request := range []map[string]any{
+		{"command": "touch owned", "session": long}, {"command": "touch owned", "workspace": "/" + long}, {"name": long, "arguments": map[string]any{}},
+		{"command": "touch owned", "session": "a\x00b"}, {"command": "touch owned", "session": "a\x1b[31m"},
+	} {
+		b, err := json.Marshal(request)
+		must(t, err)
+		if answer := alice.want(200, "invalid_arguments", "POST", "/v1/run", string(b)); len(answer) > 2000 {
+			t.Errorf("an answer has %d bytes", len(answer))
+		}
+	}
+	out, err := toolhost(t, p.dir, "log", "--json").Output()
+	must(t, err)
+	if n := strings.Count(string(out), `"outcome":"invalid_arguments"`); n != 5 || len(out) > 40_000 {
+		t.Errorf("%d calls are in the log of %d bytes", n, len(out))
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "owned")); err == nil {
+		t.Error("a refused request ran")
+	}
+}
+
+// TestLinkedWorkspace checks that a principal cannot lead another one to other directories.
+func TestLinkedWorkspace(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	must(t, os.MkdirAll(filepath.Join(dir, "outer/inner"), 0o700))
+	must(t, os.Mkdir(filepath.Join(dir, "victim"), 0o700))
+	p := newPrincipals(t, fmt.Sprintf("principal \"outer\" { workspaces = [%q] }\nprincipal \"inner\" { workspaces = [%q] }\n", dir+"/outer", dir+"/outer/inner"))
+	outer, inner := p.as("outer"), p.as("inner")
+	inner.want(200, dir+`/outer/inner\n`, "POST", "/v1/run", `{"command":"pwd"}`)
+	outer.want(200, `"success":true`, "POST", "/v1/run", fmt.Sprintf(`{"command":"rm -r inner && ln -s %s/victim inner"}`, dir))
+	inner.want(403, "may not work in", "POST", "/v1/run", `{"command":"pwd"}`)
+	inner.want(403, "may not work in", "POST", "/v1/run", fmt.Sprintf(`{"command":"pwd","workspace":%q}`, dir+"/victim"))
+	outer.want(200, `"success":true`, "POST", "/v1/run", `{"command":"rm inner && mkdir inner"}`)
+	inner.want(200, dir+`/outer/inner\n`, "POST", "/v1/run", `{"command":"pwd"}`)
+}
