@@ -79,7 +79,7 @@ func (l *Launcher) unguard(prof *sandbox.Profile, ownRoot bool, roots []tool.Roo
 	for _, r := range roots {
 		st, err := os.Lstat(filepath.Join(r.Path, ".git"))
 		if r.Writable && (!ownRoot || prof.WriteGit || err != nil || !st.IsDir()) {
-			l.parts.Repositories.Unguard(r.Path)
+			l.parts.Repositories.Unguard(r.Path, !ownRoot)
 		}
 	}
 }

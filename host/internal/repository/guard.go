@@ -46,7 +46,8 @@ type Guard struct {
 	mu    sync.Mutex
 	trees map[string]*watched
 	paths []string // of the trees that are searched
-	// unguarded are directories with a plugin in whose sandbox the repository at the top is not protected.
+	// unguarded are directories with a plugin in whose sandbox the repository at the top is not protected. The value
+	// reports whether nothing is protected.
 	unguarded map[string]bool
 	closed    bool
 	ticker    chan struct{} // closed by Close; nil before the first tree
@@ -175,14 +176,14 @@ func (g *Guard) add(w *watched, dir Dir) (err error) {
 			err = errors.Join(err, w.close(w.ledger.abandon))
 		}
 	}()
-	if dir.Guarded && !g.isUnguarded(dir.Path) {
+	if top, all := g.unprotected(dir.Path); dir.Guarded && !all {
 		var kept []string
 		if dir.Kept.Paths != nil {
 			if kept, err = dir.Kept.Paths(); err != nil {
 				return err
 			}
 		}
-		w.protection = protects(t, isDir(filepath.Join(dir.Path, ".git")), kept)
+		w.protection = protects(t, !top && isDir(filepath.Join(dir.Path, ".git")), kept)
 	}
 	w.globs = slices.Clone(dir.Kept.Globs)
 	l, before, err := openLedger(g.opts.Ledgers(), dir.Path)
@@ -216,10 +217,13 @@ func (g *Guard) add(w *watched, dir Dir) (err error) {
 	return nil
 }
 
-func (g *Guard) isUnguarded(path string) bool {
+// unprotected reports whether a plugin runs in whose sandbox the repository at the top of a directory, or everything, is
+// not protected.
+func (g *Guard) unprotected(path string) (top, all bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.unguarded[path]
+	all, top = g.unguarded[path]
+	return top, all
 }
 
 // close stops watching a tree. The function unlock ends the use of the ledger.
@@ -267,10 +271,11 @@ func (g *Guard) inspector(w *watched) *inspector {
 	return &inspector{tree: w.tree, all: append([]string{w.path}, g.paths...)}
 }
 
-// Unguard records that a plugin runs in whose sandbox the repository at the top of a directory is not protected.
-func (g *Guard) Unguard(path string) {
+// Unguard records that a plugin runs in whose sandbox the repository at the top of a directory is not protected. all
+// reports that the sandbox protects nothing in the directory.
+func (g *Guard) Unguard(path string, all bool) {
 	g.mu.Lock()
-	g.unguarded[path] = true
+	g.unguarded[path] = g.unguarded[path] || all
 	g.mu.Unlock()
 	w := g.tree(path, false)
 	if w == nil {
@@ -278,8 +283,11 @@ func (g *Guard) Unguard(path string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.tree != nil && (w.top || len(w.kept) > 0) {
-		w.end()
+	if w.tree != nil && (w.top || all && len(w.kept) > 0) {
+		w.endTop()
+		if all {
+			w.endKept()
+		}
 		g.ended(w)
 	}
 }

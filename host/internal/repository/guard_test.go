@@ -171,7 +171,7 @@ func TestUnguard(t *testing.T) {
 	g := f.guard()
 	hook := filepath.Join(f.dir, ".git/hooks/pre-push")
 	f.call(t, g, true, false, func() { must(t, os.WriteFile(hook, []byte("mine"), 0o700)) })
-	g.Unguard(f.dir)
+	g.Unguard(f.dir, false)
 	if out := f.call(t, g, true, false, func() {}); len(out) != 0 || !f.has(".git/hooks/pre-push", "mine") {
 		t.Errorf("what was added from outside: %q", out)
 	}
@@ -217,6 +217,7 @@ func TestKeptFiles(t *testing.T) {
 	must(t, os.WriteFile(kept, []byte("mine"), 0o600))
 	must(t, os.WriteFile(filepath.Join(f.dir, "app/hooks/run"), []byte("mine"), 0o600))
 	g := f.guard()
+	g.Unguard(f.dir, false) // there is no repository at the top
 	watch := func(globs string, do func()) []string {
 		after, err := g.Watch([]Dir{{Path: f.dir, Guarded: true, Kept: Kept{
 			Globs: []string{globs}, Paths: func() ([]string, error) { return []string{kept, filepath.Join(f.dir, "app/hooks"), "/elsewhere"}, nil },
@@ -242,6 +243,16 @@ func TestKeptFiles(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(f.dir, "app/hooks/run"), []byte("evil"), 0o600))
 	if out = watch("y", func() {}); len(out) != 1 || f.has("app/hooks/run", "evil") {
 		t.Errorf("after the configuration changed: %q", out)
+	}
+	must(t, g.Close())
+
+	must(t, os.WriteFile(kept, []byte("mine"), 0o600))
+	must(t, os.Remove(filepath.Join(f.dir, "app/objects")))
+	g = f.guard()
+	watch("x", func() {})
+	g.Unguard(f.dir, true)
+	if out = watch("x", func() { must(t, os.Mkdir(filepath.Join(f.dir, "app/objects"), 0o700)) }); len(out) != 1 || f.has("app/config", "mine") {
+		t.Errorf("without protection: %q", out)
 	}
 	must(t, g.Close())
 }
