@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/host"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -25,7 +25,7 @@ func TestAsksOfOthers(t *testing.T) {
 	}
 	answers := make(chan tool.Answer)
 	ask := func(name string) {
-		c := q.Client(&principal.Principal{Name: name})
+		c := q.Client(&host.Principal{Name: name})
 		go func() {
 			answer, _ := c.Ask(ctx, tool.Ask{Question: &tool.Question{Text: "?"}})
 			answers <- answer

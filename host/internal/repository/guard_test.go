@@ -193,10 +193,10 @@ func TestMappedFile(t *testing.T) {
 	})
 	file, err := os.OpenFile(config, os.O_RDWR, 0)
 	must(t, err)
-	defer file.Close() //nolint:errcheck // a test
+	defer file.Close()
 	mapped, err := unix.Mmap(int(file.Fd()), 0, len(evil), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	must(t, err)
-	defer unix.Munmap(mapped) //nolint:errcheck // a test
+	defer unix.Munmap(mapped)
 	mapped[0] = '#'           // the page can be written from here on
 	w := g.trees[f.dir]
 	for g.inspector(w).changed(w.repos["a/.git"]) { // until the state of the file is old enough
