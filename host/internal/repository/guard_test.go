@@ -197,7 +197,7 @@ func TestMappedFile(t *testing.T) {
 	mapped, err := unix.Mmap(int(file.Fd()), 0, len(evil), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	must(t, err)
 	defer unix.Munmap(mapped)
-	mapped[0] = '#'           // the page can be written from here on
+	mapped[0] = '#' // the page can be written from here on
 	w := g.trees[f.dir]
 	for g.inspector(w).changed(w.repos["a/.git"]) { // until the state of the file is old enough
 		f.call(t, g, false, false, func() {})
