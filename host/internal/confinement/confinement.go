@@ -41,6 +41,7 @@ type Parts struct {
 	Repositories *repository.Guard
 
 	redirects redirects
+	masks     masks
 }
 
 // Commands locates the programs that commands use to call tools.

@@ -15,10 +15,30 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// WatchRepositories prepares for a call of a plugin by an owner, which can make repositories. The returned function must be called
-// after the call. It takes out of repositories what makes git run programs, and returns messages about it. The function
-// is nil if the plugin is not confined, if it cannot write, or if the configuration permits such repositories.
-func (l *Launcher) WatchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
+// Watch prepares for a call of a plugin by an owner. It mounts missing masks of denied and protected paths. The returned
+// function must be called after the call. It searches what the call made, and returns messages about it. The function can be
+// nil.
+func (l *Launcher) Watch(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
+	if err := l.checkMasks(p, roots); err != nil {
+		return nil, err
+	}
+	search, err := l.watchRepositories(p, owner, roots)
+	if prof := Profile(p); err != nil || !prof.WriteRoots && !prof.StartProcesses {
+		return search, err
+	}
+	return func() (messages []string) {
+		if search != nil {
+			messages = search()
+		}
+		l.parts.masks.expire()
+		return messages
+	}, nil
+}
+
+// watchRepositories prepares for a call that can make repositories. The returned function takes out of repositories what
+// makes git run programs, and returns messages about it. The function is nil if the plugin is not confined, if it cannot
+// write, or if the configuration permits such repositories.
+func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
 	prof := Profile(p)
 	if guard != nil && l.cfg.Sandbox.Repositories == "off" {

@@ -32,6 +32,9 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	}
 	attr.UidMappings = mappings("/proc/self/uid_map", os.Getuid())
 	attr.GidMappings = mappings("/proc/self/gid_map", os.Getgid())
+	if os.Getuid() == 0 {
+		attr.GidMappings = withoutLast(attr.GidMappings) // see maskObject
+	}
 	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 }
 

@@ -1,0 +1,416 @@
+package confinement
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/paths"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/sandbox/confine"
+)
+
+const (
+	// fresh is the age of a search for denied and protected paths within which a call needs no other one, unless a call
+	// that can write ended meanwhile.
+	fresh = time.Second
+	// maxFinders is the number of finders that are kept without a running plugin.
+	maxFinders = 16
+	// maskAttempts limits how often masks are mounted again because somebody replaced the files meanwhile.
+	maskAttempts = 5
+)
+
+// masks holds the finders and the masked plugins of all configurations. The zero value is ready to use.
+type masks struct {
+	mu      sync.Mutex
+	finders map[string]*search
+	plugins []*masked
+	watcher *watcher
+}
+
+// search is a finder with the state that its plugins share.
+type search struct {
+	*paths.Finder
+	key, workspace string
+	hides          bool
+
+	mu    sync.Mutex
+	stale bool
+}
+
+// sweep returns the matches. It searches only if the last search is too old.
+func (s *search) sweep() ([]paths.Match, int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stale {
+		if m, generation, ok := s.Recent(fresh); ok {
+			return m, generation, nil
+		}
+	}
+	m, generation, err := s.Sweep()
+	s.stale = err != nil
+	return m, generation, err
+}
+
+func (s *search) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stale = true
+}
+
+// masked is a running plugin with masks.
+type masked struct {
+	search *search
+	plugin string
+	// writes reports that the plugin can write, so that protected paths matter.
+	writes        bool
+	roots         []tool.Root
+	launcher, dir string
+	objects       [2]sandbox.Object
+
+	mu         sync.Mutex
+	inside     *sandbox.Inside // nil before the start and after the end
+	applied    map[string]string
+	generation int
+}
+
+// mask adds the masks for a plugin that is about to start to its policy. The result is nil if the plugin needs none.
+func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Root, out *confine.Policy) (*masked, error) {
+	rules, err := l.pathRules(prof, roots)
+	if err != nil || rules == nil {
+		return nil, err
+	}
+	dir, err := l.parts.Home.Masks()
+	if err != nil {
+		return nil, err
+	}
+	if err := sandbox.MaskObjects(dir); err != nil {
+		return nil, err
+	}
+	m := &masked{
+		search: l.parts.masks.search(rules, l.searched(roots)), plugin: p.Name, writes: prof.WriteRoots, roots: roots,
+		launcher: l.Kernel().Launcher, dir: dir, applied: make(map[string]string),
+	}
+	for i, name := range []string{confine.MaskFile, confine.MaskDirectory} {
+		if m.objects[i], err = sandbox.ObjectAt(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	matches, generation, err := m.search.sweep()
+	if err != nil {
+		return nil, err
+	}
+	m.generation = generation
+	out.MaskDir, out.Masks = dir, m.wanted(matches)
+	for _, w := range out.Masks {
+		m.applied[w.Path] = w.Kind
+	}
+	if err := l.parts.masks.add(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// pathRules returns the rules for the paths of a plugin. It returns nil if there are none.
+func (l *Launcher) pathRules(prof *sandbox.Profile, roots []tool.Root) (*paths.Rules, error) {
+	if prof.NoRoots || len(roots) == 0 {
+		return nil, nil
+	}
+	set := &l.cfg.Permissions.Paths
+	hide, err := policy.Globs(set.Deny, roots[0].Path)
+	if err != nil {
+		return nil, err
+	}
+	protect, err := policy.Globs(set.Protect, roots[0].Path)
+	if err != nil {
+		return nil, err
+	}
+	rules := &paths.Rules{Hide: hide, Protect: protect, Names: l.settings()}
+	if len(hide) == 0 && (!prof.WriteRoots || len(protect)+len(rules.Names) == 0) {
+		return nil, nil
+	}
+	return rules, nil
+}
+
+// settings returns the names of the settings that tools cannot change.
+func (l *Launcher) settings() []string {
+	return slices.DeleteFunc(slices.Clone(sandbox.Settings), func(name string) bool {
+		return slices.Contains(l.cfg.Permissions.Paths.Writable, name)
+	})
+}
+
+// searched returns the roots that are searched. The state directory belongs to the host.
+func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
+	for _, r := range roots {
+		if home := l.parts.Home.Root; home == "" || !(tool.Root{Path: home}).Contains(r.Path) {
+			out = append(out, paths.Root{Path: r.Path, Writable: r.Writable})
+		}
+	}
+	return out
+}
+
+// search returns the finder for rules and roots.
+func (m *masks) search(rules *paths.Rules, roots []paths.Root) *search {
+	key := fmt.Sprintf("%q %v", *rules, roots)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.finders[key]; s != nil {
+		return s
+	}
+	if m.finders == nil {
+		m.finders = make(map[string]*search)
+	}
+	if len(m.finders) >= maxFinders {
+		for k, s := range m.finders {
+			if !slices.ContainsFunc(m.plugins, func(p *masked) bool { return p.search == s }) {
+				delete(m.finders, k)
+			}
+		}
+	}
+	s := &search{Finder: paths.New(roots, *rules), key: key, hides: len(rules.Hide) > 0}
+	m.finders[key] = s
+	return s
+}
+
+// add registers a plugin that is about to start, and watches the directories of its matches.
+func (m *masks) add(p *masked) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.search.hides {
+		if m.watcher == nil {
+			w, err := newWatcher(m)
+			if err != nil {
+				return err
+			}
+			m.watcher = w
+		}
+		if err := m.watcher.watch(p.search.Directories()); err != nil {
+			return err
+		}
+	}
+	m.plugins = append(m.plugins, p)
+	return nil
+}
+
+// remove forgets a plugin that ended. The watcher ends with the last plugin.
+func (m *masks) remove(p *masked) {
+	m.mu.Lock()
+	m.plugins = slices.DeleteFunc(m.plugins, func(o *masked) bool { return o == p })
+	if len(m.plugins) == 0 && m.watcher != nil {
+		m.watcher.close()
+		m.watcher = nil
+	}
+	m.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inside != nil {
+		_ = p.inside.Close() // nothing was written through it
+		p.inside = nil
+	}
+}
+
+// of returns the masked processes of a plugin for sessions with roots. An empty plugin means all plugins of a search.
+func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var others []*masked
+	for _, p := range m.plugins {
+		switch {
+		case p.plugin != plugin:
+		case p.roots[0].Path == roots[0].Path:
+			out = append(out, p)
+		default:
+			others = append(others, p)
+		}
+	}
+	if out == nil { // the same directory can have another path
+		return others
+	}
+	return out
+}
+
+// running gives the masks access to the process.
+func (p *masked) running(pid int) error {
+	inside, err := sandbox.Enter(pid)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inside = inside
+	return nil
+}
+
+// wanted returns the masks for matches, such that a directory comes before those in it.
+func (p *masked) wanted(matches []paths.Match) (out []confine.Mask) {
+	fixed := make(map[string]bool)
+	for _, m := range matches {
+		switch {
+		case m.Hidden:
+			out = append(out, confine.Mask{Path: m.Path, Kind: confine.Hide})
+		case !p.writes:
+		default:
+			if !m.Setting {
+				out = p.fixParents(out, fixed, m.Path)
+			}
+			out = append(out, confine.Mask{Path: m.Path, Kind: confine.Protect})
+		}
+	}
+	return out
+}
+
+// fixParents adds masks for the directories between a root and a path. If a tool could rename one of them, another file
+// could take the place of the protected path.
+func (p *masked) fixParents(out []confine.Mask, fixed map[string]bool, path string) []confine.Mask {
+	i := slices.IndexFunc(p.roots, func(r tool.Root) bool { return r.Contains(path) })
+	if i < 0 {
+		return out
+	}
+	top := p.roots[i].Path
+	rel, err := filepath.Rel(top, filepath.Dir(path))
+	if err != nil || rel == "." {
+		return out
+	}
+	for name := range strings.SplitSeq(rel, "/") {
+		top = filepath.Join(top, name)
+		if !fixed[top] {
+			fixed[top] = true
+			out = append(out, confine.Mask{Path: top, Kind: confine.Fix})
+		}
+	}
+	return out
+}
+
+// check mounts masks that are missing: those of new matches, and those that the kernel removed because somebody outside
+// of the sandbox replaced a file.
+func (p *masked) check(matches []paths.Match, generation int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inside == nil {
+		return nil // it starts with masks, or it has ended
+	}
+	for range maskAttempts {
+		missing, err := p.missing(matches, generation)
+		if err != nil {
+			return err
+		}
+		if len(missing) == 0 {
+			p.generation = generation
+			return nil
+		}
+		if err := p.inside.Mask(p.launcher, p.dir, missing); errors.Is(err, sandbox.ErrEnded) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("a denied or protected path cannot be masked: %w", err)
+		}
+		for _, m := range missing {
+			p.applied[m.Path] = m.Kind
+		}
+	}
+	return errors.New("denied or protected paths are replaced faster than they can be masked; stop the program that does this")
+}
+
+// missing returns the masks that are not mounted.
+func (p *masked) missing(matches []paths.Match, generation int) (out []confine.Mask, err error) {
+	gone := false
+	for path, kind := range p.applied {
+		ok, err := p.holds(path, kind)
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(p.applied, path)
+			gone = true
+		} else if err != nil {
+			return nil, fmt.Errorf("the mask of %s cannot be checked: %w", path, err)
+		} else if !ok {
+			delete(p.applied, path)
+			gone = true
+		}
+	}
+	if !gone && generation == p.generation {
+		return nil, nil
+	}
+	for _, m := range p.wanted(matches) {
+		if p.applied[m.Path] == m.Kind {
+			continue
+		}
+		ok, err := p.holds(m.Path, m.Kind)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it is in no directory of the plugin, or it is gone
+		case err != nil:
+			return nil, fmt.Errorf("%s cannot be checked: %w", m.Path, err)
+		case ok && m.Kind == confine.Hide: // it has another path, and the mask moved with it
+			p.applied[m.Path] = m.Kind
+		default:
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// holds reports whether a mask is mounted.
+func (p *masked) holds(path, kind string) (bool, error) {
+	o, mounted, err := p.inside.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if kind == confine.Hide {
+		return mounted && (o == p.objects[0] || o == p.objects[1]), nil
+	}
+	return mounted, nil
+}
+
+// checkMasks checks the masks of a plugin's processes before a call.
+func (l *Launcher) checkMasks(p *config.Plugin, roots []tool.Root) error {
+	if len(roots) == 0 {
+		return nil
+	}
+	for _, m := range l.parts.masks.of(p.Name, roots) {
+		if err := l.parts.masks.check(m); err != nil {
+			return tool.Errorf(tool.Unavailable, "The call was not run, because the paths that permissions.paths restricts cannot be kept from tools: %w", err)
+		}
+	}
+	return nil
+}
+
+// check checks the masks of one process.
+func (m *masks) check(p *masked) error {
+	before := p.search.current()
+	matches, generation, err := p.search.sweep()
+	if err != nil {
+		return err
+	}
+	if p.search.hides && generation != before {
+		m.mu.Lock()
+		w := m.watcher
+		m.mu.Unlock()
+		if w != nil {
+			if err := w.watch(p.search.Directories()); err != nil {
+				return err
+			}
+		}
+	}
+	return p.check(matches, generation)
+}
+
+// current returns the generation of the last search.
+func (s *search) current() int {
+	_, generation, _ := s.Recent(0)
+	return generation
+}
+
+// expire makes the check before the next call search again.
+func (m *masks) expire() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.finders {
+		s.expire()
+	}
+}
