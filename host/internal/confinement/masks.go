@@ -22,7 +22,7 @@ import (
 const (
 	// fresh is the age of a search for denied and protected paths within which a call needs no other one, unless a call
 	// that can write ended meanwhile.
-	fresh = time.Second
+	fresh = 100 * time.Millisecond
 	// maxFinders is the number of finders that are kept without a running plugin.
 	maxFinders = 16
 	// maskAttempts limits how often masks are mounted again because somebody replaced the files meanwhile.

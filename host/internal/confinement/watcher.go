@@ -75,7 +75,8 @@ func (m *masks) replaced(path string) {
 		p.mu.Unlock()
 		if concerns {
 			p.search.expire()
-			_ = m.check(p) // the next call reports the error
+			_ = m.check(p)    // the next call reports the error
+			p.search.expire() // another change can follow, whose event is not read when the next call begins
 		}
 	}
 }

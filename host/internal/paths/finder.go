@@ -70,13 +70,15 @@ type object struct{ dev, ino uint64 }
 // node is a directory.
 type node struct {
 	stamp stamp
-	// covered reports that the directory is protected, so that only hidden paths matter in it. packages reports that it is
-	// below a directory with installed packages.
-	writable, covered, packages bool
-	below                       []string // names of directories to search
-	matches                     []Match
-	links                       []Match  // matching symbolic links
-	files                       []string // names of other files
+	// covered reports that the directory is protected, so that only hidden paths matter in it. hidden reports that it is
+	// hidden, so that only the other names of its files matter. packages reports that it is below a directory with
+	// installed packages.
+	writable, covered, hidden, packages bool
+	below                               []string // names of directories to search
+	matches                             []Match
+	links                               []Match         // matching symbolic links
+	files                               []string        // names of regular files
+	linked                              map[object]bool // of a covered directory, the files with several names
 }
 
 // Sweep returns all matches, sorted by path. A match is never below a hidden one. The generation changes with the matches.
@@ -177,7 +179,7 @@ func (f *Finder) update() (changed []string) {
 		case err != nil || !now.dir:
 			f.forget(dir)
 		case !n.stamp.same(&now):
-			f.read(dir, node{writable: n.writable, covered: n.covered, packages: n.packages}, &changed)
+			f.read(dir, node{writable: n.writable, covered: n.covered, hidden: n.hidden, packages: n.packages}, &changed)
 		}
 	}
 	return changed
@@ -223,7 +225,7 @@ func (f *Finder) read(dir string, n node, changed *[]string) {
 	}
 	for i, name := range n.below {
 		at := filepath.Join(dir, name)
-		if known := f.nodes[at]; known == nil || known.covered != children[i].covered {
+		if known := f.nodes[at]; known == nil || known.covered != children[i].covered || known.hidden != children[i].hidden {
 			f.forget(at)
 			f.read(at, children[i], changed)
 		}
@@ -235,7 +237,7 @@ func (f *Finder) read(dir string, n node, changed *[]string) {
 func (f *Finder) classify(dir string, entries []fs.DirEntry, n *node) (children []node) {
 	for _, e := range entries {
 		name := e.Name()
-		child := node{writable: n.writable, covered: n.covered, packages: n.packages || name == Packages}
+		child := node{writable: n.writable, covered: n.covered, hidden: n.hidden, packages: n.packages || name == Packages}
 		m, ok := f.match(dir, name, n)
 		link := e.Type()&fs.ModeSymlink != 0
 		switch {
@@ -243,10 +245,10 @@ func (f *Finder) classify(dir string, entries []fs.DirEntry, n *node) (children 
 			n.links = append(n.links, m)
 		case ok && (e.IsDir() || e.Type().IsRegular()):
 			n.matches = append(n.matches, m)
-			child.covered = true
+			child.covered, child.hidden = true, m.Hidden
 		}
 		switch {
-		case e.IsDir() && !(ok && m.Hidden) && !(name == "objects" && filepath.Base(dir) == ".git"):
+		case e.IsDir() && !(name == "objects" && filepath.Base(dir) == ".git"):
 			n.below = append(n.below, name)
 			children = append(children, child)
 		case e.Type().IsRegular():
@@ -259,6 +261,8 @@ func (f *Finder) classify(dir string, entries []fs.DirEntry, n *node) (children 
 func (f *Finder) match(dir, name string, n *node) (Match, bool) {
 	m := Match{Path: filepath.Join(dir, name)}
 	switch {
+	case n.hidden:
+		return m, false
 	case f.hide.match(dir, name):
 		m.Hidden = true
 	case n.covered || !n.writable:
