@@ -41,7 +41,8 @@ func (l *Launcher) Watch(p *config.Plugin, owner string, roots []tool.Root) (aft
 func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
 	prof := Profile(p)
-	if guard != nil && l.cfg.Sandbox.Repositories == "off" {
+	off, settings := l.cfg.Sandbox.Repositories == "off", l.settings()
+	if guard != nil && off && len(settings) == 0 {
 		for _, r := range roots {
 			guard.Ignore(r.Path) // an earlier configuration can have watched it
 		}
@@ -55,24 +56,24 @@ func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []too
 		return nil, nil //nolint:nilerr // the plugin does not run
 	}
 	var dirs []repository.Dir
-	add := func(path string, guarded bool) {
+	add := func(path string, guarded bool, settings []string) {
 		if target, err := filepath.EvalSymlinks(path); err == nil && isDir(target) {
-			dirs = append(dirs, repository.Dir{Path: target, Guarded: guarded})
+			dirs = append(dirs, repository.Dir{Path: target, Guarded: guarded, Settings: settings, NoRepositories: off})
 		}
 	}
 	for _, r := range roots {
 		if r.Writable && prof.WriteRoots {
-			add(r.Path, backend.Abilities().OwnRoot && !prof.WriteGit)
+			add(r.Path, backend.Abilities().OwnRoot && !prof.WriteGit, settings)
 		}
 	}
 	for _, path := range prof.Write {
-		add(path, false)
+		add(path, false, nil)
 	}
 	if len(dirs) == 0 {
 		return nil, nil
 	}
 	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses { // commands can write there
-		add(dir, false)
+		add(dir, false, nil)
 	}
 	after, err = guard.Watch(dirs, prof.WriteGit)
 	if err != nil {

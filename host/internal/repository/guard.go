@@ -77,6 +77,10 @@ type Dir struct {
 	Path string
 	// Guarded reports whether the kernel protects the settings and hooks of the repository at the top.
 	Guarded bool
+	// Settings contains names of settings of other programs. New ones are taken out.
+	Settings []string
+	// NoRepositories reports that repositories are not searched.
+	NoRepositories bool
 }
 
 // Watch prepares for a call that can write directories. The first call for a directory reads all of it. The returned
@@ -92,7 +96,7 @@ func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err erro
 			return nil, fmt.Errorf("repositories in %s cannot be watched: %w", dir.Path, err)
 		}
 		w := g.trees[dir.Path]
-		w.ignored = false
+		w.ignored = dir.NoRepositories
 		w.granted = w.granted || allowed
 	}
 	return func() []string { return g.search(paths, allowed) }, nil
@@ -118,16 +122,23 @@ func under(dir, path string) bool {
 func (g *Guard) add(dir Dir) error {
 	w := g.trees[dir.Path]
 	if w != nil && !w.moved() {
+		if !slices.Equal(w.names, dir.Settings) { // what exists now stays
+			w.watchSettings(dir.Settings)
+			w.update()
+			w.adopt(w.loaded())
+		}
 		return nil
 	}
 	t, err := newTree(dir.Path, g.opts.limit)
 	if err != nil {
 		return err
 	}
+	t.watchSettings(dir.Settings)
 	if w != nil { // another directory is at the path now
 		w.root.close()
 		w.tree = t
 		w.update()
+		w.adopt(w.loaded()) // tools cannot replace the directory itself
 		return nil
 	}
 	w = &watched{tree: t, known: make(map[string]bool), guarded: dir.Guarded && !g.unguarded[dir.Path] && isDir(filepath.Join(dir.Path, ".git"))}
@@ -147,6 +158,9 @@ func (g *Guard) add(dir Dir) error {
 		}
 		adopted = slices.DeleteFunc(adopted, func(f found) bool { return !w.exempt(f.rel) })
 		w.forgetStates()
+	}
+	if before == nil {
+		w.adopt(w.loaded())
 	}
 	w.adopt(adopted)
 	if err := w.save(); err != nil {
@@ -241,6 +255,10 @@ func (g *Guard) search(paths []string, allowed bool) (out []string) {
 		out = append(out, w.late...)
 		w.late = nil
 		w.update()
+		out = append(out, g.takeLoaded(w, slog.LevelInfo)...)
+		if w.ignored {
+			continue
+		}
 		all := g.inspector(w).check()
 		if allowed {
 			w.adopt(all)
@@ -292,13 +310,18 @@ func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string
 			out = append(out, fmt.Sprintf("%s makes git run programs (%s), and could not be moved to the quarantine: %v. Do not run git there before you have checked it", filepath.Join(w.path, f.rel), f.why, err))
 			continue
 		}
-		if g.opts.Took != nil {
-			g.opts.Took(e)
-		}
-		g.opts.Log.Log(context.Background(), level, "moved to the quarantine", "path", e.Path, "why", e.Why, "names", e.Names, "id", e.ID)
+		g.took(e, level)
 		out = append(out, message(e))
 	}
 	return out
+}
+
+// took reports an entry.
+func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
+	if g.opts.Took != nil {
+		g.opts.Took(e)
+	}
+	g.opts.Log.Log(context.Background(), level, "moved to the quarantine", "path", e.Path, "why", e.Why, "names", e.Names, "id", e.ID)
 }
 
 // message describes an entry to the model and the person.
@@ -335,8 +358,12 @@ func (g *Guard) searchAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, w := range g.trees {
+		if len(w.names) == 0 && (w.granted || w.ignored) {
+			continue
+		}
+		w.update()
+		w.late = append(w.late, g.takeLoaded(w, slog.LevelWarn)...)
 		if !w.granted && !w.ignored {
-			w.update()
 			w.late = append(w.late, g.takeOut(w, g.inspector(w).check(), slog.LevelWarn)...)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +26,7 @@ func Restore(e *quarantine.Entry) error {
 	}
 	defer root.close()
 	dir, name := filepath.Split(rel)
-	d, err := root.open(filepath.Clean(dir))
+	d, err := root.make(filepath.Clean(dir))
 	if err != nil {
 		return fmt.Errorf("%s cannot be opened: %w. It was moved or removed", filepath.Dir(e.Path), err)
 	}
@@ -37,16 +38,40 @@ func Restore(e *quarantine.Entry) error {
 		left := filepath.Base(e.Left)
 		if err = unix.Linkat(d.fd, left, d.fd, name, 0); err == nil { // unlike a rename, it replaces nothing
 			err = unix.Unlinkat(d.fd, left, 0)
+		} else if st, failed := d.stat(left); failed == nil && st.isDir() { // a rename replaces at most an empty directory
+			err = unix.Renameat(d.fd, left, d.fd, name)
 		}
 	case e.Kind == quarantine.Link:
 		err = unix.Symlinkat(string(e.Content), d.fd, name)
 	default:
 		err = d.write(name, e.Content, e.Mode)
 	}
-	if errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
 		return fmt.Errorf("%s exists again: move it away, then restore the entry", e.Path)
 	}
 	return err
+}
+
+// make opens the directory at a relative path, and creates it if it is missing. It follows no link.
+func (d directory) make(rel string) (directory, error) {
+	made, err := d.open(".")
+	for name := range strings.SplitSeq(rel, "/") {
+		if err != nil {
+			return directory{}, err
+		}
+		if name == "." {
+			continue
+		}
+		next, opened := made.open(name)
+		if errors.Is(opened, fs.ErrNotExist) {
+			if opened = unix.Mkdirat(made.fd, name, 0o755); opened == nil {
+				next, opened = made.open(name)
+			}
+		}
+		made.close()
+		made, err = next, opened
+	}
+	return made, err
 }
 
 // addSettings appends settings to a file, or creates the file.
