@@ -128,8 +128,12 @@ func auditEntry(e *quarantine.Entry) state.AuditEntry {
 	if err != nil { // cannot happen for strings
 		panic(err)
 	}
+	rule := "sandbox.repositories"
+	if e.Why == repository.WhyLoaded {
+		rule = "permissions.paths"
+	}
 	return state.AuditEntry{
-		At: e.At, Workspace: e.Root, Tool: "(quarantine)", Arguments: args, Decision: "deny", Rule: "sandbox.repositories",
+		At: e.At, Workspace: e.Root, Tool: "(quarantine)", Arguments: args, Decision: "deny", Rule: rule,
 		Outcome: string(tool.PermissionDenied), Error: fmt.Sprintf("%s: %s", e.Path, e.Why),
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/internal/quarantine"
 )
 
-// whyLoaded is the reason why settings of other programs are taken out.
-const whyLoaded = "programs such as editors and agents load it without being told"
+// WhyLoaded is the reason why settings of other programs are taken out.
+const WhyLoaded = "programs such as editors and agents load it without being told"
 
 // loadedPrefix begins the keys of settings of other programs. Such a key stands for a name in a directory, and not for the
 // content. The kernel protects settings that exist, so a change of the content came from outside of the sandbox.
@@ -45,7 +45,7 @@ func (t *tree) loaded() (out []found) {
 	for rel, n := range t.dirs {
 		for _, name := range n.settings {
 			key := loadedPrefix + hash(fmt.Appendf(nil, "%d %d %s", n.stamp.dev, n.stamp.ino, name))
-			out = append(out, found{rel: join(rel, name), kind: quarantine.File, why: whyLoaded, keys: []string{key}})
+			out = append(out, found{rel: join(rel, name), kind: quarantine.File, why: WhyLoaded, keys: []string{key}})
 		}
 	}
 	slices.SortFunc(out, func(a, b found) int { return strings.Compare(a.rel, b.rel) })
@@ -70,7 +70,7 @@ func (g *Guard) takeLoaded(w *watched, level slog.Level) (out []string) {
 	}
 	store, err := g.opts.Store()
 	if err != nil {
-		return []string{fmt.Sprintf("%s: %s, but there is no quarantine: %v", filepath.Join(w.path, all[0].rel), whyLoaded, err)}
+		return []string{fmt.Sprintf("%s: %s, but there is no quarantine: %v", filepath.Join(w.path, all[0].rel), WhyLoaded, err)}
 	}
 	restored, err := store.Allowed()
 	if err != nil {
