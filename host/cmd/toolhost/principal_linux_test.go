@@ -30,6 +30,7 @@ principal "busy" {
   limits {
     calls    = 1
     sessions = 2
+    output   = "1 MiB"
   }
 }
 principal "boss" {
@@ -178,6 +179,7 @@ func TestRights(t *testing.T) {
 	busy := p.as("busy")
 	busy.want(200, "hi", "POST", "/v1/run", `{"session":"1","command":"echo hi"}`)
 	busy.want(200, "hi", "POST", "/v1/run", `{"session":"2","command":"echo hi"}`)
+	busy.want(200, "the output files together may have 1048576 bytes", "POST", "/v1/run", `{"session":"2","command":"seq 1000000"}`)
 	busy.want(200, "used 2 sessions", "POST", "/v1/run", `{"session":"3","command":"echo hi"}`)
 	done := make(chan struct{})
 	go func() {
@@ -386,10 +388,13 @@ func TestAnswers(t *testing.T) {
 	if body := <-result; !strings.Contains(body, "thank you") {
 		t.Error(body)
 	}
-	out, err := toolhost(t, p.dir, "log", "--principal", "alice", "--json").Output()
-	must(t, err)
 	var entries []struct{ Principal, Tool, Answered string }
-	must(t, json.Unmarshal(out, &entries))
+	eventually(t, "the call is in the log", func() bool {
+		out, err := toolhost(t, p.dir, "log", "--principal", "alice", "--json").Output()
+		must(t, err)
+		must(t, json.Unmarshal(out, &entries))
+		return len(entries) > 0
+	})
 	if len(entries) != 1 || entries[0].Principal != "alice" || entries[0].Tool != "test:ask" {
 		t.Errorf("%+v", entries)
 	}
