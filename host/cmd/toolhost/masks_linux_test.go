@@ -34,13 +34,13 @@ func newMasked(t *testing.T, user string) *masked {
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	m := &masked{t: t, w: &world{}, user: user, dir: dir}
-	for _, d := range []string{"home", "run", "state", "ws/sub/deep", "ws/secrets", "ws/deploy", "ws/.vscode", "ws/pkg/.claude", "ws/node_modules/a/.vscode"} {
+	for _, d := range []string{"home", "run", "state", "ws/sub/deep", "ws/secrets", "ws/deploy", "ws/inner/deep", "ws/.vscode", "ws/pkg/.claude", "ws/node_modules/a/.vscode"} {
 		must(t, os.MkdirAll(filepath.Join(dir, d), 0o700))
 	}
 	for _, f := range []string{".env", "sub/deep/.env", "secrets/key"} {
 		m.write(f, secret)
 	}
-	for _, f := range []string{"deploy/x", ".vscode/tasks.json", "pkg/.claude/settings.json", "mise.toml", "notes", "node_modules/a/.vscode/x"} {
+	for _, f := range []string{"inner/deep/keep", "deploy/x", ".vscode/tasks.json", "pkg/.claude/settings.json", "mise.toml", "notes", "node_modules/a/.vscode/x"} {
 		m.write(f, "old")
 	}
 	must(t, os.Link(m.at(".env"), m.at("other")))
@@ -77,7 +77,7 @@ func (m *masked) start(paths, sandbox string) {
 	m.t.Helper()
 	config := filepath.Join(m.dir, "config.hcl")
 	text := "permissions {\n default = \"allow\"\n paths {\n" + paths + "\n}\n}\nsandbox {\n" + sandbox + "\n}\n" +
-		"plugin \"bash\" {\n env = { E = \".env\", D = \"secrets\", P = \"deploy\" }\n}\nplugin \"read\" {}\nplugin \"grep\" {}\nplugin \"edit\" {}\n"
+		"plugin \"bash\" {\n env = { E = \".env\", D = \"secrets\", P = \"deploy\", K = \"keep\" }\n}\nplugin \"read\" {}\nplugin \"grep\" {}\nplugin \"edit\" {}\n"
 	must(m.t, os.WriteFile(config, []byte(text), 0o644))
 	c := m.w.command(m.user, filepath.Join(bin, "toolhost"), "--on-ask", "allow", "--config", config, "--workspace", m.at(""), "--state", filepath.Join(m.dir, "state"), "--session", "s", "batch")
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(m.dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(m.dir, "run")}
@@ -234,7 +234,8 @@ func TestDeniedPathsAfterChanges(t *testing.T) {
 // maskWriters are commands that change protected files if nothing protects them.
 var maskWriters = map[string]string{
 	`echo new > "$P"/x`: "deploy/x", `rm -rf "$P"`: "deploy/x", `mv "$P" p2; mkdir "$P"; echo new > "$P"/x`: "deploy/x", `echo new > other-x`: "deploy/x",
-	`echo new > .vscode/tasks.json`: ".vscode/tasks.json", `rm -rf .vscode`: ".vscode/tasks.json", `rm -f mise.toml; echo new > mise.toml`: "mise.toml",
+	`mv inner i2; mkdir -p inner/deep; echo new > inner/deep/"$K"`: "inner/deep/keep",
+	`echo new > .vscode/tasks.json`:                                ".vscode/tasks.json", `rm -rf .vscode`: ".vscode/tasks.json", `rm -f mise.toml; echo new > mise.toml`: "mise.toml",
 	`echo new > pkg/.claude/settings.json`: "pkg/.claude/settings.json", `touch n; mv -f n mise.toml`: "mise.toml", `truncate -s 0 mise.toml`: "mise.toml",
 }
 
@@ -252,7 +253,7 @@ func TestProtectedPaths(t *testing.T) {
 			}
 		}
 		m := newMasked(t, user)
-		m.start(`protect = ["deploy/**"]`, `enforce = "require"`)
+		m.start(`protect = ["deploy/**", "inner/deep/keep"]`, `enforce = "require"`)
 		for command, file := range maskWriters {
 			m.call(command)
 			if m.content(file) != "old" {

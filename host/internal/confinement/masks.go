@@ -17,12 +17,16 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/host/internal/sandbox/warden"
 )
 
 const (
 	// fresh is the age of a search for denied and protected paths within which a call needs no other one, unless a call
 	// that can write ended meanwhile.
 	fresh = 100 * time.Millisecond
+	// freshSettings is the same if only settings of other programs are protected. New ones of calls are taken out, so that
+	// only those of programs outside of the sandbox are missing.
+	freshSettings = 5 * time.Second
 	// maxFinders is the number of finders that are kept without a running plugin.
 	maxFinders = 16
 	// maskAttempts limits how often masks are mounted again because somebody replaced the files meanwhile.
@@ -40,8 +44,8 @@ type masks struct {
 // search is a finder with the state that its plugins share.
 type search struct {
 	*paths.Finder
-	key, workspace string
-	hides          bool
+	// hides reports that paths are denied. settings reports that only settings of other programs are protected.
+	hides, settings bool
 
 	mu    sync.Mutex
 	stale bool
@@ -51,8 +55,12 @@ type search struct {
 func (s *search) sweep() ([]paths.Match, int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	age := fresh
+	if s.settings {
+		age = freshSettings
+	}
 	if !s.stale {
-		if m, generation, ok := s.Recent(fresh); ok {
+		if m, generation, ok := s.Recent(age); ok {
 			return m, generation, nil
 		}
 	}
@@ -75,10 +83,10 @@ type masked struct {
 	writes        bool
 	roots         []tool.Root
 	launcher, dir string
-	objects       [2]sandbox.Object
+	objects       [2]warden.Object
 
 	mu         sync.Mutex
-	inside     *sandbox.Inside // nil before the start and after the end
+	inside     *warden.Inside // nil before the start and after the end
 	applied    map[string]string
 	generation int
 }
@@ -101,7 +109,7 @@ func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Ro
 		launcher: l.Kernel().Launcher, dir: dir, applied: make(map[string]string),
 	}
 	for i, name := range []string{confine.MaskFile, confine.MaskDirectory} {
-		if m.objects[i], err = sandbox.ObjectAt(filepath.Join(dir, name)); err != nil {
+		if m.objects[i], err = warden.ObjectAt(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 	}
@@ -176,7 +184,7 @@ func (m *masks) search(rules *paths.Rules, roots []paths.Root) *search {
 			}
 		}
 	}
-	s := &search{Finder: paths.New(roots, *rules), key: key, hides: len(rules.Hide) > 0}
+	s := &search{Finder: paths.New(roots, *rules), hides: len(rules.Hide) > 0, settings: len(rules.Hide)+len(rules.Protect) == 0}
 	m.finders[key] = s
 	return s
 }
@@ -218,7 +226,7 @@ func (m *masks) remove(p *masked) {
 	}
 }
 
-// of returns the masked processes of a plugin for sessions with roots. An empty plugin means all plugins of a search.
+// of returns the masked processes of a plugin for sessions with roots.
 func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,7 +248,7 @@ func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 
 // running gives the masks access to the process.
 func (p *masked) running(pid int) error {
-	inside, err := sandbox.Enter(pid)
+	inside, err := warden.Enter(pid)
 	if err != nil {
 		return err
 	}
@@ -307,7 +315,7 @@ func (p *masked) check(matches []paths.Match, generation int) error {
 			p.generation = generation
 			return nil
 		}
-		if err := p.inside.Mask(p.launcher, p.dir, missing); errors.Is(err, sandbox.ErrEnded) {
+		if err := p.inside.Mask(p.launcher, p.dir, missing); errors.Is(err, warden.ErrEnded) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("a denied or protected path cannot be masked: %w", err)
@@ -411,6 +419,8 @@ func (m *masks) expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.finders {
-		s.expire()
+		if !s.settings {
+			s.expire()
+		}
 	}
 }

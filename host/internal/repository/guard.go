@@ -1,5 +1,6 @@
 // Package repository finds git repositories that commands make or change, and takes out what would make a git outside of
-// the sandbox run programs. Most callers want [Guard.Watch].
+// the sandbox run programs. It also takes out new settings of other programs, such as editors. Most callers want
+// [Guard.Watch].
 //
 // The host searches with its own rights while tools can still run. It opens each directory from the root of its tree,
 // follows no link, and replaces files only by renaming in an open directory. A tool that exchanges files meanwhile

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,6 +63,29 @@ func readMappings(path string) []syscall.SysProcIDMap {
 			return nil
 		}
 		all = append(all, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: size})
+	}
+	return all
+}
+
+// foreignGroup returns a group that no sandbox of root contains. If there is only one group, it returns that, and root
+// sees an empty file in place of an error.
+func foreignGroup() (int, error) {
+	all := readMappings("/proc/self/gid_map")
+	if len(all) == 0 {
+		return 0, errors.New("the groups of this user namespace cannot be read")
+	}
+	last := all[len(all)-1]
+	return last.ContainerID + last.Size - 1, nil
+}
+
+// withoutLast returns mappings without their last id, unless it is the only one.
+func withoutLast(all []syscall.SysProcIDMap) []syscall.SysProcIDMap {
+	n := len(all)
+	switch {
+	case n > 0 && all[n-1].Size > 1:
+		all[n-1].Size--
+	case n > 1:
+		all = all[:n-1]
 	}
 	return all
 }

@@ -59,6 +59,3 @@ func maskObject(path string, create func(string) error, dir bool) error {
 	}
 	return nil
 }
-
-// ErrEnded means that a plugin has ended.
-var ErrEnded = errors.New("the plugin has ended")

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sandbox
+package warden
 
 import (
 	"errors"
@@ -13,6 +13,9 @@ type Inside struct{}
 
 // Object identifies a file or directory.
 type Object struct{}
+
+// ErrEnded means that a plugin has ended.
+var ErrEnded = errors.New("the plugin has ended")
 
 var errNoMounts = errors.New("this system has no mounts of a process")
 
@@ -30,5 +33,3 @@ func ObjectAt(string) (Object, error) { return Object{}, errNoMounts }
 
 // Mask returns an error.
 func (*Inside) Mask(string, string, []confine.Mask) error { return errNoMounts }
-
-func foreignGroup() (int, error) { return 0, errNoMounts }

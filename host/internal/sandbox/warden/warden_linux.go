@@ -1,4 +1,5 @@
-package sandbox
+// Package warden gives the host access to the masks of running plugins. Most callers want [Enter] and [Inside.Mask].
+package warden
 
 import (
 	"bytes"
@@ -10,11 +11,18 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/host/internal/sandbox/confine"
 )
+
+// timeout bounds the work of a warden, which takes a few milliseconds.
+const timeout = 10 * time.Second
+
+// ErrEnded means that a plugin has ended.
+var ErrEnded = errors.New("the plugin has ended")
 
 // Inside gives access to the root file system and the masks of a running plugin with the backend ns.
 type Inside struct {
@@ -68,7 +76,7 @@ func (in *Inside) Mask(launcher, dir string, masks []confine.Mask) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), launchTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, launcher)
 	cmd.Args, cmd.Env, cmd.Dir = []string{confine.WardenName}, []string{}, "/"
@@ -86,27 +94,4 @@ func (in *Inside) Mask(launcher, dir string, masks []confine.Mask) error {
 		return ErrEnded
 	}
 	return err
-}
-
-// foreignGroup returns a group that no sandbox of root contains. If there is only one group, it returns that, and root
-// sees an empty file in place of an error.
-func foreignGroup() (int, error) {
-	all := readMappings("/proc/self/gid_map")
-	if len(all) == 0 {
-		return 0, errors.New("the groups of this user namespace cannot be read")
-	}
-	last := all[len(all)-1]
-	return last.ContainerID + last.Size - 1, nil
-}
-
-// withoutLast returns mappings without their last id, unless it is the only one.
-func withoutLast(all []syscall.SysProcIDMap) []syscall.SysProcIDMap {
-	n := len(all)
-	switch {
-	case n > 0 && all[n-1].Size > 1:
-		all[n-1].Size--
-	case n > 1:
-		all = all[:n-1]
-	}
-	return all
 }
