@@ -332,12 +332,10 @@ func (p *masked) missing(matches []paths.Match, generation int) (out []confine.M
 	gone := false
 	for path, kind := range p.applied {
 		ok, err := p.holds(path, kind)
-		if errors.Is(err, fs.ErrNotExist) {
-			delete(p.applied, path)
-			gone = true
-		} else if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("the mask of %s cannot be checked: %w", path, err)
-		} else if !ok {
+		}
+		if !ok { // the path is gone, or the kernel removed the mask
 			delete(p.applied, path)
 			gone = true
 		}

@@ -40,7 +40,7 @@ func BenchmarkMasks(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer inside.Close() //nolint:errcheck // nothing was written through it
+	defer inside.Close()
 	var all masks
 	dir := b.TempDir()
 	p := &masked{search: all.search(&paths.Rules{Names: []string{".vscode"}}, []paths.Root{{Path: dir, Writable: true}}), roots: []tool.Root{{Path: dir}}, inside: inside, applied: mounts(b, 10)}

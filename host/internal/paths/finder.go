@@ -91,7 +91,7 @@ func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 	found = f.hardLinks(found, changed)
 	found = arrange(found)
 	f.swept, f.valid = time.Now(), false
-	if f.partial && !(f.hide.empty() && f.protect.empty()) {
+	if f.partial && (!f.hide.empty() || !f.protect.empty()) {
 		return nil, 0, fmt.Errorf("the roots have more than %d directories, and denied or protected paths in the rest cannot be found. Use a smaller workspace", maxDirectories)
 	}
 	if len(found) > MaxMatches {
@@ -248,7 +248,7 @@ func (f *Finder) classify(dir string, entries []fs.DirEntry, n *node) (children 
 			child.covered, child.hidden = true, m.Hidden
 		}
 		switch {
-		case e.IsDir() && !(name == "objects" && filepath.Base(dir) == ".git"):
+		case e.IsDir() && (name != "objects" || filepath.Base(dir) != ".git"):
 			n.below = append(n.below, name)
 			children = append(children, child)
 		case e.Type().IsRegular():

@@ -43,9 +43,9 @@ type matcher struct {
 func compile(globs []string) (m matcher) {
 	m.names = make(map[string]bool)
 	for _, g := range globs {
-		base, any := strings.CutPrefix(g, "**/")
+		base, anywhere := strings.CutPrefix(g, "**/")
 		switch {
-		case !any || strings.ContainsAny(base, "/{"): // braces can contain slashes
+		case !anywhere || strings.ContainsAny(base, "/{"): // braces can contain slashes
 			m.globs = append(m.globs, g)
 		case strings.ContainsAny(base, `*?[\`):
 			m.bases = append(m.bases, base)

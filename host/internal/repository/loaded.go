@@ -149,8 +149,9 @@ func (t *tree) filesIn(f *found) (out []found, err error) {
 		}
 		return err
 	}
+	// What cannot be read is renamed.
 	if err := walk(f.rel); err != nil || len(out) > maxLoaded {
-		return []found{*f}, nil //nolint:nilerr // what cannot be read is renamed
+		return []found{*f}, nil
 	}
 	return out, nil
 }
