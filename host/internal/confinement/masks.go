@@ -378,12 +378,29 @@ func (l *Launcher) checkMasks(p *config.Plugin, roots []tool.Root) error {
 	if len(roots) == 0 {
 		return nil
 	}
-	for _, m := range l.parts.masks.of(p.Name, roots) {
+	running := l.parts.masks.of(p.Name, roots)
+	if len(running) == 0 {
+		l.prepareMasks(p, roots)
+	}
+	for _, m := range running {
 		if err := l.parts.masks.check(m); err != nil {
 			return tool.Errorf(tool.Unavailable, "The call was not run, because the paths that permissions.paths restricts cannot be kept from tools: %w", err)
 		}
 	}
 	return nil
+}
+
+// prepareMasks begins the search of a plugin that will start for its first call. Other searches can run meanwhile.
+func (l *Launcher) prepareMasks(p *config.Plugin, roots []tool.Root) {
+	backend, _, err := l.Choose(p, roots)
+	if err != nil || !backend.Abilities().OwnRoot {
+		return
+	}
+	prof := Profile(p)
+	if rules, err := l.pathRules(&prof, roots); err == nil && rules != nil {
+		s := l.parts.masks.search(rules, l.searched(roots))
+		go func() { _, _, _ = s.sweep() }() // the launch reports the error
+	}
 }
 
 // check checks the masks of one process.

@@ -43,7 +43,9 @@ func (c *confined) running(started error) error {
 		c.stop, err = c.launcher.serveProxy(listener, c.plugin, c.hosts)
 	}
 	if err == nil && c.masks != nil && c.cmd.Process != nil {
-		err = c.masks.running(c.cmd.Process.Pid)
+		if err = c.masks.running(c.cmd.Process.Pid); err == nil {
+			err = c.launcher.parts.masks.check(c.masks) // a file can have been replaced meanwhile
+		}
 	}
 	if err == nil && c.resident > 0 && c.cmd.Process != nil {
 		c.watch = footprint.Watch(c.cmd.Process.Pid, c.resident, c.launcher.overMemory(c.plugin, c.resident))

@@ -55,6 +55,9 @@ func New(roots []Root, rules Rules) *Finder {
 	roots = slices.Clone(roots)
 	slices.SortFunc(roots, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
 	for _, r := range roots {
+		if !r.Writable && f.hide.empty() { // nothing in it can match
+			continue
+		}
 		if i := slices.IndexFunc(f.roots, func(o Root) bool { return under(o.Path, r.Path) }); i >= 0 {
 			f.roots[i].Writable = f.roots[i].Writable || r.Writable
 			continue
@@ -92,7 +95,7 @@ func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 	found = arrange(found)
 	f.swept, f.valid = time.Now(), false
 	if f.partial && (!f.hide.empty() || !f.protect.empty()) {
-		return nil, 0, fmt.Errorf("the roots have more than %d directories, and denied or protected paths in the rest cannot be found. Use a smaller workspace", maxDirectories)
+		return nil, 0, fmt.Errorf("the roots have more than %d directories, and denied or protected paths in the rest cannot be found. Use a smaller workspace, or fewer roots", maxDirectories)
 	}
 	if len(found) > MaxMatches {
 		return nil, 0, tooMany(found)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -57,6 +58,9 @@ type Object struct {
 func (in *Inside) Stat(path string) (o Object, mounted bool, err error) {
 	var st unix.Statx_t
 	if err := unix.Statx(in.root, strings.TrimPrefix(path, "/"), unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st); err != nil {
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // a directory of the path was replaced
+			err = fs.ErrNotExist
+		}
 		return o, false, err
 	}
 	return Object{st.Dev_major, st.Dev_minor, st.Ino}, st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
@@ -90,8 +94,14 @@ func (in *Inside) Mask(launcher, dir string, masks []confine.Mask) error {
 	if err == nil && reply.Problem != "" {
 		err = errors.New(reply.Problem)
 	}
-	if err != nil && unix.PidfdSendSignal(int(in.process.Fd()), 0, nil, 0) != nil {
+	if err != nil && in.ended() {
 		return ErrEnded
 	}
 	return err
+}
+
+// ended reports whether the plugin has ended, also if nobody waited for it yet.
+func (in *Inside) ended() bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.process.Fd()), Events: unix.POLLIN}}, 0)
+	return err == nil && n > 0
 }
