@@ -77,7 +77,7 @@ func part(c byte) bool {
 	return c == '.' || c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// shorten returns the first of several paths. It returns "" if there are none.
+// shorten returns the first of several paths, and "" for an empty list.
 func shorten(paths []string) string {
 	if len(paths) == 0 {
 		return ""

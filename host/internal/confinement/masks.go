@@ -128,7 +128,7 @@ func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Ro
 	return m, nil
 }
 
-// pathRules returns the rules for the paths of a plugin. It returns nil if there are none.
+// pathRules returns the rules for the paths of a plugin. Nil means no rules.
 func (l *Launcher) pathRules(prof *sandbox.Profile, roots []tool.Root) (*paths.Rules, error) {
 	if prof.NoRoots || len(roots) == 0 {
 		return nil, nil
@@ -246,7 +246,7 @@ func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 	return out
 }
 
-// running gives the masks access to the process.
+// running opens the process for the checks of its masks.
 func (p *masked) running(pid int) error {
 	inside, err := warden.Enter(pid)
 	if err != nil {

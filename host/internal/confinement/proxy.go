@@ -30,7 +30,7 @@ type confined struct {
 	wait     sandbox.Running
 	masks    *masked // nil if the plugin needs none
 	stop     func()  // stops the proxy
-	watch    func()  // stops the watch of the memory; nil if there is none
+	watch    func()  // stops the watch of the memory; can be nil
 }
 
 // running waits until the plugin's program starts. Then it starts the plugin's proxy.

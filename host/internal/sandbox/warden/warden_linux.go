@@ -1,4 +1,4 @@
-// Package warden gives the host access to the masks of running plugins. Most callers want [Enter] and [Inside.Mask].
+// Package warden checks and adds the masks of running plugins. Most callers want [Enter] and [Inside.Mask].
 package warden
 
 import (
@@ -25,7 +25,7 @@ const timeout = 10 * time.Second
 // ErrEnded means that a plugin has ended.
 var ErrEnded = errors.New("the plugin has ended")
 
-// Inside gives access to the root file system and the masks of a running plugin with the backend ns.
+// Inside is the root file system of a running plugin with the backend ns, with its masks.
 type Inside struct {
 	root    int // the plugin's root, with its mounts
 	process *os.File
