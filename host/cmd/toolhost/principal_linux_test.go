@@ -424,6 +424,14 @@ func TestAnswers(t *testing.T) {
 	if res := <-done; res == nil || strings.Contains(text(t, res), "thank you") || len(u.asked) > 0 {
 		t.Errorf("%+v, asked %q", res, u.asked)
 	}
+	// A permanent answer is for one principal.
+	a, result = begin(alice)
+	root.want(200, "accepted", "POST", "/v1/asks/"+a.ID, `{"outcome":"accepted","values":["always"]}`)
+	<-result
+	alice.want(200, "thank you", "POST", "/v1/run", `{"session":"other","command":"field:test ask"}`)
+	b, result = begin(bob)
+	root.want(200, "declined", "POST", "/v1/asks/"+b.ID, `{"outcome":"declined"}`)
+	<-result
 }
 
 // TestAnonymous checks that a client without a token can only call tools in the workspace of the host.
