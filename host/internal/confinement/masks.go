@@ -249,6 +249,9 @@ func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 // running opens the process for the checks of its masks.
 func (p *masked) running(pid int) error {
 	inside, err := warden.Enter(pid)
+	if errors.Is(err, warden.ErrEnded) {
+		return nil // the supervisor reports why
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -82,6 +83,18 @@ func TestMasks(t *testing.T) {
 	must(t, err)
 	rest, err := io.ReadAll(out)
 	must(t, err)
+	// The process has ended, but nobody waited for it.
+	for {
+		again, err := warden.Enter(cmd.Process.Pid)
+		if errors.Is(err, warden.ErrEnded) {
+			break
+		}
+		must(t, err)
+		must(t, again.Close())
+	}
+	if err := inside.Mask(linked, at("masks"), late); err != warden.ErrEnded { //nolint:errorlint // it is returned as it is
+		t.Errorf("before the wait: %v", err)
+	}
 	_ = cmd.Wait()
 	if got := string(rest); got != "content of ws/late-p\ncontent of ws/b\n" {
 		t.Errorf("later: %q", got)

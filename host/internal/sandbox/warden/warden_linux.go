@@ -31,17 +31,21 @@ type Inside struct {
 	process *os.File
 }
 
-// Enter returns the inside of a running plugin. The plugin must be a child of this process that was not waited for.
+// Enter returns the inside of a running plugin. The plugin must be a child of this process that was not waited for. The
+// error is [ErrEnded] if the plugin has ended.
 func Enter(pid int) (*Inside, error) {
-	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("the root of the plugin cannot be opened: %w", err)
-	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the process of the plugin cannot be opened: %w", err), unix.Close(root))
+		return nil, fmt.Errorf("the process of the plugin cannot be opened: %w", err)
 	}
-	return &Inside{root, os.NewFile(uintptr(fd), "plugin")}, nil
+	in := &Inside{root: -1, process: os.NewFile(uintptr(fd), "plugin")}
+	if in.root, err = unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+		return in, nil
+	}
+	if in.ended() {
+		return nil, errors.Join(ErrEnded, in.process.Close())
+	}
+	return nil, errors.Join(fmt.Errorf("the root of the plugin cannot be opened: %w", err), in.process.Close())
 }
 
 // Close releases the descriptors.
