@@ -89,6 +89,15 @@ permissions {
     reason = "it holds keys"
   }
 
+  # Tools can neither read nor write the paths in deny, and not write those in protect. They
+  # cannot write settings of editors and agents either, such as .vscode, unless writable
+  # contains the name.
+  paths {
+    deny     = ["secrets/**"]
+    protect  = ["deploy/**"]
+    writable = [".gitmodules"]
+  }
+
   ask "what others see" {
     command = ["git push *", "npm publish *"]
   }

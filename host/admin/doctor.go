@@ -44,6 +44,8 @@ type PermissionDiagnosis struct {
 	// Deny and Protect are the numbers of globs for denied and protected paths.
 	Deny    int `json:"deny"`
 	Protect int `json:"protect"`
+	// Settings is the number of names of protected settings of other programs.
+	Settings int `json:"settings"`
 	// Missing lists what is not enforced.
 	Missing []sandbox.Gap `json:"missing"`
 }
@@ -52,7 +54,7 @@ type PermissionDiagnosis struct {
 // run with the backend ns.
 func diagnosePermissions(cfg *config.Config, ns bool) PermissionDiagnosis {
 	p := &cfg.Permissions
-	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect), Missing: []sandbox.Gap{}}
+	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect), Settings: len(sandbox.Settings) - len(p.Paths.Writable), Missing: []sandbox.Gap{}}
 	gap := func(missing bool, what, how string) {
 		if missing {
 			out.Missing = append(out.Missing, sandbox.Gap{What: what, How: how})
@@ -62,9 +64,11 @@ func diagnosePermissions(cfg *config.Config, ns bool) PermissionDiagnosis {
 		out.Programs = policy.ByAnalysis
 		gap(true, "what a listed program starts is not judged", "list only programs that start no others, and no interpreters")
 	}
-	gap(out.Deny > 0, "paths.deny holds for arguments of tools and for words and redirects of commands, not for files that a program finds: grep -r, a script", "keep such files outside of the roots")
-	gap(out.Protect > 0, "a file that does not exist when a plugin starts is not protected from commands", "name its directory: \"dir/**\"")
+	gap(out.Deny > 0 && !ns, sandbox.Advice, "use the backend ns")
+	gap(out.Deny > 0 && ns, "other copies of denied content can be read: git's objects, copies, what is made outside of the sandbox within a call until the host sees it", "keep such files outside of the roots")
 	gap(out.Protect > 0 && !ns, "paths.protect does not hold for programs that commands run", "use the backend ns")
+	gap(out.Protect > 0 && ns, "a protected path that does not exist can be created; it is protected from the next call on", "create it")
+	gap(out.Settings > 0, "settings of editors and agents that commands create can be loaded until the call ends and the host moves them to the quarantine", "open the directory in other programs after the call")
 	return out
 }
 
@@ -118,7 +122,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launcher, all []tool.Root, desc *tool.Description) PluginDiagnosis {
 	kernel := launcher.Kernel()
 	backend, weaker, err := launcher.Choose(p, all)
-	prof := confinement.Profile(p)
+	prof := launcher.Profile(p)
 	d := PluginDiagnosis{
 		Name: p.Name, Enforce: confinement.Enforce(cfg, p), Backend: backend.Name(), Profile: prof,
 		Enforced: append([]string{}, prof.Enforced(kernel, backend)...), Missing: append([]sandbox.Gap{}, prof.Gaps(kernel, backend, weaker)...),

@@ -149,11 +149,11 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 	}
 	defer os.RemoveAll(stage) //nolint:errcheck // it is a temporary directory
 	linked := ""
-	if goos == "linux" { // the host and the shim have special entry points on Linux
+	if goos == "linux" { // these programs have special entry points on Linux
 		linked = "-E " + project.Entry
 	}
 	binaries := []struct{ name, pkg, ldflags string }{
-		{"toolhost-sandbox", "./host/cmd/toolhost-sandbox", ""}, {"toolhost-shim", "./host/cmd/toolhost-shim", linked},
+		{"toolhost-sandbox", "./host/cmd/toolhost-sandbox", linked}, {"toolhost-shim", "./host/cmd/toolhost-shim", linked},
 	}
 	for _, p := range r.Plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})

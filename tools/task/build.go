@@ -31,7 +31,7 @@ func (t *task) compile(programs ...program) error {
 func (t *task) build() error {
 	programs := []program{
 		{"./host/cmd/toolhost", "bin/toolhost", project.Entry},
-		{"./host/cmd/toolhost-sandbox", "bin/toolhost-sandbox", ""},
+		{"./host/cmd/toolhost-sandbox", "bin/toolhost-sandbox", project.Entry},
 		{"./host/cmd/toolhost-shim", "bin/toolhost-shim", project.Entry},
 	}
 	for _, name := range t.Plugins {

@@ -134,7 +134,7 @@ func (t *task) leftOut(what, remedy string) error {
 	return nil
 }
 
-// ownEntry reports whether toolhost and its shim have special entry points on a platform.
+// ownEntry reports whether the programs have special entry points on a platform.
 func ownEntry(goos, goarch string) bool {
 	return goos == "linux" && (goarch == "amd64" || goarch == "arm64")
 }

@@ -55,7 +55,7 @@ func build(dir string) error {
 	for out, pkg := range binaries {
 		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, out), pkg) // same flags as in the Makefile
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if (out == "toolhost" || out == "toolhost-shim") && runtime.GOOS == "linux" {
+		if (out == "toolhost" || out == "toolhost-sandbox" || out == "toolhost-shim") && runtime.GOOS == "linux" {
 			c.Args[3] += " -E main.entry"
 		}
 		if b, err := c.CombinedOutput(); err != nil {

@@ -57,7 +57,7 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 		s.Strict, s.Allow, s.Deny = false, nil, nil
 		return s
 	}
-	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox)) && slices.Equal(c.Permissions.Paths.Protect, other.Permissions.Paths.Protect)
+	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox)) && reflect.DeepEqual(c.Permissions.Paths, other.Permissions.Paths)
 }
 
 // NewPlugin returns a plugin without a block in a configuration file. bundledDir is the directory of the bundled

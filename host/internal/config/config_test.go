@@ -444,10 +444,10 @@ func TestNarrowingLists(t *testing.T) {
 	n := read("permissions {\n programs {\n mode = \"listed\"\n ask = [\"rm *\"]\n deny = [\"curl *\"]\n }\n paths {\n deny = [\".env\"]\n protect = [\"deploy/**\"]\n }\n}")
 	cfg := base()
 	n.Apply(&cfg)
-	if p := cfg.Permissions; !n.Complete || !p.Programs.Listed || len(p.Project) != 4 || len(p.Rules) != 0 || len(p.Paths.Protect) != 1 {
+	if p := cfg.Permissions; !n.Complete || !p.Programs.Listed || len(p.Project) != 4 || len(p.Rules) != 0 || len(p.Paths.Protect) != 1 || len(p.Paths.Deny) != 1 {
 		t.Errorf("complete %v, %+v", n.Complete, p)
 	}
-	for _, text := range []string{"programs {\n allow = [\"ls\"]\n}", "programs {\n mode = \"open\"\n}", "programs {\n other = 1\n}", "paths {\n deny = [\"**\"]\n}", "paths {\n allow = [\"x\"]\n}"} {
+	for _, text := range []string{"programs {\n allow = [\"ls\"]\n}", "programs {\n mode = \"open\"\n}", "programs {\n other = 1\n}", "paths {\n deny = [\"**\"]\n}", "paths {\n allow = [\"x\"]\n}", "paths {\n writable = [\".vscode\"]\n}"} {
 		n := read("permissions {\n" + text + "\n}")
 		cfg := base()
 		n.Apply(&cfg)

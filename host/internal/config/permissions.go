@@ -15,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 	"toolhost.dev/host/internal/config/internal/diagnose"
+	"toolhost.dev/host/internal/sandbox"
 )
 
 // Permissions configures the permission rules for calls.
@@ -47,6 +48,8 @@ type Programs struct {
 type Paths struct {
 	// Deny lists paths that tools cannot read or write. Protect lists paths that tools cannot write.
 	Deny, Protect []string
+	// Writable lists names of settings of other programs that tools can change. See package paths.
+	Writable []string
 }
 
 // PermissionRule is a permission rule. A nil list matches every call.
@@ -100,9 +103,10 @@ type programsHCL struct {
 }
 
 type pathsHCL struct {
-	Deny    hcl.Expression `hcl:"deny,optional"`
-	Protect hcl.Expression `hcl:"protect,optional"`
-	At      hcl.Range      `hcl:",def_range"`
+	Deny     hcl.Expression `hcl:"deny,optional"`
+	Protect  hcl.Expression `hcl:"protect,optional"`
+	Writable hcl.Expression `hcl:"writable,optional"`
+	At       hcl.Range      `hcl:",def_range"`
 }
 
 type ruleHCL struct {
@@ -200,6 +204,14 @@ func (d *decoder) programs(b *programsHCL, out *Permissions) (rules []Permission
 func (d *decoder) paths(b *pathsHCL, out *Permissions) (rules []PermissionRule) {
 	if b == nil {
 		return nil
+	}
+	if given(b.Writable) {
+		out.Paths.Writable = d.texts(b.Writable)
+		for _, name := range out.Paths.Writable {
+			if !slices.Contains(sandbox.Settings, name) {
+				d.fail(b.Writable.Range(), fmt.Sprintf("%q is not protected", name), "Use names of protected settings: %s.", strings.Join(sandbox.Settings, ", "))
+			}
+		}
 	}
 	for _, l := range []struct {
 		name, reason string

@@ -190,6 +190,7 @@ func (n *Narrowing) lists(p *narrowPermissionsHCL) {
 			}
 			out.Project = append(out.Project, rules...)
 			out.Paths.Protect = append(out.Paths.Protect, lists.Paths.Protect...)
+			out.Paths.Deny = append(out.Paths.Deny, lists.Paths.Deny...)
 			return true
 		})
 	}
@@ -282,6 +283,7 @@ func (n *Narrowing) applyRules(p *Permissions) {
 	p.Programs.Listed = p.Programs.Listed || n.listed
 	p.Project = n.config.Permissions.Project
 	p.Paths.Protect = slices.Concat(p.Paths.Protect, n.config.Permissions.Paths.Protect)
+	p.Paths.Deny = slices.Concat(p.Paths.Deny, n.config.Permissions.Paths.Deny)
 }
 
 // Program is a program that the host starts because of the configuration.

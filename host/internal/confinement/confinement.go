@@ -41,6 +41,7 @@ type Parts struct {
 	Repositories *repository.Guard
 
 	redirects redirects
+	masks     masks
 }
 
 // Commands locates the programs that commands use to call tools.
@@ -107,6 +108,13 @@ func Profile(p *config.Plugin) sandbox.Profile {
 	return out
 }
 
+// Profile returns a plugin's sandbox profile with the paths that the configuration denies.
+func (l *Launcher) Profile(p *config.Plugin) sandbox.Profile {
+	out := Profile(p)
+	out.DeniedPaths = len(l.cfg.Permissions.Paths.Deny) > 0
+	return out
+}
+
 // Choose returns the backend for a plugin. weaker is the reason why it differs from the wanted backend. err is set if
 // the plugin must not run without the wanted backend.
 func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.Backend, weaker, err error) {
@@ -152,10 +160,18 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 		return fmt.Errorf("the configuration sets backend = %q", backend.Name())
 	case len(p.Confinement.Hosts) > 0 && !can.SingleHosts:
 		return errors.New("connections to single hosts need the backend ns (namespaces)")
+	case !can.OwnRoot && l.advice(p):
+		return errors.New("denied paths (permissions.paths.deny) need the backend ns (namespaces)")
 	case p.Confinement.Limits.Total != (config.Totals{}) && l.Kernel().NoCgroup != "":
 		return fmt.Errorf("limits for all processes of the plugin together cannot be enforced: %s", l.Kernel().NoCgroup)
 	}
 	return nil
+}
+
+// advice reports whether denied paths hold for a plugin only with a private root.
+func (l *Launcher) advice(p *config.Plugin) bool {
+	prof := l.Profile(p)
+	return prof.DeniedPaths && !prof.NoRoots
 }
 
 // coversAll reports whether a plugin can access the whole file system.

@@ -71,7 +71,7 @@ func (d *Denials) since(plugin string, began time.Time) []string {
 // Denied returns messages about what the sandbox denied to a plugin since the given time. It uses recorded denials and
 // the printed output of the call. It also renames files that would redirect git.
 func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, printed string) []string {
-	out := l.parts.Denials.since(p.Name, since)
+	out := append(l.parts.Denials.since(p.Name, since), l.explainMasks(p, roots, printed)...)
 	prof := Profile(p)
 	if prof.WriteGit || !prof.WriteRoots {
 		return out

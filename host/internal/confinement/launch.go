@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/manifest"
-	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/supervisor"
 )
@@ -43,13 +41,21 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)
 	}
+	var kept *masked
+	if can.OwnRoot {
+		if kept, err = l.mask(p, &prof, start.Roots, &policy); err != nil {
+			return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)
+		}
+	}
 	if can.SingleHosts && len(prof.Hosts) > 0 {
 		policy.ProxyPort = proxyPort
 		env = proxyEnvironment(env)
 	}
 	start.Cmd.Env = env
+	c := &confined{launcher: l, plugin: p, backend: backend, cmd: start.Cmd, hosts: prof.Hosts, resident: prof.Resident, masks: kept}
 	groups, err := l.limit(p, &prof)
 	if err != nil {
+		c.ended()
 		return nil, err
 	}
 	if groups.pids != nil {
@@ -59,7 +65,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	if groups.total != nil && err == nil {
 		groups.total.Start(start.Cmd)
 	}
-	c := &confined{launcher: l, plugin: p, backend: backend, cmd: start.Cmd, hosts: prof.Hosts, resident: prof.Resident, groups: groups, wait: running}
+	c.groups, c.wait = groups, running
 	if err != nil {
 		c.ended()
 		return nil, err
@@ -71,13 +77,6 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
 	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
-	if prof.WriteRoots {
-		protected, err := policy.Existing(l.cfg.Permissions.Paths.Protect, start.Roots)
-		if err != nil {
-			return at, err
-		}
-		at.Protect = slices.Concat(at.Protect, protected)
-	}
 	if at.StateDir == "" {
 		runtime, err := home.Runtime()
 		if err != nil {

@@ -28,8 +28,9 @@ type confined struct {
 	resident uint64 // limit of the memory of all processes; zero means no limit
 	groups   groups
 	wait     sandbox.Running
-	stop     func() // stops the proxy
-	watch    func() // stops the watch of the memory; nil if there is none
+	masks    *masked // nil if the plugin needs none
+	stop     func()  // stops the proxy
+	watch    func()  // stops the watch of the memory; can be nil
 }
 
 // running waits until the plugin's program starts. Then it starts the plugin's proxy.
@@ -41,6 +42,11 @@ func (c *confined) running(started error) error {
 	if listener != nil {
 		c.stop, err = c.launcher.serveProxy(listener, c.plugin, c.hosts)
 	}
+	if err == nil && c.masks != nil && c.cmd.Process != nil {
+		if err = c.masks.running(c.cmd.Process.Pid); err == nil {
+			err = c.launcher.parts.masks.check(c.masks) // a file can have been replaced meanwhile
+		}
+	}
 	if err == nil && c.resident > 0 && c.cmd.Process != nil {
 		c.watch = footprint.Watch(c.cmd.Process.Pid, c.resident, c.launcher.overMemory(c.plugin, c.resident))
 	}
@@ -49,6 +55,9 @@ func (c *confined) running(started error) error {
 
 // ended releases the resources of the process.
 func (c *confined) ended() {
+	if c.masks != nil {
+		c.launcher.parts.masks.remove(c.masks)
+	}
 	if c.stop != nil {
 		c.stop()
 	}

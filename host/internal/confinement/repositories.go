@@ -5,25 +5,44 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/quarantine"
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
 )
 
-// WatchRepositories prepares for a call of a plugin by an owner, which can make repositories. The returned function must be called
-// after the call. It takes out of repositories what makes git run programs, and returns messages about it. The function
-// is nil if the plugin is not confined, if it cannot write, or if the configuration permits such repositories.
-func (l *Launcher) WatchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
+// Watch prepares for a call of a plugin by an owner. It mounts missing masks of denied and protected paths. The returned
+// function must be called after the call. It searches what the call made, and returns messages about it. The function can be
+// nil.
+func (l *Launcher) Watch(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
+	if err := l.checkMasks(p, roots); err != nil {
+		return nil, err
+	}
+	search, err := l.watchRepositories(p, owner, roots)
+	if prof := Profile(p); err != nil || !prof.WriteRoots && !prof.StartProcesses {
+		return search, err
+	}
+	return func() (messages []string) {
+		if search != nil {
+			messages = search()
+		}
+		l.parts.masks.expire()
+		return messages
+	}, nil
+}
+
+// watchRepositories prepares for a call that can make repositories. The returned function takes out of repositories what
+// makes git run programs, and returns messages about it. The function is nil if the plugin is not confined, if it cannot
+// write, or if the configuration permits such repositories.
+func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
 	prof := Profile(p)
-	if guard != nil && l.cfg.Sandbox.Repositories == "off" {
+	off, settings := l.cfg.Sandbox.Repositories == "off", l.settings()
+	if guard != nil && off && len(settings) == 0 {
 		for _, r := range roots {
 			guard.Ignore(r.Path) // an earlier configuration can have watched it
 		}
@@ -37,27 +56,27 @@ func (l *Launcher) WatchRepositories(p *config.Plugin, owner string, roots []too
 		return nil, nil //nolint:nilerr // the plugin does not run
 	}
 	var dirs []repository.Dir
-	add := func(path string, guarded bool) {
+	add := func(path string, guarded bool, settings []string) {
 		if target, err := filepath.EvalSymlinks(path); err == nil && isDir(target) {
-			dirs = append(dirs, repository.Dir{Path: target, Guarded: guarded, Kept: repository.Kept{Globs: l.cfg.Permissions.Paths.Protect, Paths: func() ([]string, error) {
-				kept, err := policy.Existing(l.cfg.Permissions.Paths.Protect, roots)
-				return slices.Concat(kept, l.cfg.Protected), err
-			}}})
+			dirs = append(dirs, repository.Dir{
+				Path: target, Guarded: guarded, Settings: settings, NoRepositories: off,
+				Kept: repository.Kept{Globs: l.cfg.Permissions.Paths.Protect, Paths: func() ([]string, error) { return l.kept(&prof, roots) }},
+			})
 		}
 	}
 	for _, r := range roots {
 		if r.Writable && prof.WriteRoots {
-			add(r.Path, backend.Abilities().OwnRoot && !prof.WriteGit)
+			add(r.Path, backend.Abilities().OwnRoot && !prof.WriteGit, settings)
 		}
 	}
 	for _, path := range prof.Write {
-		add(path, false)
+		add(path, false, nil)
 	}
 	if len(dirs) == 0 {
 		return nil, nil
 	}
 	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses { // commands can write there
-		add(dir, false)
+		add(dir, false, nil)
 	}
 	after, err = guard.Watch(dirs, prof.WriteGit)
 	if err != nil {
@@ -112,8 +131,12 @@ func auditEntry(e *quarantine.Entry) state.AuditEntry {
 	if err != nil { // cannot happen for strings
 		panic(err)
 	}
+	rule := "sandbox.repositories"
+	if e.Why == repository.WhyLoaded {
+		rule = "permissions.paths"
+	}
 	return state.AuditEntry{
-		At: e.At, Workspace: e.Root, Tool: "(quarantine)", Arguments: args, Decision: "deny", Rule: "sandbox.repositories",
+		At: e.At, Workspace: e.Root, Tool: "(quarantine)", Arguments: args, Decision: "deny", Rule: rule,
 		Outcome: string(tool.PermissionDenied), Error: fmt.Sprintf("%s: %s", e.Path, e.Why),
 	}
 }

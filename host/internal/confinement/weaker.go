@@ -1,6 +1,7 @@
 package confinement
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/sandbox"
 )
 
 // Weaker describes what is not enforced on a plugin because this machine lacks the wanted backend. It returns "" if the
@@ -23,14 +25,19 @@ func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (lost []string, why
 		return nil, nil
 	}
 	wanted, why := l.Kernel().Fallback(l.cfg.Sandbox.Backend)
-	if why == nil {
+	if why == nil && !l.advice(p) {
 		return nil, nil
 	}
 	backend, _, refused := l.Choose(p, roots)
-	if refused != nil {
+	switch {
+	case refused != nil:
 		return nil, nil //nolint:nilerr // the plugin does not run
+	case why != nil:
+		return l.Profile(p).Lost(l.Kernel(), wanted, backend), why
+	case backend.Abilities().OwnRoot:
+		return nil, nil
 	}
-	return Profile(p).Lost(l.Kernel(), wanted, backend), why
+	return []string{sandbox.Advice}, errors.New("the configuration or the plugin's roots do not permit ns")
 }
 
 func (l *Launcher) describeLost(why error, lost []string) string {

@@ -123,7 +123,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 	}
 	d.Repositories = func(plugin, owner string, roots []tool.Root) (func() []string, error) {
 		if p := g.Plugin(plugin); p != nil {
-			return g.Launcher.WatchRepositories(&p.Plugin, owner, roots)
+			return g.Launcher.Watch(&p.Plugin, owner, roots)
 		}
 		return nil, nil
 	}

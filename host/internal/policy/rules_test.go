@@ -468,20 +468,3 @@ func TestOverlap(t *testing.T) {
 		}
 	}
 }
-
-// TestExisting checks which files the kernel protects.
-func TestExisting(t *testing.T) {
-	top := tree(t)
-	roots := []tool.Root{{Path: filepath.Join(top, "root"), Writable: true}, {Path: filepath.Join(top, "readonly")}}
-	for glob, want := range map[string]string{
-		"sub/**": "root/sub", "a": "root/a", "**/key": "root/.ssh/key", ".ssh": "root/.ssh", "sub/x": "", top + "/root/.ssh/*": "root/.ssh/key", top + "/readonly/**": "", "keys": "root/.ssh", "file-out": "", "in/**": "root/sub",
-	} {
-		got, err := policy.Existing([]string{glob}, roots)
-		if want != "" {
-			want = filepath.Join(top, want)
-		}
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s: %q, %v, wanted %q", glob, got, err, want)
-		}
-	}
-}

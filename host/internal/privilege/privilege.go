@@ -181,6 +181,8 @@ func (c *comparison) permissions(old, now config.Permissions) {
 		gone := lost(l.old, l.now)
 		c.when(len(gone) > 0, "permissions.%s lacks %s", l.name, strings.Join(gone, ", "))
 	}
+	writable := lost(now.Paths.Writable, old.Paths.Writable)
+	c.when(len(writable) > 0, "permissions.paths.writable has %s", strings.Join(writable, ", "))
 	added := lost(now.Programs.Allow, old.Programs.Allow)
 	c.when(len(added) > 0, "permissions.programs.allow has %s", strings.Join(added, ", "))
 	find := func(in []config.PermissionRule, r *config.PermissionRule) *config.PermissionRule {

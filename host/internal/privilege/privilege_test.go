@@ -74,6 +74,7 @@ func TestIncreases(t *testing.T) {
 		{`permissions { programs { deny = ["rm *"] } }`, ``, "permissions.programs.deny lacks rm *", ""},
 		{`permissions { paths { deny = [".env", "a/**"] } }`, `permissions { paths { deny = ["a/**"] } }`, "permissions.paths.deny lacks .env", ""},
 		{`permissions { paths { protect = ["a/**"] } }`, ``, "permissions.paths.protect lacks a/**", ""},
+		{``, `permissions { paths { writable = [".vscode"] } }`, "permissions.paths.writable has .vscode", ""},
 		{``, `permissions { ask "r" { builtin = ["remove-system"] } }`, `the rule ask "r" is new or changed`, `the rule ask "r" was removed`},
 		{``, `permissions { builtin = false }`, "the built-in rules are off", ""},
 		{`permissions { ask "r" { tool = "x" } }`, ``, `the rule ask "r" was removed`, ""},

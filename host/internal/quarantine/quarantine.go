@@ -1,5 +1,5 @@
-// Package quarantine keeps what the host took out of repositories, in a directory that tools cannot write. Most callers
-// want [Open] and [Store.List].
+// Package quarantine keeps what the host took out of repositories and workspaces, in a directory that tools cannot write.
+// Most callers want [Open] and [Store.List].
 package quarantine
 
 import (

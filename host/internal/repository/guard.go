@@ -1,5 +1,6 @@
 // Package repository finds git repositories that commands make or change, and takes out what would make a git outside of
-// the sandbox run programs. Most callers want [Guard.Watch].
+// the sandbox run programs. It also takes out new settings of other programs, such as editors. Most callers want
+// [Guard.Watch].
 //
 // The host searches with its own rights while tools can still run. It opens each directory from the root of its tree,
 // follows no link, and replaces files only by renaming in an open directory. A tool that exchanges files meanwhile
@@ -85,6 +86,10 @@ type Dir struct {
 	// lists.
 	Guarded bool
 	Kept    Kept
+	// Settings contains names of settings of other programs. New ones are taken out.
+	Settings []string
+	// NoRepositories reports that repositories are not searched.
+	NoRepositories bool
 }
 
 // Kept contains other files and directories that the kernel protects.
@@ -152,16 +157,30 @@ func (g *Guard) watch(dir Dir, allowed bool) error {
 		if err != nil {
 			return err
 		}
+		t.watchSettings(dir.Settings)
 		w.end()
 		w.root.close()
 		w.tree = t
 		w.update()
-	case !slices.Equal(w.globs, dir.Kept.Globs):
-		w.endKept()
+		w.adopt(w.loaded()) // tools cannot replace the directory itself
+	default:
+		w.change(&dir)
 	}
-	w.ignored = false
+	w.ignored = dir.NoRepositories
 	w.granted = w.granted || allowed
 	return nil
+}
+
+// change applies what differs from an earlier call. Settings that exist stay.
+func (w *watched) change(dir *Dir) {
+	if !slices.Equal(w.globs, dir.Kept.Globs) {
+		w.endKept()
+	}
+	if !slices.Equal(w.names, dir.Settings) {
+		w.watchSettings(dir.Settings)
+		w.update()
+		w.adopt(w.loaded())
+	}
 }
 
 // add reads a directory for the first time.
@@ -170,6 +189,7 @@ func (g *Guard) add(w *watched, dir Dir) (err error) {
 	if err != nil {
 		return err
 	}
+	t.watchSettings(dir.Settings)
 	w.tree, w.known, w.ledger = t, make(map[string]bool), &ledger{}
 	defer func() {
 		if err != nil {
@@ -202,6 +222,9 @@ func (g *Guard) add(w *watched, dir Dir) (err error) {
 		}
 		adopted = slices.DeleteFunc(adopted, func(f found) bool { return !w.exempt(f.rel) })
 		w.forgetStates()
+	}
+	if before == nil {
+		w.adopt(w.loaded())
 	}
 	w.adopt(adopted)
 	if err := w.save(); err != nil {
@@ -301,9 +324,8 @@ func (g *Guard) ended(w *watched) {
 }
 
 // check returns what runs programs in a tree. What the kernel protects came from outside of the sandbox, and is known
-// from then on.
+// from then on. The caller must first update the tree.
 func (g *Guard) check(w *watched) []found {
-	w.update()
 	all := g.inspector(w).check()
 	if w.renew(w.tree) { // tools could write after somebody replaced a file
 		g.ended(w)
@@ -349,6 +371,11 @@ func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
 		return nil
 	}
 	out, w.late = w.late, nil
+	w.update()
+	out = append(out, g.takeLoaded(w, slog.LevelInfo)...)
+	if w.ignored {
+		return out
+	}
 	all := g.check(w)
 	if allowed {
 		w.adopt(all)
@@ -401,13 +428,18 @@ func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string
 			out = append(out, fmt.Sprintf("%s makes git run programs (%s), and could not be moved to the quarantine: %v. Do not run git there before you have checked it", filepath.Join(w.path, f.rel), f.why, err))
 			continue
 		}
-		if g.opts.Took != nil {
-			g.opts.Took(e)
-		}
-		g.opts.Log.Log(context.Background(), level, "moved to the quarantine", "path", e.Path, "why", e.Why, "names", e.Names, "id", e.ID)
+		g.took(e, level)
 		out = append(out, message(e))
 	}
 	return out
+}
+
+// took reports an entry.
+func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
+	if g.opts.Took != nil {
+		g.opts.Took(e)
+	}
+	g.opts.Log.Log(context.Background(), level, "moved to the quarantine", "path", e.Path, "why", e.Why, "names", e.Names, "id", e.ID)
 }
 
 // message describes an entry to the model and the person.
@@ -443,8 +475,13 @@ func (g *Guard) tick() {
 func (g *Guard) searchAll() {
 	for _, w := range g.all() {
 		w.mu.Lock()
-		if w.tree != nil && !w.granted && !w.ignored {
-			w.late = append(w.late, g.takeOut(w, g.check(w), slog.LevelWarn)...)
+		repositories := !w.granted && !w.ignored
+		if w.tree != nil && (repositories || len(w.names) > 0) {
+			w.update()
+			w.late = append(w.late, g.takeLoaded(w, slog.LevelWarn)...)
+			if repositories {
+				w.late = append(w.late, g.takeOut(w, g.check(w), slog.LevelWarn)...)
+			}
 			w.late = w.late[max(0, len(w.late)-maxMessages):]
 		}
 		w.mu.Unlock()

@@ -63,7 +63,7 @@ func (f *fixture) guard() *Guard {
 // call lets a guard watch a call that does something, and returns the messages.
 func (f *fixture) call(t *testing.T, g *Guard, guarded, allowed bool, do func()) []string {
 	t.Helper()
-	after, err := g.Watch([]Dir{{Path: f.dir, Guarded: guarded}}, allowed)
+	after, err := g.Watch([]Dir{{Path: f.dir, Guarded: guarded, Settings: []string{".vscode", ".mcp.json"}}}, allowed)
 	must(t, err)
 	do()
 	return after()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +28,7 @@ func Restore(e *quarantine.Entry) error {
 	}
 	defer root.close()
 	dir, name := filepath.Split(rel)
-	d, err := root.open(filepath.Clean(dir))
+	d, err := root.make(filepath.Clean(dir))
 	if err != nil {
 		return fmt.Errorf("%s cannot be opened: %w. It was moved or removed", filepath.Dir(e.Path), err)
 	}
@@ -42,20 +43,26 @@ func Restore(e *quarantine.Entry) error {
 	default:
 		err = d.write(name, e.Content, e.Mode)
 	}
-	if errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
 		return fmt.Errorf("%s exists again: move it away, then restore the entry", e.Path)
 	}
 	return err
 }
 
-// moveBack renames a file that was not copied. The file must be the one that was taken out.
+// moveBack renames a file that was not copied. A file of a repository must be the one that was taken out.
 func moveBack(d directory, left, name string, e *quarantine.Entry) error {
-	now, err := d.identity(left)
-	if err != nil {
-		return fmt.Errorf("%s cannot be read: %w", e.Left, err)
+	if st, err := d.stat(left); err == nil && st.isDir() { // a rename replaces at most an empty directory
+		return unix.Renameat(d.fd, left, d.fd, name)
 	}
-	if len(e.Keys) > 0 && !slices.Contains(e.Keys, pathKey(e.Path, now)) {
-		return fmt.Errorf("%s was changed after it was taken out. Read it, and move it to %s yourself", e.Left, e.Path)
+	loaded := e.Why == WhyLoaded
+	if !loaded {
+		now, err := d.identity(left)
+		if err != nil {
+			return fmt.Errorf("%s cannot be read: %w", e.Left, err)
+		}
+		if len(e.Keys) > 0 && !slices.Contains(e.Keys, pathKey(e.Path, now)) {
+			return fmt.Errorf("%s was changed after it was taken out. Read it, and move it to %s yourself", e.Left, e.Path)
+		}
 	}
 	if err := unix.Linkat(d.fd, left, d.fd, name, 0); err != nil { // unlike a rename, it replaces nothing
 		return err
@@ -63,10 +70,32 @@ func moveBack(d directory, left, name string, e *quarantine.Entry) error {
 	if err := unix.Unlinkat(d.fd, left, 0); err != nil {
 		return err
 	}
-	if now, err = d.identity(name); err == nil { // the identity of a large file contains the time of this change
+	if now, err := d.identity(name); err == nil && !loaded { // the identity of a large file contains the time of this change
 		e.Keys = []string{pathKey(e.Path, now)}
 	}
-	return err
+	return nil
+}
+
+// make opens the directory at a relative path, and creates it if it is missing. It follows no link.
+func (d directory) make(rel string) (directory, error) {
+	made, err := d.open(".")
+	for name := range strings.SplitSeq(rel, "/") {
+		if err != nil {
+			return directory{}, err
+		}
+		if name == "." {
+			continue
+		}
+		next, opened := made.open(name)
+		if errors.Is(opened, fs.ErrNotExist) {
+			if opened = unix.Mkdirat(made.fd, name, 0o755); opened == nil {
+				next, opened = made.open(name)
+			}
+		}
+		made.close()
+		made, err = next, opened
+	}
+	return made, err
 }
 
 // addSettings appends settings to a file, or creates the file.

@@ -49,13 +49,19 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 	if err != nil {
 		return nil, err
 	}
+	identify := func(key string) {
+		if f.why != WhyLoaded { // such an entry stands for a name, whatever the content is
+			e.Keys = []string{key}
+		}
+	}
 	switch {
 	case st.isLink():
 		to, err := d.readlink(moved)
 		if err != nil {
 			return keep(err)
 		}
-		e.Kind, e.Content, e.Keys = quarantine.Link, []byte(to), []string{t.linkKey(f.rel, to)}
+		e.Kind, e.Content = quarantine.Link, []byte(to)
+		identify(t.linkKey(f.rel, to))
 	case st.isFile():
 		content, _, err := d.read(moved)
 		if err != nil && !errors.Is(err, errLarge) {
@@ -63,11 +69,12 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 		}
 		if err != nil || len(content) > maxCopy {
 			identity, err := d.identity(moved)
-			e.Keys = []string{t.key(f.rel, identity)}
+			identify(t.key(f.rel, identity))
 			return keep(err)
 		}
 		// The content can differ from what was found. A person restores only what the entry shows.
-		e.Kind, e.Content, e.Mode, e.Keys = quarantine.File, content, fileMode(st.mode), []string{t.key(f.rel, hash(content))}
+		e.Kind, e.Content, e.Mode = quarantine.File, content, fileMode(st.mode)
+		identify(t.key(f.rel, hash(content)))
 	default:
 		return keep(nil)
 	}

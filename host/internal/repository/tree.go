@@ -29,12 +29,15 @@ type tree struct {
 	// partial reports that the tree has more directories than are searched.
 	partial bool
 	limit   int
+	names   []string // of settings of other programs
 }
 
 // node is a directory of a tree.
 type node struct {
 	stamp stamp
 	below []string // names of directories
+	// settings are the names of settings of other programs.
+	settings []string
 }
 
 // repo is a directory that git would use as a repository.
@@ -164,6 +167,9 @@ func (t *tree) classify(rel string, entries []fs.DirEntry, n *node) {
 	var head, common, objects, refs bool
 	for _, e := range entries {
 		name := e.Name()
+		if t.isSetting(rel, name) {
+			n.settings = append(n.settings, name)
+		}
 		switch name {
 		case "HEAD":
 			head = true

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,6 +33,9 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	}
 	attr.UidMappings = mappings("/proc/self/uid_map", os.Getuid())
 	attr.GidMappings = mappings("/proc/self/gid_map", os.Getgid())
+	if os.Getuid() == 0 {
+		attr.GidMappings = withoutLast(attr.GidMappings) // see maskObject
+	}
 	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 }
 
@@ -59,6 +63,29 @@ func readMappings(path string) []syscall.SysProcIDMap {
 			return nil
 		}
 		all = append(all, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: size})
+	}
+	return all
+}
+
+// foreignGroup returns a group that no sandbox of root contains. If there is only one group, it returns that, and root
+// sees an empty file in place of an error.
+func foreignGroup() (int, error) {
+	all := readMappings("/proc/self/gid_map")
+	if len(all) == 0 {
+		return 0, errors.New("the groups of this user namespace cannot be read")
+	}
+	last := all[len(all)-1]
+	return last.ContainerID + last.Size - 1, nil
+}
+
+// withoutLast returns mappings without their last id, unless it is the only one.
+func withoutLast(all []syscall.SysProcIDMap) []syscall.SysProcIDMap {
+	n := len(all)
+	switch {
+	case n > 0 && all[n-1].Size > 1:
+		all[n-1].Size--
+	case n > 1:
+		all = all[:n-1]
 	}
 	return all
 }

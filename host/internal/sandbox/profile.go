@@ -30,8 +30,10 @@ type Profile struct {
 	Run   []string `json:"run,omitempty"`
 	Write []string `json:"write,omitempty"`
 	// WriteGit permits writing the hooks and settings of git, through which git executes programs.
-	WriteGit bool           `json:"write_git,omitempty"`
-	Limits   confine.Limits `json:"limits"`
+	WriteGit bool `json:"write_git,omitempty"`
+	// DeniedPaths reports that the permissions deny paths in the roots.
+	DeniedPaths bool           `json:"denied_paths,omitempty"`
+	Limits      confine.Limits `json:"limits"`
 	// Temporary limits each directory in memory, in bytes. Zero means no limit.
 	Temporary uint64 `json:"temporary,omitempty"`
 	// Resident limits the memory of all processes together, as the host measures it, in bytes. Zero means no limit.

@@ -12,6 +12,13 @@ import (
 // they were not read, because the next host may read them.
 var projectFiles = []string{"toolhost.hcl", "toolhost.hcl.json", "toolhost.hclvars", "toolhost.lock.json"}
 
+// Settings are the files and directories that programs of a person load without being told, in any directory. Tools cannot
+// change them.
+var Settings = []string{
+	".agents", ".claude", ".codex", ".cursor", ".devcontainer", ".envrc", ".gemini", ".gitmodules", ".idea", ".mcp.json", ".mise.toml", ".opencode",
+	".vscode", "mise.toml", "opencode.json",
+}
+
 // protectedPaths returns the paths in a writable root that tools must not change: the project files and those of extra
 // that are in the root. A file that does not exist cannot be protected from being created.
 func protectedPaths(root string, extra []string) (out []string) {

@@ -25,6 +25,12 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 	if can.OwnRoot && p.WriteRoots && !p.WriteGit {
 		out = append(out, "git: the hooks and settings of the roots' repositories cannot be written")
 	}
+	if can.OwnRoot && p.DeniedPaths && !p.NoRoots {
+		out = append(out, "denied paths: cannot be opened, moved or removed")
+	}
+	if can.OwnRoot && p.WriteRoots {
+		out = append(out, "protected paths, and settings of editors and agents: cannot be written, moved or removed")
+	}
 	if k.ABI >= 6 {
 		out = append(out, "no signals to processes outside")
 	}
@@ -99,6 +105,9 @@ func (p Profile) network(can Abilities) string {
 	return "network: none, not even localhost"
 }
 
+// Advice is the restriction that paths.deny loses without a private root.
+const Advice = "paths.deny is advice: it holds for arguments and words of commands, not for files that the plugin or its programs find"
+
 // Gaps lists the restrictions that the kernel does not enforce on a plugin with this profile. The argument why is the
 // error that [Kernel.Choose] returned with the backend.
 func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
@@ -117,6 +126,8 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 		return []Gap{{"the kernel enforces nothing; only the host and the SDK check the plugin's access", how}}
 	}
 	gap(len(p.Hosts) > 0 && !can.SingleHosts, "connections to single hosts are not possible; the plugin has no network", "needs the backend ns")
+	gap(p.DeniedPaths && !p.NoRoots && !can.OwnRoot, Advice, "use the backend ns")
+	gap(p.WriteRoots && !can.OwnRoot, "existing settings of editors and agents can be written, and programs of commands can write protected paths", "use the backend ns")
 	gap(why != nil, "the configured backend is not available", fmt.Sprint(why))
 	if !can.OwnRoot {
 		how := "set backend to \"auto\" in the configuration"

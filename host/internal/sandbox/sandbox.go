@@ -54,17 +54,26 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	}
 	p.Exec = cmd.Path
 	p.StatusFD = 3 + len(cmd.ExtraFiles)
+	pass := []*os.File{theirs}
+	if len(p.Masks) > 0 {
+		masks, err := unlinked(p.Masks)
+		if err != nil {
+			return nil, errors.Join(err, status.Close(), theirs.Close())
+		}
+		p.MasksFD = p.StatusFD + 1
+		pass = append(pass, masks)
+	}
 	text, err := json.Marshal(p)
 	if err != nil {
-		return nil, errors.Join(err, status.Close(), theirs.Close())
+		return nil, errors.Join(err, status.Close(), closeAll(pass))
 	}
-	cmd.ExtraFiles = append(cmd.ExtraFiles, theirs)
+	cmd.ExtraFiles = append(cmd.ExtraFiles, pass...)
 	cmd.Args = append([]string{"toolhost-sandbox", string(text)}, cmd.Args[1:]...)
 	cmd.Path = launcher
 	isolate(cmd, &p)
 	return func(start error) (net.Listener, error) {
 		defer func() { _ = status.Close() }()
-		_ = theirs.Close()
+		_ = closeAll(pass)
 		if start != nil {
 			return nil, fmt.Errorf("the sandbox cannot be set up: %s cannot be started: %w. Run toolhost doctor for details", launcher, start)
 		}
@@ -83,6 +92,31 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 		}
 		return l, nil
 	}, nil
+}
+
+// unlinked returns a file without a name that contains a value as JSON. A command line has no room for thousands of
+// masks.
+func unlinked(value any) (*os.File, error) {
+	f, err := os.CreateTemp("", ".toolhost-")
+	if err != nil {
+		return nil, fmt.Errorf("a temporary file cannot be created: %w", err)
+	}
+	err = errors.Join(os.Remove(f.Name()), json.NewEncoder(f).Encode(value))
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func closeAll(files []*os.File) error {
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // failure returns the launcher's report of a failure. It returns nil if the launcher has executed the plugin.

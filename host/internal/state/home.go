@@ -97,6 +97,9 @@ func (h Home) Commands() (string, error) { return h.below("commands") }
 // Pinned returns the directory for copies of pinned binaries.
 func (h Home) Pinned() (string, error) { return h.below("pinned") }
 
+// Masks returns the directory with what tools find in place of denied paths.
+func (h Home) Masks() (string, error) { return h.below("masks") }
+
 // Quarantine returns the directory above the quarantine.
 func (h Home) Quarantine() (string, error) { return h.below("") }
 

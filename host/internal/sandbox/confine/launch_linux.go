@@ -56,6 +56,9 @@ func enter(p *Policy, args []string) (step string, err error) {
 			unix.CloseOnExec(p.StatusFD) // for kernels before Linux 5.11
 		}
 	}
+	if err := readMasks(p); err != nil {
+		return "masks", err
+	}
 	// Set the signal again, because a change of credentials can have cleared it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
 		return "parent-death signal", err

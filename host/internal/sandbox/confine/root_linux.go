@@ -79,6 +79,9 @@ func enterRoot(p *Policy) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
+	if err := applyMasks(p.MaskDir, p.Masks); err != nil {
+		return fmt.Errorf("a path cannot be masked: %w", err)
+	}
 	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
@@ -91,7 +94,7 @@ func gather(p *Policy) ([]place, error) {
 	for _, l := range []struct {
 		paths []string
 		place
-	}{{p.Read, place{}}, {p.Run, place{}}, {p.Write, place{write: true}}, {p.Devices, place{write: true, device: true}}, {p.Fixed, place{write: true, own: true}}, {p.Protected, place{own: true}}} {
+	}{{p.Read, place{}}, {maskDirs(p), place{}}, {p.Run, place{}}, {p.Write, place{write: true}}, {p.Devices, place{write: true, device: true}}, {p.Fixed, place{write: true, own: true}}, {p.Protected, place{own: true}}} {
 		for _, path := range l.paths {
 			if path == "/" {
 				return nil, errors.New("the whole file system cannot be a root inside of another")
@@ -127,6 +130,14 @@ func gather(p *Policy) ([]place, error) {
 		out = append(out, pl)
 	}
 	return out, nil
+}
+
+// maskDirs returns the directory of the masks, or nil.
+func maskDirs(p *Policy) []string {
+	if p.MaskDir == "" {
+		return nil
+	}
+	return []string{p.MaskDir}
 }
 
 // follow returns the entry with its symbolic links resolved, preceded by these links. It returns nil if the path does

@@ -21,10 +21,11 @@ import (
 func NewQuarantine(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "quarantine",
-		Short: "Review and restore what was taken out of repositories",
-		Long: `Review what hosts took out of git repositories. A command of a tool can make a repository whose hooks or
-settings run a program. A git outside of the sandbox would run it without the sandbox. The host therefore
-moves such hooks and settings to the quarantine, in the state directory.
+		Short: "Review and restore what was taken out of workspaces",
+		Long: `Review what hosts took out of git repositories and workspaces. A command of a tool can make a repository
+whose hooks or settings run a program. A git outside of the sandbox would run it without the sandbox. Editors
+and agents load their settings in the same way. The host therefore moves such hooks and settings to the
+quarantine, in the state directory.
 
 Restore what you know, such as the settings of git-lfs or husky. The same content then stays there.`,
 		Example: `  toolhost quarantine list
@@ -38,7 +39,7 @@ Restore what you know, such as the settings of git-lfs or husky. The same conten
 func newQuarantineList(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List what was taken out of repositories",
+		Short: "List what was taken out of workspaces",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			all, err := admin.Quarantine(s.Options())
@@ -105,8 +106,8 @@ func newQuarantineRestore(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore ID",
 		Short: "Put an entry back after a review",
-		Long: `Show an entry, ask, and put it back. A git that you run in this repository then runs the program, outside of
-the sandbox. Without a terminal nothing is asked: pass the digest that show prints with --accept.`,
+		Long: `Show an entry, ask, and put it back. A git, editor or agent that you run there can then run the program,
+outside of the sandbox. Without a terminal nothing is asked: pass the digest that show prints with --accept.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			digest := accept

@@ -47,6 +47,7 @@ func permissionsText(w io.Writer, p *admin.PermissionDiagnosis) {
 	if p.Deny+p.Protect > 0 {
 		fmt.Fprintf(w, "paths                 %d denied, %d protected\n", p.Deny, p.Protect)
 	}
+	fmt.Fprintf(w, "settings              %d names protected\n", p.Settings)
 	for _, g := range p.Missing {
 		fmt.Fprintf(w, "  - %s\n      %s\n", g.What, g.How)
 	}

@@ -1,0 +1,460 @@
+package confinement
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/paths"
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/host/internal/sandbox/warden"
+)
+
+const (
+	// fresh is the age of a search for denied and protected paths within which a call needs no other one, unless a call
+	// that can write ended meanwhile.
+	fresh = 100 * time.Millisecond
+	// freshSettings is the same if only settings of other programs are protected. New ones of calls are taken out, so that
+	// only those of programs outside of the sandbox are missing.
+	freshSettings = 5 * time.Second
+	// maxFinders is the number of finders that are kept without a running plugin.
+	maxFinders = 16
+	// maskAttempts limits how often masks are mounted again because somebody replaced the files meanwhile.
+	maskAttempts = 5
+)
+
+// masks holds the finders and the masked plugins of all configurations. The zero value is ready to use.
+type masks struct {
+	mu      sync.Mutex
+	finders map[string]*search
+	plugins []*masked
+	watcher *watcher
+}
+
+// search is a finder with the state that its plugins share.
+type search struct {
+	*paths.Finder
+	// hides reports that paths are denied. settings reports that only settings of other programs are protected.
+	hides, settings bool
+
+	mu    sync.Mutex
+	stale bool
+}
+
+// sweep returns the matches. It searches only if the last search is too old.
+func (s *search) sweep() ([]paths.Match, int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	age := fresh
+	if s.settings {
+		age = freshSettings
+	}
+	if !s.stale {
+		if m, generation, ok := s.Recent(age); ok {
+			return m, generation, nil
+		}
+	}
+	m, generation, err := s.Sweep()
+	s.stale = err != nil
+	return m, generation, err
+}
+
+func (s *search) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stale = true
+}
+
+// masked is a running plugin with masks.
+type masked struct {
+	search *search
+	plugin string
+	// writes reports that the plugin can write, so that protected paths matter.
+	writes        bool
+	roots         []tool.Root
+	launcher, dir string
+	objects       [2]warden.Object
+
+	mu         sync.Mutex
+	inside     *warden.Inside // nil before the start and after the end
+	applied    map[string]string
+	generation int
+}
+
+// mask adds the masks for a plugin that is about to start to its policy. The result is nil if the plugin needs none.
+func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Root, out *confine.Policy) (*masked, error) {
+	rules, err := l.pathRules(prof, roots)
+	if err != nil || rules == nil {
+		return nil, err
+	}
+	dir, err := l.parts.Home.Masks()
+	if err != nil {
+		return nil, err
+	}
+	if err := sandbox.MaskObjects(dir); err != nil {
+		return nil, err
+	}
+	m := &masked{
+		search: l.parts.masks.search(rules, l.searched(roots)), plugin: p.Name, writes: prof.WriteRoots, roots: roots,
+		launcher: l.Kernel().Launcher, dir: dir, applied: make(map[string]string),
+	}
+	for i, name := range []string{confine.MaskFile, confine.MaskDirectory} {
+		if m.objects[i], err = warden.ObjectAt(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	matches, generation, err := m.search.sweep()
+	if err != nil {
+		return nil, err
+	}
+	m.generation = generation
+	out.MaskDir, out.Masks = dir, m.wanted(matches)
+	for _, w := range out.Masks {
+		m.applied[w.Path] = w.Kind
+	}
+	if err := l.parts.masks.add(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// pathRules returns the rules for the paths of a plugin. Nil means no rules.
+func (l *Launcher) pathRules(prof *sandbox.Profile, roots []tool.Root) (*paths.Rules, error) {
+	if prof.NoRoots || len(roots) == 0 {
+		return nil, nil
+	}
+	set := &l.cfg.Permissions.Paths
+	hide, err := policy.Globs(set.Deny, roots[0].Path)
+	if err != nil {
+		return nil, err
+	}
+	protect, err := policy.Globs(set.Protect, roots[0].Path)
+	if err != nil {
+		return nil, err
+	}
+	rules := &paths.Rules{Hide: hide, Protect: protect, Names: l.settings()}
+	if len(hide) == 0 && (!prof.WriteRoots || len(protect)+len(rules.Names) == 0) {
+		return nil, nil
+	}
+	return rules, nil
+}
+
+// kept returns the paths that the kernel keeps the tools of a plugin from changing.
+func (l *Launcher) kept(prof *sandbox.Profile, roots []tool.Root) ([]string, error) {
+	out := slices.Clone(l.cfg.Protected)
+	rules, err := l.pathRules(prof, roots)
+	if err != nil || rules == nil {
+		return out, err
+	}
+	matches, _, err := l.parts.masks.search(rules, l.searched(roots)).sweep()
+	for _, m := range matches {
+		if !m.Setting {
+			out = append(out, m.Path)
+		}
+	}
+	return out, err
+}
+
+// settings returns the names of the settings that tools cannot change.
+func (l *Launcher) settings() []string {
+	return slices.DeleteFunc(slices.Clone(sandbox.Settings), func(name string) bool {
+		return slices.Contains(l.cfg.Permissions.Paths.Writable, name)
+	})
+}
+
+// searched returns the roots that are searched. The state directory belongs to the host.
+func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
+	for _, r := range roots {
+		if home := l.parts.Home.Root; home == "" || !(tool.Root{Path: home}).Contains(r.Path) {
+			out = append(out, paths.Root{Path: r.Path, Writable: r.Writable})
+		}
+	}
+	return out
+}
+
+// search returns the finder for rules and roots.
+func (m *masks) search(rules *paths.Rules, roots []paths.Root) *search {
+	key := fmt.Sprintf("%q %v", *rules, roots)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.finders[key]; s != nil {
+		return s
+	}
+	if m.finders == nil {
+		m.finders = make(map[string]*search)
+	}
+	if len(m.finders) >= maxFinders {
+		for k, s := range m.finders {
+			if !slices.ContainsFunc(m.plugins, func(p *masked) bool { return p.search == s }) {
+				delete(m.finders, k)
+			}
+		}
+	}
+	s := &search{Finder: paths.New(roots, *rules), hides: len(rules.Hide) > 0, settings: len(rules.Hide)+len(rules.Protect) == 0}
+	m.finders[key] = s
+	return s
+}
+
+// add registers a plugin that is about to start, and watches the directories of its matches.
+func (m *masks) add(p *masked) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.search.hides {
+		if m.watcher == nil {
+			w, err := newWatcher(m)
+			if err != nil {
+				return err
+			}
+			m.watcher = w
+		}
+		if err := m.watcher.watch(p.search.Directories()); err != nil {
+			return err
+		}
+	}
+	m.plugins = append(m.plugins, p)
+	return nil
+}
+
+// remove forgets a plugin that ended. The watcher ends with the last plugin.
+func (m *masks) remove(p *masked) {
+	m.mu.Lock()
+	m.plugins = slices.DeleteFunc(m.plugins, func(o *masked) bool { return o == p })
+	if len(m.plugins) == 0 && m.watcher != nil {
+		m.watcher.close()
+		m.watcher = nil
+	}
+	m.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inside != nil {
+		_ = p.inside.Close() // nothing was written through it
+		p.inside = nil
+	}
+}
+
+// of returns the masked processes of a plugin for sessions with roots.
+func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var others []*masked
+	for _, p := range m.plugins {
+		switch {
+		case p.plugin != plugin:
+		case p.roots[0].Path == roots[0].Path:
+			out = append(out, p)
+		default:
+			others = append(others, p)
+		}
+	}
+	if out == nil { // the same directory can have another path
+		return others
+	}
+	return out
+}
+
+// running opens the process for the checks of its masks.
+func (p *masked) running(pid int) error {
+	inside, err := warden.Enter(pid)
+	if errors.Is(err, warden.ErrEnded) {
+		return nil // the supervisor reports why
+	}
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inside = inside
+	return nil
+}
+
+// wanted returns the masks for matches, such that a directory comes before those in it.
+func (p *masked) wanted(matches []paths.Match) (out []confine.Mask) {
+	fixed := make(map[string]bool)
+	for _, m := range matches {
+		switch {
+		case m.Hidden:
+			out = append(out, confine.Mask{Path: m.Path, Kind: confine.Hide})
+		case !p.writes:
+		default:
+			if !m.Setting {
+				out = p.fixParents(out, fixed, m.Path)
+			}
+			out = append(out, confine.Mask{Path: m.Path, Kind: confine.Protect})
+		}
+	}
+	return out
+}
+
+// fixParents adds masks for the directories between a root and a path. If a tool could rename one of them, another file
+// could take the place of the protected path.
+func (p *masked) fixParents(out []confine.Mask, fixed map[string]bool, path string) []confine.Mask {
+	i := slices.IndexFunc(p.roots, func(r tool.Root) bool { return r.Contains(path) })
+	if i < 0 {
+		return out
+	}
+	top := p.roots[i].Path
+	rel, err := filepath.Rel(top, filepath.Dir(path))
+	if err != nil || rel == "." {
+		return out
+	}
+	for name := range strings.SplitSeq(rel, "/") {
+		top = filepath.Join(top, name)
+		if !fixed[top] {
+			fixed[top] = true
+			out = append(out, confine.Mask{Path: top, Kind: confine.Fix})
+		}
+	}
+	return out
+}
+
+// check mounts masks that are missing: those of new matches, and those that the kernel removed because somebody outside
+// of the sandbox replaced a file.
+func (p *masked) check(matches []paths.Match, generation int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inside == nil {
+		return nil // it starts with masks, or it has ended
+	}
+	for range maskAttempts {
+		missing, err := p.missing(matches, generation)
+		if err != nil {
+			return err
+		}
+		if len(missing) == 0 {
+			p.generation = generation
+			return nil
+		}
+		if err := p.inside.Mask(p.launcher, p.dir, missing); errors.Is(err, warden.ErrEnded) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("a denied or protected path cannot be masked: %w", err)
+		}
+		for _, m := range missing {
+			p.applied[m.Path] = m.Kind
+		}
+	}
+	return errors.New("denied or protected paths are replaced faster than they can be masked; stop the program that does this")
+}
+
+// missing returns the masks that are not mounted.
+func (p *masked) missing(matches []paths.Match, generation int) (out []confine.Mask, err error) {
+	gone := false
+	for path, kind := range p.applied {
+		ok, err := p.holds(path, kind)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("the mask of %s cannot be checked: %w", path, err)
+		}
+		if !ok { // the path is gone, or the kernel removed the mask
+			delete(p.applied, path)
+			gone = true
+		}
+	}
+	if !gone && generation == p.generation {
+		return nil, nil
+	}
+	for _, m := range p.wanted(matches) {
+		if p.applied[m.Path] == m.Kind {
+			continue
+		}
+		ok, err := p.holds(m.Path, m.Kind)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it is in no directory of the plugin, or it is gone
+		case err != nil:
+			return nil, fmt.Errorf("%s cannot be checked: %w", m.Path, err)
+		case ok && m.Kind == confine.Hide: // it has another path, and the mask moved with it
+			p.applied[m.Path] = m.Kind
+		default:
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// holds reports whether a mask is mounted.
+func (p *masked) holds(path, kind string) (bool, error) {
+	o, mounted, err := p.inside.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if kind == confine.Hide {
+		return mounted && (o == p.objects[0] || o == p.objects[1]), nil
+	}
+	return mounted, nil
+}
+
+// checkMasks checks the masks of a plugin's processes before a call.
+func (l *Launcher) checkMasks(p *config.Plugin, roots []tool.Root) error {
+	if len(roots) == 0 {
+		return nil
+	}
+	running := l.parts.masks.of(p.Name, roots)
+	if len(running) == 0 {
+		l.prepareMasks(p, roots)
+	}
+	for _, m := range running {
+		if err := l.parts.masks.check(m); err != nil {
+			return tool.Errorf(tool.Unavailable, "The call was not run, because the paths that permissions.paths restricts cannot be kept from tools: %w", err)
+		}
+	}
+	return nil
+}
+
+// prepareMasks begins the search of a plugin that will start for its first call. Other searches can run meanwhile.
+func (l *Launcher) prepareMasks(p *config.Plugin, roots []tool.Root) {
+	backend, _, err := l.Choose(p, roots)
+	if err != nil || !backend.Abilities().OwnRoot {
+		return
+	}
+	prof := Profile(p)
+	if rules, err := l.pathRules(&prof, roots); err == nil && rules != nil {
+		s := l.parts.masks.search(rules, l.searched(roots))
+		go func() { _, _, _ = s.sweep() }() // the launch reports the error
+	}
+}
+
+// check checks the masks of one process.
+func (m *masks) check(p *masked) error {
+	before := p.search.current()
+	matches, generation, err := p.search.sweep()
+	if err != nil {
+		return err
+	}
+	if p.search.hides && generation != before {
+		m.mu.Lock()
+		w := m.watcher
+		m.mu.Unlock()
+		if w != nil {
+			if err := w.watch(p.search.Directories()); err != nil {
+				return err
+			}
+		}
+	}
+	return p.check(matches, generation)
+}
+
+// current returns the generation of the last search.
+func (s *search) current() int {
+	_, generation, _ := s.Recent(0)
+	return generation
+}
+
+// expire makes the check before the next call search again.
+func (m *masks) expire() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.finders {
+		if !s.settings {
+			s.expire()
+		}
+	}
+}

@@ -1,0 +1,80 @@
+// Package paths finds the files and directories in roots whose paths the kernel restricts for tools. Most callers want
+// [Finder.Sweep]. Package confinement mounts a mask over each match.
+package paths
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Rules describes what a finder finds.
+type Rules struct {
+	// Hide and Protect contain absolute globs in the syntax of doublestar. Tools cannot use what matches Hide. They cannot
+	// change what matches Protect.
+	Hide, Protect []string
+	// Names contains names of files and directories that tools cannot change in any directory, except below node_modules.
+	Names []string
+}
+
+// Packages is the name of directories with installed packages. Nobody opens them as a project, and package managers must
+// replace them as a whole.
+const Packages = "node_modules"
+
+// Match is a file or directory that the kernel restricts.
+type Match struct {
+	// Path is absolute and contains no symbolic links.
+	Path string
+	// Hidden reports that tools cannot use the path. Otherwise they cannot change it.
+	Hidden bool
+	// Setting reports that the path matches only because of its name.
+	Setting bool
+}
+
+// matcher is a compiled list of globs.
+type matcher struct {
+	names map[string]bool // of globs such as "**/.env"
+	bases []string        // globs over the last element, such as "*.pem" from "**/*.pem"
+	globs []string        // globs over the whole path
+}
+
+func compile(globs []string) (m matcher) {
+	m.names = make(map[string]bool)
+	for _, g := range globs {
+		base, anywhere := strings.CutPrefix(g, "**/")
+		switch {
+		case !anywhere || strings.ContainsAny(base, "/{"): // braces can contain slashes
+			m.globs = append(m.globs, g)
+		case strings.ContainsAny(base, `*?[\`):
+			m.bases = append(m.bases, base)
+		default:
+			m.names[base] = true
+		}
+	}
+	return m
+}
+
+func (m *matcher) match(dir, name string) bool {
+	if m.names[name] {
+		return true
+	}
+	for _, g := range m.bases {
+		if doublestar.MatchUnvalidated(g, name) {
+			return true
+		}
+	}
+	return len(m.globs) > 0 && m.matchPath(filepath.Join(dir, name))
+}
+
+func (m *matcher) matchPath(path string) bool {
+	return slices.ContainsFunc(m.globs, func(g string) bool { return doublestar.MatchUnvalidated(g, path) })
+}
+
+func (m *matcher) empty() bool { return len(m.names)+len(m.bases)+len(m.globs) == 0 }
+
+// under reports whether path is dir or in it.
+func under(dir, path string) bool {
+	return path == dir || strings.HasPrefix(path, dir) && (dir == "/" || path[len(dir)] == '/')
+}

@@ -1,0 +1,175 @@
+package repository
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/paths"
+	"toolhost.dev/host/internal/quarantine"
+)
+
+// WhyLoaded is the reason why settings of other programs are taken out.
+const WhyLoaded = "programs such as editors and agents load it without being told"
+
+// loadedPrefix begins the keys of settings of other programs. Such a key stands for a name in a directory, and not for the
+// content. The kernel protects settings that exist, so a change of the content came from outside of the sandbox.
+const loadedPrefix = "loaded:"
+
+// maxLoaded limits how many files of a directory are taken out one by one. With more files, the directory is renamed.
+const maxLoaded = 200
+
+// watchSettings sets the names of settings of other programs. The next update reads the whole tree again if they changed.
+func (t *tree) watchSettings(names []string) {
+	if slices.Equal(t.names, names) {
+		return
+	}
+	t.names = slices.Clone(names)
+	clear(t.dirs)
+}
+
+// isSetting reports whether an entry of a directory is a setting of another program.
+func (t *tree) isSetting(rel, name string) bool {
+	return slices.Contains(t.names, name) && !inGit(rel) && !slices.Contains(strings.Split(rel, "/"), paths.Packages)
+}
+
+// loaded returns the settings of other programs in the tree. The key identifies the directory by its inode, so that a
+// directory that is moved keeps its settings, and a new directory at its place does not get them.
+func (t *tree) loaded() (out []found) {
+	for rel, n := range t.dirs {
+		for _, name := range n.settings {
+			key := loadedPrefix + hash(fmt.Appendf(nil, "%d %d %s", n.stamp.dev, n.stamp.ino, name))
+			out = append(out, found{rel: join(rel, name), kind: quarantine.File, why: WhyLoaded, keys: []string{key}})
+		}
+	}
+	slices.SortFunc(out, func(a, b found) int { return strings.Compare(a.rel, b.rel) })
+	return out
+}
+
+// takeLoaded takes out the settings of other programs that are new. It returns a message for each.
+func (g *Guard) takeLoaded(w *watched, level slog.Level) (out []string) {
+	all := w.loaded()
+	present := make(map[string]bool)
+	for _, f := range all {
+		present[f.keys[0]] = true
+	}
+	for key := range w.known { // a name that was removed is unknown when it appears again
+		if strings.HasPrefix(key, loadedPrefix) && !present[key] {
+			delete(w.known, key)
+		}
+	}
+	all = slices.DeleteFunc(all, func(f found) bool { return w.known[f.keys[0]] })
+	if len(all) == 0 {
+		return nil
+	}
+	store, err := g.opts.Store()
+	if err != nil {
+		return []string{fmt.Sprintf("%s: %s, but there is no quarantine: %v", filepath.Join(w.path, all[0].rel), WhyLoaded, err)}
+	}
+	restored, err := store.Allowed()
+	if err != nil {
+		g.opts.Log.Warn("nothing in the quarantine counts as restored", "error", err)
+	}
+	for _, f := range all {
+		if restored[f.keys[0]] {
+			w.adopt([]found{f})
+			continue
+		}
+		out = append(out, g.takeSetting(w, &f, store, level)...)
+	}
+	return out
+}
+
+// takeSetting takes out one setting of another program, which can be a directory.
+func (g *Guard) takeSetting(w *watched, f *found, store Store, level slog.Level) (out []string) {
+	files, err := w.filesIn(f)
+	taken := 0
+	var last *quarantine.Entry
+	for i := range files {
+		if err != nil {
+			break
+		}
+		var e *quarantine.Entry
+		if e, err = w.takeOut(&files[i], nil, store); err == nil {
+			taken++
+			last = e
+			g.took(e, level)
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	path := filepath.Join(w.path, f.rel)
+	switch {
+	case err != nil:
+		g.opts.Log.Warn("a setting of another program could not be moved to the quarantine", "path", path, "error", err)
+		return []string{fmt.Sprintf("%s: %s, and it could not be moved to the quarantine: %v. Check it before you open the directory", path, f.why, err)}
+	case taken == 0:
+	case taken == 1:
+		out = append(out, message(last))
+	default:
+		out = append(out, fmt.Sprintf("%s with %d files was moved to the quarantine: %s, also outside of the sandbox. A person can restore the files: toolhost quarantine list", path, taken, f.why))
+	}
+	w.removeEmpty(f.rel)
+	return out
+}
+
+// filesIn returns the files of a setting. For a directory with too many files, it returns the directory.
+func (t *tree) filesIn(f *found) (out []found, err error) {
+	dir, name := filepath.Split(f.rel)
+	d, err := t.root.open(filepath.Clean(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	st, err := d.stat(name)
+	if err != nil || !st.isDir() {
+		return []found{*f}, err
+	}
+	var walk func(rel string) error
+	walk = func(rel string) error {
+		entries, err := t.list(rel)
+		for _, e := range entries {
+			at := join(rel, e.Name())
+			if len(out) > maxLoaded {
+				return nil
+			}
+			if !e.IsDir() {
+				file := *f
+				file.rel = at
+				out = append(out, file)
+			} else if below := walk(at); below != nil {
+				err = below
+			}
+		}
+		return err
+	}
+	// What cannot be read is renamed.
+	if err := walk(f.rel); err != nil || len(out) > maxLoaded {
+		return []found{*f}, nil
+	}
+	return out, nil
+}
+
+// removeEmpty removes a directory and those in it if they contain no files.
+func (t *tree) removeEmpty(rel string) {
+	entries, err := t.list(rel)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			t.removeEmpty(join(rel, e.Name()))
+		}
+	}
+	dir, name := filepath.Split(rel)
+	if d, err := t.root.open(filepath.Clean(dir)); err == nil {
+		_ = unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) // it fails if there is a new file, which the next search finds
+		d.close()
+	}
+}

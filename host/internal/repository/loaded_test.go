@@ -1,0 +1,102 @@
+//go:build linux
+
+package repository
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// put writes a file of the fixture.
+func (f *fixture) put(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Join(f.dir, filepath.Dir(path)), 0o755))
+	must(t, os.WriteFile(filepath.Join(f.dir, path), []byte(text), 0o644))
+}
+
+func (f *fixture) there(path string) bool {
+	_, err := os.Lstat(filepath.Join(f.dir, path))
+	return err == nil
+}
+
+// TestNewSettings checks which settings of other programs are taken out.
+func TestNewSettings(t *testing.T) {
+	f := newFixture(t)
+	f.put(t, "a/.vscode/tasks.json", "mine")
+	f.put(t, ".mcp.json", "mine")
+	g := f.guard()
+	out := f.call(t, g, true, false, func() {
+		f.put(t, ".vscode/tasks.json", "evil")
+		f.put(t, ".vscode/sub/x", "evil")
+		f.put(t, "b/c/.mcp.json", "evil")
+		f.put(t, "node_modules/x/.vscode/x", "installed")
+		must(t, os.Symlink("/etc", filepath.Join(f.dir, "b/.vscode")))
+		// An editor replaces a file.
+		f.put(t, "new", "saved")
+		must(t, os.Rename(filepath.Join(f.dir, "new"), filepath.Join(f.dir, ".mcp.json")))
+	})
+	if len(out) != 3 || !strings.Contains(strings.Join(out, "\n"), f.dir+"/.vscode with 2 files was moved to the quarantine: programs such as") || f.entries(t) != 4 {
+		t.Errorf("%d entries, %q", f.entries(t), out)
+	}
+	for path, want := range map[string]bool{
+		".vscode": false, "b/c/.mcp.json": false, "b/c": true, "b/.vscode": false, "a/.vscode/tasks.json": true, ".mcp.json": true, "node_modules/x/.vscode/x": true,
+	} {
+		if f.there(path) != want {
+			t.Errorf("%s exists: %v", path, !want)
+		}
+	}
+	// A directory that is moved keeps its settings. A new one at its place does not get them.
+	out = f.call(t, g, true, false, func() {
+		must(t, os.Rename(filepath.Join(f.dir, "a"), filepath.Join(f.dir, "moved")))
+		f.put(t, "a/.vscode/tasks.json", "evil")
+	})
+	if len(out) != 1 || f.there("a/.vscode") || !f.has("moved/.vscode/tasks.json", "mine") {
+		t.Errorf("%q", out)
+	}
+	// A setting that is removed is unknown when it appears again.
+	must(t, os.Remove(filepath.Join(f.dir, ".mcp.json")))
+	f.call(t, g, true, false, func() {})
+	out = f.call(t, g, true, true, func() { f.put(t, ".mcp.json", "evil") }) // also by a plugin that can write settings of git
+	if len(out) != 1 || f.there(".mcp.json") {
+		t.Errorf("%q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestRestoredSettings checks that restored settings stay.
+func TestRestoredSettings(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	f.call(t, g, true, false, func() { f.put(t, "a/.vscode/sub/tasks.json", "good") })
+	all, err := f.store.List()
+	must(t, err)
+	if len(all) != 1 || f.there("a/.vscode") {
+		t.Fatalf("%+v", all)
+	}
+	must(t, Restore(&all[0]))
+	all[0].Restored = time.Now()
+	must(t, f.store.Update(&all[0]))
+	if out := f.call(t, g, true, false, func() {}); len(out) != 0 || !f.has("a/.vscode/sub/tasks.json", "good") {
+		t.Errorf("%q", out)
+	}
+	// A directory with too many files is only renamed.
+	out := f.call(t, g, true, false, func() {
+		for i := range maxLoaded + 1 {
+			f.put(t, fmt.Sprintf(".vscode/%d", i), "evil")
+		}
+	})
+	all, err = f.store.List()
+	must(t, err)
+	if len(out) != 1 || f.there(".vscode") || len(all) != 2 || all[1].Left == "" {
+		t.Fatalf("%q, %+v", out, all)
+	}
+	must(t, Restore(&all[1]))
+	if !f.there(".vscode/7") {
+		t.Error("the directory was not restored")
+	}
+	must(t, g.Close())
+}

@@ -1,0 +1,38 @@
+package confine
+
+// The kinds of masks.
+const (
+	// Hide replaces a file or directory by an empty one that nobody can open.
+	Hide = "hide"
+	// Protect makes a file or directory read-only, with everything below it.
+	Protect = "protect"
+	// Fix prevents that a directory is moved or replaced.
+	Fix = "fix"
+)
+
+// The names of the objects in Policy.MaskDir that replace hidden files and directories.
+const (
+	MaskFile      = "file"
+	MaskDirectory = "directory"
+)
+
+// Mask is a mount that restricts access to a path. Its path must contain no symbolic links.
+type Mask struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+}
+
+// WardenName is the first word of the launcher's command line if it runs as a warden. The program's entry point compares
+// the first four bytes.
+const WardenName = "warden"
+
+// WardenRequest is the standard input of a warden, as JSON.
+type WardenRequest struct {
+	MaskDir string `json:"mask_dir"`
+	Masks   []Mask `json:"masks"`
+}
+
+// WardenReply is the standard output of a warden, as JSON. A non-empty Problem means that a mask is missing.
+type WardenReply struct {
+	Problem string `json:"problem,omitempty"`
+}
