@@ -29,7 +29,7 @@ type Call struct {
 
 	Client Client            // the client that made the call
 	Shown  Client            // receives the output of the running tool; the stage "hooks" can replace it
-	Ticket *scheduler.Ticket // position in the session's queue; nil for a child call, and after the stage "queue"
+	Ticket *scheduler.Ticket // position in the session's queue; nil for a child call, and once its turn has come
 
 	held []func() // release functions; see Hold
 
@@ -84,8 +84,14 @@ func (c *Call) Release() {
 	if c.Ticket != nil {
 		c.Ticket.Abandon()
 	}
+	c.ReleaseLease()
+	c.held, c.Ticket = nil, nil
+}
+
+// ReleaseLease returns the lease of the call's plugin. It does nothing if the call has no lease.
+func (c *Call) ReleaseLease() {
 	if c.Identity.Lease != nil {
 		c.Identity.Lease.Release()
+		c.Identity.Lease = nil
 	}
-	c.held, c.Ticket, c.Identity.Lease = nil, nil, nil
 }

@@ -34,18 +34,20 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 			return next(ctx, c)
 		}
 		name, waits := c.Identity.Tool.FullName(), func() { c.Outcome.Waited = true }
-		leaveTool, err := d.Gates.Enter(ctx, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits}, 0)
+		limited, cancel := context.WithTimeout(ctx, d.maxWait())
+		defer cancel() // the stages that follow do not use limited
+		leaveTool, err := d.Gates.Enter(limited, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits}, 0)
 		if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
 			err = tool.Errorf(tool.Unavailable, "Tool %s is busy: %d calls are running and %d are queued, the configured maximum. Call the tool again later, or raise the maximum in the configuration: tool %q { max_concurrent, queue }.",
 				name, l.MaxConcurrent, full.Waiting, name)
 		}
 		if err != nil {
-			return noRoom(ctx, c, err)
+			return d.noRoom(ctx, c, err)
 		}
-		leaveHost, err := d.Gates.Enter(ctx, "", scheduler.Limits{Max: d.MaxCalls, Waits: waits}, l.Priority)
+		leaveHost, err := d.Gates.Enter(limited, "", scheduler.Limits{Max: d.MaxCalls, Waits: waits}, l.Priority)
 		if err != nil {
 			leaveTool()
-			return noRoom(ctx, c, err)
+			return d.noRoom(ctx, c, err)
 		}
 		c.Hold(leaveTool)
 		c.Hold(leaveHost)
@@ -62,9 +64,11 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 		if c.Identity.Depth > 0 || e.Timeout < 0 || !e.Definition.Traits.ConcurrencySafe {
 			return next(ctx, c)
 		}
-		leave, err := d.Adaptive.Limits.Enter(ctx, e.FullName(), e.Limits.MaxConcurrent, func() { c.Outcome.Waited = true })
+		limited, cancel := context.WithTimeout(ctx, d.maxWait())
+		leave, err := d.Adaptive.Limits.Enter(limited, e.FullName(), e.Limits.MaxConcurrent, func() { c.Outcome.Waited = true })
+		cancel()
 		if err != nil {
-			return noRoom(ctx, c, err)
+			return d.noRoom(ctx, c, err)
 		}
 		learn := false // set to true after a successful call
 		defer func() { leave(learn) }()
@@ -75,7 +79,7 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 }
 
 // noRoom returns the result of a call that could not start because of a limit.
-func noRoom(ctx context.Context, c *Call, err error) *tool.Result {
+func (d *Dispatcher) noRoom(ctx context.Context, c *Call, err error) *tool.Result {
 	c.Outcome.Full = true
-	return gaveUp(ctx, c, err, "other calls")
+	return d.notStarted(ctx, c, err, "room beside other calls")
 }

@@ -41,6 +41,9 @@ func (d *Dispatcher) session() Stage {
 				notes.Quarantined(res, after())
 			}
 			d.saveState(c, res)
+			if changed := c.Request.Changed; changed != nil && !c.Identity.Tool.Definition.Traits.ReadOnly {
+				changed()
+			}
 			printed := res.Output
 			if res.Error != nil {
 				printed = res.Error.Message
@@ -79,7 +82,7 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 		d.State.SavePluginState(s.ID, c.Identity.Tool.Plugin, res.SessionState)
 	}
 	switch {
-	case res.Cwd == "" || res.Cwd == s.Cwd:
+	case res.Cwd == "" || res.Cwd == s.Cwd && !s.Displaced:
 	case !s.Contains(res.Cwd):
 		notes.Directory(res, s.Cwd, res.Cwd)
 	default:
