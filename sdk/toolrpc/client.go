@@ -217,7 +217,7 @@ func (c *conversation) listen() (*tool.Result, error) {
 		case *toolpb.CallResponse_Result:
 			return resultFromPB(m.Result), nil
 		case *toolpb.CallResponse_Progress:
-			c.peer.Progress(m.Progress.GetTitle(), fromJSONObject(m.Progress.GetMetadata()))
+			c.progress(m.Progress)
 		case *toolpb.CallResponse_Output:
 			s := tool.Stdout
 			if m.Output.GetStream() == toolpb.Output_STREAM_STDERR {
@@ -230,6 +230,18 @@ func (c *conversation) listen() (*tool.Result, error) {
 			c.tellFileStates(m.FileStateQuery)
 		}
 	}
+}
+
+func (c *conversation) progress(p *toolpb.Progress) {
+	if p.GetKeepsDirectory() {
+		if k, ok := c.peer.(tool.DirectoryKeeper); ok {
+			k.KeepsDirectory()
+		}
+		if p.GetTitle() == "" && len(p.GetMetadata()) == 0 {
+			return
+		}
+	}
+	c.peer.Progress(p.GetTitle(), fromJSONObject(p.GetMetadata()))
 }
 
 func (c *conversation) answer(a *toolpb.Ask) {

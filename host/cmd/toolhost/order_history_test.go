@@ -66,7 +66,7 @@ func newSequence(t *testing.T, root string) *sequence {
 		}
 		m.files[filepath.Join(dir, "f.txt")] = "dir=" + dir + ";\nn=0\n"
 	}
-	m.files[filepath.Join(root, "a", "only.txt")] = "only here\n"
+	m.files[filepath.Join(root, "a", "only")] = "only here\n"
 	for path, text := range m.files {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -205,8 +205,8 @@ func randomStep(rng *rand.Rand, root string, i int, routed bool, cancels cancels
 			return expect(o, true, "")
 		})
 	case k == 12 && routed:
-		return step{command: "read only.txt", check: func(m *sequence, o outcome) string {
-			text := m.files[m.path("only.txt")]
+		return step{command: "read only", check: func(m *sequence, o outcome) string {
+			text := m.files[m.path("only")]
 			return expect(o, text != "", strings.TrimSpace(text))
 		}}
 	case k == 13 && rng.IntN(3) == 0:

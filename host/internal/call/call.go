@@ -29,7 +29,9 @@ type Call struct {
 
 	Client Client            // the client that made the call
 	Shown  Client            // receives the output of the running tool; the stage "hooks" can replace it
-	Ticket *scheduler.Ticket // position in the session's queue; nil for a child call, and once its turn has come
+	Ticket *scheduler.Ticket // place in the session's line; nil for a child call
+
+	started bool // whether the turn of the call has come, so that a held function ends the ticket
 
 	held []func() // release functions; see Hold
 
@@ -81,11 +83,17 @@ func (c *Call) Release() {
 	for _, release := range slices.Backward(c.held) {
 		release()
 	}
-	if c.Ticket != nil {
+	if c.Ticket != nil && !c.started {
 		c.Ticket.Abandon()
 	}
 	c.ReleaseLease()
 	c.held, c.Ticket = nil, nil
+}
+
+// Start marks the turn of the call. The function done ends the turn.
+func (c *Call) Start(done func()) {
+	c.started = true
+	c.Hold(done)
 }
 
 // ReleaseLease returns the lease of the call's plugin. It does nothing if the call has no lease.

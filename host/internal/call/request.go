@@ -30,6 +30,8 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   Session
+	// InOrder makes the call run alone unless its tool is safe beside others, as the calls of a batch do.
+	InOrder bool
 	// Trace is the trace context of the caller. The zero value means that the caller does not trace.
 	Trace trace.Context
 	// Renew returns the session as it is now. The dispatcher calls it when the call's turn has come, because earlier calls

@@ -27,10 +27,19 @@ type Pending struct {
 // take effect in the order of the Begin calls.
 func (d *Dispatcher) Begin(req call.Request) *Pending {
 	p := d.pending(req)
-	p.resolve(p.parse())
-	if c := &p.call; c.Identity.Answer == nil || p.unsettled {
-		c.Ticket = d.Scheduler.Enqueue(req.Session.ID, !p.unsettled && c.Identity.Tool.Definition.Traits.ConcurrencySafe)
+	c := &p.call
+	c.Ticket = d.Scheduler.Enqueue(req.Session.ID)
+	// From here on, only calls that are still in the line can change the session.
+	p.renew()
+	if c.Identity.Answer == nil {
+		p.resolve(p.parse())
 	}
+	if c.Identity.Answer != nil && !p.unsettled {
+		c.Ticket.Abandon()
+		c.Ticket = nil
+		return p
+	}
+	c.Ticket.Claim(p.claim())
 	return p
 }
 

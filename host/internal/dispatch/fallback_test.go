@@ -84,7 +84,7 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	first, second := begin(d, "1", "s", "change"), begin(d, "2", "s", "brief")
 	wg.Go(func() { first.Run(ctx, client{}) })
 	res := second.Run(t.Context(), client{})
-	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "brief did not start, because it waited longer than 1ms for earlier calls") || fell.Load() {
+	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "brief did not start, because it waited longer than 1ms for change (the tool runs alone)") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())
 	}
 	stop()
@@ -100,6 +100,7 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 		return nil, nil
 	})
 	ctx, stop = context.WithCancel(t.Context())
+	defer stop()
 	res = begin(d, "1", "s", "brief").Run(ctx, client{})
 	if res.Error == nil || res.Error.Kind != tool.Canceled || !strings.Contains(res.Error.Message, "waited for hooks or a person's answer") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())

@@ -41,6 +41,9 @@ func (d *Dispatcher) session() Stage {
 				notes.Quarantined(res, after())
 			}
 			d.saveState(c, res)
+			if label, passed := c.Ticket.Passed(); passed {
+				notes.OldDirectory(res, c.Request.Session.Cwd, label)
+			}
 			if changed := c.Request.Changed; changed != nil && !c.Identity.Tool.Definition.Traits.ReadOnly {
 				changed()
 			}

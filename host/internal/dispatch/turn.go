@@ -13,36 +13,50 @@ import (
 // DefaultMaxWait limits the time for which a call waits for other calls.
 const DefaultMaxWait = 2 * time.Minute
 
-// turn waits for the call's turn in its session. Then it loads the session as it is now, because earlier calls can change
-// the working directory and the roots. A route that depends on the directory is determined again. Hooks, path checks and
+// turn waits for the call's turn in its session. If the call had to wait, turn loads the session as it is now, because
+// earlier calls can change the working directory and the roots. A route that depends on the directory is determined again. Hooks, path checks and
 // the policy run after turn, so they never see an older directory. If the call cannot run, turn sets its result.
 func (p *Pending) turn(ctx context.Context) {
 	c := &p.call
 	c.EnterPhase(p.d.Tracer, "wait")
 	defer c.EnterPhase(p.d.Tracer, "")
-	ticket := c.Ticket
-	c.Ticket = nil // Wait always ends the ticket, even if it returns an error
-	c.Outcome.Waited = ticket.Waits()
+	c.Outcome.Waited = c.Ticket.Waits()
 	limited, cancel := context.WithTimeout(ctx, p.d.maxWait())
 	defer cancel()
-	done, err := ticket.Wait(limited)
+	done, err := c.Ticket.Wait(limited)
 	if err != nil {
-		c.Identity.Answer = p.d.notStarted(ctx, c, err, "earlier calls of the session")
+		waited := c.Ticket.WaitedFor()
+		c.Ticket = nil // Wait has ended it
+		c.Identity.Answer = p.d.notStarted(ctx, c, err, waited.String())
 		return
 	}
-	c.Hold(done)
-	if renew := c.Request.Renew; renew != nil {
-		s, err := renew(c.Request.Session)
-		if err != nil {
-			c.Identity.Answer = call.Refused(err)
-			return
+	c.Start(done)
+	if c.Outcome.Waited { // otherwise nothing has changed since Begin
+		p.renew()
+		if c.Identity.Answer == nil && p.unsettled {
+			c.ReleaseLease()
+			p.resolve(p.parse())
 		}
-		c.Request.Session = s
 	}
-	if p.unsettled {
-		c.ReleaseLease()
-		p.resolve(p.parse())
+	settled := p.unsettled || c.Outcome.Waited
+	p.unsettled = false
+	if settled && c.Identity.Answer == nil {
+		c.Ticket.Settle(p.claim()) // the route and the directory are known only now
 	}
+}
+
+// renew loads the session as it is now. If the session cannot be read, renew sets the call's result.
+func (p *Pending) renew() {
+	c := &p.call
+	if c.Request.Renew == nil {
+		return
+	}
+	s, err := c.Request.Renew(c.Request.Session)
+	if err != nil {
+		c.Identity.Answer = call.Refused(err)
+		return
+	}
+	c.Request.Session = s
 }
 
 // notStarted returns the result of a call that ended while it waited. The argument err is the reason.

@@ -32,6 +32,7 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   string
+	InOrder   bool
 	From      string
 	Workspace string
 	Trace     string
@@ -98,7 +99,7 @@ func (e *Engine) Explain(req Request) *router.Command {
 
 func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 	return call.Request{
-		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, Trace: trace.Parse(req.Trace),
+		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
 	}
 }
 
