@@ -31,6 +31,8 @@ type Call struct {
 	Shown  Client            // receives the output of the running tool; the stage "hooks" can replace it
 	Ticket *scheduler.Ticket // place in the session's line; nil for a child call
 
+	Arrival *scheduler.Arrival // announcement of the call to its tool's limit; nil if the tool has no queue
+
 	started bool // whether the turn of the call has come, so that a held function ends the ticket
 
 	held []func() // release functions; see Hold

@@ -39,6 +39,12 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 		c.Ticket = nil
 		return p
 	}
+	if err := d.arrive(c); err != nil {
+		c.Identity.Answer = call.Refused(err)
+		c.Ticket.Abandon()
+		c.Ticket = nil
+		return p
+	}
 	c.Ticket.Claim(p.claim())
 	return p
 }

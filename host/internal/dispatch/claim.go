@@ -137,8 +137,8 @@ func pathParams(e *registry.Entry) (out []*tool.Param) {
 func target(path string) string {
 	path = filepath.Clean(path)
 	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(real, rest)
+		if found, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(found, rest)
 		}
 		if at == filepath.Dir(at) {
 			return path

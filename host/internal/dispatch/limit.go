@@ -6,6 +6,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 )
 
@@ -26,6 +27,28 @@ func (d *Dispatcher) limit() Stage {
 	}}
 }
 
+// arrive announces a call to the limit of its tool, so that a full queue refuses the call at once. A tool with a fallback
+// refuses the call at its turn, because the fallback runs in that turn.
+func (d *Dispatcher) arrive(c *Call) error {
+	e := c.Identity.Tool
+	if d.Gates == nil || e == nil || e.Limits.MaxConcurrent == 0 || e.Limits.Queue == 0 || e.Limits.Fallback != "" {
+		return nil
+	}
+	arrival, err := d.Gates.Arrive(e.FullName(), scheduler.Limits{Max: e.Limits.MaxConcurrent, Queue: e.Limits.Queue})
+	if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
+		return busy(e, full)
+	}
+	c.Arrival = arrival
+	c.Hold(arrival.Leave)
+	return nil
+}
+
+// busy returns the error of a call that a full queue refuses.
+func busy(e *registry.Entry, full *scheduler.FullError) error {
+	return tool.Errorf(tool.Unavailable, "Tool %[1]s is busy: %[2]d calls are running and %[3]d are queued, the configured maximum. Call the tool again later, or raise the maximum in the configuration: tool %[1]q { max_concurrent, queue }.",
+		e.FullName(), e.Limits.MaxConcurrent, full.Waiting)
+}
+
 // limitConfigured applies the limits in the configuration.
 func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
@@ -36,10 +59,9 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 		name, waits := c.Identity.Tool.FullName(), func() { c.Outcome.Waited = true }
 		limited, cancel := context.WithTimeout(ctx, d.maxWait())
 		defer cancel() // the stages that follow do not use limited
-		leaveTool, err := d.Gates.Enter(limited, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits}, 0)
+		leaveTool, err := d.Gates.Enter(limited, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits, Arrived: c.Arrival}, 0)
 		if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
-			err = tool.Errorf(tool.Unavailable, "Tool %s is busy: %d calls are running and %d are queued, the configured maximum. Call the tool again later, or raise the maximum in the configuration: tool %q { max_concurrent, queue }.",
-				name, l.MaxConcurrent, full.Waiting, name)
+			err = busy(c.Identity.Tool, full)
 		}
 		if err != nil {
 			return d.noRoom(ctx, c, err)

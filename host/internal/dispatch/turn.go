@@ -35,6 +35,10 @@ func (p *Pending) turn(ctx context.Context) {
 		p.renew()
 		if c.Identity.Answer == nil && p.unsettled {
 			c.ReleaseLease()
+			if c.Arrival != nil { // the tool can be another one now
+				c.Arrival.Leave()
+				c.Arrival = nil
+			}
 			p.resolve(p.parse())
 		}
 	}
