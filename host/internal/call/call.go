@@ -7,6 +7,7 @@ package call
 import (
 	"encoding/json"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -34,6 +35,8 @@ type Call struct {
 	Arrival *scheduler.Arrival // announcement of the call to its tool's limit; nil if the tool has no queue
 
 	started bool // whether the turn of the call has come, so that a held function ends the ticket
+
+	runs atomic.Int64 // when the tool started, in nanoseconds; 0 before
 
 	held []func() // release functions; see Hold
 
@@ -90,6 +93,17 @@ func (c *Call) Release() {
 	}
 	c.ReleaseLease()
 	c.held, c.Ticket = nil, nil
+}
+
+// Runs marks the start of the tool.
+func (c *Call) Runs() { c.runs.Store(time.Now().UnixNano()) }
+
+// RunsSince returns when the tool started, or the zero time before. It is safe for concurrent use.
+func (c *Call) RunsSince() time.Time {
+	if ns := c.runs.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
 }
 
 // Start marks the turn of the call. The function done ends the turn.

@@ -80,6 +80,11 @@ func (p *Pending) Native() bool { return p.call.Identity.Command.Layer == router
 func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c := &p.call
 	defer c.Release()
+	if c.Identity.Depth == 0 { // a child call shows itself through its parent
+		p := startPulse(c, client, p.d.Pulse)
+		defer p.stop()
+		client = p
+	}
 	c.Client, c.Shown = client, client
 	if c.Ticket != nil {
 		p.turn(ctx)

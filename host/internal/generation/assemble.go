@@ -101,6 +101,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Tracer:    b.tracing.of(g.Config, b.Log),
 		Timeout:   g.Config.Host.Timeout,
 		MaxWait:   g.Config.Host.MaxWait,
+		Pulse:     b.Options.Pulse,
 		Latest:    func() *dispatch.Dispatcher { return b.Current().Dispatch },
 		Unloaded:  g.whyUnloaded,
 		Denied: func(plugin string, roots []tool.Root, since time.Time, printed string) []string {
