@@ -133,12 +133,18 @@ func bashStep(command string, check func(m *sequence, o outcome) string) step {
 	return step{name: "bash", args: map[string]any{"command": command}, check: check}
 }
 
-// history returns random calls of one session. Routed histories also have commands whose route depends on the directory,
-// which only clients with command strings can send.
-func history(rng *rand.Rand, root string, routed bool, cancels cancels) []step {
+// abilities describes what a frontend can do.
+type abilities struct {
+	routed  bool // send command strings, also those whose route depends on the directory
+	jobs    bool // keep jobs after the last call
+	cancels cancels
+}
+
+// history returns random calls of one session.
+func history(rng *rand.Rand, root string, can abilities) []step {
 	steps := []step{changeDir(root)}
 	for i := range 4 + rng.IntN(8) {
-		s := randomStep(rng, root, i, routed, cancels)
+		s := randomStep(rng, root, i, can)
 		if rng.IntN(4) == 0 {
 			s.pause = time.Duration(rng.IntN(4000)) * time.Microsecond
 		}
@@ -161,7 +167,7 @@ func changeDir(target string) step {
 	})
 }
 
-func randomStep(rng *rand.Rand, root string, i int, routed bool, cancels cancels) step {
+func randomStep(rng *rand.Rand, root string, i int, can abilities) step {
 	name := "f.txt"
 	if rng.IntN(3) == 0 {
 		name = filepath.Join(root, places[rng.IntN(len(places))], "f.txt")
@@ -169,7 +175,7 @@ func randomStep(rng *rand.Rand, root string, i int, routed bool, cancels cancels
 	switch k := rng.IntN(15); {
 	case k < 3:
 		s := changeDir([]string{"a", "b", "../a", "c", root, filepath.Join(root, "a"), filepath.Join(root, "c"), "a/b"}[rng.IntN(8)])
-		if cancels == canceledWithAnswer && rng.IntN(8) == 0 {
+		if can.cancels == canceledWithAnswer && rng.IntN(8) == 0 {
 			s.cancel = time.Duration(rng.IntN(3000)) * time.Microsecond
 		}
 		return s
@@ -204,19 +210,19 @@ func randomStep(rng *rand.Rand, root string, i int, routed bool, cancels cancels
 			m.files[m.path("log.txt")] += fmt.Sprintln(i)
 			return expect(o, true, "")
 		})
-	case k == 12 && routed:
+	case k == 12 && can.routed:
 		return step{command: "read only", check: func(m *sequence, o outcome) string {
 			text := m.files[m.path("only")]
 			return expect(o, text != "", strings.TrimSpace(text))
 		}}
-	case k == 13 && rng.IntN(3) == 0:
+	case k == 13 && can.jobs && rng.IntN(3) == 0:
 		s := bashStep(fmt.Sprintf("pwd > job%d.txt", i), func(m *sequence, o outcome) string {
 			m.jobs[m.path(fmt.Sprintf("job%d.txt", i))] = m.dir + "\n"
 			return expect(o, true, "")
 		})
 		s.args["run_in_background"] = true
 		return s
-	case k == 14 && cancels != neverCanceled:
+	case k == 14 && can.cancels != neverCanceled:
 		s := bashStep("sleep 5; cd a", func(_ *sequence, o outcome) string {
 			if o.kind != "canceled" {
 				return "a canceled call ended as " + o.kind

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
 )
@@ -75,7 +78,7 @@ func orderDir(t *testing.T) (dir, config string) {
 type sender func(ctx context.Context, session string, steps []step) []outcome
 
 // runHistories runs n random histories, several at once, and compares them with the model.
-func runHistories(t *testing.T, dir string, n int, routed bool, cancels cancels, send sender) {
+func runHistories(t *testing.T, dir string, n int, can abilities, send sender) {
 	t.Helper()
 	var wg sync.WaitGroup
 	var calls, bad atomic.Int64
@@ -86,7 +89,7 @@ func runHistories(t *testing.T, dir string, n int, routed bool, cancels cancels,
 				session := fmt.Sprintf("%s-%d", filepath.Base(t.Name()), i)
 				root := filepath.Join(dir, session)
 				m := newSequence(t, root)
-				steps := history(rand.New(rand.NewPCG(uint64(i), 7)), root, routed, cancels)
+				steps := history(rand.New(rand.NewPCG(uint64(i), 7)), root, can)
 				calls.Add(int64(len(steps)))
 				if problems := compare(t, m, steps, send(t.Context(), session, steps)); len(problems) > 0 && bad.Add(1) < 5 {
 					t.Errorf("history %d:\n%s", i, strings.Join(problems, "\n"))
@@ -112,7 +115,7 @@ func TestOrderOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	runHistories(t, dir, orderHistories(t), true, canceledWithAnswer, func(ctx context.Context, session string, steps []step) []outcome {
+	runHistories(t, dir, orderHistories(t), abilities{routed: true, jobs: true, cancels: canceledWithAnswer}, func(ctx context.Context, session string, steps []step) []outcome {
 		out := make([]outcome, len(steps))
 		var wg sync.WaitGroup
 		var order sync.Mutex // the callers begin their calls in the order of the history
@@ -224,7 +227,7 @@ func TestOrderInBatch(t *testing.T) {
 	dir, config := orderDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
 	t.Run("batch", func(t *testing.T) {
-		runHistories(t, dir, n/5+1, true, neverCanceled, func(ctx context.Context, session string, steps []step) []outcome {
+		runHistories(t, dir, n/5+1, abilities{routed: true}, func(ctx context.Context, session string, steps []step) []outcome {
 			c := toolhost(t, dir, "--config", config, "--workspace", dir, "batch", "--ordered")
 			c.Stdin = bytes.NewReader(requestLines(session, steps))
 			text, err := c.Output()
@@ -237,7 +240,7 @@ func TestOrderInBatch(t *testing.T) {
 	t.Run("v1", func(t *testing.T) {
 		base, token := serve(t, dir, "--config", config, "--workspace", dir)
 		c := &client{t, base, token}
-		runHistories(t, dir, n, true, neverCanceled, func(ctx context.Context, session string, steps []step) []outcome {
+		runHistories(t, dir, n, abilities{routed: true, jobs: true}, func(ctx context.Context, session string, steps []step) []outcome {
 			code, text := c.do("POST", "/v1/batch?ordered=1", string(requestLines(session, steps)))
 			if code != 200 {
 				t.Errorf("%d %s", code, text)
@@ -251,7 +254,7 @@ func TestOrderInBatch(t *testing.T) {
 func TestOrderOverMCP(t *testing.T) {
 	dir, config := orderDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
-	runHistories(t, dir, orderHistories(t)/50+1, false, canceledWithoutAnswer, func(ctx context.Context, session string, steps []step) []outcome {
+	runHistories(t, dir, orderHistories(t)/50+1, abilities{cancels: canceledWithoutAnswer}, func(ctx context.Context, session string, steps []step) []outcome {
 		s := lineSession(t, dir, "--config", config, "--workspace", dir, "--session", session)
 		for i, call := range steps {
 			time.Sleep(call.pause)
@@ -265,6 +268,93 @@ func TestOrderOverMCP(t *testing.T) {
 		}
 		defer s.end()
 		return s.answers(steps)
+	})
+}
+
+// arrived waits until the server has n calls of a session, whether they wait, run or are answered. HTTP has no order of its
+// own, so each call is sent when the call before has arrived.
+func arrived(c *client, session string, n int, answered func() int) {
+	c.t.Helper()
+	for range 10_000 {
+		done := answered()
+		_, text := c.do("GET", "/v1/status", "")
+		var st host.Status
+		if err := json.Unmarshal([]byte(text), &st); err != nil {
+			c.t.Errorf("%v: %.300s", err, text)
+			return
+		}
+		for _, call := range st.Calls {
+			if strings.HasSuffix(call.Session, session) {
+				done++
+			}
+		}
+		if done >= n {
+			return
+		}
+	}
+	c.t.Errorf("call %d of %s does not arrive", n, session)
+}
+
+// pipelined sends the calls of a history in their order, and does not wait for answers.
+func pipelined(c *client, session string, steps []step, call func(i int) outcome) []outcome {
+	out := make([]outcome, len(steps))
+	var wg sync.WaitGroup
+	var answered atomic.Int64
+	for i := range steps {
+		time.Sleep(steps[i].pause)
+		wg.Go(func() {
+			out[i] = call(i)
+			answered.Add(1)
+		})
+		arrived(c, session, i+1, func() int { return int(answered.Load()) })
+	}
+	wg.Wait()
+	return out
+}
+
+// TestOrderOverHTTP sends the calls of a history over connections of their own, to /v1/run and to /mcp.
+func TestOrderOverHTTP(t *testing.T) {
+	n := orderHistories(t)/50 + 1
+	dir, config := orderDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
+	base, token := serve(t, dir, "--config", config, "--workspace", dir)
+	t.Run("run", func(t *testing.T) {
+		c := &client{t, base, token}
+		runHistories(t, dir, n, abilities{routed: true, jobs: true}, func(_ context.Context, session string, steps []step) []outcome {
+			lines := bytes.Split(requestLines(session, steps), []byte("\n"))
+			return pipelined(c, session, steps, func(i int) outcome {
+				code, text := c.do("POST", "/v1/run", string(lines[i]))
+				var r lineResult
+				if err := json.Unmarshal([]byte(text), &r); code != 200 || err != nil {
+					t.Errorf("%d %v %s", code, err, text)
+				}
+				return r.outcome()
+			})
+		})
+	})
+	t.Run("mcp", func(t *testing.T) {
+		c := &client{t, base, token}
+		runHistories(t, dir, n, abilities{jobs: true}, func(ctx context.Context, _ string, steps []step) []outcome {
+			s := connect(t, "2025-06-18", &mcp.StreamableClientTransport{Endpoint: base + "/mcp", HTTPClient: &http.Client{Transport: bearer(token)}}, nil, nil)
+			defer s.Close()
+			return pipelined(c, s.ID(), steps, func(i int) outcome {
+				res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: steps[i].name, Arguments: steps[i].args})
+				if err != nil {
+					t.Error(err)
+					return outcome{}
+				}
+				o := outcome{ok: !res.IsError}
+				if e, ok := res.Meta["toolhost.dev/error"].(map[string]any); ok {
+					o.kind, _ = e["kind"].(string)
+				}
+				for _, part := range res.Content {
+					if text, ok := part.(*mcp.TextContent); ok {
+						o.output += text.Text
+					}
+				}
+				return o
+			})
+		})
 	})
 }
 
