@@ -10,6 +10,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/host/internal/pulse"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
 )
@@ -81,9 +82,9 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c := &p.call
 	defer c.Release()
 	if c.Identity.Depth == 0 { // a child call shows itself through its parent
-		p := startPulse(c, client, p.d.Pulse)
-		defer p.stop()
-		client = p
+		alive := pulse.Start(c, nameOf(c), client, p.d.Pulse)
+		defer alive.Stop()
+		client = alive
 	}
 	c.Client, c.Shown = client, client
 	if c.Ticket != nil {

@@ -74,7 +74,7 @@ type Dispatcher struct {
 	Timeout time.Duration
 	// MaxWait limits how long a call waits for other calls. Zero means [DefaultMaxWait].
 	MaxWait time.Duration
-	// Pulse is the time without events after which a client gets a sign of life. Zero means [DefaultPulse].
+	// Pulse is the time without events after which a client gets a sign of life. Zero means [pulse.Default].
 	Pulse time.Duration
 	// Latest returns the current dispatcher. A nil Latest means that the dispatcher is never replaced.
 	Latest func() *Dispatcher

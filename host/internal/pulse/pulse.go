@@ -1,4 +1,5 @@
-package dispatch
+// Package pulse shows clients that a silent call is alive. Most callers want [Start].
+package pulse
 
 import (
 	"bytes"
@@ -13,16 +14,16 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// DefaultPulse is the time without events after which a client gets a sign of life. Clients that give up after a minute
-// of silence then wait as long as a call takes.
-const DefaultPulse = 10 * time.Second
+// Default is the time without events after which a client gets a sign of life. Clients that give up after a minute of
+// silence then wait as long as a call takes.
+const Default = 10 * time.Second
 
-// pulse is a client that also gets a sign of life whenever a call was silent for a while.
-type pulse struct {
+// Client is a client that also gets a sign of life whenever its call was silent for a while.
+type Client struct {
 	call.Client
 	every time.Duration
 
-	call   *Call // only for RunsSince, because the call changes while it runs
+	call   *call.Call // only for RunsSince, because the call changes while it runs
 	name   string
 	ticket *scheduler.Ticket
 	began  time.Time
@@ -36,20 +37,21 @@ type pulse struct {
 	ended bool
 }
 
-// startPulse wraps the client of a call. The caller must call stop at the end of the call.
-func startPulse(c *Call, client call.Client, every time.Duration) *pulse {
+// Start wraps the client of a call. The call must have its ticket already. The argument name is the name of its tool. If
+// every is 0, the default applies. The caller must call Stop at the end of the call.
+func Start(c *call.Call, name string, client call.Client, every time.Duration) *Client {
 	if every <= 0 {
-		every = DefaultPulse
+		every = Default
 	}
-	p := &pulse{Client: client, every: every, call: c, name: nameOf(c), ticket: c.Ticket, began: c.Identity.Started, last: time.Now()}
+	p := &Client{Client: client, every: every, call: c, name: name, ticket: c.Ticket, began: c.Identity.Started, last: time.Now()}
 	p.mu.Lock() // the timer must be set before it fires
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(every, p.beat)
 	return p
 }
 
-// stop ends the signs of life. When it returns, the client gets no more of them.
-func (p *pulse) stop() {
+// Stop ends the signs of life. When it returns, the client gets no more of them.
+func (p *Client) Stop() {
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	p.mu.Lock()
@@ -59,13 +61,13 @@ func (p *pulse) stop() {
 }
 
 // Progress implements [call.Client].
-func (p *pulse) Progress(title string, metadata map[string]any) {
+func (p *Client) Progress(title string, metadata map[string]any) {
 	p.event(nil)
 	p.Client.Progress(title, metadata)
 }
 
 // Output implements [call.Client].
-func (p *pulse) Output(s tool.Stream, chunk []byte) {
+func (p *Client) Output(s tool.Stream, chunk []byte) {
 	p.event(chunk)
 	p.Client.Output(s, chunk)
 }
@@ -73,7 +75,7 @@ func (p *pulse) Output(s tool.Stream, chunk []byte) {
 // maxLine limits the last line of output in a sign of life, in bytes.
 const maxLine = 200
 
-func (p *pulse) event(chunk []byte) {
+func (p *Client) event(chunk []byte) {
 	chunk = bytes.TrimRight(chunk[max(0, len(chunk)-maxLine):], " \t\r\n")
 	line := strings.ToValidUTF8(string(chunk[bytes.LastIndexAny(chunk, "\r\n")+1:]), "")
 	p.mu.Lock()
@@ -85,7 +87,7 @@ func (p *pulse) event(chunk []byte) {
 }
 
 // beat sends a sign of life if the call was silent, and sets the timer again.
-func (p *pulse) beat() {
+func (p *Client) beat() {
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	p.mu.Lock()
@@ -115,7 +117,7 @@ func (p *pulse) beat() {
 }
 
 // activity describes what the call does now, and since when.
-func (p *pulse) activity() (doing string, since time.Time) {
+func (p *Client) activity() (doing string, since time.Time) {
 	if began := p.call.RunsSince(); !began.IsZero() {
 		return p.name + " runs", began
 	}
