@@ -13,7 +13,7 @@ $(TASK):
 
 build: ## Build bin/toolhost, its shim, its launcher and the bundled plugins in bin/plugins/
 demo: build ## Build everything and run the tools on this repository's own files
-generate: build ## Generate code from the protocol, and docs/reference
+generate: ## Generate code from the protocol, and docs/reference
 grammars: ## Build the grammars of code_query from pinned sources, with a compiler that npm installs (LANGUAGES)
 clean: ## Remove everything that was built and installed
 

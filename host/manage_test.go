@@ -87,7 +87,7 @@ func TestManagedAtRunTime(t *testing.T) {
 	bad.Name, bad.Args, bad.Field = "bad", []string{"exit"}, "bad"
 	wrong(h.Register(t.Context(), bad), "exit status 3")
 	wrong(h.Register(t.Context(), host.Plugin{Name: "rel", Path: "testplugin"}), "not absolute")
-	wrong(h.Register(t.Context(), host.Plugin{Name: "none", Path: "/nothing"}), "there is no file")
+	wrong(h.Register(t.Context(), host.Plugin{Name: "none", Path: "/nothing"}), "does not exist")
 
 	// Changes made at run time must survive a reload.
 	s.configure(fmt.Sprintf("plugin %q {\n  path = %q\n}\ntool \"nap\" {\n  enabled = false\n}\n", "p", s.path))

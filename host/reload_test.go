@@ -207,7 +207,7 @@ func TestRefusedVersions(t *testing.T) {
 	if err := os.Remove(s.path); err != nil {
 		t.Fatal(err)
 	}
-	if r := reload(t, h, host.ReloadOptions{}); r.Plugins[0].Outcome != host.Refused || !strings.Contains(r.Plugins[0].Refused, "there is no file") {
+	if r := reload(t, h, host.ReloadOptions{}); r.Plugins[0].Outcome != host.Refused || !strings.Contains(r.Plugins[0].Refused, "does not exist") {
 		t.Errorf("%+v", r)
 	}
 	if v := version(t, h); v != "2.0.0" {

@@ -119,7 +119,10 @@ type Setup struct {
 	Roots []tool.Root
 	// StateDir is the plugin's own directory. Files in it survive restarts. An empty StateDir means that the plugin
 	// has no directory.
-	StateDir    string
+	StateDir string
+	// OutputBytes is the maximum total size of the files in the subdirectory "output" of StateDir. Zero means that the
+	// plugin chooses the limit.
+	OutputBytes int64
 	HostVersion string
 }
 

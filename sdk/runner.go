@@ -116,7 +116,7 @@ func (r *runner) configure(ctx context.Context, c tool.Configuration) []tool.Dia
 	if r.plugin.Config.apply == nil {
 		return nil
 	}
-	err := r.plugin.Config.apply(ctx, c.Config, Setup{Roots: c.Roots, StateDir: c.StateDir, HostVersion: c.HostVersion})
+	err := r.plugin.Config.apply(ctx, c.Config, Setup{Roots: c.Roots, StateDir: c.StateDir, OutputBytes: c.OutputBytes, HostVersion: c.HostVersion})
 	if err == nil {
 		return nil
 	}

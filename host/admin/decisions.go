@@ -16,7 +16,7 @@ type ContentEffect = admission.Item
 type ContentDecision = trust.Decision
 
 // ReviewContent evaluates the configuration in the options. It lists the programs that the configuration would start and
-// the actions that it would permit, but starts nothing. It returns an error if the configuration file does not exist or
+// the actions that it would permit. It starts no program. It returns an error if the configuration file does not exist or
 // is invalid.
 func ReviewContent(opts Options) (*ContentReview, error) {
 	source, err := engine.Options(opts).Source()

@@ -43,9 +43,9 @@ func CreateToken(opts Options, name string, lifetime time.Duration, grant *Token
 	case !tool.ValidName(name) || slices.Contains(config.ReservedPrincipals, name):
 		return "", Token{}, fmt.Errorf("%q cannot name a principal: use lower-case letters, digits, '_', '-' and '.', beginning with a letter. These names are taken: %s", name, strings.Join(config.ReservedPrincipals, ", "))
 	case known && grant != nil:
-		return "", Token{}, fmt.Errorf("the configuration has principal %q, so its rights are there: leave out --role, --in, --tool and --field, or use another name", name)
+		return "", Token{}, fmt.Errorf("the configuration has principal %q, which sets its rights: leave out --role, --in, --tool and --field, or use another name", name)
 	case !known && grant == nil:
-		return "", Token{}, fmt.Errorf("the configuration has no principal %q: say what the token may do with --role, or add principal %[1]q { … }", name)
+		return "", Token{}, fmt.Errorf("the configuration has no principal %q: set the rights of the token with --role, or add principal %[1]q { … }", name)
 	}
 	return tokens.Create(name, lifetime, grant)
 }

@@ -80,7 +80,7 @@ func inspect(ctx context.Context, opts Options) (*inspection, error) {
 	}
 	path := e.Reloader().Builder.Pins(nil).Path()
 	if path == "" {
-		return nil, errors.Join(errors.New("the lock file has no place: set $XDG_CONFIG_HOME or $HOME"), e.Close())
+		return nil, errors.Join(errors.New("the directory of the lock file is not known: set $XDG_CONFIG_HOME or $HOME"), e.Close())
 	}
 	out := &Trust{Lock: path, Plugins: []PluginTrust{}}
 	if out.lock, err = trust.Read(path); err != nil {

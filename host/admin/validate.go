@@ -114,7 +114,7 @@ func Problems(err error) []Problem {
 // Files returns the configuration files that [Format] can format, which are the files in the native syntax of HCL.
 func Files(path string) ([]string, error) {
 	if path == "" {
-		return nil, errors.New("there is only the built-in configuration: name a file")
+		return nil, errors.New("no configuration file was found, only the built-in configuration: name a file")
 	}
 	names, err := config.List(path)
 	if err != nil {

@@ -199,7 +199,7 @@ func (a *asked) forbids(p *host.Principal, given *answerBody) (code int, kind to
 		return http.StatusForbidden, tool.PermissionDenied, fmt.Sprintf("principal %q asked for this permission, so another principal must answer; use a token of an approver: toolhost token create NAME --role approver", p.Name)
 	}
 	if !p.MayAnswer(a.Principal) {
-		return http.StatusForbidden, tool.PermissionDenied, fmt.Sprintf("principal %q may not answer for principal %q; ask the operator for the right answer, or for another answers_for", p.Name, a.Principal)
+		return http.StatusForbidden, tool.PermissionDenied, fmt.Sprintf("principal %q may not answer for principal %q; ask the operator to grant it in answers_for", p.Name, a.Principal)
 	}
 	lasting := func(scope string) bool { return scope == host.ScopeAlways || scope == host.ScopeNever }
 	if a.Permission != nil && slices.ContainsFunc(given.Values, lasting) && !p.Has(host.RightAdminister) {

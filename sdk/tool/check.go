@@ -233,7 +233,7 @@ func (p *Param) check(v any) *Violation {
 	}
 	if n, ok := v.(float64); ok {
 		if p.min != nil && n < *p.min || p.max != nil && n > *p.max {
-			return &Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q must be %s, not %v", p.Name, p.bounds(), n)}
+			return &Violation{Kind: Constraint, Param: p.Name, Message: fmt.Sprintf("parameter %q must be %s, not %s", p.Name, p.bounds(), decimal(n))}
 		}
 	}
 	if list, ok := v.([]any); ok && len(p.ItemTypes) > 0 {
@@ -253,12 +253,15 @@ func (p *Param) isText() bool { return len(p.Types) == 1 && p.Types[0] == "strin
 func (p *Param) bounds() string {
 	switch {
 	case p.max == nil:
-		return fmt.Sprintf("at least %v", *p.min)
+		return "at least " + decimal(*p.min)
 	case p.min == nil:
-		return fmt.Sprintf("at most %v", *p.max)
+		return "at most " + decimal(*p.max)
 	}
-	return fmt.Sprintf("from %v to %v", *p.min, *p.max)
+	return "from " + decimal(*p.min) + " to " + decimal(*p.max)
 }
+
+// decimal returns a number without an exponent, as users write it.
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // plainInteger rewrites an integer such as 10.0 or 1e3 to decimal digits, which all programs can read.
 func plainInteger(raw json.RawMessage, n float64) json.RawMessage {

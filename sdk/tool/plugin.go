@@ -56,7 +56,10 @@ type Configuration struct {
 	Roots []Root
 	// StateDir is the plugin's own directory. Its files survive restarts. An empty StateDir means that the plugin has no
 	// such directory.
-	StateDir    string
+	StateDir string
+	// OutputBytes is the maximum total size of the files in the subdirectory "output" of StateDir. Zero means that the
+	// plugin chooses the limit.
+	OutputBytes int64
 	HostVersion string
 }
 

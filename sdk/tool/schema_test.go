@@ -128,7 +128,7 @@ func TestCheckReportsEverything(t *testing.T) {
 			`unknown Path: Did you mean "path"?`, `unknown lst: Did you mean "list"?`, "unknown zzzzzz:"}},
 		{`{"path":[1],"n":1.5}`, []string{"type path: must be string, not array [1]", "type n: must be integer, not number 1.5"}},
 		{`{"path":{},"n":true}`, []string{"type path: not object", "type n: not boolean true"}},
-		{`{"path":"x","n":0}`, []string{"constraint n: must be from 1 to 9.007199254740992e+15, not 0"}},
+		{`{"path":"x","n":0}`, []string{"constraint n: must be from 1 to 9007199254740992, not 0"}},
 		{`{"path":"x","n":1,"level":3}`, []string{"enum level: must be one of 1, 2, x, not integer 3"}},
 		{`{"path":"x","n":1,"level":"1"}`, []string{`enum level: not string "1"`}},
 	} {

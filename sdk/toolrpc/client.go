@@ -57,7 +57,8 @@ func (c *Client) Describe(ctx context.Context) (*tool.Description, error) {
 // Configure implements [tool.Plugin].
 func (c *Client) Configure(ctx context.Context, conf tool.Configuration) ([]tool.Diagnostic, error) {
 	r, err := c.rpc.Configure(ctx, &toolpb.ConfigureRequest{
-		Config: conf.Config, Roots: mapSlice(conf.Roots, rootToPB), StateDir: conf.StateDir, HostVersion: conf.HostVersion,
+		Config: conf.Config, Roots: mapSlice(conf.Roots, rootToPB), StateDir: conf.StateDir, OutputBytes: conf.OutputBytes,
+		HostVersion: conf.HostVersion,
 	})
 	if err != nil {
 		return nil, callError(err)

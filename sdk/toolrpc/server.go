@@ -34,7 +34,8 @@ func (s *server) Describe(ctx context.Context, _ *toolpb.DescribeRequest) (*tool
 
 func (s *server) Configure(ctx context.Context, r *toolpb.ConfigureRequest) (*toolpb.ConfigureResponse, error) {
 	diags, err := s.impl.Configure(ctx, tool.Configuration{
-		Config: r.GetConfig(), Roots: mapSlice(r.GetRoots(), rootFromPB), StateDir: r.GetStateDir(), HostVersion: r.GetHostVersion(),
+		Config: r.GetConfig(), Roots: mapSlice(r.GetRoots(), rootFromPB), StateDir: r.GetStateDir(), OutputBytes: r.GetOutputBytes(),
+		HostVersion: r.GetHostVersion(),
 	})
 	if err != nil {
 		return nil, err

@@ -22,14 +22,18 @@ func (t *task) protocol(sdk, legacy string) error {
 	)
 }
 
+// generate generates the code of the protocol first, because the program that prints the reference uses this code.
 func (t *task) generate() error {
 	if err := t.tools(); err != nil {
 		return err
 	}
-	if err := t.run(nil, "bin/toolhost", "reference", "docs/reference"); err != nil {
+	if err := t.protocol(t.Path("sdk"), t.Path("examples/legacy")); err != nil {
 		return err
 	}
-	return t.protocol(t.Path("sdk"), t.Path("examples/legacy"))
+	if err := t.build(); err != nil {
+		return err
+	}
+	return t.run(nil, "bin/toolhost", "reference", "docs/reference")
 }
 
 // checkGenerated generates the protocol code in a temporary directory and compares the result with the tracked files.

@@ -143,12 +143,12 @@ func (t *task) fuzz() error {
 	return nil
 }
 
-// setting returns the value of an environment variable, or other if the variable is empty.
-func (t *task) setting(name, other string) string {
+// setting returns the value of an environment variable. If the variable is empty, it returns fallback.
+func (t *task) setting(name, fallback string) string {
 	if v := t.getenv(name); v != "" {
 		return v
 	}
-	return other
+	return fallback
 }
 
 func (t *task) grammars() error {

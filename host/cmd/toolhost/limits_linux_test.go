@@ -75,10 +75,12 @@ func TestLimits(t *testing.T) {
 // TestManyForks checks that a limit of processes does not make scripts fail, however many processes a script starts in
 // its life. The ids of processes must not wrap early.
 func TestManyForks(t *testing.T) {
+	t.Parallel()
 	eachBackend(t, []string{"root", "isolated", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		if !b.Abilities.OwnRoot || user == "isolated" && os.Getuid() != 0 {
 			t.Skip("only a process namespace has ids of its own")
 		}
+		t.Parallel()
 		w := newWorld(t, user)
 		const script = `for i in {1..10000}; do (exit 7); [ $? = 7 ] || { echo "wrong status after $i"; break; }; done
 for i in {1..100}; do [ "$(for j in 1 2 3; do (echo $j); done | sort -r | tr -d '\n')" = 321 ] || echo wrong output; done
@@ -92,8 +94,10 @@ for i in {1..100}; do sleep 0 & a=$!; (exit 4) & wait $!; [ $? = 4 ] || echo wro
 // TestMemoryOfAll checks that the host kills the largest process of a plugin whose processes use too much memory
 // together, and that memory which processes share counts once.
 func TestMemoryOfAll(t *testing.T) {
+	t.Parallel()
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		w := newWorld(t, user)
+		t.Parallel()
 		const limit = `total { memory = "200MiB" }`
 		out := w.limited(t, user, b.Name, limit, `for i in 1 2 3; do testescape hold 80 & done; wait; wait; exit 1`)
 		switch held := strings.Count(out, "ESCAPED"); {

@@ -120,7 +120,7 @@ func writeConfig(t *testing.T, text string) (ws, config string) {
 		t.Fatal(err)
 	}
 	evil := "#!/bin/bash\n: > '" + ws + "/RAN'\n/bin/cat\n"
-	for name, text := range map[string]string{config: text, "evil": evil, "env": evil, "bash": evil, "ls": evil, "big": strings.Repeat("0123456789\n", 20000)} {
+	for name, text := range map[string]string{config: text, "evil": evil, "env": evil, "bash": evil, "ls": evil, "big": strings.Repeat("0123456789\n", 3000)} {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(ws, name)
 		}

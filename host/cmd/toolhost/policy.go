@@ -185,11 +185,11 @@ func newPolicyRevoke(s *cli.Settings) *cobra.Command {
 			var id int64
 			switch {
 			case all == (len(args) == 1):
-				return errors.New("no answer is named: name an id from toolhost policy list, or use --all")
+				return errors.New("no id is given: use an id from toolhost policy list, or --all")
 			case len(args) == 1:
 				n, err := strconv.ParseInt(args[0], 10, 64)
 				if err != nil || n < 1 {
-					return fmt.Errorf("%q is no id: use one that toolhost policy list shows", args[0])
+					return fmt.Errorf("%q is not an id: use an id from toolhost policy list", args[0])
 				}
 				id = n
 			}

@@ -30,6 +30,7 @@ principal "busy" {
   limits {
     calls    = 1
     sessions = 2
+    output   = "1 MiB"
   }
 }
 principal "boss" {
@@ -178,6 +179,7 @@ func TestRights(t *testing.T) {
 	busy := p.as("busy")
 	busy.want(200, "hi", "POST", "/v1/run", `{"session":"1","command":"echo hi"}`)
 	busy.want(200, "hi", "POST", "/v1/run", `{"session":"2","command":"echo hi"}`)
+	busy.want(200, "the output files together may have 1048576 bytes", "POST", "/v1/run", `{"session":"2","command":"seq 1000000"}`)
 	busy.want(200, "used 2 sessions", "POST", "/v1/run", `{"session":"3","command":"echo hi"}`)
 	done := make(chan struct{})
 	go func() {
@@ -386,10 +388,13 @@ func TestAnswers(t *testing.T) {
 	if body := <-result; !strings.Contains(body, "thank you") {
 		t.Error(body)
 	}
-	out, err := toolhost(t, p.dir, "log", "--principal", "alice", "--json").Output()
-	must(t, err)
 	var entries []struct{ Principal, Tool, Answered string }
-	must(t, json.Unmarshal(out, &entries))
+	eventually(t, "the call is in the log", func() bool {
+		out, err := toolhost(t, p.dir, "log", "--principal", "alice", "--json").Output()
+		must(t, err)
+		must(t, json.Unmarshal(out, &entries))
+		return len(entries) > 0
+	})
 	if len(entries) != 1 || entries[0].Principal != "alice" || entries[0].Tool != "test:ask" {
 		t.Errorf("%+v", entries)
 	}
@@ -419,6 +424,14 @@ func TestAnswers(t *testing.T) {
 	if res := <-done; res == nil || strings.Contains(text(t, res), "thank you") || len(u.asked) > 0 {
 		t.Errorf("%+v, asked %q", res, u.asked)
 	}
+	// A permanent answer is for one principal.
+	a, result = begin(alice)
+	root.want(200, "accepted", "POST", "/v1/asks/"+a.ID, `{"outcome":"accepted","values":["always"]}`)
+	<-result
+	alice.want(200, "thank you", "POST", "/v1/run", `{"session":"other","command":"field:test ask"}`)
+	b, result = begin(bob)
+	root.want(200, "declined", "POST", "/v1/asks/"+b.ID, `{"outcome":"declined"}`)
+	<-result
 }
 
 // TestAnonymous checks that a client without a token can only call tools in the workspace of the host.

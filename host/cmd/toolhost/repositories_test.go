@@ -71,12 +71,14 @@ var outsideCommands = [][]string{
 // TestRepositoriesOfCommands checks that git outside of the sandbox runs no program of a repository that a command made.
 // Without the quarantine, it must run each program. Otherwise a way could fail for another reason.
 func TestRepositoriesOfCommands(t *testing.T) {
+	t.Parallel()
 	for _, backend := range []string{"ns", "landlock"} {
 		for _, mode := range []string{"quarantine", "off"} {
 			if backend == "landlock" && mode == "off" { // as with ns
 				continue
 			}
 			t.Run(backend+"/"+mode, func(t *testing.T) {
+				t.Parallel()
 				if !supports(t, backend) {
 					lacking(t, "this machine has no "+backend+": toolhost doctor says why")
 				}

@@ -306,9 +306,12 @@ func anythingLeft(runtime string) error {
 	return err
 }
 
+// waits is the number of attempts of commands that wait for something, 50 ms apart. A busy machine can need most of them.
+const waits = 1200
+
 // waitFor implements the command waitfor FILE [TEXT]. It waits until the file exists and contains the text.
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
-	for range 200 {
+	for range waits {
 		b, err := os.ReadFile(ts.MkAbs(args[0]))
 		if err == nil && (len(args) == 1 || strings.Contains(string(b), args[1])) {
 			return
@@ -334,7 +337,7 @@ func noneHas(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: gone NAME=VALUE")
 	}
-	for range 200 {
+	for range waits {
 		found := ""
 		procs, err := filepath.Glob("/proc/[0-9]*/environ")
 		ts.Check(err)

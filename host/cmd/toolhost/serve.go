@@ -175,7 +175,7 @@ func (f *serveFlags) clients(h *host.Host, s *cli.Settings, token, approver stri
 		}
 	}
 	if token != "" && token == approver {
-		return nil, out, fmt.Errorf("$%s and the token of the server are the same: whoever asks must not answer, so use two tokens", approverEnv)
+		return nil, out, fmt.Errorf("$%s and the token of the server are the same: use two tokens, because a caller must not answer its own asks", approverEnv)
 	}
 	if token != "" {
 		workspaces := []string{h.Status().Workspace}
@@ -205,10 +205,10 @@ func (f *serveFlags) announce(l net.Listener, made made) {
 		fmt.Fprintf(os.Stderr, "toolhost: listening on http://%s\n", l.Addr())
 	}
 	if made.token != "" {
-		fmt.Fprintf(os.Stderr, "toolhost: token %s (set $%s or --token-file for one that lasts)\n", made.token, tokenEnv)
+		fmt.Fprintf(os.Stderr, "toolhost: token %s (set $%s or --token-file to keep a token)\n", made.token, tokenEnv)
 	}
 	if made.approver != "" {
-		fmt.Fprintf(os.Stderr, "toolhost: approver token %s (answers asks in /v1/asks; set $%s for one that lasts)\n", made.approver, approverEnv)
+		fmt.Fprintf(os.Stderr, "toolhost: approver token %s (answers asks in /v1/asks; set $%s to keep a token)\n", made.approver, approverEnv)
 	}
 }
 
@@ -227,7 +227,7 @@ func (f *serveFlags) token() (token string, err error) {
 		}
 	}
 	if f.noAuth && token != "" {
-		return "", fmt.Errorf("there is a token, and --no-auth: use one of the two")
+		return "", fmt.Errorf("a token and --no-auth exclude each other: use one of them")
 	}
 	return token, nil
 }
@@ -247,9 +247,9 @@ func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
 		switch {
 		case f.noAuth:
-			err = fmt.Errorf("--no-auth is for a loopback address, and %s is none: anybody who reaches it could run commands here", l.Addr())
+			err = fmt.Errorf("--no-auth needs a loopback address, and %s is not one: every client on the network could run commands", l.Addr())
 		case f.cert == "":
-			err = fmt.Errorf("%s is no loopback address: it needs --tls-cert and --tls-key, else the token and all that is read can be listened to", l.Addr())
+			err = fmt.Errorf("%s is not a loopback address: set --tls-cert and --tls-key, or the token and all results are sent unencrypted", l.Addr())
 		}
 	}
 	if err != nil {
@@ -261,7 +261,7 @@ func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 // socket opens a Unix socket that every user can connect to. The server knows each client by its user.
 func (f *serveFlags) socket(ctx context.Context, path string) (net.Listener, error) {
 	if f.noAuth || f.cert != "" {
-		return nil, errors.New("--no-auth and TLS are not for a Unix socket: its clients are known by their users")
+		return nil, errors.New("a Unix socket identifies clients by their users: remove --no-auth, --tls-cert and --tls-key")
 	}
 	// Remove the socket of a server that was killed, but no other file and no socket in use.
 	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == os.ModeSocket {

@@ -178,8 +178,8 @@ func TestServeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ args, says string }{
-		{"--listen 0.0.0.0:0 --no-auth", "is for a loopback address"},
-		{"--listen 0.0.0.0:0", "needs --tls-cert and --tls-key"},
+		{"--listen 0.0.0.0:0 --no-auth", "needs a loopback address"},
+		{"--listen 0.0.0.0:0", "set --tls-cert and --tls-key"},
 		{"--listen 127.0.0.1:0 --tls-cert x", "needs both"},
 		{"--listen nowhere", "--listen"},
 		{"--token-file none", "--token-file"},

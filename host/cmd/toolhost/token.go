@@ -54,7 +54,7 @@ reads status and statistics, an administrator also gives answers that last.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if f.expires < 0 {
-				return fmt.Errorf("--expires %s: use a duration such as 720h, or leave it out for a token without an end", f.expires)
+				return fmt.Errorf("--expires %s: use a duration such as 720h, or leave it out for a token that does not expire", f.expires)
 			}
 			grant, err := f.grant()
 			if err != nil {
@@ -159,7 +159,7 @@ func newTokenRevoke(s *cli.Settings) *cobra.Command {
 				return err
 			}
 			if len(revoked) == 0 {
-				return fmt.Errorf("there is no token and no principal %q: toolhost token list shows them", args[0])
+				return fmt.Errorf("no token and no principal has the name %q: for a list, run: toolhost token list", args[0])
 			}
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, revoked)

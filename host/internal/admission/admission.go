@@ -124,7 +124,7 @@ func (s Source) checkPrograms(cfg *config.Config) error {
 			switch {
 			case p.Plugin && filepath.Dir(path) == filepath.Dir(p.Command[0]) || !writable(dirs, path):
 			case decision == nil || decision.Programs[path] != content.Programs[path]:
-				return fmt.Errorf("%s: %s runs %s, which tools can write and nobody trusted as it is now. Review it with toolhost trust --config %s, or move it to another directory", p.Place, p.Block, path, s.Path)
+				return fmt.Errorf("%s: %s runs %s, which tools can change, and its current content is not trusted. Review it with toolhost trust --config %s, or move it to another directory", p.Place, p.Block, path, s.Path)
 			}
 		}
 	}
@@ -316,7 +316,7 @@ func (s Source) decisions(base *config.Config) (*trust.Decisions, error) {
 	}
 	decisions := trust.OpenDecisions(dir)
 	if within(s.exposed(base), dir) { // a repository could contain a store, and a tool could write one
-		decisions.Distrust(fmt.Errorf("the state directory %s is in a directory that tools can write, so nothing in it is trusted. Name another one with --state", dir))
+		decisions.Distrust(fmt.Errorf("the state directory %s is in a directory that tools can write, so its content is not trusted. Name another directory with --state", dir))
 	}
 	return decisions, nil
 }
@@ -330,7 +330,7 @@ func samePath(a, b string) bool {
 var (
 	errNoDecision = errors.New("it does more than restrict tools")
 	errHides      = errors.New("it hides another project file, which was trusted")
-	errNotListed  = errors.New("its content is not the one that --trust names")
+	errNotListed  = errors.New("its content does not have the digest given with --trust")
 )
 
 // trusted returns the project's configuration. If the configuration is not trusted, the error is the reason. The file is

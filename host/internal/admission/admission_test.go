@@ -355,7 +355,7 @@ func TestStoreInWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.StateDir = inside
-	if cfg := f.open(s); !strings.Contains(cfg.Untrusted, "so nothing in it is trusted") {
+	if cfg := f.open(s); !strings.Contains(cfg.Untrusted, "so its content is not trusted") {
 		t.Errorf("the store in the workspace counts: %q", cfg.Untrusted)
 	}
 }
@@ -370,7 +370,7 @@ func TestUsersConfiguration(t *testing.T) {
 	}{
 		"refuses":          {user: `trust { untrusted = "refuse" }`, project: `plugin "x" { path = "./evil.sh" }`, refused: "is not trusted"},
 		"refuses by link":  {user: "trust { untrusted = \"refuse\" }\nlocals { a = 1 }", link: true, refused: "is not trusted"},
-		"changed programs": {user: "hook \"h\" {\n  on = [\"before_call\"]\n  command = [\"WS/evil.sh\"]\n}", project: "", refused: "nobody trusted"},
+		"changed programs": {user: "hook \"h\" {\n  on = [\"before_call\"]\n  command = [\"WS/evil.sh\"]\n}", project: "", refused: "not trusted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -510,7 +510,7 @@ func TestHardLinks(t *testing.T) {
 	by := f.write(filepath.Join(f.out, "by.hcl"), "hook \"h\" {\n  on = [\"before_call\"]\n  command = [\"./hook.sh\"]\n}", 0o600)
 	f.open(f.source(by))
 	link(hook, "hook")
-	if _, err := f.source(by).Open(); err == nil || !strings.Contains(err.Error(), "hook.sh, which tools can write and nobody trusted") {
+	if _, err := f.source(by).Open(); err == nil || !strings.Contains(err.Error(), "hook.sh, which tools can change") {
 		t.Errorf("a program with a name in the workspace: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func checkFile(p config.Program, path string, guard func(string) (string, bool))
 	case err == nil && is == "": // the start fails without the file
 		return nil
 	case sum == "":
-		return tool.Errorf(tool.Security, "%s of %s is in a directory that tools can write, and nobody trusted it. Review it with toolhost trust, or move it to another directory", path, p.Block)
+		return tool.Errorf(tool.Security, "%s of %s is in a directory that tools can write, and it is not trusted. Review it with toolhost trust, or move it to another directory", path, p.Block)
 	case err != nil:
 		return tool.Errorf(tool.Security, "%s of %s cannot be compared with the file that a person trusted: %w", path, p.Block, err)
 	case is != sum:

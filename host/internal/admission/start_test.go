@@ -70,7 +70,7 @@ hook "h" {
 		f.write(c.file, "#!/bin/sh\n", 0o700)
 	}
 	f.write("first/true", "#!/bin/sh\n", 0o700) // PATH now finds another program
-	if err := check(trust.Start{Block: `field "p"`}); err == nil || !strings.Contains(err.Error(), "nobody trusted it") {
+	if err := check(trust.Start{Block: `field "p"`}); err == nil || !strings.Contains(err.Error(), "it is not trusted") {
 		t.Errorf("PATH: %v", err)
 	}
 	if err := os.Remove(filepath.Join(f.ws, "first/true")); err != nil {

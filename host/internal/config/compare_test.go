@@ -86,7 +86,7 @@ func TestKeep(t *testing.T) {
 		t.Errorf("%d binaries are watched for", n)
 	}
 	some.Keep(all)
-	if names(some) != "abc" || !strings.Contains(some.Plugin("a").Missing, "there is no file") || some.Plugin("b").Missing != "" {
+	if names(some) != "abc" || !strings.Contains(some.Plugin("a").Missing, "does not exist") || some.Plugin("b").Missing != "" {
 		t.Errorf("%s %+v", names(some), some.Plugins)
 	}
 	none := load()

@@ -93,7 +93,7 @@ func TestWhole(t *testing.T) {
 	if want := `{"auth":[{"labels":["basic"],"user":"u"},{"labels":["token"]}],"list":[1,"a",null],"n":12,"url":"` + dir + `/x"}`; string(p.Config) != want {
 		t.Errorf("%s\nwanted %s", p.Config, want)
 	}
-	if !strings.Contains(p.Missing, "there is no file") {
+	if !strings.Contains(p.Missing, "does not exist") {
 		t.Errorf("%q", p.Missing)
 	}
 	if x := c.Tools["read"]; x.Enabled == nil || *x.Enabled || x.Timeout != time.Minute {
@@ -228,7 +228,7 @@ func TestJSONDiagnostics(t *testing.T) {
 
 func TestFilesThatAreNone(t *testing.T) {
 	dir := t.TempDir()
-	for path, want := range map[string]string{dir + "/none": "there is no configuration", "/dev/null": "neither a file nor a directory", dir: "has no file that ends in"} {
+	for path, want := range map[string]string{dir + "/none": "none does not exist", "/dev/null": "neither a file nor a directory", dir: "has no file that ends in"} {
 		if _, err := config.Load(path, config.Environment{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -258,7 +258,7 @@ plugin "through" { path = "ok/x" }
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"ok": "", "plain": "chmod +x", "dir": "is a directory", "none": "there is no file", "device": "not a regular file", "through": "not a directory"}
+	want := map[string]string{"ok": "", "plain": "chmod +x", "dir": "is a directory", "none": "does not exist", "device": "not a regular file", "through": "not a directory"}
 	for _, p := range c.Plugins {
 		w, ok := want[p.Name]
 		if !ok || (w == "") != (p.Missing == "") || !strings.Contains(p.Missing, w) {

@@ -295,7 +295,7 @@ func missing(path string) string {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("there is no file %s: build or install the plugin, or correct its path", path)
+		return fmt.Sprintf("the file %s does not exist; build or install the plugin, or correct its path", path)
 	case err != nil:
 		return err.Error()
 	case st.IsDir():
@@ -303,7 +303,7 @@ func missing(path string) string {
 	case !st.Mode().IsRegular():
 		return fmt.Sprintf("%s is not a regular file", path)
 	case st.Mode().Perm()&0o111 == 0:
-		return fmt.Sprintf("%s may not be executed: make it executable (chmod +x)", path)
+		return fmt.Sprintf("%s is not executable: change that with chmod +x", path)
 	}
 	return ""
 }

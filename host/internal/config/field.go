@@ -144,7 +144,7 @@ func (d *decoder) definitions(values map[string]any, at []string, ranges bodyRan
 	}
 	b, err := readDefinitions(d.path(name))
 	if err != nil {
-		d.fail(where, fmt.Sprintf("The definitions in %s cannot be read", name), "%v. A relative path starts where the configuration stands.", err)
+		d.fail(where, fmt.Sprintf("The definitions in %s cannot be read", name), "%v. A relative path begins at the directory of the configuration.", err)
 		return
 	}
 	d.read(d.path(name), b)

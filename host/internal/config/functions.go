@@ -40,7 +40,7 @@ func functions(dir string, env Environment, read func(string, []byte)) map[strin
 	return map[string]function.Function{
 		"env":  envFunction(env.lookup()),
 		"file": fileFunction(dir, read),
-		"abspath": pathFunction("An absolute path; a relative one starts where the configuration stands.", func(p string) string {
+		"abspath": pathFunction("An absolute path. A relative path begins at the directory of the configuration.", func(p string) string {
 			if filepath.IsAbs(p) {
 				return filepath.Clean(p)
 			}
@@ -126,7 +126,7 @@ func readBeside(dir, path string) (text []byte, err error) {
 		return nil, errors.New("the built-in configuration has no directory")
 	}
 	if filepath.IsAbs(path) {
-		return nil, fmt.Errorf("%s is absolute: give a path that starts where the configuration stands", path)
+		return nil, fmt.Errorf("%s is absolute: use a path relative to the directory of the configuration", path)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

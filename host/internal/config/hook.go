@@ -108,7 +108,7 @@ func (d *decoder) hook(b *hookHCL) Hook {
 func (d *decoder) hookPlugin(b *hookHCL) string {
 	name := d.text(b.Plugin)
 	if len(b.Env) > 0 {
-		d.fail(b.At, fmt.Sprintf("Hook %q has an environment, but is a plugin's", b.Name), "Put env into the block of plugin %q.", name)
+		d.fail(b.At, fmt.Sprintf("Hook %q sets env, but a plugin serves it", b.Name), "Put env into the block of plugin %q.", name)
 	}
 	var known []string
 	for _, p := range d.cfg.Plugins {

@@ -158,7 +158,7 @@ func List(path string) ([]string, error) {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no configuration %s: create it, or leave --config and $%s out to use the built-in one", path, EnvVar)
+		return nil, fmt.Errorf("the configuration %s does not exist: create it, or unset --config and $%s to use the built-in one", path, EnvVar)
 	case err != nil:
 		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
 	case !st.IsDir() && !st.Mode().IsRegular():

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"os/user"
 	"path"
@@ -37,6 +38,7 @@ type principalHCL struct {
 type principalLimitsHCL struct {
 	Calls    hcl.Expression `hcl:"calls,optional"`
 	Sessions hcl.Expression `hcl:"sessions,optional"`
+	Output   hcl.Expression `hcl:"output,optional"`
 }
 
 type issuerHCL struct {
@@ -132,6 +134,7 @@ func (d *decoder) principal(b *principalHCL, issuers []principal.Issuer) princip
 	if l := b.Limits; l != nil {
 		out.MaxCalls = d.positive(l.Calls, "calls", "At least one call must be possible. Leave it out for no limit.")
 		out.MaxSessions = d.positive(l.Sessions, "sessions", "At least one session must be possible. Leave it out for no limit.")
+		out.MaxOutput = int64(min(d.size(l.Output), math.MaxInt64))
 	}
 	return out
 }

@@ -129,7 +129,7 @@ func (d *Dispatcher) prepare() {
 	})
 }
 
-// build returns a handler that runs all stages and finally calls last.
+// build returns a handler that runs all stages and then calls last.
 func (d *Dispatcher) build(last Handler, stages []Stage) Handler {
 	for _, s := range slices.Backward(stages) {
 		last = d.traced(s.Name, s.Wrap(last))

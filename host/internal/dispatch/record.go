@@ -45,7 +45,7 @@ func (d *Dispatcher) unrecordable(c *Call) *tool.Result {
 	if err == nil {
 		return nil
 	}
-	return call.Refused(tool.Errorf(tool.Unavailable, "%s was not run, because the audit log cannot be written: %w. Make it writable again, and calls run. "+
+	return call.Refused(tool.Errorf(tool.Unavailable, "%s was not run, because the audit log cannot be written: %w. Calls run again when it is writable. "+
 		"To run calls without a record, set audit { on_failure = \"continue\" } in the operator's configuration.", c.Identity.Tool.FullName(), err))
 }
 

@@ -129,7 +129,7 @@ func TestUnrecordableCallsAreRefused(t *testing.T) {
 	d.State = db
 	for _, command := range []string{"look", "change --text b"} {
 		res := run(t, d, command)
-		must(t, res, tool.Unavailable, `the audit log cannot be written: /state.db: it is broken. Make it writable again, and calls run.`)
+		must(t, res, tool.Unavailable, `the audit log cannot be written: /state.db: it is broken. Calls run again when it is writable.`)
 		must(t, res, tool.Unavailable, `set audit { on_failure = "continue" }`)
 	}
 	if res := run(t, d, "look -h"); !res.Success() || reopened < 2 {

@@ -147,7 +147,9 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 	p.Process = b.Supervisor.Add(supervisor.Spec{
 		Name: c.Name, Path: c.Path, Args: c.Args, Env: c.Env, StartTimeout: c.StartTimeout, Config: c.Config,
 		Roots: b.Roots(cfg).Of("", b.Options.Workspace, true), StateDir: b.Home.Plugin(c.Name),
-		OwnerState: func(owner string) string { return b.Home.PluginOf(owner, c.Name) },
+		OfOwner: func(owner string) (string, int64) {
+			return b.Home.PluginOf(owner, c.Name), cfg.Access.OutputBytes(owner)
+		},
 		Confine:    func(s supervisor.Start) (*supervisor.Confined, error) { return launcher.Launch(&p.Plugin, s) },
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(c.Name, diags) },
 		Inherit:    func() *os.File { return b.inherit(p) },

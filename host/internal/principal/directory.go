@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -29,6 +30,19 @@ type Block struct {
 type Blocks struct {
 	Principals []Block
 	Issuers    []Issuer
+}
+
+// OutputBytes returns the maximum size of a plugin's output files for an owner; see [Principal.Owner]. Zero means that
+// the configuration sets no limit.
+func (b *Blocks) OutputBytes(owner string) int64 {
+	name, err := url.QueryUnescape(owner)
+	if err != nil {
+		return 0
+	}
+	if p := b.find(family(name)); p != nil {
+		return p.MaxOutput
+	}
+	return 0
 }
 
 // find returns the block with the given name, or nil.
@@ -127,7 +141,7 @@ func (d *Directory) byToken(ctx context.Context, token string) (*Principal, erro
 		return &Principal{Name: b.Name, Grant: b.Grant}, nil
 	}
 	if k.Grant == nil {
-		return nil, fmt.Errorf("the token %s is for principal %q, which the configuration does not have any more. Add principal %q, or revoke the token: toolhost token revoke %s", k.ID, k.Principal, k.Principal, k.ID)
+		return nil, fmt.Errorf("the token %s is for principal %q, which the configuration no longer has. Add principal %q, or revoke the token: toolhost token revoke %s", k.ID, k.Principal, k.Principal, k.ID)
 	}
 	grant, err := k.Grant.grant()
 	if err != nil {
@@ -162,7 +176,7 @@ func (d *Directory) byUser(uid int) (*Principal, error) {
 	if uid == os.Getuid() {
 		return LocalUser(), nil
 	}
-	return nil, fmt.Errorf("user %d is no principal of the configuration. Add users = [%[1]d] to a principal block", uid)
+	return nil, fmt.Errorf("user %d is not a principal of the configuration. Add users = [%[1]d] to a principal block", uid)
 }
 
 func decodeSegment(s string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(s) }

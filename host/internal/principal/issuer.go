@@ -130,7 +130,7 @@ func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerif
 	provider, err := oidc.NewProvider(ctx, issuer.URL)
 	if err != nil {
 		v.failed = time.Now()
-		v.err = fmt.Errorf("issuer %s cannot be asked for its keys: %w. Check its url in the configuration, and the network of the host", issuer.Name, err)
+		v.err = fmt.Errorf("issuer %s did not return its keys: %w. Check its url in the configuration, and the network of the host", issuer.Name, err)
 		return nil, v.err
 	}
 	v.oidc = provider.Verifier(&oidc.Config{ClientID: issuer.Audience, SupportedSigningAlgs: algorithms, Now: now})

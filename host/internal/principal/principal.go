@@ -80,6 +80,9 @@ type Grant struct {
 	MaxCalls int
 	// MaxSessions is the maximum number of sessions that the principal used in the last day. Zero means no limit.
 	MaxSessions int
+	// MaxOutput is the maximum size of the files with long output that a plugin keeps for the principal, in bytes. Zero
+	// means that the plugin chooses the limit.
+	MaxOutput int64
 }
 
 // Principal is an authenticated caller. A principal does not change. Only functions of this package create principals.

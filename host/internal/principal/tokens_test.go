@@ -54,6 +54,19 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestClockAfterCreation sets the clock back after a time that the store knows only from the creation of another token.
+func TestClockAfterCreation(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := store(t, &now)
+	expired := create(t, s, time.Hour)
+	now = now.Add(2 * time.Hour)
+	create(t, s, 0)
+	now = now.Add(-2 * time.Hour)
+	if _, err := s.find(expired); err == nil {
+		t.Error("the clock went back, and the token is valid again")
+	}
+}
+
 func TestBrokenStore(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)

@@ -40,6 +40,7 @@ func (c *comparison) principal(old, now *principal.Block) {
 	c.when(now.Issuer != "" && (now.Issuer != old.Issuer || !maps.Equal(now.Claims, old.Claims)), "other tokens are accepted for %s", name)
 	c.limit("calls of "+name, uint64(old.MaxCalls), uint64(now.MaxCalls))
 	c.limit("sessions of "+name, uint64(old.MaxSessions), uint64(now.MaxSessions))
+	c.limit("bytes of output files of "+name, uint64(old.MaxOutput), uint64(now.MaxOutput))
 }
 
 // wider compares lists of what is permitted. A nil list permits everything, unless narrow is set: then it permits less

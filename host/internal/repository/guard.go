@@ -268,7 +268,7 @@ func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string
 	}
 	store, err := g.opts.Store()
 	if err != nil {
-		return []string{fmt.Sprintf("%s makes git run programs, but there is no quarantine: %v", filepath.Join(w.path, all[0].rel), err)}
+		return []string{fmt.Sprintf("%s makes git run programs, but the quarantine cannot be used: %v", filepath.Join(w.path, all[0].rel), err)}
 	}
 	restored, err := store.Allowed()
 	if err != nil {

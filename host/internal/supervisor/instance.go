@@ -205,7 +205,7 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	if len(diags) == 0 {
 		var err error
 		if diags, err = in.rpc.Configure(ctx, tool.Configuration{
-			Config: p.spec.Config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, HostVersion: p.super.opts.HostVersion,
+			Config: p.spec.Config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, OutputBytes: p.spec.OutputBytes, HostVersion: p.super.opts.HostVersion,
 		}); err != nil {
 			return fmt.Errorf("the plugin cannot be configured: %w", err)
 		}

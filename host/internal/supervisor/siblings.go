@@ -56,8 +56,8 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 	if other == nil {
 		spec := p.spec
 		spec.Roots, spec.Owner = roots, owner
-		if owner != "" && p.spec.OwnerState != nil {
-			spec.StateDir = p.spec.OwnerState(owner)
+		if owner != "" && p.spec.OfOwner != nil {
+			spec.StateDir, spec.OutputBytes = p.spec.OfOwner(owner)
 		}
 		other = &sibling{Plugin: newPlugin(p.super, spec)}
 		if s.by == nil {

@@ -64,8 +64,11 @@ type Spec struct {
 	StateDir string
 	// Owner is the principal whose calls the process runs. Empty means the local user.
 	Owner string
-	// OwnerState returns the state directory for processes of an owner; see [Set.Reserve].
-	OwnerState func(owner string) string
+	// OutputBytes is the maximum size of the plugin's output files. Zero means that the plugin chooses the limit.
+	OutputBytes int64
+	// OfOwner returns the state directory and the maximum size of output files for processes of an owner; see
+	// [Set.Reserve]. It can be nil.
+	OfOwner func(owner string) (stateDir string, outputBytes int64)
 	// Inherit returns a file that the plugin receives as descriptor InheritedFD. The supervisor does not close this
 	// file. A nil file and a nil Inherit mean that the plugin receives no file.
 	Inherit func() *os.File

@@ -99,7 +99,7 @@ func (p *Pins) checkLock(sum string) error {
 		return err
 	}
 	if trusted, guarded := p.guard(abs); guarded && sum != trusted {
-		return fmt.Errorf("tools can write in the directory of the lock file %s, and nobody trusted the file's current content. Review it: toolhost trust", p.path)
+		return fmt.Errorf("tools can write in the directory of the lock file %s, and the file's current content is not trusted. Review it: toolhost trust", p.path)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (p *Pins) checkLock(sum string) error {
 func (p *Pins) trusted(path string) (string, error) {
 	sum, guarded := p.guard(path)
 	if guarded && sum == "" {
-		return "", fmt.Errorf("its binary %s is in a directory that tools can write, and nobody trusted it. Review it with toolhost trust, or move it to another directory", path)
+		return "", fmt.Errorf("its binary %s is in a directory that tools can write, and it is not trusted. Review it with toolhost trust, or move it to another directory", path)
 	}
 	return sum, nil
 }
@@ -192,7 +192,7 @@ func (p *Pins) checkBeside(script string) error {
 			continue
 		}
 		if is, err := Hash(path); err != nil || sum == "" || is != sum {
-			return fmt.Errorf("the script %s can load %s, which tools can write and nobody trusted with its current content. Review it: toolhost trust", script, path)
+			return fmt.Errorf("the script %s can load %s, which tools can write, and its current content is not trusted. Review it: toolhost trust", script, path)
 		}
 	}
 	return nil

@@ -173,7 +173,7 @@ func writeJob(j *jobs.Job, in *jobArgs) (*sdk.Result, error) {
 		text += "\n"
 	}
 	if text == "" && !in.Close {
-		return nil, sdk.Errorf(tool.InvalidArguments, "The text to write is missing. Set input, or close_stdin.")
+		return nil, sdk.Errorf(tool.InvalidArguments, "There is no text to write. Set input, or close_stdin.")
 	}
 	n, err := j.Process.Write([]byte(text), in.Close)
 	switch {

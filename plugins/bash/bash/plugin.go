@@ -4,6 +4,7 @@ package bash
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
@@ -32,6 +33,9 @@ func newBash() *bash {
 type config struct {
 	Warm  *int  `json:"warm_shells,omitempty" min:"0" max:"64" jsonschema:"how many shells are started in advance, each for the next command of a session, which makes short commands faster; 8 by default, 0 turns this off"`
 	Login *bool `json:"login_environment,omitempty" jsonschema:"whether commands also get the variables that the user's login shell exports, and the directories of its PATH; variables named like secrets are left out; true by default. The login shell runs in the sandbox: to let it read the user's own startup files, list them in the plugin's sandbox setting read"`
+	// OutputBytes and OutputAge limit the files with long output.
+	OutputBytes int64  `json:"output_bytes,omitempty" min:"1048576" jsonschema:"the maximum size in bytes of all files with output that was too long to show; the oldest are removed first; 1 GiB by default"`
+	OutputAge   string `json:"output_age,omitempty" jsonschema:"the age at which such a file is removed, as a duration such as 24h; 168h by default"`
 }
 
 func (b *bash) plugin() sdk.Plugin {
@@ -47,13 +51,30 @@ func (b *bash) plugin() sdk.Plugin {
 			if c.Login != nil {
 				b.login = *c.Login
 			}
-			if s.StateDir != "" {
-				b.store = capture.NewStore(filepath.Join(s.StateDir, "output"))
-			}
-			return nil
+			return b.keep(c, s)
 		}),
 		Close: b.close,
 	}
+}
+
+// keep configures the files with long output.
+func (b *bash) keep(c config, s sdk.Setup) error {
+	if s.StateDir != "" {
+		b.store = capture.NewStore(filepath.Join(s.StateDir, "output"))
+	}
+	b.store.MaxBytes = c.OutputBytes
+	if s.OutputBytes > 0 && (c.OutputBytes == 0 || s.OutputBytes < c.OutputBytes) {
+		b.store.MaxBytes = s.OutputBytes
+	}
+	if c.OutputAge == "" {
+		return nil
+	}
+	age, err := time.ParseDuration(c.OutputAge)
+	if err != nil || age <= 0 {
+		return &sdk.ConfigError{Path: []string{"output_age"}, Summary: fmt.Sprintf("output_age is %q, which is not a duration", c.OutputAge), Detail: "Write a positive number with a unit, such as 90m or 24h."}
+	}
+	b.store.MaxAge = age
+	return nil
 }
 
 // bash contains the data that calls share: jobs, prepared shells and output files. The state of a session is part of

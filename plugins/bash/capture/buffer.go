@@ -93,7 +93,7 @@ func (b *Buffer) openSpill() {
 		b.spill.err = err
 		return
 	}
-	b.spill.file, b.spill.path = f, f.Name()
+	b.spill = spill{file: f, path: f.Name()}
 	head, tail := b.kept()
 	b.writeSpill(head)
 	b.writeSpill(tail)
@@ -104,13 +104,21 @@ func (b *Buffer) writeSpill(p []byte) {
 		return
 	}
 	p = p[:min(int64(len(p)), MaxSpill-b.spill.size)]
-	n, err := b.spill.file.Write(p)
+	granted := b.store.reserve(int64(len(p)))
+	n, err := b.spill.file.Write(p[:granted])
 	b.spill.size += int64(n)
+	if err == nil && granted < int64(len(p)) {
+		err = b.store.full()
+	}
 	if err != nil {
 		b.spill.err = err
 	}
 	if err != nil || b.spill.size >= MaxSpill {
 		b.closeSpill()
+	}
+	if b.spill.size == 0 && err != nil {
+		_ = os.Remove(b.spill.path)
+		b.spill.path = ""
 	}
 }
 

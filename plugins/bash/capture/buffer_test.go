@@ -170,7 +170,7 @@ func TestCuts(t *testing.T) {
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
-	for i := range keepFiles + 30 {
+	for i := range maxFiles + 30 {
 		name := filepath.Join(dir, fmt.Sprintf("%03d-stdout.txt", i))
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -193,7 +193,7 @@ func TestSweep(t *testing.T) {
 	}
 	defer func() { _ = f.Close() }()
 	left, _ := filepath.Glob(dir + "/*-stdout.txt")
-	if len(left) != keepFiles+1 { // the hundred newest files and the new file
+	if len(left) != maxFiles+1 { // the hundred newest files and the new file
 		t.Errorf("%d files are left", len(left))
 	}
 	if _, err := os.Stat(other); err != nil {
@@ -207,14 +207,14 @@ func TestSweep(t *testing.T) {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Truncate(name, keepBytes/3); err != nil {
+		if err := os.Truncate(name, DefaultBytes/3); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chtimes(name, now, now.Add(-time.Duration(15+i)*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.sweep(now)
+	s.sweep(now, 0)
 	if left, _ := filepath.Glob(dir + "/big*"); len(left) != 3 {
 		t.Errorf("%v are left", left)
 	}
@@ -273,5 +273,78 @@ func TestStoreInTheTemporaryDirectory(t *testing.T) {
 	}
 	if _, err := NewStore("").create("stdout"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no temporary directory: %v", err)
+	}
+}
+
+// TestStoreIsFull writes more than the limit of the store within a minute. The files together never exceed the limit,
+// and the result names the limit. Older files make room.
+func TestStoreIsFull(t *testing.T) {
+	dir := t.TempDir()
+	s := NewStore(dir)
+	s.MaxBytes = 1 << 20
+	size := func() (n int64) {
+		files, _ := filepath.Glob(dir + "/*.txt")
+		for _, f := range files {
+			info, err := os.Stat(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += info.Size()
+		}
+		return n
+	}
+	write := func() Text {
+		b := NewBuffer("stdout", s)
+		_, _ = b.Write(bytes.Repeat([]byte("x"), 400<<10))
+		return b.Text(Half)
+	}
+	first := write()
+	if info, err := os.Stat(first.Path); err != nil || info.Size() != 400<<10 {
+		t.Fatal(err)
+	}
+	write()
+	if third := write(); third.Path == "" || !strings.Contains(third.Shown, "could not be written: the output files together may have 1048576 bytes") {
+		t.Errorf("%q: %s", third.Path, third.Shown[Half/2:])
+	}
+	if fourth := write(); fourth.Path != "" || !strings.Contains(fourth.Shown, "could not be kept in a file: the output files together may have 1048576 bytes") {
+		t.Errorf("%q: %s", fourth.Path, fourth.Shown[Half/2:])
+	}
+	if n := size(); n != 1<<20 {
+		t.Errorf("the files have %d bytes", n)
+	}
+	old := time.Now().Add(-2 * protectedFull)
+	if err := os.Chtimes(first.Path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if next := write(); next.Path == "" || strings.Contains(next.Shown, "could not") {
+		t.Errorf("an old file makes no room: %q", next.Path)
+	}
+	if _, err := os.Stat(first.Path); err == nil {
+		t.Error("the oldest file was not removed")
+	}
+	if n := size(); n > 1<<20 {
+		t.Errorf("the files have %d bytes", n)
+	}
+}
+
+// TestStoreAge checks that files are removed at the age that the operator sets.
+func TestStoreAge(t *testing.T) {
+	s := NewStore(t.TempDir())
+	s.MaxAge = time.Hour
+	f, err := s.create("stdout")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	for _, age := range []time.Duration{50 * time.Minute, 70 * time.Minute} {
+		want := age < s.MaxAge
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(f.Name(), at, at); err != nil {
+			t.Fatal(err)
+		}
+		s.sweep(time.Now(), 0)
+		if _, err := os.Stat(f.Name()); (err == nil) != want {
+			t.Errorf("after %v: %v", age, err)
+		}
 	}
 }

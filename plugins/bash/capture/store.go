@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,20 +13,33 @@ import (
 	"time"
 )
 
-// The limits of a [Store]. Files that exceed a limit are removed, the oldest first.
 const (
-	keepAge   = 7 * 24 * time.Hour
-	keepFiles = 100
-	keepBytes = 1 << 30
-	// keepAlways is the minimum age of a file that can be removed. A younger file can still be written by a call, or
-	// its path can just have been returned to a caller.
-	keepAlways = 10 * time.Minute
+	// DefaultAge is the age at which a file is removed if [Store.MaxAge] is zero.
+	DefaultAge = 7 * 24 * time.Hour
+	// DefaultBytes is the maximum size of all files if [Store.MaxBytes] is zero.
+	DefaultBytes = 1 << 30
+	maxFiles     = 100
+	// protected is the minimum age of a file that can be removed for its age or for the number of files. A younger
+	// file can still be written by a call, or its path can just have been returned to a caller.
+	protected = 10 * time.Minute
+	// protectedFull is the same minimum if the files exceed MaxBytes.
+	protectedFull = time.Minute
+	// rescan is the number of bytes after which the store reads its directory again, because other processes can write
+	// in it, too.
+	rescan = 32 << 20
 )
 
-// Store is the directory for output that is too long to show. It is created at the first use.
+// Store is the directory for output that is too long to show. It is created at the first use. If its files exceed a
+// limit, the store removes the oldest. If this is not enough, it accepts no more bytes.
 type Store struct {
-	mu  sync.Mutex
-	dir string
+	// MaxBytes is the maximum size of all files. Zero means DefaultBytes. Set it before the first use.
+	MaxBytes int64
+	// MaxAge is the age at which a file is removed. Zero means DefaultAge. Set it before the first use.
+	MaxAge time.Duration
+
+	mu   sync.Mutex
+	dir  string
+	free int64 // number of bytes that can be written before the directory must be read again
 }
 
 // NewStore returns a store in the directory dir, which only the user must be able to access. For an empty dir, the store
@@ -39,7 +53,7 @@ func (s *Store) create(name string) (*os.File, error) {
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
-	s.sweep(time.Now())
+	s.sweep(time.Now(), 0)
 	return os.CreateTemp(s.dir, time.Now().Format("20060102-150405-")+"*-"+name+".txt") // os.CreateTemp uses mode 0600
 }
 
@@ -61,8 +75,21 @@ func (s *Store) prepare() error {
 	return nil
 }
 
-// sweep removes the oldest files that exceed the limits. It ignores errors.
-func (s *Store) sweep(now time.Time) {
+// reserve returns how many of n bytes can be written to a file.
+func (s *Store) reserve(n int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free < n {
+		s.sweep(time.Now(), n)
+	}
+	n = max(0, min(n, s.free))
+	s.free -= n
+	return n
+}
+
+// sweep removes the oldest files that exceed the limits or leave no room for the needed bytes. Then it determines how
+// many bytes are free. It ignores errors.
+func (s *Store) sweep(now time.Time, need int64) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return
@@ -74,12 +101,22 @@ func (s *Store) sweep(now time.Time) {
 		}
 	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	var total int64
+	limit := cmp.Or(s.MaxBytes, DefaultBytes)
+	var newer, kept int64 // sizes of the newer files and of those that are kept
 	for i, f := range files {
-		total += f.Size()
+		newer += f.Size()
 		age := now.Sub(f.ModTime())
-		if age > keepAlways && (age > keepAge || i >= keepFiles || total > keepBytes) {
-			_ = os.Remove(filepath.Join(s.dir, f.Name()))
+		old := age > protected && (age > cmp.Or(s.MaxAge, DefaultAge) || i >= maxFiles)
+		full := age > protectedFull && newer+need > limit
+		if (old || full) && os.Remove(filepath.Join(s.dir, f.Name())) == nil {
+			continue
 		}
+		kept += f.Size()
 	}
+	s.free = min(rescan, limit-kept)
+}
+
+// full returns the error for a file that cannot be completed because of MaxBytes.
+func (s *Store) full() error {
+	return fmt.Errorf("the output files together may have %d bytes; the operator can raise output_bytes of the plugin, or the limit output of the principal", cmp.Or(s.MaxBytes, DefaultBytes))
 }

@@ -38,7 +38,7 @@ var (
 	// ErrNoDump means that the shell ended without a dump.
 	ErrNoDump = errors.New("session: the shell ended without reporting its state")
 	// ErrDump means that the dump is incomplete or malformed.
-	ErrDump = errors.New("session: what the shell told of its state is not complete")
+	ErrDump = errors.New("session: the shell reported only a part of its state")
 )
 
 // Parse parses the report of a shell. If the error is ErrDump, the snapshot can still contain Cwd.

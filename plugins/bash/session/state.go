@@ -36,7 +36,7 @@ const withheldMark = "withheld"
 const magic = "toolhost-bash-session-2"
 
 // ErrState means that the bytes are not a result of [State.Encode].
-var ErrState = errors.New("session: the state is not in a form that is known here")
+var ErrState = errors.New("session: the format of the state is unknown")
 
 // Encode encodes the state. NUL bytes separate the fields, because values in a shell cannot contain NUL bytes.
 func (s *State) Encode() []byte {

@@ -1128,8 +1128,10 @@ type ConfigureRequest struct {
 	// What the plugin may touch at all. Start.roots are within these.
 	Roots []*Root `protobuf:"bytes,2,rep,name=roots,proto3" json:"roots,omitempty"`
 	// A directory of the plugin's own, kept across restarts; empty: none.
-	StateDir      string `protobuf:"bytes,3,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"`
-	HostVersion   string `protobuf:"bytes,4,opt,name=host_version,json=hostVersion,proto3" json:"host_version,omitempty"`
+	StateDir    string `protobuf:"bytes,3,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"`
+	HostVersion string `protobuf:"bytes,4,opt,name=host_version,json=hostVersion,proto3" json:"host_version,omitempty"`
+	// The maximum size of the files in the subdirectory "output" of state_dir, in bytes; 0: the plugin's own limit.
+	OutputBytes   int64 `protobuf:"varint,5,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1190,6 +1192,13 @@ func (x *ConfigureRequest) GetHostVersion() string {
 		return x.HostVersion
 	}
 	return ""
+}
+
+func (x *ConfigureRequest) GetOutputBytes() int64 {
+	if x != nil {
+		return x.OutputBytes
+	}
+	return 0
 }
 
 type ConfigureResponse struct {
@@ -3254,12 +3263,13 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\tcacheable\x18\a \x01(\bR\tcacheable\"6\n" +
 	"\x04Root\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
-	"\bwritable\x18\x02 \x01(\bR\bwritable\"\x93\x01\n" +
+	"\bwritable\x18\x02 \x01(\bR\bwritable\"\xb6\x01\n" +
 	"\x10ConfigureRequest\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\fR\x06config\x12'\n" +
 	"\x05roots\x18\x02 \x03(\v2\x11.toolhost.v2.RootR\x05roots\x12\x1b\n" +
 	"\tstate_dir\x18\x03 \x01(\tR\bstateDir\x12!\n" +
-	"\fhost_version\x18\x04 \x01(\tR\vhostVersion\"N\n" +
+	"\fhost_version\x18\x04 \x01(\tR\vhostVersion\x12!\n" +
+	"\foutput_bytes\x18\x05 \x01(\x03R\voutputBytes\"N\n" +
 	"\x11ConfigureResponse\x129\n" +
 	"\vdiagnostics\x18\x01 \x03(\v2\x17.toolhost.v2.DiagnosticR\vdiagnostics\"\xe0\x01\n" +
 	"\n" +

@@ -77,7 +77,7 @@ func debian(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Installed(), "debian/bin", name)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is missing, which the test compares with: run `make peers-debian` on Debian 12", name)
+		t.Skipf("%s is missing, and the test compares with it: run `make peers-debian` on Debian 12", name)
 	}
 	return path
 }

@@ -77,7 +77,7 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 		return false, fmt.Errorf("%s cannot be read: %w", name, err)
 	}
 	if strings.HasSuffix(name, ".json") {
-		return false, fmt.Errorf("%s is JSON: only HCL's native syntax is formatted. Use what formats JSON", name)
+		return false, fmt.Errorf("%s is JSON, and only HCL's native syntax is formatted: use a formatter for JSON", name)
 	}
 	out, err := admin.Format(name, src)
 	if err != nil {

@@ -141,7 +141,7 @@ func confirmRestore(s *cli.Settings, id string) (string, error) {
 		return "", err
 	}
 	if !terminal.IsTerminal() {
-		fmt.Fprintf(os.Stderr, "toolhost: nobody can be asked here. To restore this content: toolhost quarantine restore %s --accept %s\n", id, e.Digest())
+		fmt.Fprintf(os.Stderr, "toolhost: there is no terminal to ask on. To restore this content: toolhost quarantine restore %s --accept %s\n", id, e.Digest())
 		return "", cli.ExitError(cli.ExitFailure)
 	}
 	fmt.Fprint(os.Stderr, "Restore this content? [y/N] ")

@@ -81,7 +81,7 @@ func reviewContent(s *cli.Settings) error {
 		return nil
 	}
 	if !terminal.IsTerminal() {
-		fmt.Fprintf(os.Stderr, "toolhost: nobody can be asked here. To trust this content: toolhost trust --accept %s\n", r.Digest)
+		fmt.Fprintf(os.Stderr, "toolhost: there is no terminal to ask on. To trust this content: toolhost trust --accept %s\n", r.Digest)
 		return cli.ExitError(cli.ExitFailure)
 	}
 	fmt.Print("Trust this content here? [y/N] ")

@@ -75,7 +75,7 @@ func unknownName(d *hcl.Diagnostic) {
 	}
 	name := t.Traversal.RootName()
 	d.Summary = fmt.Sprintf("There is no %q", name)
-	d.Detail = fmt.Sprintf("Texts stand in quotes, variables are var.NAME.%s", suggest.DidYouMean(name, slices.Sorted(maps.Keys(d.EvalContext.Variables))))
+	d.Detail = fmt.Sprintf("Put quotes around a text, and write a variable as var.NAME.%s", suggest.DidYouMean(name, slices.Sorted(maps.Keys(d.EvalContext.Variables))))
 }
 
 // forms explains for each type how to write a value.

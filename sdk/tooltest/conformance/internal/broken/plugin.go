@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -163,14 +162,10 @@ func (p *plugin) Call(stream callStream) error {
 	}
 	defer p.leave(&cancel)
 	start := first.GetStart()
-	var ended atomic.Bool
 	go func() {
 		for {
 			m, err := stream.Recv()
 			if err != nil {
-				if mode == "fragile" && start.GetTool() == "nap" && !ended.Load() {
-					os.Exit(9)
-				}
 				cancel(context.Canceled)
 				return
 			}
@@ -185,9 +180,7 @@ func (p *plugin) Call(stream callStream) error {
 			}
 		}
 	}()
-	err = p.tool(ctx, stream, start, n)
-	ended.Store(true)
-	return err
+	return p.tool(ctx, stream, start, n)
 }
 
 func (p *plugin) tool(ctx context.Context, stream callStream, start *toolpb.Start, running int) error {
@@ -230,6 +223,9 @@ func (p *plugin) tool(ctx context.Context, stream callStream, start *toolpb.Star
 		case <-time.After(time.Duration(args.Seconds) * time.Second):
 			return say(stream, &toolpb.Result{Output: "rested"})
 		case <-ctx.Done():
+		}
+		if mode == "fragile" && stream.Context().Err() != nil { // the host abandoned the call
+			os.Exit(9)
 		}
 		kind := toolpb.Kind_KIND_CANCELED
 		if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // as it was given

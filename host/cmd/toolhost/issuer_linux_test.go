@@ -1,0 +1,96 @@
+//go:build oracle
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// startIssuer starts an OpenID Connect provider of another project. It returns the provider's URL and process.
+func startIssuer(t *testing.T) (string, *exec.Cmd) {
+	t.Helper()
+	script, err := filepath.Abs("testdata/peers/issuer.mjs")
+	must(t, err)
+	c := node(t, script, peer(t, ""))
+	out, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if line := lines.Text(); strings.HasPrefix(line, "http://") {
+			return line, c
+		}
+	}
+	t.Fatalf("the provider does not listen: %v", lines.Err())
+	return "", nil
+}
+
+// issued returns an access token of the provider for a client of the script and an audience.
+func issued(t *testing.T, issuer, client, audience string) string {
+	t.Helper()
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if audience != "" {
+		form.Set("scope", "call")
+		form.Set("resource", audience)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, issuer+"/token", strings.NewReader(form.Encode()))
+	must(t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.SetBasicAuth(client, "secret-of-"+client)
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer res.Body.Close() //nolint:errcheck // the body was only read
+	var answer struct {
+		Token string `json:"access_token"`
+	}
+	must(t, json.NewDecoder(res.Body).Decode(&answer))
+	if answer.Token == "" {
+		t.Fatalf("no token for %s: %s", client, res.Status)
+	}
+	return answer.Token
+}
+
+// TestRealIssuer checks tokens of a certified provider: those of a subject, for another audience, of a subject that no
+// principal matches, tokens that are not signed, and a provider that is gone.
+func TestRealIssuer(t *testing.T) {
+	t.Parallel()
+	const audience = "https://toolhost.example"
+	issuer, provider := startIssuer(t)
+	p := newPrincipals(t, fmt.Sprintf(`
+issuer "company" {
+  url      = %q
+  audience = %q
+}
+principal "staff" {
+  issuer = "company"
+  claims = { groups = "engineering" }
+}
+`, issuer, audience))
+	as := func(name, audience string) *client { return &client{t, p.base, issued(t, issuer, name, audience)} }
+	builder := as("builder", audience)
+	builder.want(200, `"output":"hi\n"`, "POST", "/v1/run", `{"command":"echo hi"}`)
+	for what, c := range map[string]*client{
+		"another audience": as("builder", "https://other.example"), "another subject": as("stranger", audience), "not signed": as("builder", ""),
+		"changed": {t, p.base, builder.token[:len(builder.token)-8] + "AAAAAAAA"},
+	} {
+		if code, body := c.do("POST", "/v1/run", `{"command":"touch owned"}`); code != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", what, code, body)
+		}
+	}
+	must(t, provider.Process.Kill())
+	_ = provider.Wait()
+	builder.want(200, `"output":"still\n"`, "POST", "/v1/run", `{"command":"echo still"}`)
+	eventually(t, "both calls are in the log", func() bool {
+		out, err := toolhost(t, p.dir, "log", "--principal", "staff/builder", "--json").Output()
+		return err == nil && strings.Count(string(out), `"principal":"staff/builder"`) == 2
+	})
+}
