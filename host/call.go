@@ -52,6 +52,9 @@ type Request struct {
 	// default session of the workspace. A session belongs to a principal and a workspace: the same id names different
 	// sessions for different principals and in different workspaces.
 	Session string
+	// InOrder makes the call run alone and after all earlier calls of the session, unless its tool is safe beside others.
+	// Without it, the call waits only for calls that can change what it depends on.
+	InOrder bool
 	// From is the id of a session. If Session does not exist yet, it begins as a copy of From. Empty means that a new
 	// session begins empty.
 	From string

@@ -18,6 +18,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"toolhost.dev/host/internal/engine"
 )
@@ -71,6 +72,9 @@ type Options struct {
 	// OnConfig is called with the configured log level at the start and after each change of the configuration. OnConfig
 	// can be nil.
 	OnConfig func(level slog.Level)
+	// Pulse is the time without events after which a running or waiting call reports its progress, so that clients can
+	// tell that it is alive. Zero means 10 seconds.
+	Pulse time.Duration
 }
 
 // Host runs calls on the configured tools.

@@ -150,7 +150,7 @@ func TestCancelReachesTheTool(t *testing.T) {
 	cancel()
 	select {
 	case res := <-done:
-		if res.Success() || res.Error.Kind != tool.Canceled || res.Error.Source != tool.SourceTool {
+		if res.Success() || res.Error.Kind != tool.Canceled || res.Error.Source != tool.SourceHost {
 			t.Errorf("%+v", res.Error)
 		}
 	case <-time.After(time.Minute):

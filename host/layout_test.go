@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"internal/admission"},
 	{"internal/privilege", "internal/settings", "internal/grants"},
 	{"internal/confinement", "internal/roots", "internal/trust", "internal/dispatch"},
-	{"internal/childcall"},
+	{"internal/childcall", "internal/pulse"},
 	{"internal/help", "internal/call"},
 	{"internal/config"},
 	{"internal/config/internal/diagnose"},

@@ -26,6 +26,9 @@ type Status = engine.Status
 // PluginStatus describes the state of one plugin.
 type PluginStatus = engine.PluginStatus
 
+// CallStatus describes a call that runs or waits.
+type CallStatus = engine.CallStatus
+
 // Status returns the state of the host. It starts no plugin. It asks running plugins for their health and waits at most
 // two seconds for each plugin.
 func (h *Host) Status() Status { return h.engine.Status() }

@@ -27,6 +27,14 @@ func NewCall(c *tool.Call, peer tool.Peer) *Call {
 // the handler must not close the workspace.
 func (c *Call) Workspace() (*workspace.Workspace, error) { return c.files(c.Roots) }
 
+// KeepsDirectory promises that the call will not change the working directory of the session. The host can then start
+// later calls of the session that depend on the directory. Only a call that takes longer needs it.
+func (c *Call) KeepsDirectory() {
+	if k, ok := c.peer.(tool.DirectoryKeeper); ok {
+		k.KeepsDirectory()
+	}
+}
+
 // Progress reports the current activity of the call: a short title, and metadata for a user interface. The metadata
 // can be nil.
 func (c *Call) Progress(title string, metadata map[string]any) { c.peer.Progress(title, metadata) }

@@ -56,7 +56,8 @@ const maxInFlight = 1024
 
 // Run reads requests from in and writes results to out. It calls Write once per result. A request is {"id","command"} or
 // {"id","name","arguments"}, with an optional "workspace", "session" and "traceparent". A call starts as soon as its
-// line is read, and at most 1024 calls are in flight. The result of an invalid line is an error.
+// line is read, and at most 1024 calls are in flight. Calls of one session run alone and in order, unless their tools are
+// safe beside others. The result of an invalid line is an error.
 //
 // Run returns after all requests are answered, if writing to out fails, or if ctx is canceled. A write error cancels the
 // running calls.
@@ -65,6 +66,7 @@ func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 		p.MaxLine = defaultMaxLine
 	}
 	b := &batch{Batch: p, out: out}
+	b.Request.InOrder = true
 	return b.run(ctx, in)
 }
 

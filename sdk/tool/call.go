@@ -68,6 +68,13 @@ const (
 	CallEnv     = "TOOLHOST_CALL"
 )
 
+// DirectoryKeeper is implemented by a [Peer] whose host wants to know which calls do not change the directory of
+// the session.
+type DirectoryKeeper interface {
+	// KeepsDirectory promises that the call will not change the working directory of the session.
+	KeepsDirectory()
+}
+
 // Peer represents the host for a running call. Its methods are safe for concurrent use. After the call has returned,
 // they do nothing or return an error.
 type Peer interface {

@@ -57,6 +57,11 @@ func TestBrokenPlugins(t *testing.T) {
 		"no result":   {func(respond) error { return nil }, tool.Internal, "ended the call without a result"},
 		"events only": {func(s respond) error { return s.Send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{}}) }, tool.Internal, "without a result"},
 		"error":       {func(respond) error { return errors.New("boom") }, tool.Internal, "boom"},
+		"transport": {func(respond) error {
+			return status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL")
+		}, tool.Canceled, "connection to the plugin failed during the call"},
+		"reading":     {func(respond) error { return status.Error(codes.Unavailable, "error reading from server: EOF") }, tool.Unavailable, "connection to the plugin failed"},
+		"deadline":    {func(respond) error { return context.DeadlineExceeded }, tool.Timeout, "connection to the plugin failed"},
 		"unavailable": {func(respond) error { return status.Error(codes.Unavailable, "going") }, tool.Unavailable, "going"},
 		"exhausted":   {func(respond) error { return status.Error(codes.ResourceExhausted, "full") }, tool.ExecutionFailed, "Ask for less"},
 		"unknown kind": {func(s respond) error {

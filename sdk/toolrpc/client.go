@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -218,7 +219,7 @@ func (c *conversation) listen() (*tool.Result, error) {
 		case *toolpb.CallResponse_Result:
 			return resultFromPB(m.Result), nil
 		case *toolpb.CallResponse_Progress:
-			c.peer.Progress(m.Progress.GetTitle(), fromJSONObject(m.Progress.GetMetadata()))
+			c.progress(m.Progress)
 		case *toolpb.CallResponse_Output:
 			s := tool.Stdout
 			if m.Output.GetStream() == toolpb.Output_STREAM_STDERR {
@@ -231,6 +232,18 @@ func (c *conversation) listen() (*tool.Result, error) {
 			c.tellFileStates(m.FileStateQuery)
 		}
 	}
+}
+
+func (c *conversation) progress(p *toolpb.Progress) {
+	if p.GetKeepsDirectory() {
+		if k, ok := c.peer.(tool.DirectoryKeeper); ok {
+			k.KeepsDirectory()
+		}
+		if p.GetTitle() == "" && len(p.GetMetadata()) == 0 {
+			return
+		}
+	}
+	c.peer.Progress(p.GetTitle(), fromJSONObject(p.GetMetadata()))
 }
 
 func (c *conversation) answer(a *toolpb.Ask) {
@@ -252,6 +265,10 @@ func (c *conversation) tellFileStates(q *toolpb.FileStateQuery) {
 	_ = c.line.send(&toolpb.CallRequest{Message: &toolpb.CallRequest_FileStates{FileStates: out}})
 }
 
+// transportText matches the messages of gRPC and of the connection. They do not help a user. A plugin's own message does not
+// match.
+var transportText = regexp.MustCompile(`^(rpc error|stream terminated by|error reading from server|transport: |transport is closing|connection error|context deadline exceeded|context canceled|the client connection is closing|closing transport|keepalive|unexpected EOF|EOF|server closed the stream|grpc: |http2: |write unix|read unix)`)
+
 // callError converts the error of a failed RPC to the error of the call.
 func callError(err error) *tool.Error {
 	if errors.Is(err, io.EOF) {
@@ -259,6 +276,9 @@ func callError(err error) *tool.Error {
 	}
 	st := status.Convert(err)
 	kind, text := tool.Internal, st.Message()
+	if transportText.MatchString(text) {
+		text = "The connection to the plugin failed during the call. Call the tool again; if that fails too, look at toolhost status."
+	}
 	switch st.Code() {
 	case codes.Unavailable:
 		kind = tool.Unavailable

@@ -269,6 +269,11 @@ func tooLarge(name string, size int) *tool.Error {
 		name, float64(size)/1e6, MaxMessageSize/1_000_000)
 }
 
+// KeepsDirectory implements [tool.DirectoryKeeper].
+func (p *hostPeer) KeepsDirectory() {
+	_ = p.send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{Progress: &toolpb.Progress{KeepsDirectory: true}}}) // ignore the error: it only costs other calls time
+}
+
 func (p *hostPeer) Progress(title string, metadata map[string]any) {
 	_ = p.send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{
 		Progress: &toolpb.Progress{Title: valid(title), Metadata: jsonObject(metadata)},

@@ -117,6 +117,11 @@ func (t *task) soak() error {
 	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestSoak$", "-v", ".").Run()
 }
 
+func (t *task) soakOrder() error {
+	env := []string{"TOOLHOST_ORDER=" + t.setting("HISTORIES", "10000")}
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestOrder", "-v", "./cmd/toolhost").Run()
+}
+
 // fuzz runs each fuzz target for a limited time.
 func (t *task) fuzz() error {
 	files, err := t.testFiles()

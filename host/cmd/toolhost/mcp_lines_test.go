@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -16,19 +17,20 @@ type session struct {
 	t   *testing.T
 	in  io.WriteCloser
 	out *bufio.Reader
+	end func() // ends the program; the end of the test does it, too
 }
 
-func lineSession(t *testing.T, dir string) *session {
+func lineSession(t *testing.T, dir string, args ...string) *session {
 	t.Helper()
-	c := toolhost(t, dir, "mcp")
+	c := toolhost(t, dir, append(args, "mcp")...)
 	in, out := piped(t, c)
-	s := &session{t, in, out}
-	t.Cleanup(func() {
+	s := &session{t, in, out, sync.OnceFunc(func() {
 		_ = in.Close()
 		if err := c.Wait(); err != nil {
 			t.Errorf("it ends with %v", err)
 		}
-	})
+	})}
+	t.Cleanup(s.end)
 	s.say(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	s.hear(`"init"`)
 	s.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)

@@ -110,3 +110,44 @@ func TestTerminalGetsNoControlSequences(t *testing.T) {
 		}
 	}
 }
+
+// TestTheElapsedTimeOfASilentCommand checks that a terminal shows how long a silent command runs, and that the display is gone
+// before the output begins. A pipe gets nothing of it.
+func TestTheElapsedTimeOfASilentCommand(t *testing.T) {
+	dir := t.TempDir()
+	ws := filepath.Join(dir, "ws")
+	must(t, os.Mkdir(ws, 0o700))
+	command := func() *exec.Cmd {
+		c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", filepath.Join(dir, "state"), "run", "until [ -e go ]; do sleep 0.05; done; echo out; sleep 2")
+		c.Dir, c.Env = ws, append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "none"), "TERM=xterm")
+		return c
+	}
+	person, program := terminalPair(t)
+	c := command()
+	c.Stdin, c.Stdout, c.Stderr = program, program, program
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	must(t, c.Start())
+	_ = program.Close()
+	var got bytes.Buffer
+	part := make([]byte, 1024)
+	for begun := false; ; {
+		n, err := person.Read(part)
+		got.Write(part[:n])
+		if !begun && strings.Contains(got.String(), "\r\x1b[Krunning, 2 s") {
+			begun = true
+			must(t, os.WriteFile(filepath.Join(ws, "go"), nil, 0o600))
+		}
+		if err != nil {
+			break
+		}
+	}
+	must(t, c.Wait())
+	before, after, ok := strings.Cut(got.String(), "out")
+	if !ok || !strings.HasSuffix(before, "\r\x1b[K") || strings.Contains(after, "running") {
+		t.Errorf("%q", got.String())
+	}
+	both, err := command().CombinedOutput()
+	if string(both) != "out\n" || err != nil {
+		t.Errorf("%q %v", both, err)
+	}
+}

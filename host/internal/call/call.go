@@ -7,6 +7,7 @@ package call
 import (
 	"encoding/json"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -29,7 +30,13 @@ type Call struct {
 
 	Client Client            // the client that made the call
 	Shown  Client            // receives the output of the running tool; the stage "hooks" can replace it
-	Ticket *scheduler.Ticket // position in the session's queue; nil for a child call, and after the stage "queue"
+	Ticket *scheduler.Ticket // place in the session's line; nil for a child call
+
+	Arrival *scheduler.Arrival // announcement of the call to its tool's limit; nil if the tool has no queue
+
+	started bool // whether the turn of the call has come, so that a held function ends the ticket
+
+	runs atomic.Int64 // when the tool started, in nanoseconds; 0 before
 
 	held []func() // release functions; see Hold
 
@@ -81,11 +88,34 @@ func (c *Call) Release() {
 	for _, release := range slices.Backward(c.held) {
 		release()
 	}
-	if c.Ticket != nil {
+	if c.Ticket != nil && !c.started {
 		c.Ticket.Abandon()
 	}
+	c.ReleaseLease()
+	c.held, c.Ticket = nil, nil
+}
+
+// Runs marks the start of the tool.
+func (c *Call) Runs() { c.runs.Store(time.Now().UnixNano()) }
+
+// RunsSince returns when the tool started, or the zero time before. It is safe for concurrent use.
+func (c *Call) RunsSince() time.Time {
+	if ns := c.runs.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}
+
+// Start marks the turn of the call. The function done ends the turn.
+func (c *Call) Start(done func()) {
+	c.started = true
+	c.Hold(done)
+}
+
+// ReleaseLease returns the lease of the call's plugin. It does nothing if the call has no lease.
+func (c *Call) ReleaseLease() {
 	if c.Identity.Lease != nil {
 		c.Identity.Lease.Release()
+		c.Identity.Lease = nil
 	}
-	c.held, c.Ticket, c.Identity.Lease = nil, nil, nil
 }

@@ -31,6 +31,9 @@ func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	return p.policy.Permit(ctx, p.call.Question(), ask.Permission, p.Client, p.call.Answers(p.state))
 }
 
+// KeepsDirectory implements [tool.DirectoryKeeper].
+func (p *peer) KeepsDirectory() { p.call.Ticket.Keeps() }
+
 // FileStates implements [tool.Peer].
 func (p *peer) FileStates(_ context.Context, paths ...string) (map[string]tool.FileState, error) {
 	out := make(map[string]tool.FileState, len(paths))

@@ -30,8 +30,15 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   Session
+	// InOrder makes the call run alone unless its tool is safe beside others, as the calls of a batch do.
+	InOrder bool
 	// Trace is the trace context of the caller. The zero value means that the caller does not trace.
 	Trace trace.Context
+	// Renew returns the session as it is now. The dispatcher calls it when the call's turn has come, because earlier calls
+	// can change the session. A nil Renew means that the session does not change.
+	Renew func(Session) (Session, error)
+	// Changed is called after a call that can change files, before the next call of the session starts. It can be nil.
+	Changed func()
 }
 
 // Session is the session of a call, with the roots of its workspace.
@@ -40,6 +47,8 @@ type Session struct {
 	// Principal is the caller, who owns the session. A call without a principal is refused.
 	Principal *principal.Principal
 	Roots     []tool.Root
+	// Displaced reports that the saved directory of the session is gone, so that Cwd is the workspace.
+	Displaced bool
 }
 
 // Contains reports whether a directory is in one of the session's roots.

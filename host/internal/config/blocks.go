@@ -26,6 +26,7 @@ type hostHCL struct {
 	StateDir    *string        `hcl:"state_dir,optional"`
 	OnAsk       hcl.Expression `hcl:"on_ask,optional"`
 	Timeout     hcl.Expression `hcl:"timeout,optional"`
+	MaxWait     hcl.Expression `hcl:"max_wait,optional"`
 	MaxParallel hcl.Expression `hcl:"max_parallel,optional"`
 	MaxCalls    hcl.Expression `hcl:"max_calls,optional"`
 	Health      hcl.Expression `hcl:"health_interval,optional"`

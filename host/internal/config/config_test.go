@@ -41,6 +41,7 @@ host {
   state_dir    = "state"
   on_ask       = "allow"
   timeout      = env("PORT")
+  max_wait = "7s"
   max_parallel = 3
 }
 sandbox {
@@ -79,7 +80,7 @@ func TestWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Host.LogLevel.String() != "DEBUG" || c.Host.StateDir != dir+"/state" || c.Host.OnAsk != "allow" || c.Host.Timeout != 90*time.Second || c.Host.MaxParallel != 3 {
+	if c.Host.LogLevel.String() != "DEBUG" || c.Host.StateDir != dir+"/state" || c.Host.OnAsk != "allow" || c.Host.Timeout != 90*time.Second || c.Host.MaxWait != 7*time.Second || c.Host.MaxParallel != 3 {
 		t.Errorf("%+v", c.Host)
 	}
 	if want := (config.Sandbox{Workspace: "read-only", Strict: true, Allow: []string{"/a/**"}, Deny: []string{"**/*.key"}, Roots: []config.Root{{Path: dir, Writable: true}, {Path: "/"}}, Backend: "landlock", Enforce: "require", Repositories: "off"}); !reflect.DeepEqual(c.Sandbox, want) {

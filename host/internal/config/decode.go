@@ -201,6 +201,9 @@ func (d *decoder) host(h *hostHCL) {
 	if t := d.duration(h.Timeout); t > 0 {
 		out.Timeout = t
 	}
+	if t := d.duration(h.MaxWait); t > 0 {
+		out.MaxWait = t
+	}
 	if given(h.Aliases) {
 		out.AliasPresets = nil
 		d.add(gohcl.DecodeExpression(h.Aliases, d.ctx, &out.AliasPresets))

@@ -2,8 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/host/internal/pulse"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/router"
 )
@@ -20,16 +19,34 @@ import (
 type Pending struct {
 	d    *Dispatcher // the dispatcher of the generation that contains the leased plugin
 	call Call
+	// unsettled reports that the route of the command depends on the files in the session's directory. Earlier calls can
+	// still change both, so the route is determined again at the call's turn.
+	unsettled bool
 }
 
 // Begin resolves and queues the request without blocking. The caller must call Run on the result. The calls of a session
-// run in the order of the Begin calls.
+// take effect in the order of the Begin calls.
 func (d *Dispatcher) Begin(req call.Request) *Pending {
 	p := d.pending(req)
-	p.resolve(d.parse(req))
-	if c := &p.call; c.Identity.Answer == nil {
-		c.Ticket = d.Scheduler.Enqueue(req.Session.ID, c.Identity.Tool.Definition.Traits.ConcurrencySafe)
+	c := &p.call
+	c.Ticket = d.Scheduler.Enqueue(req.Session.ID)
+	// From here on, only calls that are still in the line can change the session.
+	p.renew()
+	if c.Identity.Answer == nil {
+		p.resolve(p.parse())
 	}
+	if c.Identity.Answer != nil && !p.unsettled {
+		c.Ticket.Abandon()
+		c.Ticket = nil
+		return p
+	}
+	if err := d.arrive(c); err != nil {
+		c.Identity.Answer = call.Refused(err)
+		c.Ticket.Abandon()
+		c.Ticket = nil
+		return p
+	}
+	c.Ticket.Claim(p.claim())
 	return p
 }
 
@@ -60,17 +77,19 @@ func (d *Dispatcher) pending(req call.Request) *Pending {
 // Native reports whether the command is a plain shell command.
 func (p *Pending) Native() bool { return p.call.Identity.Command.Layer == router.Native }
 
-// ReadOnly reports whether the tool of the call is read-only. It also returns true for a call without a tool.
-func (p *Pending) ReadOnly() bool {
-	e := p.call.Identity.Tool
-	return e == nil || e.Definition.Traits.ReadOnly
-}
-
 // Run runs the call and returns its result, which is never nil.
 func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c := &p.call
 	defer c.Release()
+	if c.Identity.Depth == 0 { // a child call shows itself through its parent
+		alive := pulse.Start(c, nameOf(c), client, p.d.Pulse)
+		defer alive.Stop()
+		client = alive
+	}
 	c.Client, c.Shown = client, client
+	if c.Ticket != nil {
+		p.turn(ctx)
+	}
 	p.d.prepare()
 	if c.Identity.Answer != nil {
 		return p.d.answer(ctx, c)
@@ -85,28 +104,20 @@ func (p *Pending) Abandon() { p.call.Release() }
 // Identity returns the identity of the call.
 func (p *Pending) Identity() *call.Identity { return &p.call.Identity }
 
-// parse parses a request to a command.
-func (d *Dispatcher) parse(req call.Request) *router.Command {
+// parse parses a request to a command. It sets unsettled if the route depends on the files in the session's directory.
+func (p *Pending) parse() *router.Command {
+	req := &p.call.Request
 	if req.Name != "" {
-		return router.Function(req.Name, req.Arguments, d.Registry)
+		return router.Function(req.Name, req.Arguments, p.d.Registry)
 	}
-	return router.Parse(req.Command, d.Registry, d.options(req.Session.Cwd))
-}
-
-func (d *Dispatcher) options(cwd string) router.Options {
-	return router.Options{Exists: existsFrom(cwd), Commands: d.Commands != nil && d.Commands.Available()}
-}
-
-// existsFrom returns a function that reports whether a path exists. The function interprets relative paths from the
-// directory cwd.
-func existsFrom(cwd string) func(string) bool {
-	return func(path string) bool {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(cwd, path)
-		}
-		_, err := os.Lstat(path)
-		return err == nil
+	opts := p.d.options(req.Session.Cwd)
+	exists := opts.Exists
+	p.unsettled = false
+	opts.Exists = func(path string) bool {
+		p.unsettled = true
+		return exists(path)
 	}
+	return router.Parse(req.Command, p.d.Registry, opts)
 }
 
 // resolve finds the tool of a command and leases the tool's plugin. If the call needs no plugin, resolve sets its

@@ -1,11 +1,14 @@
 // Package dispatch runs calls of tools.
 //
-// [Dispatcher.Begin] resolves and queues a call. [Pending.Run] runs the call through the stages. Dispatcher.stages lists
-// the stages in order. All frontends use this package, so that no call can skip a stage.
+// [Dispatcher.Begin] resolves and queues a call. [Pending.Run] waits for the call's turn in its session, loads the session
+// as it is then, and runs the call through the stages. Dispatcher.stages lists the stages in order. All frontends use
+// this package, so that no call can skip a stage.
 package dispatch
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -69,6 +72,10 @@ type Dispatcher struct {
 	Tracer *trace.Tracer
 	// Timeout is the timeout for calls of tools without a configured timeout.
 	Timeout time.Duration
+	// MaxWait limits how long a call waits for other calls. Zero means [DefaultMaxWait].
+	MaxWait time.Duration
+	// Pulse is the time without events after which a client gets a sign of life. Zero means [pulse.Default].
+	Pulse time.Duration
 	// Latest returns the current dispatcher. A nil Latest means that the dispatcher is never replaced.
 	Latest func() *Dispatcher
 	// Unloaded returns the reason why a plugin could not be loaded, or "" for a loaded plugin. Unloaded can be nil.
@@ -96,10 +103,8 @@ func (d *Dispatcher) stages() []Stage {
 	return compact(
 		d.fallback(),
 		d.record(),
-		d.deadline(),
 		d.hooks(),
 		d.authorize(),
-		d.queue(),
 		d.limit(),
 		d.reauthorize(),
 		d.commands(),
@@ -134,7 +139,7 @@ func (d *Dispatcher) build(last Handler, stages []Stage) Handler {
 
 // phases maps the names of stages to the names of spans before the call runs. A span lasts until the first stage with a
 // different span.
-var phases = map[string]string{"hooks": "permit", "authorize": "permit", "queue": "wait", "limit": "wait"}
+var phases = map[string]string{"hooks": "permit", "authorize": "permit", "limit": "wait"}
 
 // traced wraps the handler of a stage. The returned handler records the span that phases contains for the stage.
 func (d *Dispatcher) traced(stage string, next Handler) Handler {
@@ -174,6 +179,22 @@ func (d *Dispatcher) latest() *Dispatcher {
 	return d.Latest()
 }
 
+func (d *Dispatcher) options(cwd string) router.Options {
+	return router.Options{Exists: existsFrom(cwd), Commands: d.Commands != nil && d.Commands.Available()}
+}
+
+// existsFrom returns a function that reports whether a path exists. The function interprets relative paths from the
+// directory cwd.
+func existsFrom(cwd string) func(string) bool {
+	return func(path string) bool {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cwd, path)
+		}
+		_, err := os.Lstat(path)
+		return err == nil
+	}
+}
+
 // Explain parses a command in the directory cwd without running it.
 func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 	c := router.Parse(command, d.Registry, d.options(cwd))
@@ -188,8 +209,9 @@ func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 
 // Judge returns the policy's decision on a request. It does not ask a person or run the call.
 func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
-	c := &Call{Request: req}
-	c.Identity.Command = d.parse(req)
+	p := &Pending{d: d, call: Call{Request: req}}
+	c := &p.call
+	c.Identity.Command = p.parse()
 	d.bind(c)
 	if refused := refuse(c); refused != nil {
 		c.Identity.Answer = refused

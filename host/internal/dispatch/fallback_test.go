@@ -77,14 +77,14 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 		}
 		return untilDone(ctx, call, peer)
 	})
-	d.Registry.Lookup("", "brief").Limits.Fallback = "look"
+	d.Registry.Lookup("", "brief").Limits.Fallback, d.MaxWait = "look", time.Millisecond
 
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	first, second := begin(d, "1", "s", "change"), begin(d, "2", "s", "brief")
 	wg.Go(func() { first.Run(ctx, client{}) })
 	res := second.Run(t.Context(), client{})
-	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "brief did not start within 50ms because it waited for other calls") || fell.Load() {
+	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "brief did not start, because it waited longer than 1ms for change (the tool runs alone)") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())
 	}
 	stop()
@@ -94,12 +94,15 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	d.Registry.Lookup("", "brief").Limits.Fallback = "look"
 	d.Hooks = hookOn(tool.HookBefore, func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 		if in.Tool == "brief" {
+			stop()
 			<-ctx.Done()
 		}
 		return nil, nil
 	})
-	res = run(t, d, "brief")
-	if res.Error == nil || res.Error.Kind != tool.Timeout || !strings.Contains(res.Error.Message, "waited for hooks or a person's answer") || fell.Load() {
+	ctx, stop = context.WithCancel(t.Context())
+	defer stop()
+	res = begin(d, "1", "s", "brief").Run(ctx, client{})
+	if res.Error == nil || res.Error.Kind != tool.Canceled || !strings.Contains(res.Error.Message, "waited for hooks or a person's answer") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())
 	}
 	// The denied call must not be in the queue.

@@ -6,6 +6,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 )
 
@@ -26,6 +27,28 @@ func (d *Dispatcher) limit() Stage {
 	}}
 }
 
+// arrive announces a call to the limit of its tool, so that a full queue refuses the call at once. A tool with a fallback
+// refuses the call at its turn, because the fallback runs in that turn.
+func (d *Dispatcher) arrive(c *Call) error {
+	e := c.Identity.Tool
+	if d.Gates == nil || e == nil || e.Limits.MaxConcurrent == 0 || e.Limits.Queue == 0 || e.Limits.Fallback != "" {
+		return nil
+	}
+	arrival, err := d.Gates.Arrive(e.FullName(), scheduler.Limits{Max: e.Limits.MaxConcurrent, Queue: e.Limits.Queue})
+	if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
+		return busy(e, full)
+	}
+	c.Arrival = arrival
+	c.Hold(arrival.Leave)
+	return nil
+}
+
+// busy returns the error of a call that a full queue refuses.
+func busy(e *registry.Entry, full *scheduler.FullError) error {
+	return tool.Errorf(tool.Unavailable, "Tool %[1]s is busy: %[2]d calls are running and %[3]d are queued, the configured maximum. Call the tool again later, or raise the maximum in the configuration: tool %[1]q { max_concurrent, queue }.",
+		e.FullName(), e.Limits.MaxConcurrent, full.Waiting)
+}
+
 // limitConfigured applies the limits in the configuration.
 func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
@@ -34,18 +57,19 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 			return next(ctx, c)
 		}
 		name, waits := c.Identity.Tool.FullName(), func() { c.Outcome.Waited = true }
-		leaveTool, err := d.Gates.Enter(ctx, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits}, 0)
+		limited, cancel := context.WithTimeout(ctx, d.maxWait())
+		defer cancel() // the stages that follow do not use limited
+		leaveTool, err := d.Gates.Enter(limited, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits, Arrived: c.Arrival}, 0)
 		if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
-			err = tool.Errorf(tool.Unavailable, "Tool %s is busy: %d calls are running and %d are queued, the configured maximum. Call the tool again later, or raise the maximum in the configuration: tool %q { max_concurrent, queue }.",
-				name, l.MaxConcurrent, full.Waiting, name)
+			err = busy(c.Identity.Tool, full)
 		}
 		if err != nil {
-			return noRoom(ctx, c, err)
+			return d.noRoom(ctx, c, err)
 		}
-		leaveHost, err := d.Gates.Enter(ctx, "", scheduler.Limits{Max: d.MaxCalls, Waits: waits}, l.Priority)
+		leaveHost, err := d.Gates.Enter(limited, "", scheduler.Limits{Max: d.MaxCalls, Waits: waits}, l.Priority)
 		if err != nil {
 			leaveTool()
-			return noRoom(ctx, c, err)
+			return d.noRoom(ctx, c, err)
 		}
 		c.Hold(leaveTool)
 		c.Hold(leaveHost)
@@ -62,9 +86,11 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 		if c.Identity.Depth > 0 || e.Timeout < 0 || !e.Definition.Traits.ConcurrencySafe {
 			return next(ctx, c)
 		}
-		leave, err := d.Adaptive.Limits.Enter(ctx, e.FullName(), e.Limits.MaxConcurrent, func() { c.Outcome.Waited = true })
+		limited, cancel := context.WithTimeout(ctx, d.maxWait())
+		leave, err := d.Adaptive.Limits.Enter(limited, e.FullName(), e.Limits.MaxConcurrent, func() { c.Outcome.Waited = true })
+		cancel()
 		if err != nil {
-			return noRoom(ctx, c, err)
+			return d.noRoom(ctx, c, err)
 		}
 		learn := false // set to true after a successful call
 		defer func() { leave(learn) }()
@@ -75,7 +101,7 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 }
 
 // noRoom returns the result of a call that could not start because of a limit.
-func noRoom(ctx context.Context, c *Call, err error) *tool.Result {
+func (d *Dispatcher) noRoom(ctx context.Context, c *Call, err error) *tool.Result {
 	c.Outcome.Full = true
-	return gaveUp(ctx, c, err, "other calls")
+	return d.notStarted(ctx, c, err, "room beside other calls")
 }

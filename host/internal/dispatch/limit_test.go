@@ -2,7 +2,10 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"toolhost.dev/host/internal/adaptive"
@@ -104,5 +107,44 @@ func TestRoomInTheToolIsReturned(t *testing.T) {
 		t.Error(err)
 	} else {
 		leave()
+	}
+}
+
+// TestAFullQueueRefusesAtOnce checks that calls which wait for their session count for the queue of their tool.
+func TestAFullQueueRefusesAtOnce(t *testing.T) {
+	for queue, accepted := range map[int]int{-1: 1, 1: 2, 2: 3, 0: 6} {
+		release := make(chan struct{})
+		d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
+			<-release
+			return &tool.Result{Output: "ok"}
+		})
+		d.Gates = new(scheduler.Gates)
+		limits := &d.Registry.Lookup("", "change").Limits
+		limits.MaxConcurrent, limits.Queue = 1, queue
+		var wg sync.WaitGroup
+		var ran, refused atomic.Int64
+		for i := range 6 {
+			p := begin(d, fmt.Sprint(i), "s", "change")
+			if p.call.Identity.Answer != nil { // refused before any call has ended
+				must(t, p.Run(t.Context(), client{}), tool.Unavailable, fmt.Sprintf("Tool change is busy: 1 calls are running and %d are queued", accepted-1))
+				refused.Add(1)
+				continue
+			}
+			wg.Go(func() {
+				if p.Run(t.Context(), client{}).Success() {
+					ran.Add(1)
+				}
+			})
+		}
+		close(release)
+		wg.Wait()
+		if int(ran.Load()) != accepted || int(refused.Load()) != 6-accepted {
+			t.Errorf("queue %d: %d calls ran, %d were refused", queue, ran.Load(), refused.Load())
+		}
+		// All places must be free again, also after a call that was abandoned.
+		begin(d, "7", "s", "change").Abandon()
+		if res := run(t, d, "change"); !res.Success() {
+			t.Error(res.Error)
+		}
 	}
 }

@@ -15,6 +15,7 @@ func (d *Dispatcher) measure() Stage {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			e := c.Identity.Tool
 			queued := time.Since(c.Identity.Started)
+			c.Runs()
 			e.Life.Begin()
 			c.Hold(e.Life.End)
 			c.Hold(d.Metrics.Tool(e.FullName()).Begin())

@@ -14,7 +14,8 @@ const (
 )
 
 // retry repeats a call after the death of its plugin if the tool is read-only or idempotent. The first retry starts
-// immediately, because most plugins die by accident. The delay doubles before each further retry.
+// immediately, because most plugins die by accident. The delay doubles before each further retry. An error that the tool
+// itself returned is its answer and is never retried, whatever its kind.
 func (d *Dispatcher) retry() Stage {
 	return Stage{Name: "retry", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -32,7 +33,7 @@ func (d *Dispatcher) retry() Stage {
 			for attempt := 1; ; attempt++ {
 				res := next(ctx, c)
 				res.Run.Attempts = attempt
-				died := res.Error != nil && res.Error.Kind == tool.Unavailable && res.Run.Plugin != ""
+				died := res.Error != nil && res.Error.Kind == tool.Unavailable && res.Error.Source == tool.SourcePlugin && res.Run.Plugin != ""
 				if !died || attempt >= attempts || ctx.Err() != nil {
 					return res
 				}

@@ -15,7 +15,7 @@ func TestRetries(t *testing.T) {
 		n := 0
 		d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
 			n++
-			res := tool.Failed(tool.Errorf(tool.Unavailable, "it died"))
+			res := tool.Failed(tool.Errorf(tool.Unavailable, "it died").From(tool.SourcePlugin))
 			res.Run.Plugin = "p"
 			return res
 		})
@@ -41,7 +41,8 @@ func TestNoRetry(t *testing.T) {
 		ctx context.Context
 		res tool.Result
 	}{
-		"canceled":    {gone, tool.Result{Error: tool.Errorf(tool.Unavailable, "it died"), Run: tool.Run{Plugin: "p"}}},
+		"its answer":  {t.Context(), tool.Result{Error: tool.Errorf(tool.Unavailable, "429 Too Many Requests").From(tool.SourceTool), Run: tool.Run{Plugin: "p"}}},
+		"canceled":    {gone, tool.Result{Error: tool.Errorf(tool.Unavailable, "it died").From(tool.SourcePlugin), Run: tool.Run{Plugin: "p"}}},
 		"not started": {t.Context(), tool.Result{Error: tool.Errorf(tool.Unavailable, "it is suspended")}},
 		"failure":     {t.Context(), tool.Result{Error: tool.Errorf(tool.NotFound, "no file"), Run: tool.Run{Plugin: "p"}}},
 	} {

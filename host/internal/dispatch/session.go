@@ -41,6 +41,12 @@ func (d *Dispatcher) session() Stage {
 				notes.Quarantined(res, after())
 			}
 			d.saveState(c, res)
+			if label, passed := c.Ticket.Passed(); passed {
+				notes.OldDirectory(res, c.Request.Session.Cwd, label)
+			}
+			if changed := c.Request.Changed; changed != nil && !c.Identity.Tool.Definition.Traits.ReadOnly {
+				changed()
+			}
 			printed := res.Output
 			if res.Error != nil {
 				printed = res.Error.Message
@@ -56,9 +62,6 @@ func (d *Dispatcher) session() Stage {
 
 // loadState adds the state that the plugin stored for the session to the call.
 func (d *Dispatcher) loadState(c *Call) error {
-	if c.Identity.Tool.Definition.Traits.ReadOnly {
-		return nil
-	}
 	s, err := d.State.PluginState(c.Decision.Sent.SessionID, c.Identity.Tool.Plugin)
 	if err != nil {
 		return fmt.Errorf("cannot read the session's state: %w", err)
@@ -68,18 +71,19 @@ func (d *Dispatcher) loadState(c *Call) error {
 }
 
 // saveState saves the effects of the call, the state of the plugin and the working directory. For a child call it saves
-// only the effects, because the state of the session depends on the parent call.
+// only the effects, because the state of the session depends on the parent call. It ignores the state that a read-only
+// tool returns: such calls run beside others, whose state it could replace.
 func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 	s := c.Request.Session
 	d.State.Apply(s.ID, res.Effects)
 	if c.Identity.Depth > 0 {
 		return
 	}
-	if res.SessionState != nil {
+	if res.SessionState != nil && !c.Identity.Tool.Definition.Traits.ReadOnly {
 		d.State.SavePluginState(s.ID, c.Identity.Tool.Plugin, res.SessionState)
 	}
 	switch {
-	case res.Cwd == "" || res.Cwd == s.Cwd:
+	case res.Cwd == "" || res.Cwd == s.Cwd && !s.Displaced:
 	case !s.Contains(res.Cwd):
 		notes.Directory(res, s.Cwd, res.Cwd)
 	default:

@@ -106,13 +106,25 @@ func TestDirectoriesAndFiles(t *testing.T) {
 	}
 }
 
-// TestTheStateOfAChildCall checks that a read-only tool receives no state, and that only the effects of a child call are
-// saved.
+// TestTheStateOfAReadOnlyTool checks that a read-only tool sees the state, and that the state it returns replaces nothing.
+func TestTheStateOfAReadOnlyTool(t *testing.T) {
+	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
+		return &tool.Result{Output: string(call.SessionState), SessionState: append(call.SessionState, call.Tool[0])}
+	})
+	for i, want := range []string{"", "c", "cc", "cc"} {
+		name := []string{"change", "change", "look", "change"}[i]
+		if res := run(t, d, name); res.Output != want {
+			t.Errorf("%s finds %q, want %q", name, res.Output, want)
+		}
+	}
+}
+
+// TestTheStateOfAChildCall checks that a child call receives the state, and that only its effects are saved.
 func TestTheStateOfAChildCall(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.State.SavePluginState("s", "p", []byte("old"))
 	known := tool.FileState{Path: "/w/f", Size: 3, ModTime: time.Unix(1, 0)}
-	for name, want := range map[string]string{"look": "", "change": "old"} {
+	for name, want := range map[string]string{"look": "old", "change": "old"} {
 		c := prepared(t, d, name)
 		c.Identity.Depth = 1
 		d.session().Wrap(func(_ context.Context, c *Call) *tool.Result {

@@ -8,55 +8,75 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/adaptive"
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/registry"
 )
 
-// timeout lowers the timeout to the time that recent calls of the tool needed. If a timeout ends the call, it explains
-// the timeout in the result. The stage "timeout" runs inside "hooks", because hooks must receive the final message. It
-// surrounds "session", because "session" needs the original message of the tool.
+// timeout applies the timeout of the tool. The timeout starts here, so it does not include the time in queues or the
+// wait for a person's answer. In adaptive mode the timeout can be shorter. If the timeout or the caller ends the call,
+// the host explains the end in the result. The stage "timeout" runs inside "hooks", because hooks must receive the final
+// message. It surrounds "session", because "session" needs the original message of the tool.
 func (d *Dispatcher) timeout() Stage {
-	shorten := func(ctx context.Context, _ *Call) (context.Context, context.CancelFunc) { return ctx, func() {} }
-	if d.Adaptive != nil {
-		shorten = d.shortenTimeout
-	}
 	return Stage{Name: "timeout", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			ctx, cancel := shorten(ctx, c)
+			c.Outcome.Limit = d.limitOf(c.Identity.Tool)
+			limited, cancel := context.WithTimeout(ctx, c.Outcome.Limit)
 			defer cancel()
-			res := next(ctx, c)
-			d.describeTimeout(ctx, c, res)
+			res := next(limited, c)
+			d.describeEnd(ctx, limited, c, res)
 			return res
 		}
 	}}
 }
 
-// shortenTimeout lowers the timeout to the time that recent calls of the tool needed. The new timeout starts now,
-// because the measured times do not include waits, for example for a person's answer.
-func (d *Dispatcher) shortenTimeout(ctx context.Context, c *Call) (context.Context, context.CancelFunc) {
-	e := c.Identity.Tool
-	if e.Timeout < 0 {
-		return ctx, func() {}
+// configured returns the timeout of a tool. For a tool without a timeout, it returns the general timeout of the
+// configuration.
+func (d *Dispatcher) configured(e *registry.Entry) time.Duration {
+	switch t := e.Timeout; {
+	case t < 0:
+		return call.MaxTimeout
+	case t > 0:
+		return t
 	}
-	limit := adaptive.ToolTimeout(d.Metrics.Tool(e.FullName()), c.Outcome.Limit)
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= limit {
-		return ctx, func() {}
-	}
-	c.Outcome.Limit = limit
-	return context.WithTimeout(ctx, limit)
+	return d.Timeout
 }
 
-// describeTimeout adds the exceeded limit to the error of a timeout, because the tool does not know the limit.
-func (d *Dispatcher) describeTimeout(ctx context.Context, c *Call, res *tool.Result) {
-	if res.Error == nil || res.Error.Kind != tool.Timeout || !expired(ctx) {
+// limitOf returns the timeout of a tool. In adaptive mode it is at most the time that recent calls of the tool needed.
+func (d *Dispatcher) limitOf(e *registry.Entry) time.Duration {
+	limit := d.configured(e)
+	if d.Adaptive == nil || e.Timeout < 0 {
+		return limit
+	}
+	return adaptive.ToolTimeout(d.Metrics.Tool(e.FullName()), limit)
+}
+
+// describeEnd replaces the error of a call that the host ended. The tool and the transport each see the end in their own
+// way, so their errors differ by chance. A call that succeeded in spite of the end keeps its result. The context ctx is
+// that of the caller, and limited also has the timeout.
+func (d *Dispatcher) describeEnd(ctx, limited context.Context, c *Call, res *tool.Result) {
+	if res.Error == nil {
 		return
 	}
 	name, limit := c.Identity.Tool.FullName(), c.Outcome.Limit
-	if limit < d.configured(c.Identity.Tool) {
+	switch {
+	case ctx.Err() != nil:
+		res.Error = canceled(ctx, name)
+	case !expired(limited):
+	case limit < d.configured(c.Identity.Tool):
 		res.Error = tool.Errorf(tool.Timeout, "%s was stopped after %s, a limit that adaptive mode derived from earlier calls. Ask for less, or set adaptive = false in the host block of the configuration.",
-			name, limit).From(res.Error.Source)
-		return
+			name, limit).From(tool.SourceHost)
+	default:
+		res.Error = tool.Errorf(tool.Timeout, "%s took longer than %s and was stopped. Ask for less, or raise the limit in the configuration: tool %q { timeout = \"…\" }.",
+			name, limit, name).From(tool.SourceHost)
 	}
-	res.Error = tool.Errorf(tool.Timeout, "%s took longer than %s and was stopped. Ask for less, or raise the limit in the configuration: tool %q { timeout = \"…\" }.",
-		name, limit, name).From(res.Error.Source)
+}
+
+// canceled returns the error of a call whose caller ended it. The caller's own deadline counts as a timeout.
+func canceled(ctx context.Context, name string) *tool.Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return tool.Errorf(tool.Timeout, "%s was stopped, because the caller's own deadline passed. Allow more time, or ask for less.", name).From(tool.SourceHost)
+	}
+	return tool.Errorf(tool.Canceled, "%s was canceled by its caller and stopped.", name).From(tool.SourceHost)
 }
 
 // expired reports whether the deadline of ctx has passed. It does not rely on ctx.Err alone: a plugin receives the same

@@ -28,6 +28,24 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
+// TestTheTimeoutStartsWithTheTool checks which timeout applies, and that it begins in the stage "timeout".
+func TestTheTimeoutStartsWithTheTool(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Registry.Lookup("", "stat").Timeout = -1
+	for name, limit := range map[string]time.Duration{"look": time.Minute, "brief": 50 * time.Millisecond, "stat": call.MaxTimeout} {
+		c := prepared(t, d, name)
+		c.Identity.Started = time.Now().Add(-time.Hour) // the call waited
+		var inside context.Context
+		d.timeout().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
+			inside = ctx
+			return new(tool.Result)
+		})(t.Context(), c)
+		if end, ok := inside.Deadline(); !ok || time.Until(end) > limit || time.Until(end) < limit-30*time.Second || c.Outcome.Limit != limit || inside.Err() == nil {
+			t.Errorf("%s: until %s, limit %s, %v", name, end, c.Outcome.Limit, inside.Err())
+		}
+	}
+}
+
 func TestTheAdaptiveTimeout(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Adaptive, d.Metrics = new(adaptive.Learned), new(metrics.Metrics)
@@ -38,11 +56,11 @@ func TestTheAdaptiveTimeout(t *testing.T) {
 		}
 		c := prepared(t, d, name)
 		var until time.Duration
-		d.deadline().Wrap(d.timeout().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
+		d.timeout().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
 			end, _ := ctx.Deadline()
 			until = time.Until(end)
 			return new(tool.Result)
-		}))(t.Context(), c)
+		})(t.Context(), c)
 		if c.Outcome.Limit != limit || until > limit {
 			t.Errorf("%s: %s, limit %s, want %s", name, until, c.Outcome.Limit, limit)
 		}
@@ -54,16 +72,13 @@ func TestTheAdaptiveTimeout(t *testing.T) {
 		c := prepared(t, d, "look")
 		c.Outcome.Limit = limit
 		res := &tool.Result{Error: tool.Errorf(tool.Timeout, "x").From(tool.SourcePlugin)}
-		d.describeTimeout(ctx, c, res)
+		d.describeEnd(t.Context(), ctx, c, res)
 		must(t, res, tool.Timeout, text)
-		if res.Error.Source != tool.SourcePlugin {
-			t.Error(res.Error.Source)
-		}
 	}
 	// A tool can also report a timeout of its own, for example of a slow server.
 	c := prepared(t, d, "look")
 	own := &tool.Result{Error: tool.Errorf(tool.Timeout, "the server is slow")}
-	d.describeTimeout(t.Context(), c, own)
+	d.describeEnd(t.Context(), t.Context(), c, own)
 	must(t, own, tool.Timeout, "the server is slow")
 }
 
@@ -72,11 +87,39 @@ type lateTimer struct{ context.Context }
 
 func (lateTimer) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
-func TestTimeoutBeforeTheTimer(t *testing.T) {
+// TestEachEndHasOneError checks that the error of a call that was ended depends only on who ended it.
+func TestEachEndHasOneError(t *testing.T) {
 	d := dispatcher(t, ok)
-	c := prepared(t, d, "look")
-	c.Outcome.Limit = time.Minute
-	res := &tool.Result{Error: tool.Errorf(tool.Timeout, "stream terminated by RST_STREAM with error code: CANCEL").From(tool.SourcePlugin)}
-	d.describeTimeout(lateTimer{t.Context()}, c, res)
-	must(t, res, tool.Timeout, "look took longer than 1m0s and was stopped")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, stop := context.WithTimeout(t.Context(), 0)
+	defer stop()
+	for _, raw := range []*tool.Error{
+		tool.Errorf(tool.Timeout, "stream terminated by RST_STREAM with error code: CANCEL"), tool.Errorf(tool.ExecutionFailed, "context deadline exceeded"),
+		tool.Errorf(tool.Unavailable, "error reading from server: EOF"), tool.Errorf(tool.Canceled, "context canceled"),
+	} {
+		for _, end := range []struct {
+			caller, limited context.Context
+			kind            tool.Kind
+			text            string
+		}{
+			{t.Context(), lateTimer{t.Context()}, tool.Timeout, "look took longer than 1m0s and was stopped"},
+			{t.Context(), late, tool.Timeout, "look took longer than 1m0s and was stopped"},
+			{gone, gone, tool.Canceled, "look was canceled by its caller"},
+			{late, late, tool.Timeout, "the caller's own deadline passed"},
+		} {
+			c := prepared(t, d, "look")
+			c.Outcome.Limit = time.Minute
+			res := &tool.Result{Error: raw.From(tool.SourcePlugin)}
+			d.describeEnd(end.caller, end.limited, c, res)
+			must(t, res, end.kind, end.text)
+			if res.Error.Source != tool.SourceHost {
+				t.Error(res.Error.Source)
+			}
+			whole := &tool.Result{Output: "done"}
+			if d.describeEnd(end.caller, end.limited, c, whole); !whole.Success() {
+				t.Errorf("a call that succeeded ended with %v", whole.Error)
+			}
+		}
+	}
 }

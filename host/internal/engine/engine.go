@@ -51,6 +51,7 @@ type Options struct {
 	Live                     bool
 	Hooks                    []hook.Hook
 	OnConfig                 func(level slog.Level)
+	Pulse                    time.Duration
 }
 
 // Source returns the configuration in the options, with the settings that decide whether the configuration applies. It
@@ -181,7 +182,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	confine := &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log}
 	confine.Repositories = confinement.NewRepositories(confine)
 	return &generation.Builder{
-		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir},
+		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel)},
 		State:   e.state, Home: e.home, Supervisor: e.super,
 		Confine:   confine,

@@ -32,6 +32,7 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   string
+	InOrder   bool
 	From      string
 	Workspace string
 	Trace     string
@@ -40,15 +41,14 @@ type Request struct {
 
 // Pending is a request that is queued in its session.
 type Pending struct {
-	engine *Engine
 	inner  *dispatch.Pending
 	client Client
 	failed *tool.Result
 	done   func()
 }
 
-// Begin resolves and queues a request without blocking. If requests of one session must run in order, they run in the
-// order of their Begin calls. The caller must call Run on the result.
+// Begin resolves and queues a request without blocking. The requests of one session take effect in the order of their
+// Begin calls. The caller must call Run on the result.
 func (e *Engine) Begin(req Request, client Client) *Pending {
 	if req.ID == "" {
 		req.ID = e.ids.next()
@@ -64,8 +64,11 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	if err != nil {
 		return e.refused(req, err)
 	}
-	inner := e.Current().Dispatch.Begin(e.dispatchRequest(req, s))
-	return &Pending{engine: e, inner: inner, client: e.client(client), done: done}
+	r := e.dispatchRequest(req, s)
+	r.Renew = func(s call.Session) (call.Session, error) { return e.renew(s, namesOutput(req)) }
+	r.Changed = func() { e.Current().Roots.Forget() }
+	inner := e.Current().Dispatch.Begin(r)
+	return &Pending{inner: inner, client: e.client(client), done: done}
 }
 
 // refused returns a request that failed before it was queued.
@@ -85,9 +88,6 @@ func (p *Pending) Run(ctx context.Context) *tool.Result {
 		return p.failed
 	}
 	defer p.done()
-	if !p.inner.ReadOnly() {
-		defer p.engine.Current().Roots.Forget()
-	}
 	return p.inner.Run(ctx, p.client)
 }
 
@@ -102,7 +102,7 @@ func (e *Engine) Explain(req Request) *router.Command {
 
 func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 	return call.Request{
-		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, Trace: trace.Parse(req.Trace),
+		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
 	}
 }
 
@@ -142,9 +142,35 @@ func (e *Engine) session(req Request) (call.Session, error) {
 	if err != nil {
 		return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
-	named := strings.Contains(req.Command, state.OutputDir) || bytes.Contains(req.Arguments, []byte(state.OutputDir))
-	out := call.Session{Principal: who, Roots: e.Current().Roots.Of(who.Owner(), workspace, named)}
+	out := call.Session{Principal: who, Roots: e.Current().Roots.Of(who.Owner(), workspace, namesOutput(req))}
 	return out, e.open(&out, req, key, workspace)
+}
+
+// namesOutput reports whether a request names a directory for output of plugins. Such a directory can be new.
+func namesOutput(req Request) bool {
+	return strings.Contains(req.Command, state.OutputDir) || bytes.Contains(req.Arguments, []byte(state.OutputDir))
+}
+
+// renew returns the session of a queued request as it is now. Earlier calls can change its directory and its roots.
+func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
+	s.Roots = e.Current().Roots.Of(s.Principal.Owner(), s.Workspace, refresh)
+	now, known, err := e.state.Session(s.ID)
+	if err != nil {
+		return s, fmt.Errorf("the session %s cannot be read: %w", s.ID, err)
+	}
+	if known {
+		s.Session = now
+	}
+	return inWorkspace(s), nil
+}
+
+// inWorkspace returns a session in its workspace if the directory of the session is gone. It does not save the session,
+// because another call can change the directory at the same time.
+func inWorkspace(s call.Session) call.Session {
+	if s.Displaced = !s.Contains(s.Cwd) || !roots.IsDir(s.Cwd); s.Displaced {
+		s.Cwd = s.Workspace
+	}
+	return s
 }
 
 // workspace returns the directory in which a request runs. The error for a directory that the principal may not use is
@@ -220,10 +246,8 @@ func (e *Engine) load(out *call.Session, key *string, workspace string) (found b
 	if !known || s.Workspace != workspace {
 		return false, nil
 	}
-	if out.Session = s; !out.Contains(s.Cwd) || !roots.IsDir(s.Cwd) { // the directory is gone
-		out.Cwd = workspace
-		e.state.SaveSession(out.Session)
-	}
+	out.Session = s
+	*out = inWorkspace(*out)
 	return true, nil
 }
 

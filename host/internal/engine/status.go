@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
 )
@@ -77,7 +78,12 @@ type Status struct {
 	Problems []string `json:"problems"`
 	// Sessions lists the most recently used sessions.
 	Sessions []state.Session `json:"sessions"`
+	// Calls lists the calls that run or wait, and what they wait for.
+	Calls []CallStatus `json:"calls"`
 }
+
+// CallStatus describes a call that runs or waits.
+type CallStatus = scheduler.CallStatus
 
 // PluginStatus describes the state of one plugin and its tools.
 type PluginStatus struct {
@@ -107,7 +113,7 @@ func (e *Engine) Status() Status {
 	st := Status{
 		Version: Version, Config: g.Config.Source, Workspace: e.opts.Workspace, StateDB: e.state.Path(),
 		Plugins: []PluginStatus{}, Problems: append([]string{}, e.Problems()...), Sessions: []state.Session{},
-		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(),
+		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(), Calls: g.Dispatch.Scheduler.Calls(),
 	}
 	for i := range st.Tools {
 		if entry := g.Registry.Find(st.Tools[i].Name); entry != nil {

@@ -100,6 +100,8 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Hooks:     b.hooks(g),
 		Tracer:    b.tracing.of(g.Config, b.Log),
 		Timeout:   g.Config.Host.Timeout,
+		MaxWait:   g.Config.Host.MaxWait,
+		Pulse:     b.Options.Pulse,
 		Latest:    func() *dispatch.Dispatcher { return b.Current().Dispatch },
 		Unloaded:  g.whyUnloaded,
 		Denied: func(plugin string, roots []tool.Root, since time.Time, printed string) []string {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 
@@ -36,6 +37,8 @@ type Options struct {
 	RetryFailed bool
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
+	// Pulse is the time without events after which a client gets a sign of life. Zero means the default.
+	Pulse time.Duration
 }
 
 // Calls holds the state that calls of all generations share.

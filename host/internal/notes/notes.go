@@ -71,6 +71,13 @@ func add(res *tool.Result, text string) {
 	}
 }
 
+// OldDirectory adds a note that the call ran in the directory cwd, because it did not wait any longer for a command that can
+// change the directory.
+func OldDirectory(res *tool.Result, cwd, command string) {
+	add(res, fmt.Sprintf("This call ran in %s. It did not wait for %s, which can change the directory and has not ended", cwd, command))
+	Annotate(res, "directory", cwd)
+}
+
 // Directory adds a note that the session stays in the directory cwd, because the command changed to a directory outside
 // of the roots.
 func Directory(res *tool.Result, cwd, outside string) {

@@ -8,7 +8,9 @@ import (
 // the host. The program bench/scheduler.go prints the result.
 func BenchmarkCall(b *testing.B) {
 	pass := func(b *testing.B, s *Scheduler, g *Gates, session string, safe bool) {
-		done, err := s.Enqueue(session, safe).Wait(b.Context())
+		k := s.Enqueue(session)
+		k.Claim(Claim{InOrder: true, Safe: safe})
+		done, err := k.Wait(b.Context())
 		if err != nil {
 			b.Error(err)
 			return
@@ -52,7 +54,8 @@ func BenchmarkCall(b *testing.B) {
 		for b.Loop() {
 			tickets := make([]*Ticket, size)
 			for i := range tickets {
-				tickets[i] = s.Enqueue("s", i%10 != 3)
+				tickets[i] = s.Enqueue("s")
+				tickets[i].Claim(Claim{InOrder: true, Safe: i%10 != 3})
 			}
 			ended := make(chan struct{}, size)
 			for _, t := range tickets {

@@ -14,6 +14,65 @@ type Limits struct {
 	Queue int
 	// Waits is called if a call must wait, before the wait. Waits can be nil.
 	Waits func()
+	// Arrived is the announcement of the call, or nil. Enter does not check Queue for an announced call.
+	Arrived *Arrival
+}
+
+// Arrival is a call that was announced to its gate by [Gates.Arrive].
+type Arrival struct {
+	gates *Gates
+	name  string
+	gone  bool
+}
+
+// Arrive announces a call that can still wait for its session before it enters a gate. If as many calls are running, waiting
+// or announced as the limits permit, Arrive returns a [*FullError]. The caller must pass the arrival to Enter, or call
+// Leave.
+func (g *Gates) Arrive(name string, l Limits) (*Arrival, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := g.gate(name)
+	if total := at.inside + len(at.waiting) + at.arrived; l.Queue != 0 && total >= l.Max+max(0, l.Queue) {
+		return nil, &FullError{Waiting: total - l.Max}
+	}
+	at.arrived++
+	return &Arrival{gates: g, name: name}, nil
+}
+
+// Leave ends the announcement. It can be called more than once, and after Enter.
+func (a *Arrival) Leave() {
+	a.gates.mu.Lock()
+	defer a.gates.mu.Unlock()
+	at := a.gates.gate(a.name)
+	a.leave(at)
+	a.gates.forget(a.name, at)
+}
+
+func (a *Arrival) leave(at *gate) {
+	if !a.gone {
+		a.gone = true
+		at.arrived--
+	}
+}
+
+// gate returns the gate with a name. It creates a missing gate.
+func (g *Gates) gate(name string) *gate {
+	if g.by == nil {
+		g.by = make(map[string]*gate)
+	}
+	at := g.by[name]
+	if at == nil {
+		at = new(gate)
+		g.by[name] = at
+	}
+	return at
+}
+
+// forget removes a gate without calls.
+func (g *Gates) forget(name string, at *gate) {
+	if at.inside == 0 && at.arrived == 0 && len(at.waiting) == 0 {
+		delete(g.by, name)
+	}
 }
 
 // Gates limits the number of concurrent calls in all sessions. Each gate has a name and its own limits. Gates is safe
@@ -26,6 +85,7 @@ type Gates struct {
 // gate is the state of one gate. It exists while calls run or wait.
 type gate struct {
 	inside  int
+	arrived int       // announced calls that have not entered yet
 	waiting []*waiter // sorted by priority and then by time
 }
 
@@ -48,13 +108,10 @@ func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) 
 	}
 	leave = sync.OnceFunc(func() { g.leave(name, l.Max) })
 	g.mu.Lock()
-	if g.by == nil {
-		g.by = make(map[string]*gate)
-	}
-	at := g.by[name]
-	if at == nil {
-		at = new(gate)
-		g.by[name] = at
+	at := g.gate(name)
+	if l.Arrived != nil {
+		l.Arrived.leave(at)
+		l.Queue = 0
 	}
 	switch {
 	case at.inside < l.Max && len(at.waiting) == 0:
@@ -104,7 +161,5 @@ func (g *Gates) leave(name string, limit int) {
 		at.waiting = at.waiting[1:]
 		at.inside++
 	}
-	if at.inside == 0 && len(at.waiting) == 0 {
-		delete(g.by, name)
-	}
+	g.forget(name, at)
 }

@@ -1,25 +1,31 @@
 // Package scheduler determines the order of calls.
 //
-// [Scheduler.Enqueue] queues a call in its session. [Ticket.Wait] waits until the call can start. Concurrency-safe calls
-// run together, and any other call runs alone. Calls start in the order in which they were queued. [Gates] limits the
-// number of concurrent calls in all sessions.
+// [Scheduler.Enqueue] gives a call its place in its session, and [Ticket.Claim] describes the call. [Ticket.Wait] waits
+// until the call can start: until no earlier call of the session is a reason to wait. [Why] is the table of reasons.
+// [Gates] limits the number of concurrent calls in all sessions.
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Scheduler orders the calls of each session. It is safe for concurrent use.
 type Scheduler struct {
+	// Patience limits brief waits. Zero means [DefaultPatience]. It must be set before the first call.
+	Patience time.Duration
+
 	maxParallel int
 
 	mu       sync.Mutex
 	sessions map[string]*line
 }
 
-// New returns a scheduler that runs at most maxParallel calls of a session at the same time.
+// New returns a scheduler that runs at most maxParallel calls of a session at the same time. Calls of the kind Free do
+// not count.
 func New(maxParallel int) *Scheduler {
 	return &Scheduler{maxParallel: max(1, maxParallel), sessions: make(map[string]*line)}
 }
@@ -34,33 +40,41 @@ func (s *Scheduler) SetMaxParallel(n int) {
 	}
 }
 
-// line holds the running and waiting calls of one session.
+// line holds the calls of one session that have not ended, in the order in which they arrived.
 type line struct {
-	running int
-	alone   bool // whether the running call does not permit concurrent calls
-	waiting []*turn
+	calls   []*place
+	running int // counted calls that run
+	loose   int // calls in the line that are not InOrder
 }
 
-type turn struct {
-	safe  bool
-	ready chan struct{}
+// place is a call in its line.
+type place struct {
+	claim   *Claim    // nil until Claim
+	since   time.Time // when the call arrived, or when it started
+	running bool
+	counted bool // whether the call counts for the maximum number of concurrent calls
+	ready   chan struct{}
+	waited  bool // whether an earlier call was a reason to wait
+	// impatient means that the brief wait is over. passed is the earlier call that the call then did not wait for.
+	impatient bool
+	passed    *place
 }
 
-// Ticket represents a call in the queue of its session. A nil Ticket represents a child call, which does not wait.
+// free reports whether the call does not count for the maximum number of concurrent calls.
+func (p *place) free() bool { return p.claim.Kind == Free && !p.claim.InOrder }
+
+// Ticket represents a call in the line of its session. A nil Ticket represents a child call, which does not wait.
 type Ticket struct {
 	s       *Scheduler
 	session string
 	line    *line
-	turn    *turn
-	waits   bool
+	place   *place
+	last    Wait // what the call waited for when Wait returned an error
 }
 
-// Waits reports whether other calls prevented the call from starting when it was queued.
-func (k *Ticket) Waits() bool { return k != nil && k.waits }
-
-// Enqueue adds a call to the end of its session's queue without blocking. The argument safe reports whether the call can
-// run together with other calls. The caller must call Wait or Abandon on the ticket.
-func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
+// Enqueue adds a call to the end of its session's line without blocking. Until the caller describes the call with
+// Claim, the call does not start, and later calls wait for it. The caller must call Claim and then Wait, or Abandon.
+func (s *Scheduler) Enqueue(session string) *Ticket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.sessions[session]
@@ -68,11 +82,35 @@ func (s *Scheduler) Enqueue(session string, safe bool) *Ticket {
 		l = new(line)
 		s.sessions[session] = l
 	}
-	t := &turn{safe: safe, ready: make(chan struct{})}
-	l.waiting = append(l.waiting, t)
-	s.advance(l)
-	return &Ticket{s: s, session: session, line: l, turn: t, waits: slices.Contains(l.waiting, t)}
+	p := &place{since: time.Now(), ready: make(chan struct{})}
+	l.calls = append(l.calls, p)
+	l.loose++
+	return &Ticket{s: s, session: session, line: l, place: p}
 }
+
+// Claim describes the call. It must be called once, before Wait. If an earlier command can still change the directory, the
+// paths of a call that depends on the directory are not known yet.
+func (k *Ticket) Claim(c Claim) {
+	k.s.mu.Lock()
+	defer k.s.mu.Unlock()
+	if c.InOrder {
+		k.line.loose--
+	}
+	i := slices.Index(k.line.calls, k.place)
+	if c.UsesDir && slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.Moves }) {
+		c.Anywhere = true
+	}
+	k.place.claim = &c
+	if i == len(k.line.calls)-1 {
+		k.s.admit(k.line, i)
+	} else {
+		k.s.advance(k.line) // later calls can have waited for the description
+	}
+	k.place.waited = !k.place.running
+}
+
+// Waits reports whether other calls prevented the call from starting when it was described.
+func (k *Ticket) Waits() bool { return k != nil && k.place.waited }
 
 // Wait waits until the call can start. The caller must call done at the end of the call. If Wait returns an error, it is
 // the error of ctx.
@@ -80,67 +118,244 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	if k == nil {
 		return func() {}, ctx.Err()
 	}
-	select {
-	case <-k.turn.ready:
-		return sync.OnceFunc(k.leave), nil
-	case <-ctx.Done():
+	var patience <-chan time.Time
+	if k.place.waited && k.place.claim.Kind == Read {
+		timer := time.NewTimer(cmp.Or(k.s.Patience, DefaultPatience))
+		defer timer.Stop()
+		patience = timer.C
 	}
-	k.s.mu.Lock()
-	select {
-	case <-k.turn.ready: // the call could start just before ctx ended
-		k.s.mu.Unlock()
-		k.leave()
-		return nil, ctx.Err()
-	default:
-	}
-	for i, t := range k.line.waiting {
-		if t == k.turn {
-			k.line.waiting = append(k.line.waiting[:i], k.line.waiting[i+1:]...)
-			break
+	for {
+		select {
+		case <-k.place.ready:
+			return sync.OnceFunc(k.leave), nil
+		case <-patience:
+			k.s.mu.Lock()
+			k.place.impatient = true
+			k.s.advance(k.line)
+			k.s.mu.Unlock()
+		case <-ctx.Done(): // even if the call could start just before ctx ended
+			k.last, _ = k.Waiting()
+			k.leave()
+			return nil, ctx.Err()
 		}
 	}
-	k.s.advance(k.line) // later calls may have waited only for the abandoned call
-	k.s.forget(k.session, k.line)
-	k.s.mu.Unlock()
-	return nil, ctx.Err()
 }
 
+// leave removes the call from its line, whether it runs or waits.
 func (k *Ticket) leave() {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	k.line.running--
-	if k.line.running == 0 {
-		k.line.alone = false
+	l := k.line
+	i := slices.Index(l.calls, k.place)
+	copy(l.calls[1:i+1], l.calls[:i]) // calls end near the front of a long line
+	l.calls[0] = nil
+	l.calls = l.calls[1:]
+	if k.place.claim == nil || !k.place.claim.InOrder {
+		l.loose--
 	}
-	k.s.advance(k.line)
-	k.s.forget(k.session, k.line)
+	if k.place.counted {
+		l.running--
+	}
+	k.s.advance(l)
+	if len(l.calls) == 0 && k.s.sessions[k.session] == l {
+		delete(k.s.sessions, k.session)
+	}
 }
 
-// advance starts waiting calls from the front of the queue, as many as the limits permit.
+// Abandon removes the call from the line. The caller uses Abandon in place of Wait.
+func (k *Ticket) Abandon() { k.leave() }
+
+// advance starts the waiting calls of a line that can start.
 func (s *Scheduler) advance(l *line) {
-	for len(l.waiting) > 0 {
-		t := l.waiting[0]
-		if l.alone || l.running >= s.maxParallel || !t.safe && l.running > 0 {
+	stopped := false // whether a call of a batch waits; then all later calls of the batch wait, too
+	for i, p := range l.calls {
+		if p.running || p.claim == nil || stopped && p.claim.InOrder {
+			continue
+		}
+		if s.admit(l, i) || !p.claim.InOrder {
+			continue
+		}
+		if stopped = true; l.loose == 0 {
 			return
 		}
-		l.waiting = l.waiting[1:]
+	}
+}
+
+// admit starts a waiting call if it can start.
+func (s *Scheduler) admit(l *line, i int) bool {
+	p := l.calls[i]
+	if !p.free() && l.running >= s.maxParallel {
+		return false
+	}
+	if blocker, _ := l.blocker(i); blocker != nil {
+		return false
+	}
+	p.running, p.since = true, time.Now()
+	if p.counted = !p.free(); p.counted {
 		l.running++
-		l.alone = !t.safe
-		close(t.ready)
 	}
+	close(p.ready)
+	return true
 }
 
-func (s *Scheduler) forget(session string, l *line) {
-	if l.running == 0 && len(l.waiting) == 0 && s.sessions[session] == l {
-		delete(s.sessions, session)
+// blocker returns the first earlier call that is a reason for the call i to wait, with the reason. It returns nil if there
+// is none.
+func (l *line) blocker(i int) (*place, Reason) {
+	p := l.calls[i]
+	p.passed = nil
+	for _, e := range l.calls[:i] {
+		if e.claim == nil {
+			if !p.free() {
+				return e, Reason{Text: "the call has just arrived"}
+			}
+			continue
+		}
+		why := Why(e.claim, p.claim)
+		switch {
+		case !why.Waits():
+		case why.Brief && p.impatient:
+			p.passed = e
+		default:
+			return e, why
+		}
 	}
+	return nil, Reason{}
 }
 
-// Abandon removes the call from the queue. The caller uses Abandon in place of Wait.
-func (k *Ticket) Abandon() {
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	if done, err := k.Wait(gone); err == nil {
-		done()
+// Settle replaces the description of a call that runs. The new description must not have more effects than the old one:
+// later calls can then have fewer reasons to wait.
+func (k *Ticket) Settle(c Claim) {
+	k.s.mu.Lock()
+	defer k.s.mu.Unlock()
+	c.InOrder = k.place.claim.InOrder
+	k.place.claim = &c
+	k.s.advance(k.line)
+}
+
+// Keeps announces that a running command will not change the directory and the variables of its session. Later calls then
+// have fewer reasons to wait.
+func (k *Ticket) Keeps() {
+	if k == nil {
+		return
 	}
+	k.s.mu.Lock()
+	defer k.s.mu.Unlock()
+	if !k.place.claim.Moves {
+		return
+	}
+	changed := *k.place.claim // a copy, because the labels of claims are read without the lock
+	changed.Moves = false
+	k.place.claim = &changed
+	k.s.advance(k.line)
+}
+
+// Wait describes what a call waits for. The zero value means that the call could start.
+type Wait struct {
+	// Label names the call that is waited for. It is empty if the call only waits for a free slot.
+	Label  string
+	Reason string
+}
+
+// Waiting returns what the call waits for. ok is false if the call can start.
+func (k *Ticket) Waiting() (w Wait, ok bool) {
+	if k == nil {
+		return w, false
+	}
+	k.s.mu.Lock()
+	p := k.place
+	i := slices.Index(k.line.calls, p)
+	if i < 0 || p.running {
+		k.s.mu.Unlock()
+		return w, false
+	}
+	w, label := k.line.waiting(i)
+	k.s.mu.Unlock()
+	w.Label = label()
+	return w, true
+}
+
+// WaitedFor returns what the call waited for when Wait returned an error.
+func (k *Ticket) WaitedFor() Wait { return k.last }
+
+// Passed returns the earlier call that the call did not wait for, because the brief wait was over. ok is false without
+// such a call.
+func (k *Ticket) Passed() (label string, ok bool) {
+	if k == nil {
+		return "", false
+	}
+	k.s.mu.Lock()
+	passed := k.place.passed
+	if passed == nil {
+		k.s.mu.Unlock()
+		return "", false
+	}
+	of := passed.label()
+	k.s.mu.Unlock()
+	return of(), true
+}
+
+// String returns the description for people, such as "bash: npm test (a session has one shell)".
+func (w Wait) String() string {
+	if w.Label == "" {
+		return "other calls (" + cmp.Or(w.Reason, "they came first") + ")"
+	}
+	return w.Label + " (" + w.Reason + ")"
+}
+
+func (l *line) waiting(i int) (w Wait, label func() string) {
+	blocker, why := l.blocker(i)
+	if blocker == nil {
+		return Wait{Reason: "the session runs as many calls as it may at the same time"}, func() string { return "" }
+	}
+	return Wait{Reason: why.Text}, blocker.label()
+}
+
+func (p *place) label() func() string {
+	if p.claim == nil || p.claim.Label == nil {
+		return func() string { return "an earlier call" }
+	}
+	return p.claim.Label
+}
+
+// CallStatus describes a call that has not ended.
+type CallStatus struct {
+	Session string `json:"session"`
+	Call    string `json:"call"`
+	Running bool   `json:"running"`
+	// Since is the time at which the call started, or arrived if it waits.
+	Since time.Time `json:"since"`
+	// WaitsFor names the call that is waited for, and Reason tells why. They are empty for a running call.
+	WaitsFor string `json:"waits_for,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// Calls lists the calls that have not ended, the oldest first.
+func (s *Scheduler) Calls() []CallStatus {
+	type labels struct{ own, other func() string }
+	out := []CallStatus{}
+	var names []labels
+	s.mu.Lock()
+	for session, l := range s.sessions {
+		for i, p := range l.calls {
+			if p.claim == nil {
+				continue
+			}
+			st, n := CallStatus{Session: session, Running: p.running, Since: p.since}, labels{own: p.label()}
+			if !p.running {
+				var w Wait
+				w, n.other = l.waiting(i)
+				st.Reason = w.Reason
+			}
+			out, names = append(out, st), append(names, n)
+		}
+	}
+	s.mu.Unlock()
+	for i, n := range names { // outside of the lock, because a label can take time
+		out[i].Call = n.own()
+		if n.other != nil {
+			out[i].WaitsFor = n.other()
+		}
+	}
+	slices.SortStableFunc(out, func(a, b CallStatus) int { return a.Since.Compare(b.Since) })
+	return out
 }

@@ -13,6 +13,13 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
+// enqueue queues a call of a batch.
+func enqueue(s *scheduler.Scheduler, session string, safe bool) *scheduler.Ticket {
+	k := s.Enqueue(session)
+	k.Claim(scheduler.Claim{InOrder: true, Safe: safe})
+	return k
+}
+
 // admitted reports whether the call of a ticket can start now. It does not wait.
 func admitted(t *testing.T, k *scheduler.Ticket) (done func(), ok bool) {
 	t.Helper()
@@ -69,7 +76,7 @@ func TestAgainstModel(t *testing.T) {
 			case 0, 1:
 				safe := rng.IntN(3) > 0
 				m.safe[step] = safe
-				tickets[step] = s.Enqueue("s", safe)
+				tickets[step] = enqueue(s, "s", safe)
 				m.waiting = append(m.waiting, step)
 				m.advance()
 			case 2:
@@ -119,7 +126,7 @@ func TestConcurrentUse(t *testing.T) {
 					go cancel()
 				}
 				safe := rng.IntN(2) == 0
-				done, err := s.Enqueue("s", safe).Wait(ctx)
+				done, err := enqueue(s, "s", safe).Wait(ctx)
 				if err != nil {
 					if !errors.Is(err, context.Canceled) {
 						t.Error(err)
@@ -149,21 +156,21 @@ func TestConcurrentUse(t *testing.T) {
 		t.Error("nothing ran")
 	}
 	// The queue must still accept calls.
-	wait(t, s.Enqueue("s", false))()
+	wait(t, enqueue(s, "s", false))()
 }
 
 func TestSessionsDoNotWaitForEachOther(t *testing.T) {
 	s := scheduler.New(1)
-	defer wait(t, s.Enqueue("a", false))()
-	wait(t, s.Enqueue("b", false))()
+	defer wait(t, enqueue(s, "a", false))()
+	wait(t, enqueue(s, "b", false))()
 }
 
 func TestUnsafeIsNotStarved(t *testing.T) {
 	s := scheduler.New(10)
-	first := wait(t, s.Enqueue("s", true))
-	unsafe := s.Enqueue("s", false)
-	later := s.Enqueue("s", true)
-	if _, ok := admitted(t, s.Enqueue("s", true)); ok {
+	first := wait(t, enqueue(s, "s", true))
+	unsafe := enqueue(s, "s", false)
+	later := enqueue(s, "s", true)
+	if _, ok := admitted(t, enqueue(s, "s", true)); ok {
 		t.Error("a later call overtook one that waits to run alone")
 	}
 	first()
@@ -175,9 +182,9 @@ func TestUnsafeIsNotStarved(t *testing.T) {
 // TestGivingUpLetsOthersPass checks that calls behind an abandoned call can start immediately.
 func TestGivingUpLetsOthersPass(t *testing.T) {
 	s := scheduler.New(10)
-	defer wait(t, s.Enqueue("s", true))()
-	unsafe := s.Enqueue("s", false)
-	later := s.Enqueue("s", true)
+	defer wait(t, enqueue(s, "s", true))()
+	unsafe := enqueue(s, "s", false)
+	later := enqueue(s, "s", true)
 	unsafe.Abandon()
 	wait(t, later)()
 }
@@ -185,18 +192,18 @@ func TestGivingUpLetsOthersPass(t *testing.T) {
 // TestDeadlineWhileWaiting checks that a waiting call leaves the queue when its context ends.
 func TestDeadlineWhileWaiting(t *testing.T) {
 	s := scheduler.New(1)
-	done := wait(t, s.Enqueue("s", false))
+	done := wait(t, enqueue(s, "s", false))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := s.Enqueue("s", true).Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := enqueue(s, "s", true).Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	done()
-	wait(t, s.Enqueue("s", false))()
+	wait(t, enqueue(s, "s", false))()
 }
 
 func TestLimitIsAtLeastOne(t *testing.T) {
 	for _, n := range []int{-1, 0} {
-		wait(t, scheduler.New(n).Enqueue("s", true))()
+		wait(t, enqueue(scheduler.New(n), "s", true))()
 	}
 }

@@ -137,8 +137,8 @@ func (d *DB) SavePluginState(session, plugin string, s []byte) {
 	d.change(func(b *batch) { put(&b.pluginStates, key{session, plugin}, s) })
 }
 
-// Masking removes secrets from commands and arguments before they are saved. A single goroutine calls the functions
-// after the call.
+// Masking removes secrets from commands and arguments before they are saved or shown. Several goroutines can call the
+// functions.
 type Masking struct {
 	Command   func(string) string
 	Arguments func(raw []byte) string
@@ -146,6 +146,14 @@ type Masking struct {
 
 // Mask enables the masking of new history entries. Existing entries do not change.
 func (d *DB) Mask(m Masking) { d.masking.Store(&m) }
+
+// MaskCommand returns a command with its secrets masked.
+func (d *DB) MaskCommand(command string) string {
+	if m := d.masking.Load(); m != nil {
+		return m.Command(command)
+	}
+	return command
+}
 
 // masked returns the text of an entry with secrets masked.
 func (d *DB) masked(e *Entry) string {

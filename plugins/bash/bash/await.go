@@ -18,11 +18,17 @@ import (
 // repeats the check at the same interval.
 const silence = time.Second
 
+// keepDelay is the time after which the tool announces that a running command does not change the directory. Most commands
+// end earlier.
+const keepDelay = 5 * time.Millisecond
+
 // running is a running command with its output streams.
 type running struct {
 	process          *shell.Process
 	stdout, stderr   *stream
 	restOut, restErr *capture.Buffer // buffers for output that arrives after the end of the command
+	shown            *jobs.Job       // the command while its call waits; nil if the call does not wait
+	keeps            func()          // announces that the command does not change the directory; nil if it can
 }
 
 // start starts a command.
@@ -35,6 +41,9 @@ func (b *bash) start(shells *shell.Runner, call *sdk.Call, in *args, seed shell.
 		Seed: seed, Text: in.Command, Stdin: in.Stdin, KeepStdin: in.KeepStdin,
 		Stdout: c.stdout, Stderr: c.stderr, RestOut: c.restOut, RestErr: c.restErr,
 	})
+	if c.process.KeepsDirectory() {
+		c.keeps = call.KeepsDirectory
+	}
 	return c
 }
 
@@ -80,6 +89,7 @@ const (
 	becauseSilent
 	becauseStdin
 	becauseTerminal
+	becauseMoved
 )
 
 // text returns a note that explains the reason and the next actions of the caller.
@@ -92,6 +102,8 @@ func (r reason) text(id string) string {
 		return fmt.Sprintf("The command is waiting for input at a terminal of its own, where nobody can answer. It continues as the job %[1]s. To end the command, run: job kill %[1]s. Then run it again with options or a file that contain the answers. %[2]s", id, goesOn)
 	case becauseSlow:
 		return fmt.Sprintf("The command is not done and continues as the job %[1]s. To manage it, run: job tail %[1]s, job wait %[1]s or job kill %[1]s. %[2]s", id, goesOn)
+	case becauseMoved:
+		return fmt.Sprintf("The command was sent to the background and continues as the job %[1]s. To manage it, run: job tail %[1]s, job wait %[1]s or job kill %[1]s. %[2]s", id, goesOn)
 	case becauseSilent:
 		return fmt.Sprintf("The command has printed nothing for a while and continues as the job %[1]s. To manage it, run: job tail %[1]s, job wait %[1]s or job kill %[1]s. %[2]s", id, goesOn)
 	}
@@ -120,10 +132,23 @@ func (b *bash) await(ctx context.Context, session string, c *running, in *args) 
 	}
 	look := time.NewTicker(silence)
 	defer look.Stop()
+	moved := c.shown.Asked()
+	var keeps <-chan time.Time
+	if c.keeps != nil {
+		timer := time.NewTimer(keepDelay)
+		defer timer.Stop()
+		keeps = timer.C
+	}
 	for {
 		select {
 		case <-c.process.Done():
 			return hasEnded, 0
+		case <-keeps:
+			c.keeps()
+		case <-moved:
+			if moved = nil; b.jobs.Room(session) {
+				return goesOn, becauseMoved
+			}
 		case <-slow:
 			if b.jobs.Room(session) {
 				return goesOn, becauseSlow

@@ -16,7 +16,7 @@ import (
 )
 
 type jobArgs struct {
-	Action  string `json:"action" enum:"list,tail,wait,kill,write" jsonschema:"list: list the session's jobs; tail: show the end of a job's output; wait: wait until the job ends; kill: kill the job with everything it started; write: write to the job's standard input"`
+	Action  string `json:"action" enum:"list,tail,wait,kill,write,background" jsonschema:"list: list the session's jobs; tail: show the end of a job's output; wait: wait until the job ends; kill: kill the job with everything it started; write: write to the job's standard input; background: let the call of a command that still runs return, and continue the command as a job"`
 	ID      string `json:"id,omitempty" jsonschema:"the job, for every action but list"`
 	Lines   int    `json:"lines,omitempty" default:"50" min:"1" max:"10000" jsonschema:"how many lines of each stream tail and wait show"`
 	Timeout int    `json:"timeout,omitempty" default:"30000" min:"1" max:"600000" jsonschema:"the maximal time to wait, in milliseconds; the job is not stopped after it"`
@@ -35,16 +35,18 @@ type jobData struct {
 }
 
 type jobState struct {
-	ID       string `json:"id"`
-	Command  string `json:"command" jsonschema:"the command in one line"`
-	Running  bool   `json:"running"`
-	Left     bool   `json:"left_by_command,omitempty" jsonschema:"the command itself has ended; the job consists of the processes that the command left running"`
-	Waiting  bool   `json:"waiting_for_input,omitempty"`
-	ExitCode *int   `json:"exit_code,omitempty" jsonschema:"the exit status, when the command has ended"`
-	Signal   string `json:"signal,omitempty"`
-	TimedOut bool   `json:"timed_out,omitempty"`
-	PIDs     []int  `json:"pids,omitempty"`
-	Age      int64  `json:"age_ms" jsonschema:"the running time so far, or in total"`
+	ID      string `json:"id"`
+	Command string `json:"command" jsonschema:"the command in one line"`
+	Running bool   `json:"running"`
+	// Foreground means that a call of bash still waits for the command.
+	Foreground bool   `json:"foreground,omitempty" jsonschema:"a call of bash still waits for the command"`
+	Left       bool   `json:"left_by_command,omitempty" jsonschema:"the command itself has ended; the job consists of the processes that the command left running"`
+	Waiting    bool   `json:"waiting_for_input,omitempty"`
+	ExitCode   *int   `json:"exit_code,omitempty" jsonschema:"the exit status, when the command has ended"`
+	Signal     string `json:"signal,omitempty"`
+	TimedOut   bool   `json:"timed_out,omitempty"`
+	PIDs       []int  `json:"pids,omitempty"`
+	Age        int64  `json:"age_ms" jsonschema:"the running time so far, or in total"`
 }
 
 func jobDefinition() sdk.Definition {
@@ -55,6 +57,7 @@ func jobDefinition() sdk.Definition {
 	return sdk.Definition{
 		Name: "job", Output: output,
 		Description: `Manage the background jobs of this session: commands started by bash with run_in_background or yield_ms, commands that wait for input, and processes that finished commands left running.
+A command that a call of bash still waits for is listed too. While it runs, this tool can show, kill or send it to the background.
 A job shows the last 25 000 characters of each stream; longer output is also kept in a file. A job ends when its processes exit, when it is killed, after a day, or with the host.`,
 		StdinParameter: "input",
 		Category:       tool.CategoryBuiltin,
@@ -93,8 +96,10 @@ func (b *bash) job(ctx context.Context, call *sdk.Call, in jobArgs) (*sdk.Result
 		return showJob(j, in.Lines), nil
 	case "write":
 		return writeJob(j, &in)
+	case "background":
+		return b.moveJob(call, j)
 	}
-	return nil, sdk.Errorf(tool.InvalidArguments, "Unknown action %q. Use list, tail, wait, kill or write.", in.Action)
+	return nil, sdk.Errorf(tool.InvalidArguments, "Unknown action %q. Use list, tail, wait, kill, write or background.", in.Action)
 }
 
 func (b *bash) noJob(call *sdk.Call, id string) error {
@@ -147,6 +152,21 @@ func waitFor(ctx context.Context, j *jobs.Job) {
 	}
 }
 
+// moveJob sends a foreground command to the background.
+func (b *bash) moveJob(call *sdk.Call, j *jobs.Job) (*sdk.Result, error) {
+	if !b.jobs.Room(call.SessionID) {
+		return nil, tooManyJobs()
+	}
+	if !j.Foreground() {
+		return nil, sdk.Errorf(tool.ExecutionFailed, "The job %s is in the background already: %s.", j.ID, describe(stateOf(j)))
+	}
+	j.Background()
+	return &sdk.Result{
+		Title: "Send " + j.ID + " to the background", Output: fmt.Sprintf("The call of the command returns now, and the command continues as the job %s. To see its output, run: job tail %[1]s\n", j.ID),
+		Data: sdk.Data(jobData{Jobs: []jobState{stateOf(j)}}),
+	}, nil
+}
+
 func writeJob(j *jobs.Job, in *jobArgs) (*sdk.Result, error) {
 	text := in.Input
 	if text != "" && !strings.HasSuffix(text, "\n") {
@@ -185,7 +205,7 @@ func showJob(j *jobs.Job, lines int) *sdk.Result {
 }
 
 func stateOf(j *jobs.Job) jobState {
-	s := jobState{ID: j.ID, Command: j.Title, Left: j.Left, Running: j.Running(), Age: j.Age().Milliseconds()}
+	s := jobState{ID: j.ID, Command: j.Title, Left: j.Left, Running: j.Running(), Foreground: j.Foreground(), Age: j.Age().Milliseconds()}
 	if o, err := j.Outcome(); o != nil {
 		s.ExitCode, s.Signal, s.TimedOut = &o.Exit, o.Signal, o.Ending == shell.TimedOut
 	} else if err != nil {
@@ -216,6 +236,8 @@ func describe(s jobState) string {
 	switch {
 	case s.Waiting:
 		return fmt.Sprintf("waiting for input, for %s", age)
+	case s.Foreground && s.Running:
+		return fmt.Sprintf("running in the foreground for %s", age)
 	case s.Running && end != "":
 		return fmt.Sprintf("ended with %s, but left %s running", end, pids(s.PIDs))
 	case s.Running:

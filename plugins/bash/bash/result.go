@@ -130,6 +130,10 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 		return sdk.Errorf(tool.Timeout, "The command was not done after %s and was killed with everything it had started. The session is unchanged. %s",
 			r.limit(), joinLines(advice, body))
 	case shell.Canceled:
+		if ctx.Err() == nil {
+			head := "The tool job killed the command, with everything it had started. The session is unchanged."
+			return sdk.Errorf(tool.ExecutionFailed, "%s", joinLines(head, body)).WithCode(128 + 9)
+		}
 		head := "The call was canceled"
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 			head += fmt.Sprintf(" (%v)", cause)

@@ -50,11 +50,16 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	seed := shell.Seed{Bash: path, Dir: at.dir, Env: env, State: state, StateBytes: call.SessionState, Tools: call.Commands}
 	c := b.start(shells, call, &in, seed)
 	defer c.stopLive()
+	c.shown = c.job(call, &in, r.title())
+	if !in.Background {
+		b.jobs.Show(c.shown)
+		defer b.jobs.Hide(c.shown)
+	}
 	ending, reason := b.await(ctx, call.SessionID, c, &in)
 	r.stdout, r.stderr, r.waiting = c.stdout.buffer, c.stderr.buffer, reason == becauseStdin || reason == becauseTerminal
 	if ending == goesOn {
 		c.stopLive()
-		if r.job = c.job(call, &in, r.title()); b.jobs.Add(r.job) == nil {
+		if r.job = c.shown; b.jobs.Add(r.job) == nil {
 			r.note(reason.text(r.job.ID))
 			shells.Prepare(call.SessionID, seed)
 			return r.running(), nil

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/plugins/bash/capture"
@@ -10,7 +11,7 @@ import (
 )
 
 // Job is a running command whose call has returned. A job can also be the processes that an ended command left
-// running.
+// running, or a command whose call still waits for it: a foreground command.
 type Job struct {
 	ID      string
 	Session string
@@ -25,10 +26,27 @@ type Job struct {
 	// command.
 	Timeout time.Duration
 
+	foreground atomic.Bool
+	asked      chan struct{} // closed by Background; nil if the job never was a foreground command
+	askedOnce  sync.Once
+
 	mu    sync.Mutex
 	limit *time.Timer
 	ended time.Time // zero if the job is not yet known to have ended
 }
+
+// Foreground reports whether the call of the command still waits for it.
+func (j *Job) Foreground() bool { return j.foreground.Load() }
+
+// Background asks the call of a foreground command to return and leave the command running as a job.
+func (j *Job) Background() {
+	if j.asked != nil {
+		j.askedOnce.Do(func() { close(j.asked) })
+	}
+}
+
+// Asked is closed when the command is to become a job.
+func (j *Job) Asked() <-chan struct{} { return j.asked }
 
 // start starts the timer that ends the job after its timeout.
 func (j *Job) start() {
@@ -56,6 +74,9 @@ func (j *Job) Running() bool {
 	}
 	if len(j.Process.Alive()) > 0 {
 		return true
+	}
+	if j.Foreground() {
+		return false // its call removes it
 	}
 	j.ended = time.Now()
 	j.limit.Stop()

@@ -34,7 +34,7 @@ type Table struct {
 	jobs []*Job // the oldest job is first
 }
 
-// Add adds a job, assigns its ID, and starts the timer that limits its age.
+// Add adds a job, assigns its ID, and starts the timer that limits its age. A foreground command keeps its ID.
 func (t *Table) Add(j *Job) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,10 +42,32 @@ func (t *Table) Add(j *Job) error {
 	if !t.room(j.Session) {
 		return ErrTooMany
 	}
-	j.ID = t.newID()
+	if !j.foreground.Swap(false) {
+		j.ID = t.newID()
+		t.jobs = append(t.jobs, j)
+	}
 	j.start()
-	t.jobs = append(t.jobs, j)
 	return nil
+}
+
+// Show adds a foreground command, so that other calls can manage it. The caller must call Add when the command becomes a
+// job, or else Hide.
+func (t *Table) Show(j *Job) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	j.asked = make(chan struct{})
+	j.foreground.Store(true)
+	j.ID = t.newID()
+	t.jobs = append(t.jobs, j)
+}
+
+// Hide removes a foreground command. It does nothing if the command became a job.
+func (t *Table) Hide(j *Job) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j.Foreground() {
+		t.jobs = slices.DeleteFunc(t.jobs, func(other *Job) bool { return other == j })
+	}
 }
 
 // Room reports whether the session can start another job.
@@ -59,7 +81,7 @@ func (t *Table) Room(session string) bool {
 func (t *Table) room(session string) bool {
 	running, total := 0, 0
 	for _, j := range t.jobs {
-		if !j.Running() {
+		if j.Foreground() || !j.Running() {
 			continue
 		}
 		total++
@@ -75,7 +97,7 @@ func (t *Table) tidy() {
 	ended := make(map[string]int)
 	kept := make([]*Job, 0, len(t.jobs))
 	for _, j := range slices.Backward(t.jobs) {
-		if !j.Running() {
+		if !j.Foreground() && !j.Running() {
 			ended[j.Session]++
 			if ended[j.Session] > maxEnded || time.Since(j.endedAt()) > endedAge {
 				j.forget()

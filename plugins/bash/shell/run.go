@@ -106,6 +106,9 @@ func (p *Process) Outcome() (*Outcome, error) {
 	return p.out, p.err
 }
 
+// KeepsDirectory reports whether the command certainly leaves the directory of the shell unchanged.
+func (p *Process) KeepsDirectory() bool { return p.c.kind != session.Ordinary }
+
 // Began returns the time at which the command was started.
 func (p *Process) Began() time.Time { return p.began }
 

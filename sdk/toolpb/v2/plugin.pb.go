@@ -1915,9 +1915,12 @@ type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Title string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
 	// A JSON object for a user interface; empty: none.
-	Metadata      []byte `protobuf:"bytes,2,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Metadata []byte `protobuf:"bytes,2,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// The result will not change the session's working directory. The host can then start later calls of the session that
+	// depend on the directory. A message with this field alone is not shown to anyone.
+	KeepsDirectory bool `protobuf:"varint,3,opt,name=keeps_directory,json=keepsDirectory,proto3" json:"keeps_directory,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Progress) Reset() {
@@ -1962,6 +1965,13 @@ func (x *Progress) GetMetadata() []byte {
 		return x.Metadata
 	}
 	return nil
+}
+
+func (x *Progress) GetKeepsDirectory() bool {
+	if x != nil {
+		return x.KeepsDirectory
+	}
+	return false
 }
 
 // Output is a piece of what the tool prints, as it comes. The result is complete without it.
@@ -3321,10 +3331,11 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x03ask\x18\x03 \x01(\v2\x10.toolhost.v2.AskH\x00R\x03ask\x12G\n" +
 	"\x10file_state_query\x18\x04 \x01(\v2\x1b.toolhost.v2.FileStateQueryH\x00R\x0efileStateQuery\x12-\n" +
 	"\x06result\x18\x05 \x01(\v2\x13.toolhost.v2.ResultH\x00R\x06resultB\t\n" +
-	"\amessage\"<\n" +
+	"\amessage\"e\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x1a\n" +
-	"\bmetadata\x18\x02 \x01(\fR\bmetadata\"\x9a\x01\n" +
+	"\bmetadata\x18\x02 \x01(\fR\bmetadata\x12'\n" +
+	"\x0fkeeps_directory\x18\x03 \x01(\bR\x0ekeepsDirectory\"\x9a\x01\n" +
 	"\x06Output\x122\n" +
 	"\x06stream\x18\x01 \x01(\x0e2\x1a.toolhost.v2.Output.StreamR\x06stream\x12\x14\n" +
 	"\x05chunk\x18\x02 \x01(\fR\x05chunk\"F\n" +

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
@@ -76,6 +77,7 @@ func hostText(out io.Writer, h runningHost) {
 		fmt.Fprintf(out, "! the new configuration is not used: %s\n", cli.Indented(h.ConfigRefused))
 	}
 	pluginsText(out, h.Plugins)
+	callsText(out, h.Calls)
 	for _, t := range h.Tools {
 		if t.State == "ready" {
 			continue
@@ -112,4 +114,19 @@ func runningHosts(ctx context.Context, s *cli.Settings) ([]runningHost, error) {
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// callsText prints the calls that run or wait.
+func callsText(out io.Writer, calls []host.CallStatus) {
+	if len(calls) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "\nCALL\tSTATE\tSINCE\tSESSION")
+	for _, c := range calls {
+		state := "running"
+		if !c.Running {
+			state = "waits for " + c.WaitsFor + " (" + c.Reason + ")"
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", cli.Printable(c.Call), cli.Printable(state), c.Since.Local().Format(time.TimeOnly), cli.Printable(c.Session))
+	}
 }

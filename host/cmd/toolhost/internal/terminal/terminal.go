@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/term"
 
@@ -28,7 +29,9 @@ type Terminal struct {
 
 	mu       sync.Mutex
 	streamed bool
-	progress bool // whether the screen shows a progress line
+	progress bool   // whether the screen shows a progress line
+	printed  bool   // whether output began, which ends the display of the elapsed time
+	title    string // the last progress of the call
 	screens  map[*os.File]*cli.Writer
 	in       *bufio.Reader
 }
@@ -37,19 +40,71 @@ type Terminal struct {
 func (t *Terminal) Run(ctx context.Context, h *host.Host, req host.Request) *host.Result {
 	p := h.Begin(req, t)
 	t.native = p.Native()
+	if !t.quiet && term.IsTerminal(int(os.Stderr.Fd())) {
+		defer t.showElapsed()()
+	}
 	return p.Run(ctx)
+}
+
+// showElapsed shows the elapsed time of a silent call, at first after one second. The caller must call stop at the end of
+// the call.
+func (t *Terminal) showElapsed() (stop func()) {
+	began, ended := time.Now(), make(chan struct{})
+	tick := time.NewTicker(time.Second)
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				t.elapsed(time.Since(began))
+			case <-ended:
+				return
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		shown.Wait()
+	}
+}
+
+// elapsed replaces the progress line by the last progress and the elapsed time. It does nothing after output began, and
+// while the user answers a question.
+func (t *Terminal) elapsed(d time.Duration) {
+	if !t.mu.TryLock() {
+		return
+	}
+	defer t.mu.Unlock()
+	if t.printed {
+		return
+	}
+	title := t.title
+	if title == "" {
+		title = "running"
+	}
+	fmt.Fprintf(os.Stderr, "\r\x1b[K%s, %d s", cli.Printable(title), int(d.Seconds()))
+	t.progress = true
 }
 
 // New returns a terminal for one call. If quiet is true, the terminal prints only the result.
 func New(quiet bool) *Terminal { return &Terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
 
 // Progress implements [host.Client]. It prints only to a terminal, because the line must be erased later.
-func (t *Terminal) Progress(title string, _ map[string]any) {
+func (t *Terminal) Progress(title string, metadata map[string]any) {
 	if t.quiet || title == "" || !term.IsTerminal(int(os.Stderr.Fd())) {
+		return
+	}
+	if doing, ok := metadata["activity"].(string); ok { // a sign of life of the host; the line has the elapsed time anyway
+		if t.mu.TryLock() { // otherwise the user is answering a question
+			t.title = doing
+			t.mu.Unlock()
+		}
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.title = title
 	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", cli.Printable(title))
 	t.progress = true
 }
@@ -68,7 +123,7 @@ func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.wipe()
-	t.streamed = t.native
+	t.streamed, t.printed = t.native, true
 	_, _ = t.screen(out).Write(chunk) // the error is ignored, because a signal ends the program if the pipe is closed
 }
 

@@ -1,0 +1,402 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/host"
+)
+
+// histories is the number of random histories through the library. TOOLHOST_ORDER overrides it. The number through each
+// frontend of the program is a tenth.
+const histories = 150
+
+func orderHistories(t *testing.T) int {
+	t.Helper()
+	s := os.Getenv("TOOLHOST_ORDER")
+	if s == "" {
+		return histories
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+const orderConfig = `
+plugin "read" {}
+plugin "edit" {}
+plugin "bash" {
+  config {
+    login_environment = false
+  }
+}
+sandbox {
+  enforce = "off"
+}
+permissions {
+  deny "there" {
+    tool = ["write", "edit"]
+    path = ["**/c/*"]
+  }
+}
+`
+
+// orderDir creates a workspace for histories, with its configuration.
+func orderDir(t *testing.T) (dir, config string) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = filepath.Join(dir, "toolhost.hcl")
+	if err := os.WriteFile(config, []byte(orderConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, config
+}
+
+// sender runs the calls of a history in one session. It sends all calls without waiting for results. The result i belongs
+// to the call i.
+type sender func(ctx context.Context, session string, steps []step) []outcome
+
+// runHistories runs n random histories, several at once, and compares them with the model.
+func runHistories(t *testing.T, dir string, n int, can abilities, send sender) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var calls, bad atomic.Int64
+	next := make(chan int)
+	for range 4 {
+		wg.Go(func() {
+			for i := range next {
+				session := fmt.Sprintf("%s-%d", filepath.Base(t.Name()), i)
+				root := filepath.Join(dir, session)
+				m := newSequence(t, root)
+				steps := history(rand.New(rand.NewPCG(uint64(i), 7)), root, can)
+				calls.Add(int64(len(steps)))
+				if problems := compare(t, m, steps, send(t.Context(), session, steps)); len(problems) > 0 && bad.Add(1) < 5 {
+					t.Errorf("history %d:\n%s", i, strings.Join(problems, "\n"))
+				}
+				_ = os.RemoveAll(root)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	t.Logf("%d histories with %d calls, %d differ from sequential execution", n, calls.Load(), bad.Load())
+}
+
+// TestOrderOfCalls compares random pipelined calls of several callers with sequential execution.
+func TestOrderOfCalls(t *testing.T) {
+	dir, config := orderDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
+	h, err := host.New(t.Context(), host.Options{Config: config, BundledDir: filepath.Join(bin, "plugins"), Workspace: dir, StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	runHistories(t, dir, orderHistories(t), abilities{routed: true, jobs: true, cancels: canceledWithAnswer}, func(ctx context.Context, session string, steps []step) []outcome {
+		out := make([]outcome, len(steps))
+		var wg sync.WaitGroup
+		var order sync.Mutex // the callers begin their calls in the order of the history
+		next := 0
+		for range 3 {
+			wg.Go(func() {
+				for {
+					order.Lock()
+					i := next
+					next++
+					if i >= len(steps) {
+						order.Unlock()
+						return
+					}
+					s := steps[i]
+					time.Sleep(s.pause)
+					args, _ := json.Marshal(s.args)
+					p := h.Begin(host.Request{Session: session, Name: s.name, Arguments: args, Command: s.command}, nil)
+					order.Unlock()
+					wg.Go(func() {
+						ctx, cancel := ctx, context.CancelFunc(func() {})
+						if s.cancel > 0 {
+							ctx, cancel = context.WithCancel(ctx)
+							time.AfterFunc(s.cancel, cancel)
+						}
+						out[i] = outcomeOf(p.Run(ctx))
+						cancel()
+					})
+				}
+			})
+		}
+		wg.Wait()
+		return out
+	})
+}
+
+// shortDir returns a new directory whose path is short enough for sockets.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "th")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func outcomeOf(res *host.Result) outcome {
+	o := outcome{ok: res.Success(), output: res.Output}
+	if res.Error != nil {
+		o.kind, o.output = string(res.Error.Kind), res.Error.Message
+	}
+	return o
+}
+
+// lineResult is a result of batch and of /v1.
+type lineResult struct {
+	ID      int
+	Success bool
+	Output  *string
+	Error   *struct{ Kind, Message string }
+}
+
+func (r *lineResult) outcome() outcome {
+	o := outcome{ok: r.Success}
+	if r.Output != nil {
+		o.output = *r.Output
+	}
+	if r.Error != nil {
+		o.kind, o.output = r.Error.Kind, r.Error.Message
+	}
+	return o
+}
+
+// requestLines returns the calls of a history as requests of batch.
+func requestLines(session string, steps []step) []byte {
+	var b bytes.Buffer
+	for i, s := range steps {
+		r := map[string]any{"id": i, "session": session}
+		if s.name == "" {
+			r["command"] = s.command
+		} else {
+			r["name"], r["arguments"] = s.name, s.args
+		}
+		line, _ := json.Marshal(r)
+		b.Write(append(line, '\n'))
+	}
+	return b.Bytes()
+}
+
+func outcomesIn(t *testing.T, body io.Reader, n int) []outcome {
+	out := make([]outcome, n)
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 1<<20)
+	for i := 0; lines.Scan(); i++ {
+		var r lineResult
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil || r.ID != i || i >= n {
+			t.Errorf("line %d: %v: %s", i, err, lines.Text())
+			return out
+		}
+		out[i] = r.outcome()
+	}
+	return out
+}
+
+// TestOrderInBatch sends the calls of a history at once to "batch --ordered" and to /v1/batch.
+func TestOrderInBatch(t *testing.T) {
+	n := orderHistories(t) / 10
+	dir, config := orderDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
+	t.Run("batch", func(t *testing.T) {
+		runHistories(t, dir, n/5+1, abilities{routed: true}, func(ctx context.Context, session string, steps []step) []outcome {
+			c := toolhost(t, dir, "--config", config, "--workspace", dir, "batch", "--ordered")
+			c.Stdin = bytes.NewReader(requestLines(session, steps))
+			text, err := c.Output()
+			if err != nil {
+				t.Error(err)
+			}
+			return outcomesIn(t, bytes.NewReader(text), len(steps))
+		})
+	})
+	t.Run("v1", func(t *testing.T) {
+		base, token := serve(t, dir, "--config", config, "--workspace", dir)
+		c := &client{t, base, token}
+		runHistories(t, dir, n, abilities{routed: true, jobs: true}, func(ctx context.Context, session string, steps []step) []outcome {
+			code, text := c.do("POST", "/v1/batch?ordered=1", string(requestLines(session, steps)))
+			if code != 200 {
+				t.Errorf("%d %s", code, text)
+			}
+			return outcomesIn(t, strings.NewReader(text), len(steps))
+		})
+	})
+}
+
+// TestOrderOverMCP sends the calls of a history without a pause over standard input and output.
+func TestOrderOverMCP(t *testing.T) {
+	dir, config := orderDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
+	runHistories(t, dir, orderHistories(t)/50+1, abilities{cancels: canceledWithoutAnswer}, func(ctx context.Context, session string, steps []step) []outcome {
+		s := lineSession(t, dir, "--config", config, "--workspace", dir, "--session", session)
+		for i, call := range steps {
+			time.Sleep(call.pause)
+			line, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": i, "method": "tools/call", "params": map[string]any{"name": call.name, "arguments": call.args}})
+			s.say(string(line))
+			if call.cancel > 0 {
+				time.AfterFunc(call.cancel, func() {
+					s.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+				})
+			}
+		}
+		defer s.end()
+		return s.answers(steps)
+	})
+}
+
+// arrived waits until the server has n calls of a session, whether they wait, run or are answered. HTTP has no order of its
+// own, so each call is sent when the call before has arrived.
+func arrived(c *client, session string, n int, answered func() int) {
+	c.t.Helper()
+	for range 10_000 {
+		done := answered()
+		_, text := c.do("GET", "/v1/status", "")
+		var st host.Status
+		if err := json.Unmarshal([]byte(text), &st); err != nil {
+			c.t.Errorf("%v: %.300s", err, text)
+			return
+		}
+		for _, call := range st.Calls {
+			if strings.HasSuffix(call.Session, session) {
+				done++
+			}
+		}
+		if done >= n {
+			return
+		}
+	}
+	c.t.Errorf("call %d of %s does not arrive", n, session)
+}
+
+// pipelined sends the calls of a history in their order, and does not wait for answers.
+func pipelined(c *client, session string, steps []step, call func(i int) outcome) []outcome {
+	out := make([]outcome, len(steps))
+	var wg sync.WaitGroup
+	var answered atomic.Int64
+	for i := range steps {
+		time.Sleep(steps[i].pause)
+		wg.Go(func() {
+			out[i] = call(i)
+			answered.Add(1)
+		})
+		arrived(c, session, i+1, func() int { return int(answered.Load()) })
+	}
+	wg.Wait()
+	return out
+}
+
+// TestOrderOverHTTP sends the calls of a history over connections of their own, to /v1/run and to /mcp.
+func TestOrderOverHTTP(t *testing.T) {
+	n := orderHistories(t)/50 + 1
+	dir, config := orderDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
+	base, token := serve(t, dir, "--config", config, "--workspace", dir)
+	t.Run("run", func(t *testing.T) {
+		c := &client{t, base, token}
+		runHistories(t, dir, n, abilities{routed: true, jobs: true}, func(_ context.Context, session string, steps []step) []outcome {
+			lines := bytes.Split(requestLines(session, steps), []byte("\n"))
+			return pipelined(c, session, steps, func(i int) outcome {
+				code, text := c.do("POST", "/v1/run", string(lines[i]))
+				var r lineResult
+				if err := json.Unmarshal([]byte(text), &r); code != 200 || err != nil {
+					t.Errorf("%d %v %s", code, err, text)
+				}
+				return r.outcome()
+			})
+		})
+	})
+	t.Run("mcp", func(t *testing.T) {
+		c := &client{t, base, token}
+		runHistories(t, dir, n, abilities{jobs: true}, func(ctx context.Context, _ string, steps []step) []outcome {
+			s := connect(t, "2025-06-18", &mcp.StreamableClientTransport{Endpoint: base + "/mcp", HTTPClient: &http.Client{Transport: bearer(token)}}, nil, nil)
+			defer s.Close()
+			return pipelined(c, s.ID(), steps, func(i int) outcome {
+				res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: steps[i].name, Arguments: steps[i].args})
+				if err != nil {
+					t.Error(err)
+					return outcome{}
+				}
+				o := outcome{ok: !res.IsError}
+				if e, ok := res.Meta["toolhost.dev/error"].(map[string]any); ok {
+					o.kind, _ = e["kind"].(string)
+				}
+				for _, part := range res.Content {
+					if text, ok := part.(*mcp.TextContent); ok {
+						o.output += text.Text
+					}
+				}
+				return o
+			})
+		})
+	})
+}
+
+// answers reads the answers to the calls of a history. A canceled call can have none.
+func (s *session) answers(steps []step) []outcome {
+	out := make([]outcome, len(steps))
+	for i := range out {
+		if steps[i].cancel > 0 {
+			out[i].kind = "canceled" // unless an answer arrives
+		}
+	}
+	for { // the last call is never canceled, and its turn comes last
+		line, err := s.out.ReadBytes('\n')
+		if err != nil {
+			s.t.Error(err)
+			return out
+		}
+		var h struct {
+			heard
+			Result struct {
+				Content []struct{ Text string }
+				IsError bool
+				Meta    struct {
+					Error struct{ Kind string } `json:"toolhost.dev/error"`
+				} `json:"_meta"`
+			}
+		}
+		if err := json.Unmarshal(line, &h); err != nil {
+			s.t.Errorf("%v: %s", err, line)
+			return out
+		}
+		i, err := strconv.Atoi(string(h.ID))
+		if h.Method != "" || err != nil {
+			continue
+		}
+		text := ""
+		for _, c := range h.Result.Content {
+			text += c.Text
+		}
+		out[i] = outcome{ok: !h.Result.IsError && h.Error == nil, kind: h.Result.Meta.Error.Kind, output: text}
+		if i == len(steps)-1 {
+			return out
+		}
+	}
+}

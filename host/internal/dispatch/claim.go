@@ -1,0 +1,186 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/script"
+)
+
+// kindsOf contains the kinds of agent tools whose traits do not tell enough. A tool that replaces one of them has the same
+// meaning. The traits decide about all other tools.
+var kindsOf = map[string]scheduler.Kind{
+	call.Shell: scheduler.Shell, "edit": scheduler.Edit, "write": scheduler.Edit, "undo": scheduler.Edit,
+	"job": scheduler.Free, "ask_user": scheduler.Free,
+}
+
+// kindOf returns the kind of a tool for the scheduler.
+func kindOf(e *registry.Entry) scheduler.Kind {
+	def := &e.Definition
+	if kind, known := kindsOf[def.Name]; known && e.Namespace == "" {
+		return kind
+	}
+	switch {
+	case def.Category == tool.CategoryMCP:
+		return scheduler.Free // the server does not know the session
+	case !def.Traits.ConcurrencySafe:
+		return scheduler.Alone
+	case def.Traits.ReadOnly:
+		return scheduler.Read
+	case len(pathParams(e)) == 0:
+		return scheduler.Free
+	}
+	return scheduler.Edit
+}
+
+// claim describes the call to the scheduler.
+func (p *Pending) claim() scheduler.Claim {
+	c, d, req := &p.call, p.d, p.call.Request
+	e := c.Identity.Tool
+	if e == nil || p.unsettled {
+		// The call can become a shell command or a call of a tool, so it waits for everything that either would wait for.
+		name := firstWord(c.Identity.Command)
+		return scheduler.Claim{Kind: scheduler.Alone, InOrder: req.InOrder, Moves: true, Label: func() string { return d.label(name, req.Command) }}
+	}
+	out := scheduler.Claim{Kind: kindOf(e), InOrder: req.InOrder, Safe: e.Definition.Traits.ConcurrencySafe}
+	subject := ""
+	switch out.Kind {
+	case scheduler.Shell:
+		out.Moves = true
+		subject = textOf(c.Decision.Arguments["command"])
+		p.redirects(&out, subject)
+	case scheduler.Read, scheduler.Edit:
+		subject = p.names(&out)
+	case scheduler.Alone, scheduler.Free:
+	}
+	out.Label = func() string { return d.label(e.FullName(), subject) }
+	return out
+}
+
+// names adds the paths in the arguments of the call. It returns the first path as it is in the arguments.
+func (p *Pending) names(out *scheduler.Claim) (first string) {
+	cwd := p.call.Request.Session.Cwd
+	params := pathParams(p.call.Identity.Tool)
+	given := false
+	for _, param := range params {
+		raw, ok := p.call.Decision.Arguments[param.Name]
+		if !ok {
+			continue
+		}
+		given = true
+		if param.Path == "diff" {
+			out.Anywhere, out.UsesDir = true, true
+			continue
+		}
+		for _, path := range textsOf(raw) {
+			if first == "" {
+				first = path
+			}
+			path = expandHome(path)
+			if !filepath.IsAbs(path) {
+				out.UsesDir = true
+				path = filepath.Join(cwd, path)
+			}
+			out.Paths = append(out.Paths, target(path))
+		}
+	}
+	switch {
+	case given:
+	case out.Kind == scheduler.Edit: // for example undo
+		out.Anywhere = true
+	default:
+		out.UsesDir = true
+		if len(params) > 0 {
+			out.Paths = append(out.Paths, target(cwd))
+		}
+	}
+	return first
+}
+
+// redirects adds the files that redirects of a shell command write.
+func (p *Pending) redirects(out *scheduler.Claim, command string) {
+	if !strings.Contains(command, ">") { // skip the parser
+		return
+	}
+	dir := p.call.Request.Session.Cwd
+	for _, f := range script.Analyze(command, script.Options{Dir: dir}).Writes {
+		if !f.Path.Known() || f.Dir == "" {
+			continue
+		}
+		path := f.Path.Text
+		if !filepath.IsAbs(path) {
+			out.UsesDir = true
+			path = filepath.Join(f.Dir, path)
+		}
+		out.Paths = append(out.Paths, target(path))
+	}
+}
+
+// pathParams returns the parameters of a tool that contain paths.
+func pathParams(e *registry.Entry) (out []*tool.Param) {
+	for _, param := range e.Schema().Params() {
+		if param.Path != "" {
+			out = append(out, param)
+		}
+	}
+	return out
+}
+
+// target returns a path with its symbolic links resolved. The last elements of the path do not have to exist.
+func target(path string) string {
+	path = filepath.Clean(path)
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if found, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(found, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+	}
+}
+
+func expandHome(path string) string {
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		if home, err := os.UserHomeDir(); err == nil {
+			return home + path[1:]
+		}
+	}
+	return path
+}
+
+// textOf returns a string argument, or "" if the argument is not a string.
+func textOf(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s) // ignore the error: other types are not text
+	return s
+}
+
+// textsOf returns the strings in an argument, which is a string or an array of strings.
+func textsOf(raw json.RawMessage) (out []string) {
+	if s := textOf(raw); s != "" {
+		return []string{s}
+	}
+	_ = json.Unmarshal(raw, &out) // ignore the error: other types contain no path
+	return out
+}
+
+// maxLabel limits the length of a label, in characters.
+const maxLabel = 60
+
+// label returns a short text that names a call for people. Secrets in it are masked.
+func (d *Dispatcher) label(name, subject string) string {
+	subject, _, _ = strings.Cut(strings.TrimSpace(d.State.MaskCommand(subject)), "\n")
+	if subject == "" {
+		return name
+	}
+	if r := []rune(subject); len(r) > maxLabel {
+		subject = string(r[:maxLabel-1]) + "…"
+	}
+	return name + ": " + subject
+}

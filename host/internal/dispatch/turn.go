@@ -1,0 +1,107 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+)
+
+// DefaultMaxWait limits the time for which a call waits for other calls.
+const DefaultMaxWait = 2 * time.Minute
+
+// turn waits for the call's turn in its session. If the call had to wait, turn loads the session as it is now, because
+// earlier calls can change the working directory and the roots. A route that depends on the directory is determined again. Hooks, path checks and
+// the policy run after turn, so they never see an older directory. If the call cannot run, turn sets its result.
+func (p *Pending) turn(ctx context.Context) {
+	c := &p.call
+	c.EnterPhase(p.d.Tracer, "wait")
+	defer c.EnterPhase(p.d.Tracer, "")
+	c.Outcome.Waited = c.Ticket.Waits()
+	limited, cancel := context.WithTimeout(ctx, p.d.maxWait())
+	defer cancel()
+	done, err := c.Ticket.Wait(limited)
+	if err != nil {
+		waited := c.Ticket.WaitedFor()
+		c.Ticket = nil // Wait has ended it
+		c.Identity.Answer = p.d.notStarted(ctx, c, err, waited.String())
+		return
+	}
+	c.Start(done)
+	if c.Outcome.Waited { // otherwise nothing has changed since Begin
+		p.renew()
+		if c.Identity.Answer == nil && p.unsettled {
+			c.ReleaseLease()
+			if c.Arrival != nil { // the tool can be another one now
+				c.Arrival.Leave()
+				c.Arrival = nil
+			}
+			p.resolve(p.parse())
+		}
+	}
+	settled := p.unsettled || c.Outcome.Waited
+	p.unsettled = false
+	if settled && c.Identity.Answer == nil {
+		c.Ticket.Settle(p.claim()) // the route and the directory are known only now
+	}
+}
+
+// renew loads the session as it is now. If the session cannot be read, renew sets the call's result.
+func (p *Pending) renew() {
+	c := &p.call
+	if c.Request.Renew == nil {
+		return
+	}
+	s, err := c.Request.Renew(c.Request.Session)
+	if err != nil {
+		c.Identity.Answer = call.Refused(err)
+		return
+	}
+	c.Request.Session = s
+}
+
+// notStarted returns the result of a call that ended while it waited. The argument err is the reason.
+func (d *Dispatcher) notStarted(ctx context.Context, c *Call, err error, waitedFor string) *tool.Result {
+	switch {
+	case ctx.Err() != nil:
+		err = canceledBefore(ctx, c, waitedFor)
+	case errors.Is(err, context.DeadlineExceeded):
+		err = tool.Errorf(tool.Timeout, "%s did not start, because it waited longer than %s for %s. Nothing was run. Try again later, or raise the limit in the configuration: host { max_wait = \"…\" }.",
+			nameOf(c), d.maxWait(), waitedFor)
+	}
+	res := call.Refused(err)
+	res.Run.QueueTime = time.Since(c.Identity.Started)
+	return res
+}
+
+// notPermitted returns the result of a call that a hook or a rule denied, or that its caller ended during the decision.
+func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
+	if ctx.Err() != nil {
+		err = canceledBefore(ctx, c, "hooks or a person's answer")
+	}
+	return call.Refused(err)
+}
+
+// canceledBefore returns the error of a call whose caller ended it while it waited.
+func canceledBefore(ctx context.Context, c *Call, waitedFor string) *tool.Error {
+	kind := canceled(ctx, nameOf(c)).Kind
+	return tool.Errorf(kind, "%s did not start, because its caller ended it while it waited for %s. Nothing was run.", nameOf(c), waitedFor)
+}
+
+func (d *Dispatcher) maxWait() time.Duration {
+	if d.MaxWait > 0 {
+		return d.MaxWait
+	}
+	return DefaultMaxWait
+}
+
+// nameOf returns the name of the call's tool. If the tool is not known yet, it returns the first word of the command.
+func nameOf(c *Call) string {
+	if c.Identity.Tool == nil {
+		return firstWord(c.Identity.Command)
+	}
+	return c.Identity.Tool.FullName()
+}

@@ -1,0 +1,131 @@
+// Package pulse shows clients that a silent call is alive. Most callers want [Start].
+package pulse
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/scheduler"
+)
+
+// Default is the time without events after which a client gets a sign of life. Clients that give up after a minute of
+// silence then wait as long as a call takes.
+const Default = 10 * time.Second
+
+// Client is a client that also gets a sign of life whenever its call was silent for a while.
+type Client struct {
+	call.Client
+	every time.Duration
+
+	call   *call.Call // only for RunsSince, because the call changes while it runs
+	name   string
+	ticket *scheduler.Ticket
+	began  time.Time
+
+	sending sync.Mutex // locked during beat
+
+	mu    sync.Mutex
+	timer *time.Timer
+	last  time.Time // of the last event
+	line  string    // the last line of output
+	ended bool
+}
+
+// Start wraps the client of a call. The call must have its ticket already. The argument name is the name of its tool. If
+// every is 0, the default applies. The caller must call Stop at the end of the call.
+func Start(c *call.Call, name string, client call.Client, every time.Duration) *Client {
+	if every <= 0 {
+		every = Default
+	}
+	p := &Client{Client: client, every: every, call: c, name: name, ticket: c.Ticket, began: c.Identity.Started, last: time.Now()}
+	p.mu.Lock() // the timer must be set before it fires
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(every, p.beat)
+	return p
+}
+
+// Stop ends the signs of life. When it returns, the client gets no more of them.
+func (p *Client) Stop() {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.timer.Stop()
+}
+
+// Progress implements [call.Client].
+func (p *Client) Progress(title string, metadata map[string]any) {
+	p.event(nil)
+	p.Client.Progress(title, metadata)
+}
+
+// Output implements [call.Client].
+func (p *Client) Output(s tool.Stream, chunk []byte) {
+	p.event(chunk)
+	p.Client.Output(s, chunk)
+}
+
+// maxLine limits the last line of output in a sign of life, in bytes.
+const maxLine = 200
+
+func (p *Client) event(chunk []byte) {
+	chunk = bytes.TrimRight(chunk[max(0, len(chunk)-maxLine):], " \t\r\n")
+	line := strings.ToValidUTF8(string(chunk[bytes.LastIndexAny(chunk, "\r\n")+1:]), "")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = time.Now()
+	if line != "" {
+		p.line = line
+	}
+}
+
+// beat sends a sign of life if the call was silent, and sets the timer again.
+func (p *Client) beat() {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	p.mu.Lock()
+	silent, line, ended := time.Since(p.last), p.line, p.ended
+	p.mu.Unlock()
+	if ended {
+		return
+	}
+	if silent >= p.every {
+		doing, since := p.activity()
+		elapsed := time.Since(since)
+		title := fmt.Sprintf("%s, %s", doing, elapsed.Round(time.Second))
+		if line != "" {
+			title += "; last line: " + line
+		}
+		p.Client.Progress(title, map[string]any{"activity": doing, "elapsed_ms": elapsed.Milliseconds()})
+		silent = 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		if silent == 0 {
+			p.last = time.Now()
+		}
+		p.timer.Reset(p.every - silent)
+	}
+}
+
+// activity describes what the call does now, and since when.
+func (p *Client) activity() (doing string, since time.Time) {
+	if began := p.call.RunsSince(); !began.IsZero() {
+		return p.name + " runs", began
+	}
+	if w, waits := p.ticket.Waiting(); waits {
+		if w.Label == "" {
+			return "waits for other calls", p.began
+		}
+		return "waits for " + w.Label, p.began
+	}
+	return p.name + " waits for permission or for room beside other calls", p.began
+}
