@@ -140,9 +140,26 @@ type weight struct {
 	bytes   int64
 }
 
-// prune deletes entries if there are too many. It deletes from the largest group, the oldest entries first, and restored
-// entries last. Many new entries therefore displace neither the entries of other directories nor earlier ones. To save
-// time, prune deletes a tenth of the entries at once.
+// pop removes and returns an entry: the oldest one in the directory with the most entries.
+func (w *weight) pop() Entry {
+	count := make(map[string]int)
+	for _, e := range w.entries {
+		count[filepath.Dir(e.Path)]++
+	}
+	out := 0
+	for i, e := range w.entries {
+		if count[filepath.Dir(e.Path)] > count[filepath.Dir(w.entries[out].Path)] {
+			out = i
+		}
+	}
+	e := w.entries[out]
+	w.entries = slices.Delete(w.entries, out, out+1)
+	return e
+}
+
+// prune deletes entries if there are too many. It deletes from the largest group, and restored entries last. Many new
+// entries therefore displace neither the entries of other directories nor earlier ones. To save time, prune deletes a
+// tenth of the entries at once.
 func (s *Store) prune() error {
 	sizes, bytes, err := s.sizes()
 	if err != nil || len(sizes) <= s.max && bytes <= s.bytes {
@@ -164,12 +181,12 @@ func (s *Store) prune() error {
 	for left > 0 && (left > s.max-s.max/10 || bytes > s.bytes-s.bytes/10) {
 		at := largest(groups, left <= s.max-s.max/10)
 		w := groups[at]
-		e := w.entries[0]
+		e := w.pop()
 		err = errors.Join(err, os.Remove(s.path(e.ID)))
 		left--
 		bytes -= sizes[e.ID]
 		w.bytes -= sizes[e.ID]
-		if w.entries = w.entries[1:]; len(w.entries) == 0 {
+		if len(w.entries) == 0 {
 			delete(groups, at)
 		}
 	}

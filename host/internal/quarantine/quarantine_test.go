@@ -52,13 +52,18 @@ func TestFlood(t *testing.T) {
 	s.max, s.bytes = 20, 100_000
 	now := time.Now()
 	keep := func(root string, at time.Time, size int) *Entry {
-		e := &Entry{At: at, Kind: File, Root: root, Path: root + "/p", Content: make([]byte, size)}
+		e := &Entry{At: at, Kind: File, Root: root, Path: root + "/p/x", Content: make([]byte, size)}
 		if err := s.Keep(e); err != nil {
 			t.Fatal(err)
 		}
 		return e
 	}
 	kept := []*Entry{keep("/a", now.Add(-48*time.Hour), 10), keep("/b", now, 10), keep("/a", now.Add(-48*time.Hour), 10)}
+	mine := &Entry{At: now, Kind: File, Root: "/a", Path: "/a/mine/x"} // in the same hour
+	if err := s.Keep(mine); err != nil {
+		t.Fatal(err)
+	}
+	kept = append(kept, mine)
 	for range 50 {
 		keep("/a", now, 10)
 	}
