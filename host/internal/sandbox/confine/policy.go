@@ -26,8 +26,8 @@ type Policy struct {
 	// to either, including everything below them. Both require Namespaces.
 	Fixed     []string `json:"fixed,omitempty"`
 	Protected []string `json:"protected,omitempty"`
-	// MasksFD is a descriptor from which the launcher reads Masks, as JSON. Zero means no masks. They apply
-	// last. MaskDir contains what replaces hidden files and directories. Both require Namespaces.
+	// MasksFD is a descriptor from which the launcher reads Masks, as JSON. Zero means no masks. They apply last. MaskDir
+	// contains what replaces hidden files and directories. Both require Namespaces.
 	Masks   []Mask `json:"-"`
 	MasksFD int    `json:"masks_fd,omitempty"`
 	MaskDir string `json:"mask_dir,omitempty"`
