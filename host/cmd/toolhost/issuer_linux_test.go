@@ -48,7 +48,7 @@ func issued(t *testing.T, issuer, client, audience string) string {
 	req.SetBasicAuth(client, "secret-of-"+client)
 	res, err := http.DefaultClient.Do(req)
 	must(t, err)
-	defer res.Body.Close() //nolint:errcheck // the body was only read
+	defer func() { must(t, res.Body.Close()) }()
 	var answer struct {
 		Token string `json:"access_token"`
 	}

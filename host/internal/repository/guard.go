@@ -114,7 +114,8 @@ func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err erro
 	return func() []string { return g.search(paths, allowed) }, nil
 }
 
-// tree returns the tree at a path. It returns nil if there is none and create is false.
+// tree returns the tree at a path. If the path has no tree, it creates one, or returns nil if
+// create is false.
 func (g *Guard) tree(path string, create bool) *watched {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -198,8 +198,8 @@ func (s *Scheduler) admit(l *line, i int) bool {
 	return true
 }
 
-// blocker returns the first earlier call that is a reason for the call i to wait, with the reason. It returns nil if there
-// is none.
+// blocker returns the first earlier call that is a reason for the call i to wait, with the reason. It returns nil if no
+// call is a reason.
 func (l *line) blocker(i int) (*place, Reason) {
 	p := l.calls[i]
 	p.passed = nil

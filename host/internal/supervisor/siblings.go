@@ -11,9 +11,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxSiblings is the maximum number of additional processes of one plugin. Each process serves sessions with other roots
-// than the roots of the host.
-const maxSiblings = 8
+const (
+	// maxSiblings is the maximum number of additional processes of one plugin for one owner. Each process serves
+	// sessions with other roots than the roots of the host.
+	maxSiblings = 8
+	// maxOwned is the maximum number of additional processes of one plugin for all owners.
+	maxOwned = 64
+)
 
 // siblings manages the additional processes of a plugin. The accessible directories of a confined process are fixed at
 // its start. Sessions with different roots therefore need different processes. A process for one session cannot access
@@ -63,9 +67,7 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 		if s.by == nil {
 			s.by = make(map[string]*sibling)
 		}
-		if len(s.by) >= maxSiblings {
-			idle = s.evict()
-		}
+		idle = s.evict(owner)
 		s.by[want] = other
 	}
 	other.users++
@@ -81,11 +83,27 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 	}
 }
 
-// evict removes the sibling with the oldest last use. It returns nil if all siblings are in use.
-func (s *siblings) evict() *sibling {
+// evict makes room for another sibling of an owner. It removes the sibling of this owner with the oldest last use, so that
+// owners do not end the processes of each other. If all owners together have too many, it removes a sibling of the owner
+// that has most. It returns nil if there is room, or if all these siblings are in use.
+func (s *siblings) evict(owner string) *sibling {
+	count := make(map[string]int)
+	for _, o := range s.by {
+		count[o.spec.Owner]++
+	}
+	if count[owner] < maxSiblings {
+		if len(s.by) < maxOwned {
+			return nil
+		}
+		for other, n := range count {
+			if n > count[owner] {
+				owner = other
+			}
+		}
+	}
 	oldest := ""
 	for key, o := range s.by {
-		if o.users == 0 && (oldest == "" || o.used.Before(s.by[oldest].used)) {
+		if o.users == 0 && o.spec.Owner == owner && (oldest == "" || o.used.Before(s.by[oldest].used)) {
 			oldest = key
 		}
 	}

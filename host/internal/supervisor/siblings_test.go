@@ -76,6 +76,34 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+// TestWithinOwners checks that an owner with many workspaces does not end the processes of another owner.
+func TestWithinOwners(t *testing.T) {
+	dir := t.TempDir()
+	p := confined(Spec{Name: "p", Roots: []tool.Root{{Path: dir}}})
+	within := func(owner string, n int) *Plugin {
+		q, done := p.within(owner, []tool.Root{{Path: filepath.Join(dir, owner, fmt.Sprint(n))}})
+		done()
+		return q
+	}
+	alice := within("alice", 0)
+	for i := range 2 * maxSiblings {
+		within("bob", i)
+	}
+	if within("alice", 0) != alice || alice.closed {
+		t.Error("bob ended the process of alice")
+	}
+	if n := len(p.siblings.by); n != maxSiblings+1 {
+		t.Errorf("%d processes are kept", n)
+	}
+	for i := range 2 * maxOwned { // each owner has one
+		within(fmt.Sprint("owner", i), 0)
+	}
+	if n := len(p.siblings.by); n != maxOwned {
+		t.Errorf("%d processes of all owners are kept", n)
+	}
+	p.close(0)
+}
+
 func TestWithinUnconfined(t *testing.T) {
 	p := New(Options{}).Add(Spec{Name: "p", Roots: []tool.Root{{Path: "/a"}}})
 	if q, _ := p.within("", []tool.Root{{Path: "/b"}}); q != p {

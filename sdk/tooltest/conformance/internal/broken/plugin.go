@@ -225,7 +225,7 @@ func (p *plugin) tool(ctx context.Context, stream callStream, start *toolpb.Star
 		case <-ctx.Done():
 		}
 		if mode == "fragile" && stream.Context().Err() != nil { // the host abandoned the call
-			os.Exit(9)
+			os.Exit(9) //nolint:gocritic // a crash runs nothing that is deferred
 		}
 		kind := toolpb.Kind_KIND_CANCELED
 		if context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // as it was given
