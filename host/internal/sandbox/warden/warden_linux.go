@@ -104,8 +104,15 @@ func (in *Inside) Mask(launcher, dir string, masks []confine.Mask) error {
 	return err
 }
 
-// ended reports whether the plugin has ended, also if nobody waited for it yet.
+// exitTime is the time within which a process that has lost its root directory ends.
+const exitTime = 500 * time.Millisecond
+
+// ended reports whether the plugin has ended or is about to end, also if nobody waited for it yet.
 func (in *Inside) ended() bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.process.Fd()), Events: unix.POLLIN}}, 0)
-	return err == nil && n > 0
+	for end := time.Now().Add(exitTime); ; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.process.Fd()), Events: unix.POLLIN}}, int(max(0, time.Until(end).Milliseconds())))
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && n > 0
+		}
+	}
 }
