@@ -69,18 +69,20 @@ func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []too
 			add(r.Path, backend.Abilities().OwnRoot && !prof.WriteGit, settings)
 		}
 	}
-	for _, path := range prof.Write {
-		add(path, false, nil)
+	if !off {
+		for _, path := range prof.Write {
+			add(path, false, nil)
+		}
 	}
 	if len(dirs) == 0 {
 		return nil, nil
 	}
-	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses { // commands can write there
+	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses && !off { // commands can write there
 		add(dir, false, nil)
 	}
 	after, err = guard.Watch(dirs, prof.WriteGit)
 	if err != nil {
-		return nil, tool.Errorf(tool.Unavailable, "The call was not run, because %w. To run calls without this check, set sandbox { repositories = \"off\" } in the operator's configuration", err)
+		return nil, tool.Errorf(tool.Unavailable, "The call was not run, because %w. To run calls without this check, set sandbox { repositories = \"off\" } in the operator's configuration, and list all settings of editors and agents in permissions { paths { writable } }", err)
 	}
 	return after, nil
 }

@@ -62,7 +62,11 @@ func (m Mask) apply(dir string) error {
 			return fmt.Errorf("the mount cannot be made read-only: %w", err)
 		}
 	}
-	if err := unix.MoveMount(source, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+	err = unix.MoveMount(source, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	if errors.Is(err, unix.ENOENT) { // the target was removed; the host checks again
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("the mount failed: %w", err)
 	}
 	return nil

@@ -104,12 +104,15 @@ func (in *Inside) Mask(launcher, dir string, masks []confine.Mask) error {
 	return err
 }
 
-// ending is the time that a process needs at most between the loss of its root and its end, in milliseconds.
-const ending = 1000
+// exitTime is the time within which a process that has lost its root directory ends.
+const exitTime = 500 * time.Millisecond
 
-// ended reports whether the plugin has ended, also if nobody waited for it yet. It is called after an error, so it waits
-// for a plugin that is ending.
+// ended reports whether the plugin has ended or is about to end, also if nobody waited for it yet.
 func (in *Inside) ended() bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.process.Fd()), Events: unix.POLLIN}}, ending)
-	return err == nil && n > 0
+	for end := time.Now().Add(exitTime); ; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.process.Fd()), Events: unix.POLLIN}}, int(max(0, time.Until(end).Milliseconds())))
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && n > 0
+		}
+	}
 }
