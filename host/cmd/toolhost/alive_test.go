@@ -14,7 +14,7 @@ import (
 	hostmcp "toolhost.dev/host/mcp"
 )
 
-// TestMCPSignsOfLife checks that a client hears of a silent command and of a call that waits for it, again and again. The
+// TestMCPSignsOfLife checks that a client is notified again and again of a silent command and of a call that waits for it. The
 // command ends only after that, so a client whose timeout begins anew with each notification lasts.
 func TestMCPSignsOfLife(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func waitsFor(t *testing.T, dir, want string) {
 	t.Fatalf("the status has no %q:\n%s", want, text)
 }
 
-// TestWhatWaitsBehindACommand checks the calls beside a command that does not end by itself. The order of the answers shows
+// TestWhatWaitsBehindACommand checks the calls beside an endless command. The order of the answers shows
 // which calls wait.
 func TestWhatWaitsBehindACommand(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,9 @@ import (
 const DefaultMaxWait = 2 * time.Minute
 
 // turn waits for the call's turn in its session. If the call had to wait, turn loads the session as it is now, because
-// earlier calls can change the working directory and the roots. A route that depends on the directory is determined again. Hooks, path checks and
-// the policy run after turn, so they never see an older directory. If the call cannot run, turn sets its result.
+// earlier calls can change the working directory and the roots. A route that depends on the directory is determined
+// again. Hooks, path checks and the policy run after turn, so they never see an older directory. If the call cannot run,
+// turn sets its result.
 func (p *Pending) turn(ctx context.Context) {
 	c := &p.call
 	c.EnterPhase(p.d.Tracer, "wait")

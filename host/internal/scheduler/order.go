@@ -44,7 +44,7 @@ type Claim struct {
 // DefaultPatience limits how long a read-only call waits for a command that can change the directory.
 const DefaultPatience = 5 * time.Second
 
-// Reason tells why a call waits for an earlier one. The zero value means that it does not wait.
+// Reason is the reason for which a call waits for an earlier one. The zero value means that it does not wait.
 type Reason struct {
 	Text string
 	// Brief means that the call does not wait for long; see [DefaultPatience].
