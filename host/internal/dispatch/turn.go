@@ -33,8 +33,7 @@ func (p *Pending) turn(ctx context.Context) {
 	}
 	c.Start(done)
 	if c.Outcome.Waited { // otherwise nothing has changed since Begin
-		p.renew()
-		if c.Identity.Answer == nil && p.unsettled {
+		if p.renew() && p.unsettled {
 			c.ReleaseLease()
 			if c.Arrival != nil { // the tool can be another one now
 				c.Arrival.Leave()
@@ -50,18 +49,19 @@ func (p *Pending) turn(ctx context.Context) {
 	}
 }
 
-// renew loads the session as it is now. If the session cannot be read, renew sets the call's result.
-func (p *Pending) renew() {
+// renew loads the session as it is now. If the session cannot be read, renew sets the call's result and returns false.
+func (p *Pending) renew() bool {
 	c := &p.call
 	if c.Request.Renew == nil {
-		return
+		return true
 	}
 	s, err := c.Request.Renew(c.Request.Session)
 	if err != nil {
 		c.Identity.Answer = call.Refused(err)
-		return
+		return false
 	}
 	c.Request.Session = s
+	return true
 }
 
 // notStarted returns the result of a call that ended while it waited. The argument err is the reason.
