@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,11 +33,8 @@ func waitsFor(t *testing.T, dir, want string) {
 	t.Helper()
 	text := ""
 	for range 600 {
-		c := toolhost(t, dir, "status")
-		out, err := c.Output()
-		if exit := (*exec.ExitError)(nil); err != nil {
-			t.Fatal(err, exit)
-		}
+		out, err := toolhost(t, dir, "status").Output()
+		must(t, err)
 		if text = string(out); strings.Contains(text, want) {
 			return
 		}

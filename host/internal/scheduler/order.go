@@ -21,7 +21,6 @@ const (
 	Edit
 	// Shell is a command in the session's shell. It can change any file.
 	Shell
-	kinds // the number of kinds
 )
 
 // Claim describes one call for [Why].
