@@ -14,8 +14,8 @@ import (
 	hostmcp "toolhost.dev/host/mcp"
 )
 
-// TestMCPSignsOfLife checks that a client repeatedly gets progress of a silent command and of a call that waits for it. The
-// command ends only afterwards. A client whose timeout restarts with each notification therefore gets both results.
+// TestMCPSignsOfLife checks that a client is notified again and again of a silent command and of a call that waits for it. The
+// command ends only after that, so a client whose timeout begins anew with each notification lasts.
 func TestMCPSignsOfLife(t *testing.T) {
 	t.Parallel()
 	dir, config := orderDir(t)

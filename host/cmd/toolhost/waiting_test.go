@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,11 +33,8 @@ func waitsFor(t *testing.T, dir, want string) {
 	t.Helper()
 	text := ""
 	for range 600 {
-		c := toolhost(t, dir, "status")
-		out, err := c.Output()
-		if exit := (*exec.ExitError)(nil); err != nil {
-			t.Fatal(err, exit)
-		}
+		out, err := toolhost(t, dir, "status").Output()
+		must(t, err)
 		if text = string(out); strings.Contains(text, want) {
 			return
 		}
@@ -47,7 +43,7 @@ func waitsFor(t *testing.T, dir, want string) {
 	t.Fatalf("the status has no %q:\n%s", want, text)
 }
 
-// TestWhatWaitsBehindACommand checks the calls beside a command that runs until the test ends it. The order of the answers shows
+// TestWhatWaitsBehindACommand checks the calls beside an endless command. The order of the answers shows
 // which calls wait.
 func TestWhatWaitsBehindACommand(t *testing.T) {
 	t.Parallel()

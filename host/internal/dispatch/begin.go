@@ -31,9 +31,10 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 	c := &p.call
 	c.Ticket = d.Scheduler.Enqueue(req.Session.ID)
 	// From here on, only calls that are still in the line can change the session.
-	p.renew()
-	if c.Identity.Answer == nil {
+	if readable := p.renew(); readable {
 		p.resolve(p.parse())
+	} else {
+		c.Identity.Command = p.parse() // the log and the history name it
 	}
 	if c.Identity.Answer != nil && !p.unsettled {
 		c.Ticket.Abandon()

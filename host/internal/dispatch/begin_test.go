@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -126,5 +127,33 @@ func TestNoPrincipal(t *testing.T) {
 		if got := d.Judge(call.Request{Command: command, Session: s}).Effect; got != "deny" {
 			t.Errorf("%s: judged %s", command, got)
 		}
+	}
+}
+
+// TestASessionThatCannotBeRead checks that a call whose session cannot be read is refused and recorded, on arrival and at its
+// turn, and that it leaves the line.
+func TestASessionThatCannotBeRead(t *testing.T) {
+	d := dispatcher(t, ok)
+	broken := true
+	renew := func(s call.Session) (call.Session, error) {
+		if broken {
+			return s, errors.New("the disk is gone")
+		}
+		return s, nil
+	}
+	begin := func() *Pending {
+		return d.Begin(call.Request{ID: "1", Command: "change", Session: session("s"), Renew: renew})
+	}
+	must(t, begin().Run(t.Context(), client{}), tool.ExecutionFailed, "the disk is gone")
+	broken = false
+	first, second := begin(), begin()
+	if res := first.Run(t.Context(), client{}); !res.Success() {
+		t.Error(res.Error)
+	}
+	broken = true
+	must(t, second.Run(t.Context(), client{}), tool.ExecutionFailed, "the disk is gone")
+	broken = false
+	if res := begin().Run(t.Context(), client{}); !res.Success() {
+		t.Error(res.Error)
 	}
 }

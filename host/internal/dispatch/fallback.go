@@ -52,7 +52,7 @@ func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	limits := c.Identity.Tool.Limits
 	req := call.Request{
 		ID: c.Request.ID + ".fallback", MessageID: c.Request.MessageID, Session: c.Request.Session, Name: limits.Fallback,
-		Arguments: translate(c.Decision.Arguments, limits.FallbackParams, e), Trace: c.TraceContext(),
+		Arguments: translate(c.Decision.Arguments, limits.FallbackParams, e), Trace: c.TraceContext(), Changed: c.Request.Changed,
 	}
 	return d.beginInside(c, req, func(r *registry.Registry) *router.Command { return router.Function(req.Name, req.Arguments, r) })
 }

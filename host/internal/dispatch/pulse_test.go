@@ -43,7 +43,7 @@ func (h living) until(t *testing.T, text string) string {
 	}
 }
 
-// TestSignsOfLife checks the progress of a call that runs silently, and of a call that waits for it.
+// TestSignsOfLife checks the notifications of a call that runs silently, and of a call that waits for it.
 func TestSignsOfLife(t *testing.T) {
 	release := make(chan struct{})
 	d, s := claims(t, func(_ context.Context, c *tool.Call, p tool.Peer) *tool.Result {

@@ -14,8 +14,9 @@ import (
 const DefaultMaxWait = 2 * time.Minute
 
 // turn waits for the call's turn in its session. If the call had to wait, turn loads the session as it is now, because
-// earlier calls can change the working directory and the roots. A route that depends on the directory is determined again. Hooks, path checks and
-// the policy run after turn, so they never see an older directory. If the call cannot run, turn sets its result.
+// earlier calls can change the working directory and the roots. A route that depends on the directory is determined
+// again. Hooks, path checks and the policy run after turn, so they never see an older directory. If the call cannot run,
+// turn sets its result.
 func (p *Pending) turn(ctx context.Context) {
 	c := &p.call
 	c.EnterPhase(p.d.Tracer, "wait")
@@ -32,8 +33,7 @@ func (p *Pending) turn(ctx context.Context) {
 	}
 	c.Start(done)
 	if c.Outcome.Waited { // otherwise nothing has changed since Begin
-		p.renew()
-		if c.Identity.Answer == nil && p.unsettled {
+		if p.renew() && p.unsettled {
 			c.ReleaseLease()
 			if c.Arrival != nil { // the tool can be another one now
 				c.Arrival.Leave()
@@ -49,18 +49,19 @@ func (p *Pending) turn(ctx context.Context) {
 	}
 }
 
-// renew loads the session as it is now. If the session cannot be read, renew sets the call's result.
-func (p *Pending) renew() {
+// renew loads the session as it is now. If the session cannot be read, renew sets the call's result and returns false.
+func (p *Pending) renew() bool {
 	c := &p.call
 	if c.Request.Renew == nil {
-		return
+		return true
 	}
 	s, err := c.Request.Renew(c.Request.Session)
 	if err != nil {
 		c.Identity.Answer = call.Refused(err)
-		return
+		return false
 	}
 	c.Request.Session = s
+	return true
 }
 
 // notStarted returns the result of a call that ended while it waited. The argument err is the reason.

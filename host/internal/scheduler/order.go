@@ -21,7 +21,6 @@ const (
 	Edit
 	// Shell is a command in the session's shell. It can change any file.
 	Shell
-	kinds // the number of kinds
 )
 
 // Claim describes one call for [Why].
@@ -44,7 +43,7 @@ type Claim struct {
 // DefaultPatience limits how long a read-only call waits for a command that can change the directory.
 const DefaultPatience = 5 * time.Second
 
-// Reason is the reason why a call waits for an earlier one. The zero value means that it does not wait.
+// Reason is the reason for which a call waits for an earlier one. The zero value means that it does not wait.
 type Reason struct {
 	Text string
 	// Brief means that the call does not wait for long; see [DefaultPatience].

@@ -198,8 +198,8 @@ func (s *Scheduler) admit(l *line, i int) bool {
 	return true
 }
 
-// blocker returns the first earlier call that is a reason for the call i to wait, with the reason. It returns nil if no
-// call is a reason.
+// blocker returns the first earlier call that is a reason for the call i to wait, with the reason. It returns nil if the call
+// can start.
 func (l *line) blocker(i int) (*place, Reason) {
 	p := l.calls[i]
 	p.passed = nil
@@ -324,7 +324,7 @@ type CallStatus struct {
 	Running bool   `json:"running"`
 	// Since is the time at which the call started, or arrived if it waits.
 	Since time.Time `json:"since"`
-	// WaitsFor names the call that is waited for, and Reason tells why. They are empty for a running call.
+	// WaitsFor names the call that is waited for, and Reason is the reason. They are empty for a running call.
 	WaitsFor string `json:"waits_for,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 }
