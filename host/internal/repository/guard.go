@@ -66,6 +66,9 @@ type watched struct {
 	ignored bool     // the configuration permits everything
 	told    bool     // a result reported that the tree is partial
 	late    []string // messages of searches between calls, for the next call
+	calls   int      // number of running calls
+	// fresh are the relative paths of directories that are new since a moment without a running call.
+	fresh map[string]bool
 }
 
 // New returns a guard that watches nothing.
@@ -111,11 +114,15 @@ func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err erro
 			return nil, fmt.Errorf("repositories in %s cannot be watched: %w", dir.Path, err)
 		}
 	}
+	for _, path := range paths {
+		if w := g.tree(path, false); w != nil {
+			w.begin()
+		}
+	}
 	return func() []string { return g.search(paths, allowed) }, nil
 }
 
-// tree returns the tree at a path. If the path has no tree, it creates one, or returns nil if
-// create is false.
+// tree returns the tree at a path. If the path has no tree, it creates one, or returns nil if create is false.
 func (g *Guard) tree(path string, create bool) *watched {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -241,15 +248,6 @@ func (g *Guard) add(w *watched, dir Dir) (err error) {
 	return nil
 }
 
-// unprotected reports whether a plugin runs in whose sandbox the repository at the top of a directory, or everything, is
-// not protected.
-func (g *Guard) unprotected(path string) (top, all bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	all, top = g.unguarded[path]
-	return top, all
-}
-
 // close stops watching a tree. The function unlock ends the use of the ledger.
 func (w *watched) close(unlock func() error) error {
 	err := unlock()
@@ -293,35 +291,6 @@ func (g *Guard) inspector(w *watched) *inspector {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return &inspector{tree: w.tree, all: append([]string{w.path}, g.paths...)}
-}
-
-// Unguard records that a plugin runs in whose sandbox the repository at the top of a directory is not protected. all
-// reports that the sandbox protects nothing in the directory.
-func (g *Guard) Unguard(path string, all bool) {
-	g.mu.Lock()
-	g.unguarded[path] = g.unguarded[path] || all
-	g.mu.Unlock()
-	w := g.tree(path, false)
-	if w == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.tree != nil && (w.top || all && len(w.kept) > 0) {
-		w.endTop()
-		if all {
-			w.endKept()
-		}
-		g.ended(w)
-	}
-}
-
-// ended makes the next search inspect what was protected.
-func (g *Guard) ended(w *watched) {
-	w.forgetStates()
-	if err := w.save(); err != nil {
-		g.opts.Log.Warn("the end of a protection is not remembered", "path", w.path, "error", err)
-	}
 }
 
 // check returns what runs programs in a tree. What the kernel protects came from outside of the sandbox, and is known
@@ -368,6 +337,7 @@ const maxMessages = 20
 func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer w.finish()
 	if w.tree == nil { // closed
 		return nil
 	}
@@ -479,7 +449,7 @@ func (g *Guard) searchAll() {
 		repositories := !w.granted && !w.ignored
 		if w.tree != nil && (repositories || len(w.names) > 0) {
 			w.update()
-			w.late = append(w.late, g.takeLoaded(w, slog.LevelWarn)...)
+			g.adoptLoaded(w)
 			if repositories {
 				w.late = append(w.late, g.takeOut(w, g.check(w), slog.LevelWarn)...)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,6 +53,85 @@ func (t *tree) loaded() (out []found) {
 	return out
 }
 
+// begin records the start of a call. Settings at the top of the tree that appeared while no call ran come from a program
+// outside of the sandbox, such as an editor: they stay. Other directories are only read by the searches between calls,
+// because a start must be fast.
+func (w *watched) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calls++; w.calls > 1 || w.tree == nil || len(w.names) == 0 {
+		return
+	}
+	top := w.dirs["."]
+	if now, err := w.root.stat("."); err != nil || top == nil || top.stamp.same(&now) {
+		return
+	}
+	w.read(".", true)
+	w.adopt(slices.DeleteFunc(w.loaded(), func(f found) bool { return filepath.Dir(f.rel) != "." }))
+}
+
+// finish records the end of a call.
+func (w *watched) finish() {
+	if w.calls--; w.calls == 0 {
+		w.fresh = nil
+	}
+}
+
+// update finds what changed since the last call of update.
+func (w *watched) update() {
+	w.tree.update()
+	for _, rel := range w.added {
+		if w.fresh == nil {
+			w.fresh = make(map[string]bool)
+		}
+		w.fresh[rel] = true
+	}
+}
+
+// adoptLoaded adopts new settings of other programs if no call runs. Otherwise it leaves them for the end of the call.
+func (g *Guard) adoptLoaded(w *watched) {
+	if w.calls > 0 {
+		return
+	}
+	w.fresh = nil
+	for _, f := range w.loaded() {
+		if !w.known[f.keys[0]] {
+			g.opts.Log.Warn("a setting of another program appeared while no call ran", "path", filepath.Join(w.path, f.rel))
+			w.adopt([]found{f})
+		}
+	}
+}
+
+// clone returns the new repository in which a path is. It returns "" if the path is in no new repository.
+func (w *watched) clone(rel string) string {
+	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
+		if git := join(dir, ".git"); w.fresh[dir] && (w.repos[git] != nil || w.pointers[git]) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// keepCloned removes the settings in new repositories from a list and adopts them: git shows a file that is taken out of a
+// clone as deleted. It returns a message for each repository.
+func (w *watched) keepCloned(all []found) (rest []found, out []string) {
+	clones := make(map[string][]string)
+	for _, f := range all {
+		dir := w.clone(f.rel)
+		if dir == "" {
+			rest = append(rest, f)
+			continue
+		}
+		w.adopt([]found{f})
+		name, _ := filepath.Rel(dir, f.rel) // it is in dir
+		clones[dir] = append(clones[dir], name)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(clones)) {
+		out = append(out, fmt.Sprintf("%s is a new repository with %s. Editors and agents load such files without being told: read them before you open the directory with such a program", filepath.Join(w.path, dir), strings.Join(clones[dir], ", ")))
+	}
+	return rest, out
+}
+
 // takeLoaded takes out the settings of other programs that are new. It returns a message for each.
 func (g *Guard) takeLoaded(w *watched, level slog.Level) (out []string) {
 	all := w.loaded()
@@ -65,12 +145,13 @@ func (g *Guard) takeLoaded(w *watched, level slog.Level) (out []string) {
 		}
 	}
 	all = slices.DeleteFunc(all, func(f found) bool { return w.known[f.keys[0]] })
+	all, out = w.keepCloned(all)
 	if len(all) == 0 {
-		return nil
+		return out
 	}
 	store, err := g.opts.Store()
 	if err != nil {
-		return []string{fmt.Sprintf("%s: %s, but there is no quarantine: %v", filepath.Join(w.path, all[0].rel), WhyLoaded, err)}
+		return append(out, fmt.Sprintf("%s: %s, but the quarantine cannot be used: %v", filepath.Join(w.path, all[0].rel), WhyLoaded, err))
 	}
 	restored, err := store.Allowed()
 	if err != nil {

@@ -100,3 +100,70 @@ func TestRestoredSettings(t *testing.T) {
 	}
 	must(t, g.Close())
 }
+
+// TestSettingsOfPersons checks that settings that appear while no call runs stay, and that those of a call do not.
+func TestSettingsOfPersons(t *testing.T) {
+	f := newFixture(t)
+	f.put(t, "a/file", "")
+	g := f.guard()
+	f.call(t, g, true, false, func() {})
+	f.put(t, ".vscode/tasks.json", "mine")
+	if out := f.call(t, g, true, false, func() {}); len(out) != 0 || !f.there(".vscode/tasks.json") {
+		t.Errorf("at the top: %q", out)
+	}
+	f.put(t, "a/.vscode/tasks.json", "mine")
+	g.searchAll()
+	if out := f.call(t, g, true, false, func() {}); len(out) != 0 || !f.there("a/.vscode/tasks.json") {
+		t.Errorf("below: %q", out)
+	}
+	out := f.call(t, g, true, false, func() {
+		f.put(t, ".mcp.json", "evil")
+		f.put(t, "b/.vscode/tasks.json", "evil")
+		g.searchAll() // a call runs
+		if inner := f.call(t, g, true, false, func() {}); len(inner) != 2 {
+			t.Errorf("the end of another call takes out %q", inner)
+		}
+		f.put(t, ".mcp.json", "evil")
+	})
+	if len(out) != 1 || f.there(".mcp.json") || f.there("b/.vscode") {
+		t.Errorf("during a call: %q", out)
+	}
+	must(t, g.Close())
+}
+
+// TestClonedSettings checks that a new repository keeps its settings with a message, also if a search happens while git
+// writes them, and that later ones are taken out.
+func TestClonedSettings(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	out := f.call(t, g, true, false, func() {
+		f.put(t, "c/d/.git/HEAD", "ref: refs/heads/main")
+		g.searchAll()
+		f.put(t, "c/d/.vscode/tasks.json", "theirs")
+		f.put(t, "c/d/e/.mcp.json", "theirs")
+		f.put(t, "c/.mcp.json", "evil")
+	})
+	if len(out) != 2 || !strings.Contains(out[0], f.dir+"/c/d is a new repository with .vscode, e/.mcp.json. Editors") || !strings.Contains(out[1], "/c/.mcp.json was moved") {
+		t.Errorf("%q", out)
+	}
+	for path, want := range map[string]bool{"c/d/.vscode/tasks.json": true, "c/d/e/.mcp.json": true, "c/.mcp.json": false} {
+		if f.there(path) != want {
+			t.Errorf("%s exists: %v", path, !want)
+		}
+	}
+	out = f.call(t, g, true, false, func() {
+		f.put(t, "c/d/.mcp.json", "evil")
+		f.put(t, "old/.vscode/tasks.json", "evil")
+	})
+	if len(out) != 2 || f.there("c/d/.mcp.json") {
+		t.Errorf("a repository that is not new any more: %q", out)
+	}
+	out = f.call(t, g, true, false, func() { // a repository in a directory that was there before
+		f.put(t, "old/.git/HEAD", "ref: refs/heads/main")
+		f.put(t, "old/.vscode/tasks.json", "evil")
+	})
+	if len(out) != 1 || f.there("old/.vscode") {
+		t.Errorf("an old directory: %q", out)
+	}
+	must(t, g.Close())
+}

@@ -143,3 +143,41 @@ func (p *protection) exempt(rel string) bool {
 	}
 	return slices.ContainsFunc(p.kept, func(h *held) bool { return rel == h.rel || strings.HasPrefix(rel, h.rel+"/") })
 }
+
+// unprotected reports whether a plugin runs in whose sandbox the repository at the top of a directory, or everything, is
+// not protected.
+func (g *Guard) unprotected(path string) (top, all bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all, top = g.unguarded[path]
+	return top, all
+}
+
+// Unguard records that a plugin runs in whose sandbox the repository at the top of a directory is not protected. all
+// reports that the sandbox protects nothing in the directory.
+func (g *Guard) Unguard(path string, all bool) {
+	g.mu.Lock()
+	g.unguarded[path] = g.unguarded[path] || all
+	g.mu.Unlock()
+	w := g.tree(path, false)
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tree != nil && (w.top || all && len(w.kept) > 0) {
+		w.endTop()
+		if all {
+			w.endKept()
+		}
+		g.ended(w)
+	}
+}
+
+// ended makes the next search inspect what was protected.
+func (g *Guard) ended(w *watched) {
+	w.forgetStates()
+	if err := w.save(); err != nil {
+		g.opts.Log.Warn("the end of a protection is not remembered", "path", w.path, "error", err)
+	}
+}

@@ -30,6 +30,7 @@ type tree struct {
 	partial bool
 	limit   int
 	names   []string // of settings of other programs
+	added   []string // relative paths of directories that the last update found first
 }
 
 // node is a directory of a tree.
@@ -81,8 +82,10 @@ func (t *tree) update() {
 	if len(t.dirs) == 0 {
 		t.partial = false
 		t.read(".", false)
+		t.added = nil
 		return
 	}
+	t.added = nil
 	for rel, n := range t.dirs {
 		now, err := t.root.stat(rel)
 		switch {
@@ -137,6 +140,9 @@ func (t *tree) read(rel string, again bool) {
 	n := &node{stamp: st}
 	old := t.dirs[rel]
 	t.dirs[rel] = n
+	if old == nil {
+		t.added = append(t.added, rel)
+	}
 	t.classify(rel, entries, n)
 	if old != nil {
 		for _, name := range old.below {
