@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	limit := flag.Duration("call-timeout", 2*time.Minute, "maximal time of a call")
+	limit := flag.Duration("call-timeout", 2*time.Minute, "maximum time of a call")
 	programs := flag.Bool("programs", false, "some functions run a program")
 	endpoints := flag.Bool("endpoints", false, "some functions call an HTTP endpoint")
 	flag.Parse()

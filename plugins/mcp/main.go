@@ -13,8 +13,8 @@ import (
 
 func main() {
 	limits := mount.Limits{}
-	flag.DurationVar(&limits.Start, "start-timeout", 30*time.Second, "maximal time for the server to start and to list its tools")
-	flag.DurationVar(&limits.Call, "call-timeout", 2*time.Minute, "maximal time without a message from the server during a call")
+	flag.DurationVar(&limits.Start, "start-timeout", 30*time.Second, "maximum time for the server to start and to list its tools")
+	flag.DurationVar(&limits.Call, "call-timeout", 2*time.Minute, "maximum time without a message from the server during a call")
 	remote := flag.Bool("remote", false, "the server has a URL; otherwise the plugin starts a program")
 	flag.Parse()
 	sdk.Serve(mount.Plugin(limits, *remote, func() {

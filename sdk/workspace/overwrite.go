@@ -23,7 +23,7 @@ func (j *writeJob) overwrite(why string) (*Written, error) {
 	f, err := j.dir.root.OpenFile(j.dir.base, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if errors.Is(err, syscall.ETXTBSY) {
-			return nil, tool.Errorf(tool.ExecutionFailed, "%s is a running program and can only be written in place (%s). Stop the program first.", j.path.abs, why).WithCause(err)
+			return nil, tool.Errorf(tool.ExecutionFailed, "%s is a running program, so it cannot be overwritten, and it cannot be replaced by a new file either (%s). Stop the program first.", j.path.abs, why).WithCause(err)
 		}
 		return nil, err
 	}

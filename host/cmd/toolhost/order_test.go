@@ -190,7 +190,7 @@ func (r *lineResult) outcome() outcome {
 	return o
 }
 
-// requestLines returns the calls of a history as requests of batch.
+// requestLines returns the calls of a history as input lines of the command batch.
 func requestLines(session string, steps []step) []byte {
 	var b bytes.Buffer
 	for i, s := range steps {

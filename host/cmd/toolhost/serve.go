@@ -212,7 +212,7 @@ func (f *serveFlags) announce(l net.Listener, made made) {
 	}
 }
 
-// token returns the token of the server that the environment or a file contains, or "".
+// token returns the server's token from the environment or a file. It returns "" if neither contains a token.
 func (f *serveFlags) token() (token string, err error) {
 	token = os.Getenv(tokenEnv)
 	// Remove the token from the environment, because commands must not inherit it.

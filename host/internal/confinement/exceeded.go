@@ -19,9 +19,10 @@ var exceeded = []struct {
 	printed *regexp.Regexp
 	// limit returns the value of the limit as text. It returns "" if there is no limit.
 	limit func(sandbox.Profile) string
-	// always means that also a successful call is judged, because the text is that of a shell that failed to fork.
+	// always means that successful calls are judged, too, because a shell that failed to fork can succeed.
 	always bool
-	// text describes the limit, with %s for its value, and setting names it in the sandbox block.
+	// text is the description of the limit, with %s for the value. setting is the name of the limit in the sandbox
+	// block.
 	text, setting string
 	// hint follows the text. It can be empty.
 	hint func(sandbox.Profile) string

@@ -16,7 +16,7 @@ import (
 // refusedByMask matches lines in which a program reports that a mask refused something.
 var refusedByMask = regexp.MustCompile(`(?im)^.*(?:permission denied|read-only|resource busy|not permitted|invalid cross-device link|EACCES|EROFS|EBUSY).*$`)
 
-// explainMasks returns messages about the masks that printed error messages are about. Without them, a model tries other
+// explainMasks returns messages about masks that caused printed errors. Without these messages, a model would try other
 // ways.
 func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed string) (out []string) {
 	lines := refusedByMask.FindAllString(printed, 20)

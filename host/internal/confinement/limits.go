@@ -51,7 +51,7 @@ func limit(p *sandbox.Profile, set *config.Limits) {
 	}
 }
 
-// findPids finds the cgroup that limits the number of root's processes, to whom other limits do not apply.
+// findPids finds the cgroup that limits the number of processes of root. Other limits do not apply to root.
 func (l *Launcher) findPids() {
 	if os.Getuid() != 0 {
 		return

@@ -24,8 +24,8 @@ const (
 	// fresh is the age of a search for denied and protected paths within which a call needs no other one, unless a call
 	// that can write ended meanwhile.
 	fresh = 100 * time.Millisecond
-	// freshSettings is the same if only settings of other programs are protected. New ones of calls are taken out, so that
-	// only those of programs outside of the sandbox are missing.
+	// freshSettings is the same age if only settings of other programs are protected. The host takes out the settings
+	// that calls create, so a search can only miss those that other programs create.
 	freshSettings = 5 * time.Second
 	// maxFinders is the number of finders that are kept without a running plugin.
 	maxFinders = 16
@@ -91,7 +91,7 @@ type masked struct {
 	generation int
 }
 
-// mask adds the masks for a plugin that is about to start to its policy. The result is nil if the plugin needs none.
+// mask adds masks to the policy of a plugin that is about to start. The result is nil if the plugin needs none.
 func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Root, out *confine.Policy) (*masked, error) {
 	rules, err := l.pathRules(prof, roots)
 	if err != nil || rules == nil {
@@ -277,7 +277,7 @@ func (p *masked) running(pid int) error {
 	return nil
 }
 
-// wanted returns the masks for matches, such that a directory comes before those in it.
+// wanted returns the masks for matches, with each directory before its subdirectories.
 func (p *masked) wanted(matches []paths.Match) (out []confine.Mask) {
 	fixed := make(map[string]bool)
 	for _, m := range matches {

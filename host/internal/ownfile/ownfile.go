@@ -1,7 +1,7 @@
 // Package ownfile keeps state in JSON files that belong to the user. Most callers want [File].
 //
-// A file counts only if no other user could have written it. It is replaced as a whole, so that a reader or a crash never
-// meets a part of it.
+// A file counts only if no other user could have written it. It is replaced as a whole, so that no reader sees an
+// incomplete file, also after a crash.
 package ownfile
 
 import (

@@ -73,9 +73,9 @@ type object struct{ dev, ino uint64 }
 // node is a directory.
 type node struct {
 	stamp stamp
-	// covered reports that the directory is protected, so that only hidden paths matter in it. hidden reports that it is
-	// hidden, so that only the other names of its files matter. packages reports that it is below a directory with
-	// installed packages.
+	// If covered is true, the directory is protected, and only hidden paths in it matter. If hidden is true, the
+	// directory is hidden, and only the other names of its files matter. If packages is true, the directory is below a
+	// directory with installed packages.
 	writable, covered, hidden, packages bool
 	below                               []string // names of directories to search
 	matches                             []Match
@@ -199,7 +199,7 @@ func (f *Finder) forget(dir string) {
 	}
 }
 
-// read reads a directory and those below it that are not known. The node n contains what the directory inherits.
+// read reads a directory and its unknown subdirectories. The node n contains what the directory inherits.
 func (f *Finder) read(dir string, n node, changed *[]string) {
 	old := f.nodes[dir]
 	if old == nil && len(f.nodes) >= maxDirectories {
@@ -235,8 +235,8 @@ func (f *Finder) read(dir string, n node, changed *[]string) {
 	}
 }
 
-// classify finds the matches among the entries of a directory, and the directories to search. It returns what these
-// inherit.
+// classify finds the matches among the entries of a directory, and the directories to search. It also returns the
+// properties that these directories inherit.
 func (f *Finder) classify(dir string, entries []fs.DirEntry, n *node) (children []node) {
 	for _, e := range entries {
 		name := e.Name()
@@ -297,7 +297,7 @@ func (f *Finder) collect() (out []Match) {
 	return out
 }
 
-// arrange sorts matches. It removes duplicates and what is below a hidden directory.
+// arrange sorts matches. It removes duplicates and paths in hidden directories.
 func arrange(all []Match) (out []Match) {
 	slices.SortFunc(all, func(a, b Match) int {
 		if c := strings.Compare(a.Path, b.Path); c != 0 {

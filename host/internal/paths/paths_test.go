@@ -113,7 +113,8 @@ func TestChanges(t *testing.T) {
 	w.must(os.Rename(w.at("ws/a"), w.at("ws/c")))
 	w.must(os.RemoveAll(w.at("ws/new")))
 	want("-ws/.env -ws/c/b/.env ws/deploy -ws/secrets")
-	// Hard links, also to files in matching directories. A link does not change the directory of the file.
+	// Hard links, also to files in matching directories. The search must find them although creating a link does not
+	// change the directory of the original file.
 	for from, to := range map[string]string{"ws/.env": "ws/l1", "ws/secrets/key": "ws/c/l2", "ws/deploy/x": "ws/l3"} {
 		w.must(os.Link(w.at(from), w.at(to)))
 	}

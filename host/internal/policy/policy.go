@@ -253,7 +253,7 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 			return nil
 		}
 	}
-	return tool.Errorf(tool.PermissionDenied, "%s matches none of the rules allow = %q in the sandbox block of the configuration.", path, p.rules.Allow)
+	return tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q).", path, p.rules.Allow)
 }
 
 // outside returns the additional root for a path outside of the call's roots. ok is false if no rule allows the path.

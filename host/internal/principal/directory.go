@@ -121,7 +121,7 @@ var ErrMissing = errors.New("the request has no token")
 // Authenticate returns the principal of a request. The token must be in the header "Authorization: Bearer TOKEN"; tokens
 // in other places are ignored.
 func (d *Directory) Authenticate(r *http.Request) (*Principal, error) {
-	if len(r.Header.Values("Authorization")) > 1 { // a proxy and this server could choose different ones
+	if len(r.Header.Values("Authorization")) > 1 { // with several headers, a proxy and this server could use different tokens
 		return nil, errors.New("the request has more than one header Authorization")
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")

@@ -9,15 +9,16 @@ import (
 )
 
 // places remembers which directories the workspaces of grants are. A principal that can write in a directory above a
-// workspace of another one can put a link there. The workspace stays the directory that it was at first, and a link in a
-// workspace leads nowhere.
+// workspace of another one can put a link there. Therefore a workspace remains the directory that it was at the first
+// use. A workspace behind a link in another workspace permits nothing.
 type places struct {
 	mu sync.Mutex
 	by map[string]string
 }
 
 // pin returns a grant whose workspaces contain no symbolic links. The argument all contains the workspaces of all
-// principals. A workspace that a link in one of them leads to becomes "", which permits nothing.
+// principals. If the path of a workspace contains a link in another workspace, the workspace becomes "", which permits
+// nothing.
 func (p *places) pin(g Grant, all []string) Grant {
 	if len(g.Workspaces) == 0 {
 		return g

@@ -25,7 +25,7 @@ import (
 
 // Options configures a guard.
 type Options struct {
-	// Ledgers returns the directory for what trees contained before tools ran. It returns "" if nothing is kept.
+	// Ledgers returns the directory for the records of trees. It returns "" if no records are kept.
 	Ledgers func() string
 	Store   func() (Store, error)
 	// Took is called with each entry that is taken out.
@@ -47,15 +47,15 @@ type Guard struct {
 	mu    sync.Mutex
 	trees map[string]*watched
 	paths []string // of the trees that are searched
-	// unguarded are directories with a plugin in whose sandbox the repository at the top is not protected. The value
-	// reports whether nothing is protected.
+	// unguarded contains the directories of plugins whose sandbox does not protect the repository at the top. The value
+	// is true if the sandbox protects nothing.
 	unguarded map[string]bool
 	closed    bool
 	ticker    chan struct{} // closed by Close; nil before the first tree
 	idle      sync.WaitGroup
 }
 
-// watched is a tree with what it contained before tools ran.
+// watched is a tree with its content before tools ran.
 type watched struct {
 	mu    sync.Mutex // protects all other fields
 	*tree            // nil before the first search and after the last one
@@ -293,8 +293,8 @@ func (g *Guard) inspector(w *watched) *inspector {
 	return &inspector{tree: w.tree, all: append([]string{w.path}, g.paths...)}
 }
 
-// check returns what runs programs in a tree. What the kernel protects came from outside of the sandbox, and is known
-// from then on. The caller must first update the tree.
+// check returns the files and settings in a tree that make git run programs. Changes of protected files came from
+// outside of the sandbox, so check adds them to the known ones. The caller must first update the tree.
 func (g *Guard) check(w *watched) []found {
 	all := g.inspector(w).check()
 	if w.renew(w.tree) { // tools could write after somebody replaced a file
@@ -351,7 +351,7 @@ func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
 	if allowed {
 		w.adopt(all)
 		if err := w.save(); err != nil {
-			g.opts.Log.Warn("a change of a repository is not remembered", "error", err)
+			g.opts.Log.Warn("a permitted change of a repository could not be stored, so a later host can move it to the quarantine", "error", err)
 		}
 		return out
 	}
@@ -363,7 +363,8 @@ func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
 	return out
 }
 
-// takeOut takes out what is neither known nor restored, and returns a message for each file. The level is that of the log.
+// takeOut takes out files and settings that are neither known nor restored. It returns a message for each file. level
+// is the level of the log messages.
 func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string) {
 	all = slices.DeleteFunc(all, func(f found) bool {
 		return !slices.ContainsFunc(f.keys, func(key string) bool { return !w.known[key] })

@@ -32,7 +32,8 @@ type inspector struct {
 	all []string // pointers into these trees are harmless
 }
 
-// check returns what runs programs in the repositories that changed, and in all repositories with pointers.
+// check returns the files and settings that make git run programs. It inspects the repositories that changed, and all
+// repositories with pointers.
 func (i *inspector) check() (out []found) {
 	for rel := range i.pointers {
 		f, err := i.pointer(rel)
@@ -71,7 +72,7 @@ func (i *inspector) changed(r *repo) bool {
 	return r.watched == nil || r.unread
 }
 
-// inspect returns what runs programs in one repository.
+// inspect returns the files and settings of one repository that make git run programs.
 func (i *inspector) inspect(rel string, r *repo) (out []found) {
 	d, err := i.root.open(rel)
 	if err != nil {
@@ -157,7 +158,7 @@ func (i *inspector) settingKey(at string, s *setting) string {
 	return i.key(at, "setting "+s.name()+"="+s.value)
 }
 
-// hooks returns the hooks of a repository. The name of a hook contains no dot, so samples are none.
+// hooks returns the hooks of a repository. It omits samples, because the name of a hook contains no dot.
 func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 	switch st := i.watch(d, rel, "hooks", r); {
 	case st.isLink():

@@ -78,7 +78,7 @@ func (l *ledger) write(r *record) error {
 		return nil
 	}
 	b, err := json.Marshal(r)
-	if err == nil { // as a whole: a part would count as no record
+	if err == nil { // atomically, because an incomplete record would count as no record
 		err = ownfile.Replace(l.path, b, 0o600)
 	}
 	if err != nil {

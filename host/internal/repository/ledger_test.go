@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLedger checks that a record stays until a host ends regularly, and that a broken one is not taken for none.
+// TestLedger checks that a record stays until a host ends regularly, and that a broken record is an error.
 func TestLedger(t *testing.T) {
 	dir := t.TempDir()
 	open := func() (*ledger, *record) {

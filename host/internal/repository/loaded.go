@@ -237,7 +237,7 @@ func (t *tree) filesIn(f *found) (out []found, err error) {
 	return out, nil
 }
 
-// removeEmpty removes a directory and those in it if they contain no files.
+// removeEmpty removes every directory of the tree at a path that contains no file.
 func (t *tree) removeEmpty(rel string) {
 	entries, err := t.list(rel)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// reason returns why git or a common extension of it runs a program because of a setting. It returns "" for a setting
-// that runs nothing. outside reports whether a path in the setting leads out of the writable directories.
+// reason returns the reason why a setting makes git, or a common extension of git, run a program. It returns "" for a
+// setting that runs nothing. outside reports whether a path in the setting leads out of the writable directories.
 func reason(s *setting, outside func(path string) bool) string {
 	full := s.section + "." + s.key
 	switch {
@@ -105,7 +105,7 @@ func isBool(value string) bool {
 	return slices.Contains([]string{"", "true", "false", "yes", "no", "on", "off", "0", "1"}, strings.ToLower(value))
 }
 
-// aliased are commands of git, and the arguments to them, that run no program which a setting does not name.
+// aliased lists commands of git with arguments. They run only programs that a setting names.
 var aliased = strings.Fields(`status log diff show branch checkout switch commit add restore stash tag reset blame shortlog
 	--oneline --graph --all --decorate --short -s -sb -b -v -vv --stat --cached --staged --amend --no-edit -m -a -am -p -n HEAD HEAD~1 -1 --hard --soft --`)
 

@@ -144,8 +144,8 @@ func (p *protection) exempt(rel string) bool {
 	return slices.ContainsFunc(p.kept, func(h *held) bool { return rel == h.rel || strings.HasPrefix(rel, h.rel+"/") })
 }
 
-// unprotected reports whether a plugin runs in whose sandbox the repository at the top of a directory, or everything, is
-// not protected.
+// unprotected reports whether a plugin is running whose sandbox does not protect the repository at the top of a
+// directory, and whether such a sandbox protects nothing in the directory.
 func (g *Guard) unprotected(path string) (top, all bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,8 +153,8 @@ func (g *Guard) unprotected(path string) (top, all bool) {
 	return top, all
 }
 
-// Unguard records that a plugin runs in whose sandbox the repository at the top of a directory is not protected. all
-// reports that the sandbox protects nothing in the directory.
+// Unguard records that a plugin is running whose sandbox does not protect the repository at the top of a directory. If
+// all is true, the sandbox protects nothing in the directory.
 func (g *Guard) Unguard(path string, all bool) {
 	g.mu.Lock()
 	g.unguarded[path] = g.unguarded[path] || all
@@ -178,6 +178,6 @@ func (g *Guard) Unguard(path string, all bool) {
 func (g *Guard) ended(w *watched) {
 	w.forgetStates()
 	if err := w.save(); err != nil {
-		g.opts.Log.Warn("the end of a protection is not remembered", "path", w.path, "error", err)
+		g.opts.Log.Warn("that a file is no longer protected could not be stored, so a later host can miss changes of it", "path", w.path, "error", err)
 	}
 }

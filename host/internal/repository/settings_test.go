@@ -121,8 +121,8 @@ func gitList(t *testing.T, text []byte) ([]string, bool) {
 	return all, true
 }
 
-// compare checks that git lists the same settings as the parser, and after the removal the same ones without the
-// removed ones.
+// compare checks that git and the parser list the same settings, and that git lists the remaining settings after a
+// removal.
 func compare(t *testing.T, text []byte, all, drop []setting, before []string) {
 	t.Helper()
 	var want, kept []string

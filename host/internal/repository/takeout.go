@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/quarantine"
 )
 
-// Store keeps what is taken out of repositories.
+// Store keeps the content that is taken out of repositories.
 type Store interface {
 	// Keep stores an entry and sets its ID.
 	Keep(e *quarantine.Entry) error
@@ -24,8 +24,8 @@ type Store interface {
 // maxCopy limits the size of a file that is copied to the quarantine, in bytes. A larger file is only renamed.
 const maxCopy = 1 << 20
 
-// takeOut removes what was found from its repository and stores it. If the store fails, the content stays beside its
-// place under a name that git does not use. drop reports whether the content with a key must go.
+// takeOut removes a file or settings from a repository and stores them. If the store fails, the content stays beside
+// its place under a name that git does not use. drop reports whether the content with the given key must be removed.
 func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quarantine.Entry, error) {
 	dir, name := filepath.Split(f.rel)
 	d, err := t.root.open(filepath.Clean(dir))

@@ -23,7 +23,7 @@ type GranterOptions struct {
 	// Dir returns the directory for the programs. Later runs use the same directory. RuntimeDir returns the directory
 	// for the socket.
 	Dir, RuntimeDir func() (string, error)
-	// InheritedFD is the number of the descriptor from [Granter.Inherit] in the processes of plugins.
+	// InheritedFD is the number that the descriptor from [Granter.Inherit] has in plugin processes.
 	InheritedFD int
 	Log         *slog.Logger
 }

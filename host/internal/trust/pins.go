@@ -17,7 +17,7 @@ type Pins struct {
 	off  bool
 	hash func(path string) ([32]byte, error)
 	dir  func() (string, error)
-	// guard returns the trusted hashes of files that tools can write; see [PinOptions].
+	// guard returns the trusted hash of a file if tools can write the file; see [PinOptions].
 	guard func(path string) (sum string, guarded bool)
 	start func(Start) error
 }

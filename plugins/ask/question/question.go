@@ -16,9 +16,9 @@ import (
 
 // The following constants limit questions and their options.
 const (
-	maxText     = 4000 // maximal length in characters
+	maxText     = 4000 // maximum length in characters
 	maxOptions  = 20
-	maxOption   = 500 // maximal length in characters
+	maxOption   = 500 // maximum length in characters
 	maxTimeout  = 24 * time.Hour
 	defaultTime = 10 * time.Minute
 	tries       = 3

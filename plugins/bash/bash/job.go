@@ -19,7 +19,7 @@ type jobArgs struct {
 	Action  string `json:"action" enum:"list,tail,wait,kill,write,background" jsonschema:"list: list the session's jobs; tail: show the end of a job's output; wait: wait until the job ends; kill: kill the job with everything it started; write: write to the job's standard input; background: let the call of a command that still runs return, and continue the command as a job"`
 	ID      string `json:"id,omitempty" jsonschema:"the job, for every action but list"`
 	Lines   int    `json:"lines,omitempty" default:"50" min:"1" max:"10000" jsonschema:"how many lines of each stream tail and wait show"`
-	Timeout int    `json:"timeout,omitempty" default:"30000" min:"1" max:"600000" jsonschema:"the maximal time to wait, in milliseconds; the job is not stopped after it"`
+	Timeout int    `json:"timeout,omitempty" default:"30000" min:"1" max:"600000" jsonschema:"the maximum time to wait, in milliseconds; the job is not stopped after it"`
 	Input   string `json:"input,omitempty" jsonschema:"the line to write, or several lines; a missing final newline is added"`
 	Close   bool   `json:"close_stdin,omitempty" jsonschema:"close standard input after writing"`
 }

@@ -19,7 +19,7 @@ import (
 
 // config is the operator's configuration of the plugin.
 type config struct {
-	HistoryMB  int                 `json:"history_mb,omitempty" default:"64" min:"1" max:"65536" jsonschema:"The maximal size, in MiB, of the earlier contents kept for undo, for all sessions together. The oldest changes are deleted first."`
+	HistoryMB  int                 `json:"history_mb,omitempty" default:"64" min:"1" max:"65536" jsonschema:"The maximum size, in MiB, of the earlier contents kept for undo, for all sessions together. The oldest changes are deleted first."`
 	Strategies map[string][]string `json:"strategies,omitempty" jsonschema:"The strategies that may find old_string, by glob. A glob with a slash matches the absolute path, any other the file's name. For a file that matches several globs, only strategies that all of them list are allowed."`
 }
 

@@ -134,7 +134,7 @@ func (m *undoing) done(ctx context.Context, d *undoData, done *commit.Done) (*sd
 	return res, nil
 }
 
-// titles joins the titles of changes to one line.
+// titles joins the titles of changes into one line.
 func titles(all []changeData) string {
 	var names []string
 	for _, c := range all {

@@ -9,11 +9,11 @@ const (
 	// dear is the cost of a false candidate in bytes: the automaton reads that many bytes in the time of one
 	// candidate.
 	dear = 16
-	// mostPatience is the initial and maximal value of a Patience, in bytes that the automaton reads.
+	// mostPatience is the initial and maximum value of a Patience, in bytes that the automaton reads.
 	mostPatience = 4 << 10
 )
 
-// NewPatience returns a Patience with the maximal value.
+// NewPatience returns a Patience with the maximum value.
 func NewPatience() Patience { return Patience{mostPatience} }
 
 // Places returns the number of false candidates that the search is still allowed to examine.

@@ -45,7 +45,7 @@ func (f *filter) mark(g []row, n int, text []byte) {
 	}
 }
 
-// maxLiteral is the maximal length of a literal to look up. Longer literals are shortened.
+// maxLiteral is the maximum length of a literal to look up. Longer literals are shortened.
 const maxLiteral = 64
 
 // hashes returns the hashes of the trigrams in a literal.

@@ -51,7 +51,7 @@ func newSegment(n int, keep bool, b *Budget) (*segment, error) {
 	return g, nil
 }
 
-// blocksFor returns the maximal number of blocks of a text with n bytes. The result is based on the fact that two
+// blocksFor returns the maximum number of blocks of a text with n bytes. The result is based on the fact that two
 // consecutive blocks together exceed blockSize.
 func blocksFor(n int) int { return n/(blockSize/2) + 2 }
 

@@ -30,7 +30,7 @@ func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 // Used returns the number of bytes taken from the budget.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Limit returns the maximal number of bytes in use.
+// Limit returns the maximum number of bytes in use.
 func (b *Budget) Limit() int64 { return b.limit }
 
 // Take takes n bytes from the budget. If fewer bytes are left, it takes nothing and returns false.

@@ -26,7 +26,7 @@ type collection struct {
 // shortened.
 const slack = 1 << 12
 
-// maxKept is the maximal number of matches in an answer to a query without a limit.
+// maxKept is the maximum number of matches in an answer to a query without a limit.
 const maxKept = 100_000
 
 func (c *collection) most() int {

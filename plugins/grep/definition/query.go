@@ -26,7 +26,7 @@ type Query struct {
 	Names    *symbol.Query
 	Group    symbol.Group
 	Language outline.Language // "" means any
-	// Offset is the number of matches to skip. Limit is the maximal number of matches to return; 0 means no limit.
+	// Offset is the number of matches to skip. Limit is the maximum number of matches to return; 0 means no limit.
 	Offset, Limit int
 	// Context is the number of lines to return before and after the line that contains the name.
 	Context int
@@ -80,7 +80,7 @@ type Answer struct {
 // Problem is a file that was not parsed completely, with the reason.
 type Problem struct{ File, Why string }
 
-// MaxProblems is the maximal number of reported problems.
+// MaxProblems is the maximum number of reported problems.
 const MaxProblems = 10
 
 // Skipped counts the files and directories that were not searched, for each reason.

@@ -22,7 +22,7 @@ type codeArgs struct {
 	Language  string `json:"language,omitempty" jsonschema:"Only files in this language: go, python, typescript, javascript, rust, java, c, cpp, ... The error for an unknown name suggests similar ones."`
 	Match     string `json:"match,omitempty" default:"ranked" enum:"ranked,exact,prefix,substring" jsonschema:"Which names a plain name finds: ranked and substring find all names that contain it, the best first; exact finds equal names, ignoring case; prefix also finds names that begin with it."`
 	Context   int    `json:"context,omitempty" default:"0" min:"0" max:"50" jsonschema:"The number of lines to show before and after each declaration's line."`
-	HeadLimit int    `json:"head_limit,omitempty" default:"50" min:"0" max:"10000" jsonschema:"The maximal number of results; 0 returns all. The total is always reported."`
+	HeadLimit int    `json:"head_limit,omitempty" default:"50" min:"0" max:"10000" jsonschema:"The maximum number of results; 0 returns all. The total is always reported."`
 	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of results to skip, to continue after earlier ones."`
 }
 

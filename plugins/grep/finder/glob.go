@@ -20,7 +20,7 @@ import (
 type globArgs struct {
 	Pattern   string `json:"pattern" jsonschema:"The glob to match paths below path with: **/*.go finds Go files at any depth, *.go only in the directory itself, src/**/*.{ts,tsx} below src. A glob that begins with / is absolute; one that ends with / finds directories."`
 	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, relative to the working directory or absolute."`
-	HeadLimit int    `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximal number of files, the newest first; 0 returns all. The total is always reported."`
+	HeadLimit int    `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximum number of files, the newest first; 0 returns all. The total is always reported."`
 	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of files to skip, to continue after earlier ones."`
 	Hidden    bool   `json:"hidden,omitempty" default:"false" jsonschema:"Also find files and directories whose names begin with a dot. Names that the pattern spells with the dot are always found."`
 	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"Also find files that .gitignore, .ignore and .rgignore files exclude."`

@@ -33,7 +33,7 @@ type grepArgs struct {
 	After       int      `json:"after,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show after each match."`
 	Before      int      `json:"before,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show before each match."`
 	Context     int      `json:"context,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show before and after each match, unless before or after is set."`
-	HeadLimit   int      `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximal number of results: matches, or files in the other output modes; 0 returns all. The total is always reported."`
+	HeadLimit   int      `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximum number of results: matches, or files in the other output modes; 0 returns all. The total is always reported."`
 	Offset      int      `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of results to skip, to continue after earlier ones."`
 	Multiline   bool     `json:"multiline,omitempty" default:"false" jsonschema:"Allow a match to span several lines: \\n and classes such as [^x] and \\s match line breaks. The dot does so with (?s) in front of the pattern."`
 	Type        string   `json:"type,omitempty" jsonschema:"Only files of this type: go, py, js, ts, rust, java, c, cpp, md, json, yaml, sh, ... The error for an unknown name suggests similar ones."`

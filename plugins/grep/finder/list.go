@@ -23,7 +23,7 @@ type listArgs struct {
 	Hidden    bool   `json:"hidden,omitempty" default:"true" jsonschema:"List names that begin with a dot."`
 	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"With recursive, also list entries that ignore files exclude. Without recursive, such entries are always listed."`
 	Sort      string `json:"sort,omitempty" default:"path" enum:"path,modified" jsonschema:"path: directories before the rest, by name, each followed by its entries. modified: last changed first."`
-	Limit     int    `json:"limit,omitempty" default:"1000" min:"1" max:"10000" jsonschema:"The maximal number of entries to return; the others are only counted."`
+	Limit     int    `json:"limit,omitempty" default:"1000" min:"1" max:"10000" jsonschema:"The maximum number of entries to return; the others are only counted."`
 }
 
 // listData is the structured result of the tool list.

@@ -26,7 +26,7 @@ func Plugin() sdk.Plugin { return newFinder().plugin() }
 
 // config is the configuration that the operator sets for the plugin.
 type config struct {
-	MaxLine   *int   `json:"max_line,omitempty" min:"0" max:"100000" jsonschema:"The maximal number of characters that grep shows of a line. Of a longer line it shows the part around the match. 0 means no limit. The default is 500."`
+	MaxLine   *int   `json:"max_line,omitempty" min:"0" max:"100000" jsonschema:"The maximum number of characters that grep shows of a line. Of a longer line it shows the part around the match. 0 means no limit. The default is 500."`
 	TimeLimit *int   `json:"time_limit,omitempty" min:"0" max:"3600" jsonschema:"The number of seconds after which a search ends with the results so far. 0 means no limit. The default is 20."`
 	Index     *bool  `json:"index,omitempty" jsonschema:"Keep the text of the trees that are searched in memory, with an index. The default is true."`
 	Memory    *int   `json:"memory_mb,omitempty" min:"1" max:"1048576" jsonschema:"The memory limit, in megabytes, of all indexes together, including cached declarations. Files that do not fit are searched on disk. The default is 512."`

@@ -130,7 +130,7 @@ func (f *filling) begin(t *index.Tree) bool {
 	if f.trees[t] {
 		return false
 	}
-	const most = 64 // the maximal number of recorded trees; it limits the memory for trees that no longer exist
+	const most = 64 // the maximum number of recorded trees; it limits the memory for trees that no longer exist
 	if len(f.trees) > most {
 		clear(f.trees)
 	}

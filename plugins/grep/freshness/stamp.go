@@ -31,7 +31,7 @@ func (s Stamp) Regular() bool { return s.Mode&unix.S_IFMT == unix.S_IFREG }
 // Same reports whether two stamps belong to the same file or directory. It ignores whether the content differs.
 func (s Stamp) Same(o Stamp) bool { return s.Dev == o.Dev && s.Ino == o.Ino }
 
-// Slack is the maximal delay of a file system's clock. Two changes within this duration can have the same timestamp.
+// Slack is the maximum delay of a file system's clock. Two changes within this duration can have the same timestamp.
 type Slack time.Duration
 
 // Linux takes file times from a clock that ticks at least every 10 ms. File servers use their own clocks.

@@ -23,14 +23,14 @@ import (
 //go:embed wasm/*.wasm.gz
 var modules embed.FS
 
-// MaxText is the maximal length of a text in bytes.
+// MaxText is the maximum length of a text in bytes.
 const MaxText = 2 << 20
 
 const (
 	pageSize = 64 << 10
-	// maxMemory is the maximal memory of one parse in bytes.
+	// maxMemory is the maximum memory of one parse in bytes.
 	maxMemory = 192 << 20
-	// keepMemory is the maximal memory in bytes of a parser instance that is reused. Larger instances are closed,
+	// keepMemory is the maximum memory in bytes of a parser instance that is reused. Larger instances are closed,
 	// because the memory of a WebAssembly instance never shrinks.
 	keepMemory = 24 << 20
 )

@@ -40,7 +40,7 @@ func GlobalPath(getenv func(string) string, read func(string) ([]byte, error)) s
 	return filepath.Join(config, "git", "ignore")
 }
 
-// maxGlobal is the maximal size of the user's git files in bytes.
+// maxGlobal is the maximum size of the user's git files in bytes.
 const maxGlobal = 1 << 20
 
 // Global reads git's global excludes file and returns its rules. They match paths relative to the working directory.

@@ -85,7 +85,7 @@ type part struct {
 // manyDirs is the number of directories from which a second processor saves more time than it costs.
 const manyDirs = 64
 
-// partSize is the maximal number of entries in a part. Larger directories are divided into several parts.
+// partSize is the maximum number of entries in a part. Larger directories are divided into several parts.
 const partSize = 1024
 
 // compare compares directories and their wanted files with the disk. A nil wanted means that all files are wanted.

@@ -53,7 +53,7 @@ type Index struct {
 	pending []*file
 	watches map[int32][]*dir
 	byStat  map[*dir]struct{} // directories without a watch
-	// mostWatches is the maximal number of watched directories. refused is the error of the last watch that could
+	// mostWatches is the maximum number of watched directories. refused is the error of the last watch that could
 	// not be added.
 	mostWatches int
 	refused     error

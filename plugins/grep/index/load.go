@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/plugins/grep/workers"
 )
 
-// maxFile is the maximal size of an indexed file in bytes. Larger files are read at each search.
+// maxFile is the maximum size of an indexed file in bytes. Larger files are read at each search.
 const maxFile = 64 << 20
 
 // seed is the random seed of all sums. Other processes cannot compute the same sums.
@@ -165,7 +165,7 @@ func (l *loader) all(src *walk.File) ([]byte, error) {
 	if src.Size() > maxFile {
 		return nil, errLarge
 	}
-	const most = 1 << 20 // maximal size of a buffer that is reused
+	const most = 1 << 20 // maximum size of a buffer that is reused
 	buf := l.buf
 	if need := int(src.Size()) + 1; cap(buf) < need {
 		if buf = make([]byte, max(need, 64<<10)); len(buf) <= most {

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// maxEntries is the maximal number of files and directories in an index.
+// maxEntries is the maximum number of files and directories in an index.
 const maxEntries = 1_000_000
 
 var errManyWatches = errors.New("half of this user's limit on watched directories is in use")

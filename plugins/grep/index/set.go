@@ -33,7 +33,7 @@ type Options struct {
 	Freshness Freshness
 	// Beside is the heap memory in bytes that the process uses in addition to the indexes.
 	Beside int64
-	// Watches is the maximal number of watched directories of a tree. Zero means half of the number that the system
+	// Watches is the maximum number of watched directories of a tree. Zero means half of the number that the system
 	// allows. Directories without a watch are compared for each call.
 	Watches int
 }
@@ -52,7 +52,7 @@ type Set struct {
 	trees []*Tree // the most recently used tree is last
 }
 
-// maxTrees is the maximal number of trees in a set.
+// maxTrees is the maximum number of trees in a set.
 const maxTrees = 8
 
 // NewSet returns an empty set.
@@ -214,7 +214,7 @@ func (t *Tree) Scan() (end func()) {
 const (
 	// breath is the delay before an index is built. During the delay, the call can return its answer.
 	breath = 10 * time.Millisecond
-	// patience is the maximal total time for which the building of an index waits for calls that search the disk.
+	// patience is the maximum total time for which the building of an index waits for calls that search the disk.
 	patience = 2 * time.Second
 	// retryAfter is the time after a failure in which an index is not built again.
 	retryAfter = 30 * time.Second
@@ -302,7 +302,7 @@ func (s *Set) Audit() {
 
 // Report describes a set for an operator.
 type Report struct {
-	// Memory is the memory usage of all indexes in bytes. Limit is the maximal memory usage.
+	// Memory is the memory usage of all indexes in bytes. Limit is the maximum memory usage.
 	Memory int64        `json:"memory"`
 	Limit  int64        `json:"limit"`
 	Trees  []TreeReport `json:"trees"`

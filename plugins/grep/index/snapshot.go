@@ -69,7 +69,7 @@ func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
 		case !narrowed || x.generation == generation:
 			return nil
 		}
-		x.mu.RUnlock() // another call has changed the index, so the compared files are possibly not the wanted files
+		x.mu.RUnlock() // another call has changed the index, so the compared files may not be the requested files
 	}
 }
 

@@ -245,7 +245,7 @@ func (x *Index) rulesChanged(d *dir) bool {
 	return false
 }
 
-// fewLinks is the maximal number of hard-linked files that are compared one by one. If more files are hard-linked,
+// fewLinks is the maximum number of hard-linked files that are compared one by one. If more files are hard-linked,
 // their directories are compared.
 const fewLinks = 256
 

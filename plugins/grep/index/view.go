@@ -27,7 +27,7 @@ type view struct {
 	skipped          walk.Skipped
 }
 
-// maxViews is the maximal number of cached views.
+// maxViews is the maximum number of cached views.
 const maxViews = 8
 
 // viewOf returns the view of a directory for a call's options. The caller must hold mu for reading.

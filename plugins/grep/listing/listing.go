@@ -73,7 +73,7 @@ const (
 type Options struct {
 	Pattern *Pattern
 	Order   Order
-	Limit   int // maximal number of returned entries, at least one
+	Limit   int // maximum number of returned entries, at least one
 }
 
 // Entry is one listed file, directory, link or special file.
@@ -103,7 +103,7 @@ type Listing struct {
 	Closed []string
 }
 
-// The following limits are the maximal numbers of entries that are examined on disk, in a tree and in one directory.
+// The following limits are the maximum numbers of entries that are examined on disk, in a tree and in one directory.
 const (
 	maxExamined = 1_000_000
 	maxInOne    = 100_000

@@ -142,7 +142,7 @@ func (p *Pattern) walk(ctx context.Context, c *collection, start walk.Start, o w
 
 // collection collects files in any order and keeps the newest files.
 type collection struct {
-	most  int // maximal number of files to keep; 0 means no limit
+	most  int // maximum number of files to keep; 0 means no limit
 	mu    sync.Mutex
 	found Found
 	// full is true if the collection has reached its limit. Files that are older than oldest are then dropped.

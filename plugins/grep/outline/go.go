@@ -52,7 +52,7 @@ func parseGo(text []byte) (*goFile, *ast.File, error) {
 	return g, file, err
 }
 
-// maxParts is the maximal number of parts that are parsed separately in a text with errors.
+// maxParts is the maximum number of parts that are parsed separately in a text with errors.
 const maxParts = 10_000
 
 // goParts parses the declarations of a text with errors one by one. A declaration must begin at the start of a line.

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// MaxText is the maximal length of a text in bytes.
+	// MaxText is the maximum length of a text in bytes.
 	MaxText = 16 << 20
-	// maxGo is the maximal length in bytes of a text for Go's parser.
+	// maxGo is the maximum length in bytes of a text for Go's parser.
 	maxGo = 8 << 20
 )
 

@@ -27,7 +27,7 @@ var declaredKinds = map[string]symbol.Kind{
 }
 
 const (
-	// maxLineSymbols is the maximal number of declarations found in one text without a parser.
+	// maxLineSymbols is the maximum number of declarations found in one text without a parser.
 	maxLineSymbols = 50_000
 	longestLine    = 1000
 )

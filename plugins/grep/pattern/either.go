@@ -4,7 +4,7 @@ package pattern
 type either []needle
 
 const (
-	// mostEither is the maximal number of texts in a set. For larger sets, the automaton is faster than one search
+	// mostEither is the maximum number of texts in a set. For larger sets, the automaton is faster than one search
 	// per text.
 	mostEither = 8
 	// minWindow and maxWindow limit how many bytes are searched for one text of the set before the other texts are

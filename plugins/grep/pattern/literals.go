@@ -15,11 +15,11 @@ type Literals struct {
 }
 
 const (
-	// maxSet is the maximal number of literals in a set.
+	// maxSet is the maximum number of literals in a set.
 	maxSet = 64
-	// maxMembers is the maximal number of characters in a class that is expanded to literals.
+	// maxMembers is the maximum number of characters in a class that is expanded to literals.
 	maxMembers = 16
-	// maxLiteral is the maximal length of a combined literal. maxSets is the maximal number of sets. Higher limits
+	// maxLiteral is the maximum length of a combined literal. maxSets is the maximum number of sets. Higher limits
 	// would not make the search faster.
 	maxLiteral = 256
 	maxSets    = 16

@@ -50,7 +50,7 @@ type Pattern struct {
 	apart bool
 }
 
-// MaxLength is the maximal length of an expression in bytes.
+// MaxLength is the maximum length of an expression in bytes.
 const MaxLength = 256 << 10
 
 // Compile compiles an expression. If the error concerns an element of the expression, it is a [*syntax.Error].

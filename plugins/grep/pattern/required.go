@@ -18,7 +18,7 @@ type requirement struct {
 }
 
 const (
-	// mostRequired is the maximal number of required texts.
+	// mostRequired is the maximum number of required texts.
 	mostRequired = 4
 	// minRequired is the minimal length of each required text except the first. Too many lines contain shorter
 	// texts.
@@ -202,7 +202,7 @@ func concatenated(n *syntax.Node, class func(syntax.Class) ([]byte, bool)) ([]by
 // byteSet is a set of bytes.
 type byteSet [256]bool
 
-// maxMargin is the maximal number of bytes that are checked before a text and after it. Most false candidates
+// maxMargin is the maximum number of bytes that are checked before a text and after it. Most false candidates
 // already differ in the first byte.
 const maxMargin = 8
 

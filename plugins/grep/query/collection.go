@@ -49,7 +49,7 @@ type collection struct {
 // slack is the number of matches beyond the limit that are kept before unneeded lines are dropped.
 const slack = 1 << 10
 
-// maxLines is the maximal number of kept lines, including context.
+// maxLines is the maximum number of kept lines, including context.
 const maxLines = 1 << 16
 
 // beyond reports whether the lines of a file can be dropped because earlier files have enough matches.

@@ -23,7 +23,7 @@ import (
 type Query struct {
 	Pattern *pattern.Pattern
 	Search  search.Options
-	// Offset is the number of results to skip. Limit is the maximal number of results to return; 0 means no limit. A
+	// Offset is the number of results to skip. Limit is the maximum number of results to return; 0 means no limit. A
 	// result is a match. If only files are requested, a result is a file.
 	Offset, Limit int
 	// Searched is incremented for each searched file. It can be nil.

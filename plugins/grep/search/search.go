@@ -26,7 +26,7 @@ type Options struct {
 	Mode Mode
 	// Before and After are the numbers of context lines before and after a match. They apply only to the mode Lines.
 	Before, After int
-	// MaxLine is the maximal number of characters of a returned line; 0 means no limit.
+	// MaxLine is the maximum number of characters of a returned line; 0 means no limit.
 	MaxLine int
 }
 
@@ -67,11 +67,11 @@ var (
 )
 
 const (
-	// MaxWhole is the maximal size in bytes of a file in which matches can span lines.
+	// MaxWhole is the maximum size in bytes of a file in which matches can span lines.
 	MaxWhole = 128 << 20
-	// MaxLineBytes is the maximal length of a line in bytes.
+	// MaxLineBytes is the maximum length of a line in bytes.
 	MaxLineBytes = 64 << 20
-	// MaxKept is the maximal memory in bytes for the lines of one file.
+	// MaxKept is the maximum memory in bytes for the lines of one file.
 	MaxKept = 8 << 20
 )
 

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxNest is the maximal depth of nested groups and classes.
+// maxNest is the maximum depth of nested groups and classes.
 const maxNest = 250
 
 // rust is the parser of ripgrep's dialect.

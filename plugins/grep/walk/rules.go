@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/plugins/grep/ignore"
 )
 
-// MaxRules is the maximal size of an ignore file in bytes. The rules of larger files are ignored.
+// MaxRules is the maximum size of an ignore file in bytes. The rules of larger files are ignored.
 const MaxRules = 4 << 20
 
 // RuleReader reads ignore files.

@@ -97,7 +97,7 @@ func (r *running) only() *active {
 
 var errSilent = errors.New("silent")
 
-// cancelWait is the maximal time that a canceled call waits until the server is notified.
+// cancelWait is the maximum time that a canceled call waits until the server is notified.
 const cancelWait = time.Second
 
 type activeKey struct{}

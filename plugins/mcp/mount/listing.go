@@ -18,7 +18,7 @@ import (
 const (
 	maxPages  = 20
 	maxTools  = 500
-	maxSchema = 256 << 10 // maximal size in bytes
+	maxSchema = 256 << 10 // maximum size in bytes
 
 	maxNameShown = 64
 )

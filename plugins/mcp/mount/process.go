@@ -20,7 +20,7 @@ type server struct {
 	once sync.Once
 }
 
-// endWait is the maximal time between the end of a process's output and the end of the process.
+// endWait is the maximum time between the end of a process's output and the end of the process.
 const endWait = 500 * time.Millisecond
 
 // startServer starts a local server. It returns the server with a wire to it.
@@ -107,7 +107,7 @@ func (s *server) exitText() string {
 	return "exit status 0"
 }
 
-// maxSaid is the maximal number of bytes of standard error that are kept.
+// maxSaid is the maximum number of bytes of standard error that are kept.
 const maxSaid = 4 << 10
 
 // tail is a writer for the server's standard error. It writes the text to the host's log and keeps the last bytes of

@@ -20,7 +20,7 @@ const (
 	cancel  = "cancel"
 )
 
-// maxQuestions is the maximal number of properties of an elicitation.
+// maxQuestions is the maximum number of properties of an elicitation.
 const maxQuestions = 20
 
 // property is one property that an elicitation requests.

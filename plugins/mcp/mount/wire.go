@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxFrame is the maximal size of a message from the server, in bytes.
+	// maxFrame is the maximum size of a message from the server, in bytes.
 	maxFrame = 16 << 20
 	// edge is the number of bytes at each end of an oversized message in which the request ID is searched.
 	edge = 512
@@ -29,7 +29,7 @@ const (
 	probeTimeout = 2 * time.Second
 	// writeTimeout is how long a server can take to read a message.
 	writeTimeout = 30 * time.Second
-	// maxNoise is the maximal number of lines that are logged although they are not messages.
+	// maxNoise is the maximum number of lines that are logged although they are not messages.
 	maxNoise = 20
 
 	methodDiscover  = "server/discover"

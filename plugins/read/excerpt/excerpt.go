@@ -15,7 +15,7 @@ const (
 type Window struct {
 	// Start is the number of the first line, counted from 1.
 	Start int
-	// Lines is the maximal number of lines. 0 means all lines to the end of the text.
+	// Lines is the maximum number of lines. 0 means all lines to the end of the text.
 	Lines int
 	// Numbers puts the line number in the form "%{width}d| " before each line.
 	Numbers bool

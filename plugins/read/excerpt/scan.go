@@ -10,7 +10,7 @@ import (
 
 const (
 	scanChunk = 256 << 10
-	// keepOfLine is the maximal number of bytes that are kept of a line.
+	// keepOfLine is the maximum number of bytes that are kept of a line.
 	keepOfLine = (MaxLineChars + 1) * utf8.UTFMax
 )
 

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// countAhead is the maximal number of bytes that are read only to count the lines of a file. For a file that can
+	// countAhead is the maximum number of bytes that are read only to count the lines of a file. For a file that can
 	// be edited there is no such limit, because its hash is needed.
 	countAhead = 64 << 20
 	// sniffed is the number of bytes that are read to determine the kind of a file.

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxNames is the maximal number of names in a directory that are compared with the name of the missing file.
+	// maxNames is the maximum number of names in a directory that are compared with the name of the missing file.
 	maxNames = 10_000
-	// maxLooked is the maximal number of directories in which a file with the same name is searched.
+	// maxLooked is the maximum number of directories in which a file with the same name is searched.
 	maxLooked = 300
 )
 

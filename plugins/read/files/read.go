@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// maxInMemory is the maximal size in bytes of a text that is read into memory. Larger texts are read in chunks.
+	// maxInMemory is the maximum size in bytes of a text that is read into memory. Larger texts are read in chunks.
 	maxInMemory = 8 << 20
-	// maxBase64 is the maximal size in bytes of a file that is returned in base64.
+	// maxBase64 is the maximum size in bytes of a file that is returned in base64.
 	maxBase64 = 1 << 20
-	// maxImage and maxDocument are the maximal sizes of attachments in bytes.
+	// maxImage and maxDocument are the maximum sizes of attachments in bytes.
 	maxImage    = 10 << 20
 	maxDocument = 32 << 20
 )

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxEntries is the maximal number of listed entries.
+	// maxEntries is the maximum number of listed entries.
 	maxEntries = 100_000
 	// batch is the number of entries that are read between two checks of the context.
 	batch = 1024

@@ -69,9 +69,9 @@ type Filter struct {
 
 // Limits contains the limits of a library. A zero field means the default.
 type Limits struct {
-	Snippets int   // maximal number of names; default 10 000
-	Versions int   // maximal number of versions kept per name; default 20
-	Bytes    int64 // maximal total size of all versions in bytes; default 256 MiB
+	Snippets int   // maximum number of names; default 10 000
+	Versions int   // maximum number of versions kept per name; default 20
+	Bytes    int64 // maximum total size of all versions in bytes; default 256 MiB
 }
 
 func (l Limits) orDefault() Limits {

@@ -13,11 +13,11 @@ import (
 
 // The following constants limit the fields of a snippet.
 const (
-	maxName        = 200 // maximal length in characters
+	maxName        = 200 // maximum length in characters
 	maxCode        = 1 << 20
-	maxDescription = 4000 // maximal length in characters
+	maxDescription = 4000 // maximum length in characters
 	maxTags        = 50
-	maxWord        = 50 // maximal length of a tag or a language in characters
+	maxWord        = 50 // maximum length of a tag or a language in characters
 )
 
 func checkName(name string) (string, error) {

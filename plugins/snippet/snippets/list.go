@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	maxQuery = 1000 // maximal length in bytes
-	maxShown = 160  // maximal length of a displayed description in characters
+	maxQuery = 1000 // maximum length in bytes
+	maxShown = 160  // maximum length of a displayed description in characters
 )
 
 type listArgs struct {
 	Query    string   `json:"query,omitempty" jsonschema:"Words. Each must be the beginning of a word in the name, description, tags, language or code."`
 	Tags     []string `json:"tags,omitempty" jsonschema:"Only snippets that have all these tags."`
 	Language string   `json:"language,omitempty" jsonschema:"Only snippets in that language."`
-	Limit    int      `json:"limit,omitempty" default:"50" min:"1" max:"500" jsonschema:"The maximal number of snippets."`
+	Limit    int      `json:"limit,omitempty" default:"50" min:"1" max:"500" jsonschema:"The maximum number of snippets."`
 	Offset   int      `json:"offset,omitempty" default:"0" min:"0" jsonschema:"The number of snippets to skip."`
 }
 

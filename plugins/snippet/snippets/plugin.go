@@ -15,7 +15,7 @@ const Version = "0.1.0"
 // config is the configuration that the operator sets for the plugin.
 type config struct {
 	Versions int `json:"versions,omitempty" default:"20" min:"1" max:"1000" jsonschema:"The number of versions kept of each snippet. Older versions are deleted."`
-	MaxMB    int `json:"max_mb,omitempty" default:"256" min:"1" max:"65536" jsonschema:"The maximal size, in MiB, of all versions of all snippets together. Further snippets are refused."`
+	MaxMB    int `json:"max_mb,omitempty" default:"256" min:"1" max:"65536" jsonschema:"The maximum size, in MiB, of all versions of all snippets together. Further snippets are refused."`
 }
 
 // tools is the state that all calls share. It must not change after the first call.

@@ -249,7 +249,7 @@ func TestBadInput(t *testing.T) {
 	if _, data := does(t, h, "snippet_list", nil); data["total"] != 1.0 {
 		t.Errorf("%v", data)
 	}
-	// Values of the maximal length must be valid.
+	// Values of the maximum length must be valid.
 	does(t, h, "snippet_save", args{"name": strings.Repeat("é", 200), "code": strings.Repeat("x y", 1<<20/3), "description": strings.Repeat("é", 4000), "tags": many[:50]})
 }
 

@@ -19,7 +19,7 @@ type Context struct {
 	mu     sync.Mutex
 	inner  context.Context
 	cancel context.CancelCauseFunc
-	cause  error // cause of a cancel before the real context was created
+	cause  error // cause of a cancellation before the real context was created
 }
 
 // New returns a context with the given parent. If watch is not nil, it is called once, when a goroutine first waits

@@ -42,7 +42,7 @@ type Case struct {
 //	{"config": {"greeting": "hello"}}
 //	{"bad_config": {"greeting": "no such greeting"}}
 //
-// ReadCases ignores empty lines and lines that begin with #. The maximal length of a line is 1 MiB.
+// ReadCases ignores empty lines and lines that begin with #. The maximum length of a line is 1 MiB.
 func ReadCases(r io.Reader) (Cases, error) {
 	var c Cases
 	in := lines.NewReader(r, 1<<20)

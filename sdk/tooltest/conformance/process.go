@@ -103,10 +103,10 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 }
 
 const (
-	// maxLine is the maximal number of bytes that are kept of a line on standard output. It is enough for a
+	// maxLine is the maximum number of bytes that are kept of a line on standard output. It is enough for a
 	// handshake line with a certificate.
 	maxLine = 16 << 10
-	// maxBefore is the maximal number of lines before the handshake line that are kept.
+	// maxBefore is the maximum number of lines before the handshake line that are kept.
 	maxBefore = 7
 )
 
