@@ -83,8 +83,8 @@ var exceeded = []struct {
 	},
 }
 
-// Exceeded returns messages about the limits that a call has reached, judging by what it printed. The text of a call that
-// succeeded can be about anything, so only a shell's own message counts in it.
+// Exceeded returns messages about the limits that a call has reached, judging by what it printed. The text of a
+// successful call can be about anything, so only messages of the shell itself count.
 func (l *Launcher) Exceeded(p *config.Plugin, roots []tool.Root, printed string, failed bool) []string {
 	var out []string
 	prof := Profile(p)

@@ -115,7 +115,7 @@ func gitList(t *testing.T, text []byte) ([]string, bool) {
 	for entry := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		if entry != "" {
 			name, value, _ := strings.Cut(entry, "\n")
-			all = append(all, name+"="+strings.Join(strings.Fields(value), " ")) // versions of git differ in the spaces inside of values
+			all = append(all, name+"="+strings.Join(strings.Fields(value), " ")) // versions of git print different numbers of spaces inside values
 		}
 	}
 	return all, true
