@@ -89,7 +89,7 @@ func (l *Launcher) limit(p *config.Plugin, prof *sandbox.Profile) (out groups, e
 	}
 	if l.pids != nil && prof.Limits.Processes > 0 {
 		if out.pids, err = l.pids.Make(prof.Limits.Processes); err != nil {
-			l.parts.Log.Warn("a plugin runs without a cgroup for the number of its processes", "plugin", p.Name, "why", err)
+			l.parts.Log.Warn("a plugin runs without a cgroup that limits the number of its processes", "plugin", p.Name, "why", err)
 		}
 	}
 	if l.groups == nil || total.None() {

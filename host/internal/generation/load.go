@@ -98,7 +98,7 @@ func (b *Builder) recentFailure(key [32]byte) error {
 	if err != nil || why == "" || age >= failureMemory {
 		return nil //nolint:nilerr // the plugin is started again
 	}
-	return tool.Errorf(tool.Unavailable, "%s (The start failed %s ago. The next start is after %s, after a change of the binary, or with toolhost status.)",
+	return tool.Errorf(tool.Unavailable, "%s (The start failed %s ago. The host tries again after %s, when the binary changes, or when you run toolhost status.)",
 		why, age.Round(time.Second), failureMemory)
 }
 

@@ -94,7 +94,7 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 		return false, nil
 	case !f.check:
 		if err := replaceFile(name, out); err != nil {
-			return true, fmt.Errorf("%s cannot be written: %w. It is as it was", name, err)
+			return true, fmt.Errorf("%s cannot be written, so it is unchanged: %w", name, err)
 		}
 	}
 	_, err = fmt.Println(cli.Printable(name))
