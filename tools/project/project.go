@@ -30,8 +30,8 @@ type Project struct {
 }
 
 // Entry is the entry point of bin/toolhost, bin/toolhost-sandbox and bin/toolhost-shim on Linux. The host's entry point
-// reduces the number of wake-ups in Go's runtime. That of the sandbox joins namespaces. That of the shim runs without the
-// runtime.
+// reduces the number of wake-ups in Go's runtime. The sandbox's entry point joins namespaces. The shim's entry point
+// runs without the runtime.
 const Entry = "main.entry"
 
 // BundledTable is the variable of the host that lists the programs of the bundled plugins. The linker sets it in releases

@@ -72,7 +72,7 @@ func TestWhatWaitsBehindACommand(t *testing.T) {
 			t.Errorf("%s: %q", c.name, text)
 		}
 	}
-	// What depends on the command waits, and the status names the reason.
+	// A call that depends on the command waits, and the status shows the reason.
 	s.tell("30", "edit", map[string]any{"file_path": "notes.txt", "old_string": "one", "new_string": "1"})
 	waitsFor(t, dir, "waits for bash: sleep 1000 (the command can change files)")
 	s.tell("31", "read", map[string]any{"file_path": notes}) // the file is about to change

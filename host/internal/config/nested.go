@@ -14,7 +14,7 @@ func nestedHCL(src []byte, name string) *hcl.Range {
 	return nestedTokens(tokens, true)
 }
 
-// nestedExpression is like nestedHCL for a single expression. The expression can contain several lines.
+// nestedExpression is like nestedHCL, but for a single expression. The expression can contain several lines.
 func nestedExpression(src []byte, name string) *hcl.Range {
 	tokens, _ := hclsyntax.LexExpression(src, name, hcl.InitialPos)
 	return nestedTokens(tokens, false)

@@ -117,7 +117,7 @@ func (r *redirects) remove(roots []tool.Root, log *slog.Logger) []string {
 		}
 		aside := path + ".from-sandbox"
 		if err := os.Rename(path, aside); err != nil {
-			log.Warn("a file that redirects git to other settings and hooks cannot be renamed; remove the file before git runs there", "file", path, "error", err)
+			log.Warn("cannot rename a file that redirects git to other settings and hooks; remove it before you run git in its directory", "file", path, "error", err)
 			continue
 		}
 		log.Warn("a file that redirects git to other settings and hooks was renamed", "file", path, "to", aside)

@@ -102,6 +102,6 @@ func (l *Launcher) limit(p *config.Plugin, prof *sandbox.Profile) (out groups, e
 	case Enforce(l.cfg, p) == "require" && !prof.Total.None():
 		return groups{}, errors.Join(err, out.remove())
 	}
-	l.parts.Log.Warn("a plugin runs without limits for all its processes together", "plugin", p.Name, "why", err)
+	l.parts.Log.Warn("a plugin runs without limits for the total resources of its processes", "plugin", p.Name, "why", err)
 	return out, nil
 }

@@ -25,7 +25,7 @@ const (
 	Call       Rights = 1 << iota // run tools
 	Answer                        // answer the permission asks of other principals
 	Log                           // read the status, the statistics and the asks
-	Administer                    // give answers that apply to later calls
+	Administer                    // give answers to permission asks that also apply to later calls
 	All        = Call | Answer | Log | Administer
 )
 

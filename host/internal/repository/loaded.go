@@ -230,7 +230,7 @@ func (t *tree) filesIn(f *found) (out []found, err error) {
 		}
 		return err
 	}
-	// What cannot be read is renamed.
+	// Rename a directory that cannot be read as a whole.
 	if err := walk(f.rel); err != nil || len(out) > maxLoaded {
 		return []found{*f}, nil
 	}

@@ -113,14 +113,14 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	}
 }
 
-// hooksText joins the lines about hooks. The function text masks secrets in each line.
-func hooksText(hooks []string, text func(string) string) string {
+// hooksText joins the lines about hooks. It calls mask on each line to hide secrets.
+func hooksText(hooks []string, mask func(string) string) string {
 	if len(hooks) == 0 {
 		return ""
 	}
 	kept := make([]string, len(hooks))
 	for i, h := range hooks {
-		kept[i] = text(h)
+		kept[i] = mask(h)
 	}
 	b, err := json.Marshal(kept)
 	if err != nil { // cannot happen for strings

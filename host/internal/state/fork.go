@@ -18,7 +18,7 @@ func (d *DB) unsaved() batch {
 }
 
 // Fork copies the directory, the file states and the plugins' states of a session to a new session. It does nothing if
-// the session from does not exist.
+// the source session does not exist.
 func (d *DB) Fork(from, to string) error {
 	unsaved := d.unsaved() // before the queries: what is saved meanwhile is in the database
 	s, known, err := d.Session(from)

@@ -99,8 +99,8 @@ func TestRootReplaced(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileSearched removes and creates a tree while calls search it. No call must hang or panic, and the answers
-// must be correct afterwards.
+// TestDeletedWhileSearched removes and creates a tree during searches. No call must hang or panic, and the answers must
+// be correct afterwards.
 func TestDeletedWhileSearched(t *testing.T) {
 	h := newHost(t)
 	fill := func() {

@@ -86,7 +86,7 @@ const (
 	Refused  State = "refused" // the tree cannot be indexed; the report contains the reason
 )
 
-// Tree is a directory that calls search, together with its index.
+// Tree is a searched directory with its index.
 type Tree struct {
 	set  *Set
 	path string
@@ -221,7 +221,8 @@ const (
 )
 
 // faulty marks the tree as permanently refused if err is a panic, because the same files would cause the same panic
-// again. For a refused tree, calls search the disk. The caller must hold t.mu.
+// again. Searches of a refused tree read the disk. faulty returns whether it marked the tree. The caller must hold
+// t.mu.
 func (t *Tree) faulty(err error) bool {
 	_, ok := errors.AsType[*workers.PanicError](err)
 	if ok {

@@ -12,7 +12,7 @@ import (
 type needle struct {
 	requirement
 	rare  int // index of the rarest byte in the text
-	first int // index of that one of the two rarest bytes that comes first
+	first int // index of the earlier of the two rarest bytes
 	// pair holds the two rarest bytes. If the text is a single byte, the distance of the pair is 0.
 	pair bytepair.Pair
 }

@@ -15,8 +15,8 @@ const (
 	notice                // search files with NUL bytes, but omit their matches
 )
 
-// capacity is the size of a buffer in bytes. It determines how much of a file with a NUL byte is searched, and
-// therefore equals the buffer size of ripgrep.
+// capacity is the size of a buffer in bytes. It equals ripgrep's buffer size, so that the same part of a file with a
+// NUL byte is searched.
 const capacity = 64 << 10
 
 // lineBuffer reads a file in chunks of whole lines.

@@ -99,7 +99,7 @@ func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, er
 	if len(h.Tools()) == 0 {
 		err := errors.New("no tool is available")
 		if len(h.Problems()) == 0 {
-			err = fmt.Errorf("%w: no plugin was found in %s; build them with make build, or name them in a configuration", err, admin.BundledDir())
+			err = fmt.Errorf("%w: no plugins were found in %s; build them with make build, or name them in a configuration", err, admin.BundledDir())
 		}
 		return nil, errors.Join(err, h.Close())
 	}
