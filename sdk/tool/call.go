@@ -108,7 +108,7 @@ type Ask struct {
 
 // PermissionEdit is the kind of a permission to change files whose paths are not in the call's arguments. The
 // patterns of the request are the paths of these files, absolute and without symbolic links. The host applies the
-// same rules as to paths in arguments.
+// same rules to them as to paths in arguments.
 const PermissionEdit = "edit"
 
 // Permission is a request for an action that the policy neither allows nor denies.
