@@ -105,7 +105,7 @@ func (c *legacyClient) Call(ctx context.Context, call *tool.Call, _ tool.Peer) *
 type legacyPlugin struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (legacyPlugin) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("toolrpc: plugins are served by version 2 of the protocol")
+	return errors.New("toolrpc: version 1 of the protocol cannot be served, only version 2")
 }
 
 func (legacyPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {

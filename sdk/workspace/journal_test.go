@@ -83,7 +83,7 @@ func whole(content []byte) bool {
 	return bytes.Equal(content, version(n))
 }
 
-// afterKill opens the workspace in the same manner as the process after the killed one. It checks all files.
+// afterKill opens the workspace as the next process does after a kill, and checks all files.
 func afterKill(t *testing.T, dir string) {
 	t.Helper()
 	w := space(t, dir+"/w")

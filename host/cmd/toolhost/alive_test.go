@@ -58,10 +58,16 @@ func TestMCPSignsOfLife(t *testing.T) {
 		if n.ProgressToken == "write" {
 			want = "waits for bash: until [ -e go ]; do sleep 0.01; done, "
 		}
-		if !strings.HasPrefix(n.Message, want) || n.Progress <= last[n.ProgressToken] {
+		if n.Progress <= last[n.ProgressToken] {
 			t.Errorf("%+v after %v", n, last)
 		}
 		last[n.ProgressToken] = n.Progress
+		if strings.Contains(n.Message, "waits for permission or for room") { // a busy machine has not started it yet
+			continue
+		}
+		if !strings.HasPrefix(n.Message, want) {
+			t.Errorf("%+v", n)
+		}
 		if heard[n.ProgressToken]++; n.ProgressToken == "bash" && heard["bash"] == 1 {
 			go call("write", map[string]any{"file_path": "x.txt", "content": "x"})
 		}

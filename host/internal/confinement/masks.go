@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// fresh is the age of a search for denied and protected paths within which a call needs no other one, unless a call
-	// that can write ended meanwhile.
+	// fresh is the age of a search for denied and protected paths within which a call needs no other search. A search is
+	// needed anyway if a call that can write ended meanwhile, or if an entry of a root was created or removed.
 	fresh = 100 * time.Millisecond
 	// freshSettings is the same age if only settings of other programs are protected. The host takes out the settings
 	// that calls create, so a search can only miss those that other programs create.
@@ -60,7 +60,7 @@ func (s *search) sweep() ([]paths.Match, int, error) {
 		age = freshSettings
 	}
 	if !s.stale {
-		if m, generation, ok := s.Recent(age); ok {
+		if m, generation, ok := s.Recent(age); ok && (!s.hides || s.Unchanged()) {
 			return m, generation, nil
 		}
 	}

@@ -182,7 +182,7 @@ func refuse(c *Call) *tool.Result {
 	e, p := c.Identity.Tool, c.Request.Session.Principal
 	switch {
 	case p == nil || !p.Has(principal.Call):
-		return call.Refused(tool.Errorf(tool.PermissionDenied, "The caller may not call tools. Ask the operator for the right call: toolhost token create NAME --role caller."))
+		return call.Refused(tool.Errorf(tool.PermissionDenied, "The caller has no permission to call tools. Ask the operator for a token with this permission: toolhost token create NAME --role caller."))
 	case e != nil && !p.ToolAllowed(e.Namespace, e.Definition.Name):
 		return call.Refused(tool.Errorf(tool.PermissionDenied, "Principal %q may not call %s. Ask the operator to add the tool to the principal.", p.Name, e.FullName()))
 	}

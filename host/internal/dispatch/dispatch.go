@@ -116,7 +116,7 @@ func (d *Dispatcher) stages() []Stage {
 	)
 }
 
-// compact removes zero stages, which represent disabled features.
+// compact removes stages with the zero value, which represent disabled features.
 func compact(stages ...Stage) []Stage {
 	return slices.DeleteFunc(stages, func(s Stage) bool { return s.Wrap == nil })
 }

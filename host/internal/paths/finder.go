@@ -84,7 +84,7 @@ type node struct {
 	linked                              map[object]bool // of a covered directory, the files with several names
 }
 
-// Sweep returns all matches, sorted by path. A match is never below a hidden one. The generation changes with the matches.
+// Sweep returns all matches, sorted by path. The result contains no paths in hidden directories. The generation changes with the matches.
 // The caller must not change the result.
 func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 	f.mu.Lock()
@@ -113,6 +113,17 @@ func (f *Finder) Recent(age time.Duration) (matches []Match, generation int, ok 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.matches, f.generation, f.valid && time.Since(f.swept) < age
+}
+
+// Unchanged reports whether no entry of a root was created or removed since the last sweep.
+func (f *Finder) Unchanged() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !slices.ContainsFunc(f.roots, func(r Root) bool {
+		now, err := stampOf(r.Path)
+		n := f.nodes[r.Path]
+		return err != nil || n == nil || !n.stamp.same(&now)
+	})
 }
 
 // Concerns reports whether a new file or directory at a path could be a match.

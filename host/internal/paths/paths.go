@@ -19,8 +19,8 @@ type Rules struct {
 	Names []string
 }
 
-// Packages is the name of directories with installed packages. Nobody opens them as a project, and package managers must
-// replace them as a whole.
+// Packages is the name of directories with installed packages. Nobody opens them as a project, and package managers
+// must be able to replace them as a whole.
 const Packages = "node_modules"
 
 // Match is a file or directory that the kernel restricts.

@@ -103,6 +103,15 @@ func TestChanges(t *testing.T) {
 	for _, n := range f.nodes { // as if the directories had been read long after they changed
 		n.stamp.taken = n.stamp.taken.Add(settled + time.Second)
 	}
+	if !f.Unchanged() {
+		t.Error("the root counts as changed")
+	}
+	w.must(os.Link(w.at("ws/.env"), w.at("ws/link")))
+	if f.Unchanged() {
+		t.Error("a new link in the root is not noticed")
+	}
+	w.must(os.Remove(w.at("ws/link")))
+	want("-ws/.env ws/deploy -ws/secrets")
 	_, before, _ := f.Sweep()
 	_, after, _ := f.Sweep()
 	if before != after {

@@ -16,9 +16,9 @@ type places struct {
 	by map[string]string
 }
 
-// pin returns a grant whose workspaces contain no symbolic links. The argument all contains the workspaces of all
-// principals. If the path of a workspace contains a link in another workspace, the workspace becomes "", which permits
-// nothing.
+// pin returns a grant in which the paths of workspaces contain no symbolic links. The argument all contains the
+// workspaces of all principals. If a path leads through a link that is located in a workspace, pin replaces the path by
+// "", which permits nothing.
 func (p *places) pin(g Grant, all []string) Grant {
 	if len(g.Workspaces) == 0 {
 		return g

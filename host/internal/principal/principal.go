@@ -80,7 +80,7 @@ type Grant struct {
 	AnswersFor []string
 	// MaxCalls is the maximum number of calls at the same time. Zero means no limit.
 	MaxCalls int
-	// MaxSessions is the maximum number of sessions that the principal used in the last day. Zero means no limit.
+	// MaxSessions limits how many sessions the principal can use within a day. Zero means no limit.
 	MaxSessions int
 	// MaxOutput is the maximum size of the files with long output that a plugin keeps for the principal, in bytes. Zero
 	// means that the plugin chooses the limit.

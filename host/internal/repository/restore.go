@@ -61,7 +61,7 @@ func moveBack(d directory, left, name string, e *quarantine.Entry) error {
 			return fmt.Errorf("%s cannot be read: %w", e.Left, err)
 		}
 		if len(e.Keys) > 0 && !slices.Contains(e.Keys, pathKey(e.Path, now)) {
-			return fmt.Errorf("%s was changed after it was taken out. Read it, and move it to %s yourself", e.Left, e.Path)
+			return fmt.Errorf("%s was changed after the host moved it there. Read it, and move it to %s yourself", e.Left, e.Path)
 		}
 	}
 	if err := unix.Linkat(d.fd, left, d.fd, name, 0); err != nil { // unlike a rename, it replaces nothing

@@ -114,7 +114,7 @@ func randomClaim(rng *rand.Rand) scheduler.Claim {
 	return c
 }
 
-// simulation is a simple model of a line: a call runs as soon as no earlier call in the line is a reason to wait.
+// simulation is a simple model of a line: a call runs as soon as it need not wait for any earlier call in the line.
 type simulation struct {
 	claims  []scheduler.Claim
 	ended   []bool

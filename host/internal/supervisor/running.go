@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Running calls yield with the name of the plugin and the process id for each running process. It includes processes of
-// replaced plugins that still run calls, and processes for additional roots.
+// Running calls the function yield for each running process, with the name of the plugin and the process id. It
+// includes processes of replaced plugins that still run calls, and processes for additional roots.
 func (s *Supervisor) Running(yield func(plugin string, pid int)) {
 	s.mu.Lock()
 	plugins := slices.Collect(maps.Keys(s.plugins))

@@ -76,7 +76,7 @@ func (j *Job) Running() bool {
 		return true
 	}
 	if j.Foreground() {
-		return false // its call removes it
+		return false // the call that started the job removes it
 	}
 	j.ended = time.Now()
 	j.limit.Stop()

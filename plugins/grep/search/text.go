@@ -45,8 +45,8 @@ func Decoded(content []byte) (text []byte, nul int, ok bool) {
 	return text, nul, nul < 0
 }
 
-// SureBinary reports whether every search of a file ends before it can find a match. The argument nul is the offset
-// of the first NUL byte. The result is valid for files whose field Explicit is false.
+// SureBinary reports whether no pattern can match in a file, because each search stops at the first NUL byte. The
+// argument nul is the offset of this byte. The result is valid only for files whose field Explicit is false.
 func SureBinary(content []byte, nul int) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(content, m.bytes) {
