@@ -98,7 +98,11 @@ func (d *Directory) pin(g Grant) Grant {
 
 // NewDirectory returns a directory without secrets.
 func NewDirectory(blocks func() Blocks, tokens *Tokens) *Directory {
-	return &Directory{Blocks: blocks, Tokens: tokens, signed: verifiers{now: steadyClock()}}
+	now := steadyClock()
+	if tokens != nil {
+		now = tokens.clock
+	}
+	return &Directory{Blocks: blocks, Tokens: tokens, signed: verifiers{now: now}}
 }
 
 // peerKey is the key of the peer in a context.

@@ -170,6 +170,29 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
+// TestSignedClock checks that a clock that goes back does not make an expired signed token valid again, also after a
+// restart.
+func TestSignedClock(t *testing.T) {
+	p := newProvider(t)
+	blocks := Blocks{
+		Issuers:    []Issuer{{Name: "local", URL: p.url, Audience: "toolhost"}},
+		Principals: []Block{{Name: "staff", Grant: Grant{Rights: Call}, Issuer: "local", Claims: map[string]string{"groups": "staff"}}},
+	}
+	begin := time.Now()
+	token := p.token(t, "ec", map[string]any{"exp": begin.Add(time.Hour).Unix()})
+	dir := t.TempDir()
+	for _, c := range []struct {
+		after time.Duration
+		valid bool
+	}{{0, true}, {59 * time.Minute, true}, {0, true}, {61 * time.Minute, false}, {0, false}, {-time.Hour, false}} {
+		s := OpenTokens(dir)
+		s.now = func() time.Time { return begin.Add(c.after) }
+		if _, err := NewDirectory(func() Blocks { return blocks }, s).Authenticate(request(t, token)); (err == nil) != c.valid {
+			t.Errorf("%v after the start: %v", c.after, err)
+		}
+	}
+}
+
 // TestIssuerAway checks that an issuer that cannot be reached gets few requests, and is used when it answers again.
 func TestIssuerAway(t *testing.T) {
 	p := newProvider(t)

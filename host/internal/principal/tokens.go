@@ -191,6 +191,20 @@ func (t *Tokens) find(secret string) (*Token, error) {
 	return &k, nil
 }
 
+// clock returns the current time. It never goes back behind a time that the store has seen, and stores the time about once
+// a minute.
+func (t *Tokens) clock() time.Time {
+	f, err := t.read()
+	if err != nil {
+		return t.now()
+	}
+	now := later(t.now(), f.Seen)
+	if now.Sub(f.Seen) > seenEvery {
+		_ = t.change(func(*tokensFile, time.Time) error { return nil }) // the error is ignored: the next call tries again
+	}
+	return now
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
