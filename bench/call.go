@@ -108,26 +108,33 @@ func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done
 	if dir, err = sample(); err != nil {
 		return nil, "", nil, err
 	}
-	h, err = host.New(ctx, host.Options{Workspace: dir, StateDir: filepath.Join(dir, ".state"), BundledDir: filepath.Join(bin, "plugins")})
+	h, err = host.New(ctx, host.Options{Workspace: dir, StateDir: stateOf(dir), BundledDir: filepath.Join(bin, "plugins")})
 	if err != nil {
-		_ = os.RemoveAll(dir)
+		_ = os.RemoveAll(filepath.Dir(dir))
 		return nil, "", nil, err
 	}
 	return h, dir, func() {
 		_ = h.Close() // ignore the error, because it does not affect the measurement
-		_ = os.RemoveAll(dir)
+		_ = os.RemoveAll(filepath.Dir(dir))
 	}, nil
 }
 
 // sampleFile is the name of the file in a sample workspace.
 const sampleFile = "sample.txt"
 
+// stateOf returns the state directory for a workspace from sample. It is outside of the workspace, where tools can write.
+func stateOf(dir string) string { return filepath.Join(filepath.Dir(dir), "state") }
+
 // sample creates a workspace with one text file of 10 KB.
 func sample() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "toolhost-bench"); err != nil {
 		return "", err
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+	if dir, err = filepath.EvalSymlinks(dir); err == nil {
+		dir = filepath.Join(dir, "work")
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
 		return "", err
 	}
 	line := []byte("The quick brown fox jumps over the lazy dog, again and again.\n")

@@ -16,9 +16,9 @@ func cold(ctx context.Context, bin string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(filepath.Dir(dir)) //nolint:errcheck // a temporary directory
 	toolhost := func() error {
-		c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", filepath.Join(dir, ".state"), "run", "read sample.txt") //nolint:gosec // built here
+		c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", stateOf(dir), "run", "read sample.txt") //nolint:gosec // built here
 		out, err := c.Output()
 		if err == nil && len(out) < fileSize-1 {
 			err = fmt.Errorf("toolhost gives %d bytes", len(out))

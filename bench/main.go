@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // suite is a group of measurements. Its function gets bin, the directory of the binaries.
@@ -36,6 +37,15 @@ func main() {
 		fatal(err)
 	}
 	chosen := os.Args[1:]
+	for _, name := range chosen {
+		if !slices.ContainsFunc(suites, func(s suite) bool { return s.name == name }) {
+			var names []string
+			for _, s := range suites {
+				names = append(names, s.name)
+			}
+			fatal(fmt.Errorf("unknown suite %q; use one of %s", name, strings.Join(names, ", ")))
+		}
+	}
 	for _, s := range suites {
 		if len(chosen) > 0 && !slices.Contains(chosen, s.name) {
 			continue

@@ -20,10 +20,10 @@ func overMCP(ctx context.Context, bin string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(filepath.Dir(dir)) //nolint:errcheck // a temporary directory
 	file := filepath.Join(dir, sampleFile)
 	toolhost := func() (*exec.Cmd, error) {
-		return exec.Command(filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", filepath.Join(dir, ".state"), "mcp"), nil //nolint:gosec // built here
+		return exec.Command(filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", stateOf(dir), "mcp"), nil //nolint:gosec // built here
 	}
 	filesystem := func() (*exec.Cmd, error) { return mcpstdio.Filesystem(dir) }
 

@@ -23,7 +23,7 @@ type hostProcess struct {
 
 // startHost starts a host process with the workspace dir.
 func startHost(ctx context.Context, bin, dir string) (*hostProcess, error) {
-	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", filepath.Join(dir, ".state"), "batch") //nolint:gosec // built here
+	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", stateOf(dir), "batch") //nolint:gosec // built here
 	in, err := c.StdinPipe()
 	if err != nil {
 		return nil, err

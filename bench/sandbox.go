@@ -18,7 +18,7 @@ func confined(ctx context.Context, bin string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(filepath.Dir(dir)) //nolint:errcheck // a temporary directory
 	backends, err := sandboxBackends(ctx, bin)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func confined(ctx context.Context, bin string) error {
 		for round := range 43 {
 			for i, config := range configs {
 				began := time.Now()
-				c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--config", config, "--workspace", dir, "--state", filepath.Join(dir, ".state"), "run", "--", command) //nolint:gosec // built here
+				c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--config", config, "--workspace", dir, "--state", stateOf(dir), "run", "--", command) //nolint:gosec // built here
 				if out, err := c.CombinedOutput(); err != nil {
 					return fmt.Errorf("%s with %s: %w\n%s", command, backends[i], err, out)
 				}

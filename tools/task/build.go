@@ -73,11 +73,7 @@ func (t *task) bench() error {
 		program{"./bench/internal/barehost", "bin/bench/barehost", ""}); err != nil {
 		return err
 	}
-	var args []string
-	if suite := t.getenv("SUITE"); suite != "" {
-		args = append(args, suite)
-	}
-	return t.run(nil, t.Path("bin/bench/bench"), args...)
+	return t.run(nil, t.Path("bin/bench/bench"), strings.Fields(t.getenv("SUITE"))...)
 }
 
 func (t *task) clean() error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,7 +81,7 @@ func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, 
 		return out
 	}
 	out = append(out, l.parts.redirects.remove(roots, l.parts.Log)...)
-	if protectedGit.MatchString(printed) {
+	if strings.Contains(printed, ".git") && protectedGit.MatchString(printed) { // the first condition is fast
 		at := ""
 		if pos := l.cfg.PluginPosition(p.Name); pos != "" {
 			at = " (" + pos + ")"

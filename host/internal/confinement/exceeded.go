@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -19,7 +20,8 @@ var exceeded = []struct {
 	printed *regexp.Regexp
 	// limit returns the value of the limit as text. It returns "" if there is no limit.
 	limit func(sandbox.Profile) string
-	// always means that successful calls are judged, too, because a shell that failed to fork can succeed.
+	// always means that successful calls are judged, too, because a shell that failed to fork can succeed. The text must
+	// then contain "fork: ", which is faster to find than the expression.
 	always bool
 	// text is the description of the limit, with %s for the value. setting is the name of the limit in the sandbox
 	// block.
@@ -90,7 +92,7 @@ func (l *Launcher) Exceeded(p *config.Plugin, roots []tool.Root, printed string,
 	prof := Profile(p)
 	for _, e := range exceeded {
 		limit := e.limit(prof)
-		if limit == "" || !failed && !e.always || !e.printed.MatchString(printed) {
+		if limit == "" || !failed && !(e.always && strings.Contains(printed, "fork: ")) || !e.printed.MatchString(printed) {
 			continue
 		}
 		if backend, _, err := l.Choose(p, roots); err != nil || !backend.Abilities().Confines || e.setting == "temporary" && !backend.Abilities().OwnRoot {

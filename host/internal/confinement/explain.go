@@ -16,13 +16,17 @@ import (
 // refusedByMask matches lines in which a program reports that a mask refused something.
 var refusedByMask = regexp.MustCompile(`(?im)^.*(?:permission denied|read-only|resource busy|not permitted|invalid cross-device link|EACCES|EROFS|EBUSY).*$`)
 
+// refusals are parts of the messages that refusedByMask matches. A search for them is much faster than the expression, and
+// most output contains none of them.
+var refusals = []string{"ermission denied", "ead-only", "esource busy", "ot permitted", "nvalid cross-device link", "EACCES", "EROFS", "EBUSY"}
+
 // explainMasks returns messages about masks that caused printed errors. Without these messages, a model would try other
 // ways.
 func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed string) (out []string) {
-	lines := refusedByMask.FindAllString(printed, 20)
-	if len(lines) == 0 || len(roots) == 0 {
+	if len(roots) == 0 || !slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(printed, text) }) {
 		return nil
 	}
+	lines := refusedByMask.FindAllString(printed, 20)
 	var denied, protected []string
 	for _, m := range l.parts.masks.of(p.Name, roots) {
 		m.mu.Lock()
