@@ -23,12 +23,16 @@ var refusals = []string{"ermission denied", "ead-only", "esource busy", "ot perm
 // explainMasks returns messages about masks that caused printed errors. Without these messages, a model would try other
 // ways.
 func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed string) (out []string) {
-	if len(roots) == 0 || !slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(printed, text) }) {
+	if len(roots) == 0 {
+		return nil
+	}
+	masked := l.parts.masks.of(p.Name, roots)
+	if len(masked) == 0 || !slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(printed, text) }) {
 		return nil
 	}
 	lines := refusedByMask.FindAllString(printed, 20)
 	var denied, protected []string
-	for _, m := range l.parts.masks.of(p.Name, roots) {
+	for _, m := range masked {
 		m.mu.Lock()
 		for path, kind := range m.applied {
 			if kind == confine.Fix || !slices.ContainsFunc(lines, func(line string) bool { return names(line, filepath.Base(path)) }) {
