@@ -92,7 +92,8 @@ func (l *Launcher) Exceeded(p *config.Plugin, roots []tool.Root, printed string,
 	prof := Profile(p)
 	for _, e := range exceeded {
 		limit := e.limit(prof)
-		if limit == "" || !failed && !(e.always && strings.Contains(printed, "fork: ")) || !e.printed.MatchString(printed) {
+		judged := failed || e.always && strings.Contains(printed, "fork: ")
+		if limit == "" || !judged || !e.printed.MatchString(printed) {
 			continue
 		}
 		if backend, _, err := l.Choose(p, roots); err != nil || !backend.Abilities().Confines || e.setting == "temporary" && !backend.Abilities().OwnRoot {
