@@ -43,7 +43,7 @@ func TestOpenBatch(t *testing.T) {
 	}
 }
 
-// TestLongTexts checks that the names in a request cannot fill the database, which all principals share.
+// TestLongTexts checks that the database, which all principals share, does not keep long names from requests.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")

@@ -130,8 +130,8 @@ func TestNoPrincipal(t *testing.T) {
 	}
 }
 
-// TestASessionThatCannotBeRead checks that a call whose session cannot be read is refused and recorded, on arrival and at its
-// turn, and that it leaves the line.
+// TestASessionThatCannotBeRead checks that the dispatcher refuses and records a call if it cannot read the session. This can
+// happen when the call arrives and at its turn. In both cases, the call must leave the line.
 func TestASessionThatCannotBeRead(t *testing.T) {
 	d := dispatcher(t, ok)
 	broken := true

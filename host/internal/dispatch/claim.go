@@ -2,26 +2,26 @@ package dispatch
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/script"
 )
 
-// kindsOf contains the kinds of agent tools whose traits do not tell enough. A tool that replaces one of them has the same
-// meaning. The traits decide about all other tools.
+// kindsOf contains the kinds of agent tools by name, where the traits are not sufficient. It also applies to a plugin's tool
+// with such a name. The kinds of all other tools follow from their traits.
 var kindsOf = map[string]scheduler.Kind{
 	call.Shell: scheduler.Shell, "edit": scheduler.Edit, "write": scheduler.Edit, "undo": scheduler.Edit,
 	"job": scheduler.Free, "ask_user": scheduler.Free,
 }
 
-// kindOf returns the kind of a tool for the scheduler.
+// kindOf returns the kind of a tool, which determines the calls that it waits for.
 func kindOf(e *registry.Entry) scheduler.Kind {
 	def := &e.Definition
 	if kind, known := kindsOf[def.Name]; known && e.Namespace == "" {
@@ -83,7 +83,7 @@ func (p *Pending) names(out *scheduler.Claim) (first string) {
 			if first == "" {
 				first = path
 			}
-			path = expandHome(path)
+			path = policy.ExpandHome(path)
 			if !filepath.IsAbs(path) {
 				out.UsesDir = true
 				path = filepath.Join(cwd, path)
@@ -144,15 +144,6 @@ func target(path string) string {
 			return path
 		}
 	}
-}
-
-func expandHome(path string) string {
-	if path == "~" || strings.HasPrefix(path, "~/") {
-		if home, err := os.UserHomeDir(); err == nil {
-			return home + path[1:]
-		}
-	}
-	return path
 }
 
 // textOf returns a string argument, or "" if the argument is not a string.

@@ -89,9 +89,9 @@ type Dispatcher struct {
 	// Exceeded returns the limits of a plugin that a call reached, judging by the printed text. Exceeded can be nil.
 	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
 
-	// Repositories prepares for a call of a plugin by an owner. The returned function runs after the call and returns what it took out
-	// of git repositories. The function and Repositories can be nil.
-	Repositories func(plugin, owner string, roots []tool.Root) (after func() []string, err error)
+	// Watch prepares the sandbox for a call of a plugin by an owner. The returned function runs after the call and returns
+	// messages about what it took out of the workspace. The function and Watch can be nil.
+	Watch func(plugin, owner string, roots []tool.Root) (after func() []string, err error)
 
 	once   sync.Once
 	run    Handler // runs all stages of a call

@@ -23,16 +23,16 @@ func (d *Dispatcher) session() Stage {
 	if exceeded == nil {
 		exceeded = func(string, []tool.Root, string, bool) []string { return nil }
 	}
-	repositories := d.Repositories
-	if repositories == nil {
-		repositories = func(string, string, []tool.Root) (func() []string, error) { return nil, nil }
+	watch := d.Watch
+	if watch == nil {
+		watch = func(string, string, []tool.Root) (func() []string, error) { return nil, nil }
 	}
 	return Stage{Name: "session", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			if err := d.loadState(c); err != nil {
 				return call.Refused(err)
 			}
-			after, err := repositories(c.Identity.Tool.Plugin, c.Request.Session.Principal.Owner(), c.Request.Session.Roots)
+			after, err := watch(c.Identity.Tool.Plugin, c.Request.Session.Principal.Owner(), c.Request.Session.Roots)
 			if err != nil {
 				return call.Refused(err)
 			}

@@ -47,7 +47,7 @@ func TestRepositories(t *testing.T) {
 		return tool.Failed(tool.Errorf(tool.ExecutionFailed, "no"))
 	})
 	broken := false
-	d.Repositories = func(plugin, _ string, roots []tool.Root) (func() []string, error) {
+	d.Watch = func(plugin, _ string, roots []tool.Root) (func() []string, error) {
 		if broken {
 			return nil, tool.Errorf(tool.Unavailable, "broken")
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 
 	"toolhost.dev/sdk/tool"
@@ -73,7 +74,7 @@ func (r *Request) limitTexts() (err error) {
 		{"tool name", &r.Name, maxName}, {"session id", &r.Session, maxName}, {"workspace", &r.Workspace, maxWorkspace}, {"call id", &r.ID, maxName}, {"message id", &r.MessageID, maxName},
 	} {
 		if len(*t.text) > t.max {
-			*t.text = (*t.text)[:t.max]
+			*t.text = strings.ToValidUTF8((*t.text)[:t.max], "")
 			err = tool.Errorf(tool.InvalidArguments, "The %s is longer than %d bytes. Use a shorter one.", t.what, t.max)
 		}
 	}

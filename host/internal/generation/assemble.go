@@ -123,7 +123,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		}
 		return nil
 	}
-	d.Repositories = func(plugin, owner string, roots []tool.Root) (func() []string, error) {
+	d.Watch = func(plugin, owner string, roots []tool.Root) (func() []string, error) {
 		if p := g.Plugin(plugin); p != nil {
 			return g.Launcher.Watch(&p.Plugin, owner, roots)
 		}

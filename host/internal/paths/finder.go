@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/stamp"
 )
 
 const (
@@ -72,7 +74,7 @@ type object struct{ dev, ino uint64 }
 
 // node is a directory.
 type node struct {
-	stamp stamp
+	stamp stamp.Stamp
 	// If covered is true, the directory is protected, and only hidden paths in it matter. If hidden is true, the
 	// directory is hidden, and only the other names of its files matter. If packages is true, the directory is below a
 	// directory with installed packages.
@@ -122,7 +124,7 @@ func (f *Finder) Unchanged() bool {
 	return !slices.ContainsFunc(f.roots, func(r Root) bool {
 		now, err := stampOf(r.Path)
 		n := f.nodes[r.Path]
-		return err != nil || n == nil || !n.stamp.same(&now)
+		return err != nil || n == nil || !n.stamp.Same(&now)
 	})
 }
 
@@ -190,9 +192,9 @@ func (f *Finder) update() (changed []string) {
 	for dir, n := range f.nodes {
 		now, err := stampOf(dir)
 		switch {
-		case err != nil || !now.dir:
+		case err != nil || !now.IsDir():
 			f.forget(dir)
-		case !n.stamp.same(&now):
+		case !n.stamp.Same(&now):
 			f.read(dir, node{writable: n.writable, covered: n.covered, hidden: n.hidden, packages: n.packages}, &changed)
 		}
 	}
@@ -218,14 +220,14 @@ func (f *Finder) read(dir string, n node, changed *[]string) {
 		return
 	}
 	st, err := stampOf(dir)
-	if err != nil || !st.dir {
+	if err != nil || !st.IsDir() {
 		f.forget(dir)
 		return
 	}
 	n.stamp = st
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrPermission) {
-		n.stamp = stamp{} // the next sweep tries again
+		n.stamp = stamp.Stamp{} // the next sweep tries again
 	}
 	children := f.classify(dir, entries, &n)
 	f.nodes[dir] = &n
@@ -351,30 +353,11 @@ func below(dirs map[string]bool, path string) bool {
 	return false
 }
 
-// stamp identifies a state of a directory. A state that was read right after a change is never the same as another,
-// because another change can have the same time.
-type stamp struct {
-	id    object
-	sec   int64
-	nsec  int64
-	dir   bool
-	taken time.Time
-}
-
-// settled is the age of a change after which the time of another change certainly differs.
-const settled = 200 * time.Millisecond
-
-func stampOf(path string) (stamp, error) {
+func stampOf(path string) (stamp.Stamp, error) {
 	var st unix.Stat_t
 	taken := time.Now()
 	if err := unix.Lstat(path, &st); err != nil {
-		return stamp{}, err
+		return stamp.Stamp{}, err
 	}
-	return stamp{
-		object{uint64(st.Dev), st.Ino}, int64(st.Ctim.Sec), int64(st.Ctim.Nsec), st.Mode&unix.S_IFMT == unix.S_IFDIR, taken, //nolint:unconvert // types differ between systems
-	}, nil
-}
-
-func (s *stamp) same(later *stamp) bool {
-	return s.id == later.id && s.sec == later.sec && s.nsec == later.nsec && s.taken.Sub(time.Unix(s.sec, s.nsec)) > settled
+	return stamp.Of(&st, taken), nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"toolhost.dev/host/internal/stamp"
 )
 
 // tree is a directory for tests.
@@ -101,7 +103,7 @@ func TestChanges(t *testing.T) {
 	}
 	want("-ws/.env ws/deploy -ws/secrets")
 	for _, n := range f.nodes { // as if the directories had been read long after they changed
-		n.stamp.taken = n.stamp.taken.Add(settled + time.Second)
+		n.stamp.Taken = n.stamp.Taken.Add(stamp.Settled + time.Second)
 	}
 	if !f.Unchanged() {
 		t.Error("the root counts as changed")
@@ -168,7 +170,7 @@ func BenchmarkSweep(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	time.Sleep(2 * settled) // the state of a directory that has just changed does not count
+	time.Sleep(2 * stamp.Settled) // the state of a directory that has just changed does not count
 	f := New([]Root{{dir, true}}, Rules{Hide: []string{"**/.env"}})
 	for b.Loop() {
 		if _, _, err := f.Sweep(); err != nil {

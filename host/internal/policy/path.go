@@ -49,7 +49,7 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 // absolute returns the absolute form of a path. A relative path starts at the directory of the call. absolute resolves
 // no links.
 func absolute(call *tool.Call, path string) string {
-	path = expandHome(path)
+	path = ExpandHome(path)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(call.Cwd, path)
 	}
@@ -65,7 +65,9 @@ func hasDotDot(path string) bool {
 	return false
 }
 
-func expandHome(path string) string {
+// ExpandHome replaces "~" at the beginning of a path by the home directory of the user. It returns other paths unchanged, and
+// every path if the home directory is unknown.
+func ExpandHome(path string) string {
 	if path != "~" && !strings.HasPrefix(path, "~/") {
 		return path
 	}

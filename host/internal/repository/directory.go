@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/stamp"
 )
 
 // directory is an open directory. Its methods follow no symbolic link, and act in this directory even if somebody
@@ -51,14 +53,13 @@ func (d directory) open(rel string) (directory, error) {
 }
 
 // stat returns the state of a name in the directory. The name of a link returns the link.
-func (d directory) stat(name string) (stamp, error) {
+func (d directory) stat(name string) (stamp.Stamp, error) {
 	var st unix.Stat_t
 	before := time.Now()
 	if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return stamp{}, err
+		return stamp.Stamp{}, err
 	}
-	c := st.Ctim
-	return stamp{uint64(st.Dev), st.Ino, uint64(st.Size), uint32(st.Mode), int64(c.Sec), int64(c.Nsec), before}, nil //nolint:unconvert // types differ between systems
+	return stamp.Of(&st, before), nil
 }
 
 // maxRead bounds how much of a file is read, in bytes. A larger file is renamed instead of copied.
@@ -114,7 +115,7 @@ func (d directory) identity(name string) (string, error) {
 	text, _, err := d.read(name)
 	if errors.Is(err, errLarge) {
 		st, err := d.stat(name)
-		return st.identity(), err
+		return stateOf(&st), err
 	}
 	return hash(text), err
 }
@@ -171,25 +172,3 @@ func aside(name string) string {
 	_, _ = rand.Read(b[:]) // never fails
 	return strings.TrimLeft(name, ".") + ".quarantined-" + hex.EncodeToString(b[:])
 }
-
-// stamp identifies a state of a file or directory. Two equal stamps mean that nothing changed. A stamp that was taken
-// right after a change can miss another change, so it is never equal to another.
-type stamp struct {
-	dev, ino, size uint64
-	mode           uint32
-	sec, nsec      int64
-	taken          time.Time
-}
-
-// settled is the age of a change after which the time of another change certainly differs.
-const settled = 200 * time.Millisecond
-
-// same reports whether nothing changed between s and a later stamp.
-func (s *stamp) same(later *stamp) bool {
-	return s.ino == later.ino && s.dev == later.dev && s.sec == later.sec && s.nsec == later.nsec && s.size == later.size && s.mode == later.mode &&
-		s.taken.Sub(time.Unix(s.sec, s.nsec)) > settled
-}
-
-func (s *stamp) isDir() bool  { return s.mode&unix.S_IFMT == unix.S_IFDIR }
-func (s *stamp) isLink() bool { return s.mode&unix.S_IFMT == unix.S_IFLNK }
-func (s *stamp) isFile() bool { return s.mode&unix.S_IFMT == unix.S_IFREG }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/host/internal/quarantine"
+	"toolhost.dev/host/internal/stamp"
 )
 
 // found is a part of a repository that makes git run a program.
@@ -57,10 +58,10 @@ func (i *inspector) check() (out []found) {
 func (i *inspector) changed(r *repo) bool {
 	for rel, was := range r.watched {
 		now, err := i.root.stat(rel)
-		if err != nil && was == (stamp{}) && errors.Is(err, fs.ErrNotExist) {
+		if err != nil && was == (stamp.Stamp{}) && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil || !was.same(&now) {
+		if err != nil || !was.Same(&now) {
 			return true
 		}
 	}
@@ -79,24 +80,24 @@ func (i *inspector) inspect(rel string, r *repo) (out []found) {
 		return nil
 	}
 	defer d.close()
-	r.watched, r.contents, r.unread = make(map[string]stamp), make(map[string]string), false
+	r.watched, r.contents, r.unread = make(map[string]stamp.Stamp), make(map[string]string), false
 	for _, name := range []string{"config", "config.worktree"} {
 		out = append(out, i.settings(d, rel, name, r)...)
 	}
-	if st := i.watch(d, rel, "commondir", r); st.isLink() {
+	if st := i.watch(d, rel, "commondir", r); st.IsLink() {
 		out = append(out, i.link(d, rel, "commondir")...)
-	} else if st.isFile() {
+	} else if st.IsFile() {
 		out = append(out, i.common(d, rel)...)
-		r.watched[join(rel, "commondir")] = stamp{ino: 1} // always inspect: parts of its path can become links
+		r.watched[join(rel, "commondir")] = stamp.Stamp{Ino: 1} // always inspect: parts of its path can become links
 	}
 	return append(out, i.hooks(d, rel, r)...)
 }
 
 // watch remembers the state of a file. A missing file has the zero stamp.
-func (i *inspector) watch(d directory, rel, name string, r *repo) stamp {
+func (i *inspector) watch(d directory, rel, name string, r *repo) stamp.Stamp {
 	st, err := d.stat(name)
 	if err != nil {
-		st = stamp{}
+		st = stamp.Stamp{}
 	}
 	r.watched[join(rel, name)] = st
 	return st
@@ -105,10 +106,10 @@ func (i *inspector) watch(d directory, rel, name string, r *repo) stamp {
 // settings returns the settings in a file that run programs. A file that cannot be judged counts as a whole.
 func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	st := i.watch(d, rel, name, r)
-	if st.isLink() {
+	if st.IsLink() {
 		return i.link(d, rel, name)
 	}
-	if !st.isFile() { // git reads nothing from it
+	if !st.IsFile() { // git reads nothing from it
 		return nil
 	}
 	at := join(rel, name)
@@ -117,7 +118,7 @@ func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	}
 	text, _, err := d.read(name)
 	if errors.Is(err, errLarge) {
-		return whole("the settings are too large to be checked", st.identity())
+		return whole("the settings are too large to be checked", stateOf(&st))
 	}
 	if err != nil { // removed meanwhile, or as unreadable for git
 		r.unread = !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
@@ -161,9 +162,9 @@ func (i *inspector) settingKey(at string, s *setting) string {
 // hooks returns the hooks of a repository. It omits samples, because the name of a hook contains no dot.
 func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 	switch st := i.watch(d, rel, "hooks", r); {
-	case st.isLink():
+	case st.IsLink():
 		return i.link(d, rel, "hooks")
-	case !st.isDir():
+	case !st.IsDir():
 		return nil
 	}
 	hooks, err := d.open("hooks")
@@ -184,13 +185,13 @@ func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 			continue
 		}
 		switch st := i.watch(hooks, dir, name, r); {
-		case st.isLink():
+		case st.IsLink():
 			out = append(out, i.link(hooks, dir, name)...)
-		case st.isFile():
+		case st.IsFile():
 			at := join(dir, name)
 			identity, err := hooks.identity(name)
 			if err != nil { // unreadable
-				identity = st.identity()
+				identity = stateOf(&st)
 			}
 			r.contents[at] = identity
 			out = append(out, found{rel: at, kind: quarantine.File, why: "git runs the hook", keys: []string{i.key(at, identity)}})
@@ -225,9 +226,9 @@ func (i *inspector) pointer(rel string) ([]found, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case st.isLink():
+	case st.IsLink():
 		return i.link(d, dir, name), nil
-	case !st.isFile():
+	case !st.IsFile():
 		return nil, unix.ENOTDIR
 	}
 	text, _, err := d.read(name)
@@ -265,7 +266,7 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// identity stands for the content of a file that is too large to be read.
-func (s *stamp) identity() string {
-	return fmt.Sprintf("%d %d %d %d.%d", s.dev, s.ino, s.size, s.sec, s.nsec)
+// stateOf returns a text that stands for the content of a file that is too large to be read.
+func stateOf(s *stamp.Stamp) string {
+	return fmt.Sprintf("%d %d %d %d.%d", s.Dev, s.Ino, s.Size, s.Sec, s.Nsec)
 }

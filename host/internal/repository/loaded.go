@@ -45,7 +45,7 @@ func (t *tree) isSetting(rel, name string) bool {
 func (t *tree) loaded() (out []found) {
 	for rel, n := range t.dirs {
 		for _, name := range n.settings {
-			key := loadedPrefix + hash(fmt.Appendf(nil, "%d %d %s", n.stamp.dev, n.stamp.ino, name))
+			key := loadedPrefix + hash(fmt.Appendf(nil, "%d %d %s", n.stamp.Dev, n.stamp.Ino, name))
 			out = append(out, found{rel: join(rel, name), kind: quarantine.File, why: WhyLoaded, keys: []string{key}})
 		}
 	}
@@ -63,7 +63,7 @@ func (w *watched) begin() {
 		return
 	}
 	top := w.dirs["."]
-	if now, err := w.root.stat("."); err != nil || top == nil || top.stamp.same(&now) {
+	if now, err := w.root.stat("."); err != nil || top == nil || top.stamp.Same(&now) {
 		return
 	}
 	w.read(".", true)
@@ -209,7 +209,7 @@ func (t *tree) filesIn(f *found) (out []found, err error) {
 	}
 	defer d.close()
 	st, err := d.stat(name)
-	if err != nil || !st.isDir() {
+	if err != nil || !st.IsDir() {
 		return []found{*f}, err
 	}
 	var walk func(rel string) error

@@ -87,7 +87,7 @@ func (h *held) same(t *tree) bool {
 		return h.missing || h.fd >= 0
 	}
 	now, err := t.root.stat(h.rel)
-	return err == nil && h.fd >= 0 && now.dev == h.dev && now.ino == h.ino
+	return err == nil && h.fd >= 0 && now.Dev == h.dev && now.Ino == h.ino
 }
 
 func (h *held) close() {

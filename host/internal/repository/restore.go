@@ -51,7 +51,7 @@ func Restore(e *quarantine.Entry) error {
 
 // moveBack renames a file that was not copied. A file of a repository must be the one that was taken out.
 func moveBack(d directory, left, name string, e *quarantine.Entry) error {
-	if st, err := d.stat(left); err == nil && st.isDir() { // a rename replaces at most an empty directory
+	if st, err := d.stat(left); err == nil && st.IsDir() { // a rename replaces at most an empty directory
 		return unix.Renameat(d.fd, left, d.fd, name)
 	}
 	loaded := e.Why == WhyLoaded

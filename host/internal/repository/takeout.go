@@ -55,14 +55,14 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 		}
 	}
 	switch {
-	case st.isLink():
+	case st.IsLink():
 		to, err := d.readlink(moved)
 		if err != nil {
 			return keep(err)
 		}
 		e.Kind, e.Content = quarantine.Link, []byte(to)
 		identify(t.linkKey(f.rel, to))
-	case st.isFile():
+	case st.IsFile():
 		content, _, err := d.read(moved)
 		if err != nil && !errors.Is(err, errLarge) {
 			return keep(err)
@@ -73,7 +73,7 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 			return keep(err)
 		}
 		// The content can differ from what was found. A person restores only what the entry shows.
-		e.Kind, e.Content, e.Mode = quarantine.File, content, fileMode(st.mode)
+		e.Kind, e.Content, e.Mode = quarantine.File, content, fileMode(st.Mode)
 		identify(t.key(f.rel, hash(content)))
 	default:
 		return keep(nil)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/stamp"
 )
 
 // maxDirectories bounds how many directories of a tree are searched.
@@ -35,7 +37,7 @@ type tree struct {
 
 // node is a directory of a tree.
 type node struct {
-	stamp stamp
+	stamp stamp.Stamp
 	below []string // names of directories
 	// settings are the names of settings of other programs.
 	settings []string
@@ -43,7 +45,7 @@ type node struct {
 
 // repo is a directory that git would use as a repository.
 type repo struct {
-	watched map[string]stamp // by relative path; the state of files when they were inspected
+	watched map[string]stamp.Stamp // by relative path; the state of files when they were inspected
 	// contents are the hashes of files by relative path. A program that has mapped a file into its memory changes the
 	// content without a change of the file's times.
 	contents map[string]string
@@ -71,7 +73,7 @@ func (t *tree) moved() bool {
 	defer now.close()
 	a, errA := now.stat(".")
 	b, errB := t.root.stat(".")
-	return errA != nil || errB != nil || a.ino != b.ino || a.dev != b.dev
+	return errA != nil || errB != nil || a.Ino != b.Ino || a.Dev != b.Dev
 }
 
 // update finds what changed since the last call. The first call reads the whole tree.
@@ -89,9 +91,9 @@ func (t *tree) update() {
 	for rel, n := range t.dirs {
 		now, err := t.root.stat(rel)
 		switch {
-		case err != nil || !now.isDir():
+		case err != nil || !now.IsDir():
 			t.forget(rel)
-		case !n.stamp.same(&now):
+		case !n.stamp.Same(&now):
 			t.read(rel, true)
 		}
 	}

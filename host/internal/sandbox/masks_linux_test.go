@@ -21,7 +21,7 @@ func TestMasks(t *testing.T) {
 	launcher, _ := build(t)
 	kernel := Probe(launcher, "")
 	if err := (Namespaces{}).Unusable(&kernel); err != nil {
-		t.Skip(err)
+		lacking(t, err)
 	}
 	linked := filepath.Join(t.TempDir(), "linked")
 	if out, err := exec.Command("go", "build", "-ldflags=-E main.entry", "-o", linked, "toolhost.dev/host/cmd/toolhost-sandbox").CombinedOutput(); err != nil {

@@ -50,7 +50,7 @@ type Reason struct {
 	Brief bool
 }
 
-// Waits reports whether there is a reason.
+// Waits reports whether the reason makes the call wait.
 func (r Reason) Waits() bool { return r.Text != "" }
 
 // rule is a row of the table of reasons. The later call waits if the condition holds. A nil condition always holds.
