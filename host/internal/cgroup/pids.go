@@ -75,8 +75,10 @@ func (p *Pids) sweep() {
 	}
 }
 
-// Procs returns the file to which a process writes 0 to join the group.
-func (g *PidsGroup) Procs() string { return filepath.Join(g.dir, "cgroup.procs") }
+// Tasks returns the file to which a thread writes 0 to join the group. For a single thread that moves itself, the kernel
+// needs 0.1 ms. For a process (cgroup.procs), it needs about 10 ms, because it waits until all processors notice that a
+// move begins.
+func (g *PidsGroup) Tasks() string { return filepath.Join(g.dir, "tasks") }
 
 // Remove kills the remaining processes of the group and removes the group.
 func (g *PidsGroup) Remove() error {
@@ -85,7 +87,7 @@ func (g *PidsGroup) Remove() error {
 		if err = os.Remove(g.dir); err == nil || errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
-		procs, _ := os.ReadFile(g.Procs())
+		procs, _ := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
 		for pid := range strings.FieldsSeq(string(procs)) {
 			if n, err := strconv.Atoi(pid); err == nil && n > 1 {
 				_ = syscall.Kill(n, syscall.SIGKILL)

@@ -59,7 +59,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 		return nil, err
 	}
 	if groups.pids != nil {
-		policy.Join = []string{groups.pids.Procs()}
+		policy.Join = []string{groups.pids.Tasks()}
 	}
 	running, err := backend.Wrap(start.Cmd, l.Kernel().Launcher, policy)
 	if groups.total != nil && err == nil {

@@ -63,8 +63,9 @@ func enter(p *Policy, args []string) (step string, err error) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
 		return "parent-death signal", err
 	}
-	for _, procs := range p.Join {
-		if err := os.WriteFile(procs, []byte("0"), 0); err != nil {
+	// Move only this thread. The other threads of the launcher end when it executes the plugin.
+	for _, tasks := range p.Join {
+		if err := os.WriteFile(tasks, []byte("0"), 0); err != nil {
 			return "cgroup", err
 		}
 	}

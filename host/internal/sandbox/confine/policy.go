@@ -53,7 +53,8 @@ type Policy struct {
 	// TmpBytes limits the size of each Scratch directory. Zero means no limit.
 	TmpBytes uint64 `json:"tmp_bytes,omitempty"`
 	Limits   Limits `json:"limits"`
-	// Join lists files of cgroups. The launcher writes itself into them. They must limit the number of processes.
+	// Join lists files "tasks" of cgroups of version 1. The launcher moves its thread there. They must limit the number of
+	// processes.
 	Join []string `json:"join,omitempty"`
 	// ABI is the version of Landlock to enforce, from [LandlockABI]. Zero disables Landlock.
 	ABI int `json:"abi"`
