@@ -37,7 +37,7 @@ type form struct {
 	// needs lists lower-case texts. A text without any of them contains no secret of this form, so that the slow search
 	// is unnecessary.
 	needs []string
-	re    *regexp.Regexp
+	re    func() *regexp.Regexp
 	to    string
 	// name reports whether the regular expression contains the name of a value in its first group and the value in its
 	// second group. A value is masked only if its name is the name of a secret.
@@ -58,27 +58,32 @@ var tokens = map[string]string{
 	"gho_": `gho_[A-Za-z0-9]{20,}`, "ghs_": `ghs_[A-Za-z0-9]{20,}`, "ghu_": `ghu_[A-Za-z0-9]{20,}`, "ghr_": `ghr_[A-Za-z0-9]{20,}`,
 }
 
+// pattern returns a regular expression. It is compiled on first use, because most runs need none of them.
+func pattern(s string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
+}
+
 // forms returns the forms of all secrets: tokens, and values after a name. The text of the first group is not masked.
-var forms = sync.OnceValue(func() []form { // compile the expressions on first use, because most runs do not need them
+var forms = sync.OnceValue(func() []form {
 	out := []form{
-		{needs: []string{"private key"}, re: regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\z)`), to: Mask},
-		{needs: []string{"authorization"}, re: regexp.MustCompile(`(?i)((?:proxy-)?authorization)(["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?)([^\s"',;]+)`), name: true},
-		{needs: []string{"bearer"}, re: regexp.MustCompile(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`), to: "${1}" + Mask},
-		{needs: []string{"cookie"}, re: regexp.MustCompile(`(?i)((?:set-)?cookie["']?\s*:\s*)[^"'\r\n]+`), to: "${1}" + Mask},
-		{needs: []string{"://"}, re: regexp.MustCompile(`(://[^\s/:@"'?#]*:)[^\s/"']+@`), to: "${1}" + Mask + "@"},
-		{needs: []string{"http://", "https://", "git+http"}, re: regexp.MustCompile(`(https?://)[^\s/:@"'?#]+@`), to: "${1}" + Mask + "@"},
-		{needs: []string{"hooks.slack.com", "/api/webhooks/", "webhook.office.com", "hooks.zapier.com"}, re: regexp.MustCompile(`((?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks|webhook\.office\.com/[a-z0-9]+|hooks\.zapier\.com/hooks/catch)/)[A-Za-z0-9_/@.-]+`), to: "${1}" + Mask},
-		{needs: []string{"bot"}, re: regexp.MustCompile(`(\bbot|\b)[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`), to: "${1}" + Mask},
-		{needs: []string{"curl"}, re: regexp.MustCompile(`(\bcurl\b[^\n|;&]*\s(?:-u|--user)[ =]?["']?[^\s:"']+:)[^\s"']+`), to: "${1}" + Mask},
+		{needs: []string{"private key"}, re: pattern(`-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\z)`), to: Mask},
+		{needs: []string{"authorization"}, re: pattern(`(?i)((?:proxy-)?authorization)(["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?)([^\s"',;]+)`), name: true},
+		{needs: []string{"bearer"}, re: pattern(`(?i)(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}`), to: "${1}" + Mask},
+		{needs: []string{"cookie"}, re: pattern(`(?i)((?:set-)?cookie["']?\s*:\s*)[^"'\r\n]+`), to: "${1}" + Mask},
+		{needs: []string{"://"}, re: pattern(`(://[^\s/:@"'?#]*:)[^\s/"']+@`), to: "${1}" + Mask + "@"},
+		{needs: []string{"http://", "https://", "git+http"}, re: pattern(`(https?://)[^\s/:@"'?#]+@`), to: "${1}" + Mask + "@"},
+		{needs: []string{"hooks.slack.com", "/api/webhooks/", "webhook.office.com", "hooks.zapier.com"}, re: pattern(`((?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks|webhook\.office\.com/[a-z0-9]+|hooks\.zapier\.com/hooks/catch)/)[A-Za-z0-9_/@.-]+`), to: "${1}" + Mask},
+		{needs: []string{"bot"}, re: pattern(`(\bbot|\b)[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`), to: "${1}" + Mask},
+		{needs: []string{"curl"}, re: pattern(`(\bcurl\b[^\n|;&]*\s(?:-u|--user)[ =]?["']?[^\s:"']+:)[^\s"']+`), to: "${1}" + Mask},
 		// The form "--name value".
-		{needs: nameNeeds, re: regexp.MustCompile(`(--[A-Za-z0-9-]+)(\s+)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|-][^\s"'&;|]*)`), name: true},
+		{needs: nameNeeds, re: pattern(`(--[A-Za-z0-9-]+)(\s+)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|-][^\s"'&;|]*)`), name: true},
 		// The form "?sig=…&key=…" in a URL.
-		{needs: []string{"sig=", "signature=", "credential=", "key=", "token=", "code=", "sas=", "auth="}, re: regexp.MustCompile(`(?i)([?&](?:sig|signature|key|sas|auth|x-(?:amz|goog|oss)-(?:signature|credential|security-token)|code)=)[^&\s"'#]+`), to: "${1}" + Mask},
+		{needs: []string{"sig=", "signature=", "credential=", "key=", "token=", "code=", "sas=", "auth="}, re: pattern(`(?i)([?&](?:sig|signature|key|sas|auth|x-(?:amz|goog|oss)-(?:signature|credential|security-token)|code)=)[^&\s"'#]+`), to: "${1}" + Mask},
 		// The forms NAME=value, "name": "value" and name: value.
-		{needs: nameNeeds, re: regexp.MustCompile(`([A-Za-z_@][A-Za-z0-9_.-]*)(["']?\s*[=:]\s*|["']\s*,\s*)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|,)}]+)`), name: true},
+		{needs: nameNeeds, re: pattern(`([A-Za-z_@][A-Za-z0-9_.-]*)(["']?\s*[=:]\s*|["']\s*,\s*)("[^"\n]*"|'[^'\n]*'|[^\s"'&;|,)}]+)`), name: true},
 	}
 	for begins, re := range tokens {
-		out = append(out, form{needs: []string{begins}, re: regexp.MustCompile(`\b` + re), to: Mask})
+		out = append(out, form{needs: []string{begins}, re: pattern(`\b` + re), to: Mask})
 	}
 	return out
 })
@@ -187,12 +192,12 @@ func (m *Masker) Whole(s string) string {
 
 func (f *form) replace(s string) string {
 	if !f.name {
-		return f.re.ReplaceAllString(s, f.to)
+		return f.re().ReplaceAllString(s, f.to)
 	}
 	var b strings.Builder
 	at := 0
 	for at < len(s) {
-		g := f.re.FindStringSubmatchIndex(s[at:])
+		g := f.re().FindStringSubmatchIndex(s[at:])
 		if g == nil {
 			break
 		}
