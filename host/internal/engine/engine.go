@@ -107,6 +107,7 @@ type Engine struct {
 	ids      ids
 	local    *Principal // the user of this process
 	busy     busy
+	places   places
 	opening  sync.Mutex // see open
 	closing  closing
 }

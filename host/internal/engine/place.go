@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"toolhost.dev/sdk/tool"
@@ -16,16 +17,46 @@ import (
 )
 
 // keepsStateOut returns an error if tools in a workspace can write the state directory. This directory contains the
-// audit log, the remembered answers and the trust store.
+// audit log, the remembered answers and the trust store. A good result is remembered, because tools cannot change what it
+// depends on: each link to the state directory is then outside of the roots that they can write.
 func (e *Engine) keepsStateOut(cfg *config.Config, workspace string) error {
-	if e.home.Root == "" {
+	if e.home.Root == "" || e.places.safe(cfg, workspace) {
 		return nil
 	}
 	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
 		dir = e.home.Root
 	}
-	return stateOutside(cfg, workspace, dir, e.home.Root)
+	err = stateOutside(cfg, workspace, dir, e.home.Root)
+	if err == nil {
+		e.places.add(cfg, workspace)
+	}
+	return err
+}
+
+// maxPlaces limits the number of workspaces that places remembers.
+const maxPlaces = 1024
+
+// places contains the workspaces of a configuration whose tools cannot write the state directory.
+type places struct {
+	mu         sync.Mutex
+	cfg        *config.Config
+	workspaces map[string]bool
+}
+
+func (p *places) safe(cfg *config.Config, workspace string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cfg == cfg && p.workspaces[workspace]
+}
+
+func (p *places) add(cfg *config.Config, workspace string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cfg != cfg || len(p.workspaces) >= maxPlaces {
+		p.cfg, p.workspaces = cfg, make(map[string]bool)
+	}
+	p.workspaces[workspace] = true
 }
 
 // stateOutside returns an error if tools in a workspace can write the state directory dir, whose path without symbolic

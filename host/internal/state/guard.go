@@ -20,6 +20,9 @@ import (
 // proofLife is the time for which a successful write counts as proof that the audit log can be written.
 const proofLife = time.Second
 
+// checkLife is the time for which a successful check of the proof counts for later calls, too.
+const checkLife = 10 * time.Millisecond
+
 // probeSize is the size in bytes of a test write. It is larger than most entries.
 const probeSize = 32 << 10
 
@@ -40,6 +43,7 @@ const leastFree = 1 << 20
 type proof struct {
 	at      time.Time
 	version fileVersion
+	checked atomic.Int64 // time of the last successful check after at, in nanoseconds; zero if there was none
 }
 
 // lost holds the audit log of a host that could not open its database. It tries to open the database again.
@@ -128,14 +132,22 @@ func withSpace(err error, path string) error {
 // after the write, proved also checks the triggers of the log.
 func (d *DB) proved() bool {
 	p := d.guard.proof.Load()
-	if p == nil || time.Since(p.at) > proofLife {
+	if p == nil {
 		return false
+	}
+	age := time.Since(p.at)
+	switch checked := time.Duration(p.checked.Load()); {
+	case age > proofLife:
+		return false
+	case checked > 0 && age-checked < checkLife:
+		return true
 	}
 	if free, ok := freeSpace(d.path); !ok || free < leastFree {
 		return false
 	}
 	now := d.version()
 	if now == p.version && now != (fileVersion{}) {
+		p.checked.Store(int64(age))
 		return true
 	}
 	if intact(d.sql) != nil {
