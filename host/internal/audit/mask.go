@@ -157,9 +157,7 @@ func (m *Masker) command(s string) (masked string, secrets []string) {
 
 // structured reports whether a command can contain secrets that only the shell syntax reveals.
 func structured(s string) bool {
-	lower := strings.ToLower(s)
-	has := func(n string) bool { return strings.Contains(lower, n) }
-	return slices.ContainsFunc(nameNeeds, has) || slices.ContainsFunc(programNames(), has)
+	return commandHints().in(strings.ToLower(s))
 }
 
 // programNames lists the programs whose arguments can contain secrets.
@@ -180,7 +178,7 @@ func (m *Masker) Whole(s string) string {
 	if m.values != nil {
 		s = m.values.Replace(s)
 	}
-	if lower := strings.ToLower(s); len(s) >= leastSecret {
+	if lower := strings.ToLower(s); len(s) >= leastSecret && secretHints().in(lower) {
 		for _, f := range forms() { // search for substrings first, because the search is a hundred times faster than the expression
 			if slices.ContainsFunc(f.needs, func(n string) bool { return strings.Contains(lower, n) }) {
 				s = f.replace(s)
@@ -303,12 +301,11 @@ func (m *Masker) harmless(raw []byte) bool {
 		return false
 	}
 	lower := strings.ToLower(s)
-	has := func(n string) bool { return strings.Contains(lower, n) }
 	// Search for program names only in commands, because they are also parts of many ordinary words.
-	if slices.ContainsFunc(scripts, func(n string) bool { return has(`"` + n + `"`) }) && structured(s) {
+	if scriptKeys().in(lower) && commandHints().in(lower) {
 		return false
 	}
-	return !slices.ContainsFunc(nameNeeds, has) && !slices.ContainsFunc(forms(), func(f form) bool { return slices.ContainsFunc(f.needs, has) }) && utf8.Valid(raw) && json.Valid(raw)
+	return !secretHints().in(lower) && utf8.Valid(raw) && json.Valid(raw)
 }
 
 func encode(v any) ([]byte, error) {

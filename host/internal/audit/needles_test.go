@@ -1,0 +1,39 @@
+package audit
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestNeedles compares the search with one search for each text.
+func TestNeedles(t *testing.T) {
+	for _, set := range []*needles{secretHints(), commandHints(), scriptKeys()} {
+		var texts []string
+		for _, some := range set.texts {
+			texts = append(texts, some...)
+		}
+		slices.Sort(texts)
+		all := strings.Join(texts, "")
+		found := 0
+		for range 20_000 {
+			var b strings.Builder
+			for range rand.IntN(4) {
+				from := rand.IntN(len(all))
+				b.WriteString(all[from:min(len(all), from+rand.IntN(12))])
+			}
+			s := b.String()
+			want := slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(s, text) })
+			if set.in(s) != want {
+				t.Fatalf("%q: found %t, want %t", s, !want, want)
+			}
+			if want {
+				found++
+			}
+		}
+		if found < 1000 || found > 19_000 {
+			t.Errorf("%d of 20000 texts contain one: the test compares too little", found)
+		}
+	}
+}
