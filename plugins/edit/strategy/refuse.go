@@ -3,6 +3,7 @@ package strategy
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -81,6 +82,7 @@ func isBlankText(s string) bool {
 var (
 	bareEllipsis = regexp.MustCompile(`^(?://+|#+|--|;+|%+|/\*+|<!--|\*|\{/\*|\(|\[)?\s*(?:\.{3,}|…)\s*(?:\*+/|-->|\*/\}|\)|\])?$`)
 	withWords    = regexp.MustCompile(`(?i)^(//+|#+|--|;+|%+|/\*+|<!--|\*|\{/\*|\(|\[)?\s*((?:\.{3,}|…)\s+)?((?:[\pL'’]+[ ,:-]*)+)(\.{3,}|…)?\s*(?:\*+/|-->|\*/\}|\)|\])?$`)
+	noEllipsis   = regexp.MustCompile(`(?i)^(?://+|#+|--|;+|%+|/\*+|<!--|\*|\{/\*)\s*\(?(?:(?:the )?rest(?: of (?:the )?[\pL\pN_ ]{1,40})?(?: (?:is |remains |stays )?(?:unchanged|the same|as before|omitted))?|(?:existing|remaining|other|previous) (?:code|methods?|functions?|lines?|fields?|cases?|imports?|implementation|logic)(?: (?:here|unchanged|as before|stays?|remains?))?|(?:code |lines )?(?:unchanged|omitted|elided|snipped|same as before|as before|no changes?))\)?\.?\s*(?:\*+/|-->|\*/\})?$`)
 	leftOut      = regexp.MustCompile(`(?i)\b(?:rest of|rest (?:is )?unchanged|the rest|remaining|remainder|existing|unchanged|not changed|unmodified|omitted|elided|snip(?:ped)?|same as|as before|previous|other (?:code|methods?|functions?|lines?|fields?|cases?|imports?))\b`)
 )
 
@@ -96,8 +98,12 @@ func isPlaceholder(line string) (elided, explicit bool) {
 	return explicit, explicit
 }
 
-// introducedPlaceholder returns the first placeholder that new_string contains but old_string does not.
+// introducedPlaceholder returns the first placeholder that new_string contains but old_string does not. A line that can
+// also be code or an ordinary comment, such as "..." or "// the rest", is a placeholder only if it replaces lines.
 func introducedPlaceholder(old, theirs string) string {
+	if line := standIn(old, theirs); line != "" {
+		return line
+	}
 	if !strings.Contains(theirs, "...") && !strings.Contains(theirs, "…") {
 		return ""
 	}
@@ -114,6 +120,50 @@ func introducedPlaceholder(old, theirs string) string {
 		}
 	}
 	return ""
+}
+
+// standIn returns the first line of new_string that stands in for lines of old_string.
+func standIn(old, theirs string) string {
+	was, is := trimmedLines(old), trimmedLines(theirs)
+	if !slices.ContainsFunc(is, func(line string) bool { return standsFor(line) > 0 }) {
+		return ""
+	}
+	for _, h := range diffLines(was, is) {
+		removed := 0
+		for _, line := range was[h.oldFrom:h.oldTo] {
+			if line != "" && standsFor(line) == 0 {
+				removed++
+			}
+		}
+		for _, line := range is[h.newFrom:h.newTo] {
+			if n := standsFor(line); n > 0 && removed >= n && !slices.Contains(was, line) {
+				return line
+			}
+		}
+	}
+	return ""
+}
+
+// standsFor returns the number of lines that a line must replace to be a placeholder for them. It returns 0 for a line
+// that is no placeholder. Python has "..." as a statement, which can replace one line.
+func standsFor(line string) int {
+	switch {
+	case line == "...":
+		return 2
+	case len(line) > 200:
+		return 0
+	case bareEllipsis.MatchString(line), noEllipsis.MatchString(line):
+		return 1
+	}
+	return 0
+}
+
+func trimmedLines(text string) []string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return lines
 }
 
 // elided returns an error if old_string contains a placeholder for omitted lines. It is called only if old_string

@@ -126,7 +126,8 @@ func (s *search) spliceLines(c *Change, m match, st site) ([]replacement, error)
 			ours[i] = string(s.file.line(l))
 		}
 	}
-	w := &writer{old: old, ours: ours, theirs: theirs, st: &st, plain: plainer(old, ours), in: newIndenter()}
+	w := &writer{old: old, ours: ours, theirs: theirs, st: &st, in: newIndenter()}
+	w.plain, w.mixed = plainer(old, ours)
 	hunks := diffLines(old, theirs)
 	if asGiven, ok := w.indentedAsFile(); ok {
 		hunks, w.asGiven = asGiven, true
@@ -194,6 +195,7 @@ type writer struct {
 	st                *site
 	in                *indenter
 	plain             *strings.Replacer // replaces typographic characters that the file does not contain
+	mixed             bool              // the file has both kinds of quotes; see plainer
 	asGiven           bool
 }
 
@@ -238,6 +240,9 @@ func (w *writer) lines(h hunk) (string, error) {
 		line := w.theirs[j]
 		if i := h.oldFrom + j - h.newFrom; h.newTo-h.newFrom == h.oldTo-h.oldFrom && w.st.line(i) >= 0 {
 			line = typeset(w.old[i], line, w.ours[i])
+		}
+		if w.mixed && line == w.theirs[j] && strings.ContainsFunc(line, isQuote) {
+			return "", refused("the file has both ASCII quotes and typographic quotes here, so it is unknown which ones %q needs. Read the file again, and copy its quotes.", strings.TrimSpace(line))
 		}
 		if !w.asGiven {
 			var err error

@@ -8,8 +8,12 @@ import (
 // plainer returns a replacer that converts typographic characters to ASCII. It covers the typographic characters of
 // old_string for which the file always has ASCII. A program between the model and this tool has inserted such
 // characters. If old_string contains none, plainer returns nil.
-func plainer(old, ours []string) *strings.Replacer {
+//
+// Quotes are converted all together or not at all, because such a program converts all of them. If the file has
+// typographic quotes, too, mixed is true: then it is unknown which quotes of new_string the file would have.
+func plainer(old, ours []string) (plain *strings.Replacer, mixed bool) {
 	seen := make(map[rune]bool)
+	inserted := false // whether quotes were inserted
 	for i := range old {
 		if old[i] == ours[i] {
 			continue
@@ -17,24 +21,35 @@ func plainer(old, ours []string) *strings.Replacer {
 		for _, r := range old[i] {
 			if _, special := fold(r); special {
 				seen[r] = true
+				inserted = inserted || isQuote(r)
 			}
 		}
 	}
 	if len(seen) == 0 {
-		return nil
+		return nil, false
+	}
+	for _, r := range quoteRunes {
+		seen[r] = inserted
 	}
 	for _, line := range ours {
 		for _, r := range line {
+			mixed = mixed || inserted && isQuote(r)
 			delete(seen, r)
 		}
 	}
 	var pairs []string
-	for r := range seen {
-		to, _ := fold(r)
-		pairs = append(pairs, string(r), to)
+	for r, convert := range seen {
+		if to, _ := fold(r); convert {
+			pairs = append(pairs, string(r), to)
+		}
 	}
-	return strings.NewReplacer(pairs...)
+	return strings.NewReplacer(pairs...), mixed
 }
+
+// quoteRunes contains the typographic quotes.
+const quoteRunes = "‘’‚‛′“”„‟″"
+
+func isQuote(r rune) bool { return r >= utf8.RuneSelf && strings.ContainsRune(quoteRunes, r) }
 
 // typeset copies the file's typographic characters into the unchanged beginning and end of the new line. It does
 // this only if old_string differs from the file's line only in typographic characters.
