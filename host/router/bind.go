@@ -42,8 +42,7 @@ func (b *binder) words(args []word) {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
 		switch {
-		case w.glued:
-			b.fail(w.offset, `letters follow a closing single quote in %q: bash would join them silently. Inside '…' write an apostrophe as '\''`, shorten(b.src[w.offset:w.end]))
+		case b.isGlued(w):
 		case !onlyPositionals && b.asksHelp(w):
 			b.help = w.text
 			return
@@ -97,6 +96,9 @@ func (b *binder) flag(args []word, i int) int {
 	if name == "json" && b.param("json") == nil {
 		if !hasValue && i+1 < len(args) {
 			i++
+			if b.isGlued(args[i]) {
+				return i
+			}
 			value = args[i].text
 		}
 		b.json(w.offset, value)
@@ -151,10 +153,21 @@ func (b *binder) flag(args []word, i int) int {
 	case isFlag(args[i+1]) && b.declared(args[i+1]):
 		b.failFor(p, w.offset, "parameter %q needs a value (%s); %s is a flag, and a value like this must be quoted", b.nameOf(p), p.TypeName(), shorten(args[i+1].text))
 	default:
-		i++
-		b.set(p, w.offset, args[i].text)
+		if i++; b.isGlued(args[i]) {
+			b.wrong[p.Name] = true
+		} else {
+			b.set(p, w.offset, args[i].text)
+		}
 	}
 	return i
+}
+
+// isGlued reports whether letters follow a closing single quote in a word, and records the problem.
+func (b *binder) isGlued(w word) bool {
+	if w.glued {
+		b.fail(w.offset, `letters follow a closing single quote in %q: bash would join them silently. Inside '…' write an apostrophe as '\''`, shorten(b.src[w.offset:w.end]))
+	}
+	return w.glued
 }
 
 // param returns the parameter with the given name. Without an exact match, it ignores case, dashes and underscores, and
