@@ -307,6 +307,7 @@ func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operand
 
 // complete adds default values to the bound arguments and collects all errors.
 func (c *Command) complete(sig tool.Signature, b *binder) {
+	b.out = sig.Schema.Coerce(b.out)
 	c.Kwargs = b.out
 	complete, bad := sig.Schema.Check(b.out)
 	for _, v := range bad {
