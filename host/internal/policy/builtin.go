@@ -13,24 +13,54 @@ import (
 type Builtin struct {
 	Effect       Effect
 	Name, Reason string
-	match        func(req *Request, c *script.Command) bool
+	// programs contains the names of the programs that the rule is about.
+	programs []string
+	match    func(req *Request, c *script.Command) bool
 }
 
 // Builtins lists rules for commands that destroy the system or other people's data. Without these rules, the sandbox
 // would be the only protection.
 var Builtins = []Builtin{
-	{Deny, "remove-system", "the command removes the file system, a system directory or the home directory", removesSystem},
-	{Deny, "format", "the command formats an existing disk or partition", formats},
-	{Deny, "overwrite-device", "the command writes directly to a disk", writesDevice},
-	{Deny, "fork-bomb", "the command starts copies of itself without end", func(_ *Request, c *script.Command) bool { return c.Words[0].Text == bombName }},
-	{Deny, "system-mode", "the command changes the mode or the owner of the whole system", changesSystem},
-	{Ask, "remove-workspace", "the command removes the whole workspace", removesWorkspace},
-	{Ask, "privilege", "the command runs other commands as another user, but the sandbox allows no privileges", func(_ *Request, c *script.Command) bool {
-		return slices.Contains([]string{"sudo", "doas", "pkexec", "su", "runuser"}, c.Name()) && len(c.Words) > 1 && !c.Remote
+	{Deny, "remove-system", "the command removes the file system, a system directory or the home directory", []string{"rm"}, removesSystem},
+	{Deny, "format", "the command formats an existing disk or partition", formatters, formats},
+	{Deny, "overwrite-device", "the command writes directly to a disk", []string{"dd", "shred", "tee", "blkdiscard", "cp", "mv", "truncate"}, writesDevice},
+	{Deny, "fork-bomb", "the command starts copies of itself without end", nil, func(_ *Request, c *script.Command) bool { return c.Words[0].Text == bombName }},
+	{Deny, "system-mode", "the command changes the mode or the owner of the whole system", []string{"chmod", "chown", "chgrp"}, changesSystem},
+	{Ask, "remove-workspace", "the command removes the whole workspace", []string{"rm"}, removesWorkspace},
+	{Ask, "privilege", "the command runs other commands as another user, but the sandbox allows no privileges", elevators, func(_ *Request, c *script.Command) bool {
+		return slices.Contains(elevators, c.Name()) && len(c.Words) > 1 && !c.Remote
 	}},
-	{Ask, "power", "the command stops the machine", func(_ *Request, c *script.Command) bool {
-		return slices.Contains([]string{"shutdown", "reboot", "halt", "poweroff"}, c.Words[0].Text) && !helps(c)
+	{Ask, "power", "the command stops the machine", stoppers, func(_ *Request, c *script.Command) bool {
+		return slices.Contains(stoppers, filepath.Base(c.Words[0].Text)) && !helps(c)
 	}},
+}
+
+var (
+	elevators  = []string{"sudo", "doas", "pkexec", "su", "runuser"}
+	stoppers   = []string{"shutdown", "reboot", "halt", "poweroff"}
+	formatters = []string{"mkfs", "mke2fs", "mkswap", "wipefs", "sgdisk", "sfdisk", "fdisk", "parted"}
+)
+
+// concerned contains the names of the programs that a built-in rule is about, or that run other programs' work in their
+// own process.
+var concerned = func() map[string]bool {
+	out := map[string]bool{"git": true, "find": true, "busybox": true, "toybox": true, "coreutils": true}
+	for i := range Builtins {
+		for _, name := range Builtins[i].programs {
+			out[name] = true
+		}
+	}
+	return out
+}()
+
+// concerns reports whether a built-in rule can apply to a program.
+func concerns(x *Execution) bool {
+	for _, name := range []string{filepath.Base(x.Path), filepath.Base(x.File), x.invoked()} {
+		if concerned[name] || strings.HasPrefix(name, "mkfs.") {
+			return true
+		}
+	}
+	return false
 }
 
 // bombName is the command name that represents a fork bomb. No real command can have this name.
@@ -177,7 +207,7 @@ func removesWorkspace(req *Request, c *script.Command) bool {
 func formats(_ *Request, c *script.Command) bool {
 	name := c.Name()
 	_, _, operands := arguments(c)
-	if name != "mkfs" && !strings.HasPrefix(name, "mkfs.") && !slices.Contains([]string{"mke2fs", "mkswap", "wipefs", "sgdisk", "sfdisk", "fdisk", "parted"}, name) || helps(c) {
+	if !strings.HasPrefix(name, "mkfs.") && !slices.Contains(formatters, name) || helps(c) {
 		return false
 	}
 	return slices.ContainsFunc(operands, isDisk) || name == "mkfs" && len(operands) > 0 && !slices.ContainsFunc(operands, func(o string) bool { return strings.Contains(o, ".") })

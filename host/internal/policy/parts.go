@@ -30,6 +30,12 @@ type part struct {
 	domains  []string
 	shell    bool // whether the part belongs to a script
 	builtins []*Builtin
+	// execution is set if the command is a program that is about to run. spellings contains the command with other names
+	// of the program.
+	execution *Execution
+	// gated reports that the programs of the script are judged again when they are executed.
+	gated     bool
+	spellings []*script.Command
 }
 
 // Kind returns the kind of the permission that the call needs.
@@ -95,12 +101,12 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		dir = absolute(req.Call, cwd)
 	}
 	a := script.Analyze(textIn(req.Args["command"]), script.Options{
-		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList, Listed: p.lists,
+		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated, Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated, Listed: p.lists,
 	})
 	var out []part
 	for i := range a.Commands {
 		c := &a.Commands[i]
-		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true}
+		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated}
 		if !p.idle {
 			p.operands(req, c, &pt)
 		}
@@ -111,10 +117,16 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	}
 	d.Unknown = slices.Concat(d.Unknown, a.Doubts, a.Unknown)
 	for _, doubt := range slices.Concat(a.Doubts, a.Refused) {
+		if req.Gated {
+			break
+		}
 		out = append(out, part{kind: KindBash, tool: req.Name, subject: doubt, doubt: true, shell: true})
 	}
 	if p.rules.AllowList {
 		d.Programs = ByAnalysis
+		if req.Gated {
+			d.Programs = AtExecution
+		}
 	}
 	if a.Bomb {
 		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &script.Command{Words: []script.Word{{Text: bombName}}}, shell: true})
@@ -162,8 +174,12 @@ func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 	return out
 }
 
-// ByAnalysis is the value of [Decision.Programs] if scripts are analyzed before they run.
-const ByAnalysis = "listed, by analysis"
+// Values of [Decision.Programs]. ByAnalysis means that scripts are analyzed before they run, AtExecution that each program
+// is judged when a process executes it.
+const (
+	ByAnalysis  = "listed, by analysis"
+	AtExecution = "listed, at execution"
+)
 
 // maxUnknown limits the number of unknown parts in a decision.
 const maxUnknown = 20
@@ -271,14 +287,14 @@ func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 		r := &p.rules.Project[i]
 		m := r.match(req, pt)
 		switch {
-		case m == script.No:
+		case m == script.No, m == script.Maybe && pt.gated:
 		case r.Effect == Deny && m == script.Yes:
 			if j.Effect != Deny {
-				j = Judgement{Subject: pt.subject, Kind: pt.kind}.by(r, "")
+				j = Judgement{Subject: pt.describe(), Kind: pt.kind}.by(r, "")
 			}
 			return j
 		case j.Effect == Allow:
-			j = Judgement{Subject: pt.subject, Kind: pt.kind}.by(r, "")
+			j = Judgement{Subject: pt.describe(), Kind: pt.kind}.by(r, "")
 			j.Effect = Ask
 		}
 	}
@@ -288,9 +304,12 @@ func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 // judgeRules applies the operator's rules and the built-in rules to one part of a call. The strictest effect holds. Only
 // a built-in rule that a matching rule names has no effect.
 func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
-	out := Judgement{Subject: pt.subject, Kind: pt.kind, Effect: Allow}
-	if pt.command != nil && !p.rules.NoBuiltin {
+	out := Judgement{Kind: pt.kind, Effect: Allow}
+	if pt.command != nil && !p.rules.NoBuiltin && (!pt.gated || pt.command.Words[0].Known()) {
 		pt.builtins = builtins(req, pt.command)
+		for _, c := range pt.spellings {
+			pt.builtins = append(pt.builtins, builtins(req, c)...)
+		}
 	}
 	isCommand := pt.command != nil || pt.doubt
 	listing := p.rules.AllowList && pt.kind == KindBash && isCommand
@@ -301,11 +320,14 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	for i := range p.rules.Rules {
 		r := &p.rules.Rules[i]
 		m := r.match(req, pt)
-		if m == script.No {
+		if m == script.No || m == script.Maybe && pt.gated { // the execution is judged, where all is known
 			continue
 		}
 		if r.Effect != Deny && m == script.Yes {
 			lowered = append(lowered, r.Builtins...)
+		}
+		if out.Subject == "" {
+			out.Subject = pt.describe()
 		}
 		if listing && r.Effect != Deny && m == script.Yes {
 			listed = listed || r.lists(pt)
@@ -321,7 +343,11 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 			ask, maybe = r, m == script.Maybe || r.Effect == Deny
 		}
 	}
+	listed = listed || listing && p.startedBy(pt)
 	floor := pt.floor(lowered)
+	if out.Subject == "" && (pt.subject != "" || floor != nil || listing) {
+		out.Subject = pt.describe()
+	}
 	if floor != nil && floor.Effect == Deny {
 		return out.byBuiltin(floor)
 	}
@@ -340,10 +366,12 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 		return j
 	case ask != nil:
 		return out.by(ask, "")
-	case floor != nil && (allow != nil || p.otherwise(pt, out).Effect != Deny):
+	case floor != nil && (allow != nil || listed || p.otherwise(pt, out).Effect != Deny):
 		return out.byBuiltin(floor)
 	case allow != nil:
 		return out.by(allow, "")
+	case listed:
+		return out
 	}
 	return p.otherwise(pt, out)
 }
@@ -351,7 +379,7 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 // lists reports whether a rule lists the command of a part. A listed command matches a pattern exactly, also for rules
 // that ask.
 func (r *Rule) lists(pt *part) bool {
-	return pt.command != nil && slices.ContainsFunc(r.patterns, func(pattern script.Pattern) bool { return pattern.Exact(pt.command) })
+	return pt.command != nil && slices.ContainsFunc(r.patterns, pt.exact)
 }
 
 // byBuiltin returns the judgement of a built-in rule.
@@ -365,7 +393,7 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	isCommand := pt.command != nil || pt.doubt
 	listed := p.rules.AllowList && pt.kind == KindBash && isCommand
 	switch {
-	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command)) && (listed || p.rules.Default != ""):
+	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command) || pt.gated && unknownProgram(pt.command)) && (listed || p.rules.Default != ""):
 		return out // the wrapped command is a separate part
 	case listed && pt.doubt:
 		out.Effect, out.Reason = Deny, "only listed commands are allowed, and "+pt.subject
@@ -373,6 +401,7 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	case listed:
 		out.Effect, out.Reason = Deny, fmt.Sprintf("only listed commands are allowed, and %q is not listed", pt.subject)
 		out.Rule = p.rules.ListedBy
+	case pt.execution != nil: // the default is about calls
 	case p.rules.Default != "" && p.rules.Default != Allow:
 		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it", fmt.Sprintf("default = %q", p.rules.Default)
 	case pt.doubt && p.doubtful:
@@ -389,6 +418,12 @@ func harmless(c *script.Command) bool {
 		return true
 	}
 	return c.Words[0].Text == "command" && len(c.Words) > 1 && strings.HasPrefix(c.Words[1].Text, "-")
+}
+
+// unknownProgram reports whether a command is a builtin of the shell, or a program whose name is unknown before the script
+// runs.
+func unknownProgram(c *script.Command) bool {
+	return !c.Words[0].Known() || c.Words[0].Split || script.IsBuiltin(c.Words[0].Text)
 }
 
 // Decides reports whether the judgement is the result of the rule with the given name.

@@ -41,6 +41,8 @@ type Rules struct {
 	// [script.Options.Subset] describes. ListedBy is the setting that the messages name.
 	AllowList bool
 	ListedBy  string
+	// Search contains the directories that are searched for programs, besides those of the system.
+	Search []string
 	// NoBuiltin disables the built-in rules; see [Builtin].
 	NoBuiltin bool
 	// Rules contains the operator's rules. If several rules match, deny overrides ask, and ask overrides allow.
@@ -58,6 +60,8 @@ type Policy struct {
 	rules Rules
 	// idle reports that rules can match only commands.
 	idle bool
+	// unruled reports that there are no rules except built-in ones. domains reports that some rule has domains.
+	unruled, domains bool
 	// doubtful reports that some rule could apply to an unknown command.
 	doubtful bool
 	// external reports that some rule matches paths outside the roots. pathRules reports that some rule matches paths.
@@ -69,13 +73,15 @@ func New(r Rules) *Policy {
 	if r.ListedBy == "" {
 		r.ListedBy = `commands = "allow-list"`
 	}
-	p := &Policy{rules: r, idle: len(r.Rules) == 0 && len(r.Project) == 0 && (r.Default == "" || r.Default == Allow)}
+	p := &Policy{rules: r, unruled: len(r.Rules) == 0 && len(r.Project) == 0}
+	p.idle = p.unruled && (r.Default == "" || r.Default == Allow)
 	for _, rules := range [][]Rule{r.Rules, r.Project} {
 		for i := range rules {
 			rule := &rules[i]
 			outside := rule.names(KindExternal)
 			p.doubtful = p.doubtful || rule.Effect != Allow && (outside || rule.about(KindBash) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
 			p.external = p.external || outside
+			p.domains = p.domains || rule.Domains != nil
 			p.pathRules = p.pathRules || outside || rule.Paths != nil
 		}
 	}
@@ -97,6 +103,9 @@ type Request struct {
 	Workspace string
 	// Shell reports that the parameters "command" and "stdin" are shell scripts.
 	Shell bool
+	// Gated reports that [Policy.JudgeExecution] judges every program that the call executes. What is unknown about a
+	// script is then no reason to refuse it.
+	Gated bool
 }
 
 // Decision is the policy's decision on a call.

@@ -36,6 +36,9 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 			}
 			continue
 		}
+		if w.started {
+			continue
+		}
 		end := i + 1
 		for end < len(args) && args[end].Text != ";" && (args[end].Text != "+" || args[end-1].Text != "{}") {
 			end++
@@ -85,6 +88,8 @@ func (w *walker) git(args []Word, sc *scope) bool {
 			key, value, _ := strings.Cut(args[i].Text, "=")
 			if alias, ok := strings.CutPrefix(strings.ToLower(key), "alias."); ok {
 				aliases[alias] = value
+			} else if w.started {
+				continue
 			} else if strings.HasPrefix(value, "!") || slices.Contains(gitPrograms, path.Base(strings.ReplaceAll(strings.ToLower(key), ".", "/"))) {
 				w.text(strings.TrimPrefix(value, "!"), inner.copy(), feed{from: "git"})
 			}
@@ -99,6 +104,9 @@ func (w *walker) git(args []Word, sc *scope) bool {
 		if shell, ok := strings.CutPrefix(value, "!"); ok {
 			text = shell
 		}
+		if w.started && text == strings.TrimPrefix(value, "!") {
+			return false
+		}
 		w.text(text+" "+strings.Join(quoted(rest[1:]), " "), inner.copy(), feed{from: "git"})
 		return false
 	}
@@ -106,6 +114,7 @@ func (w *walker) git(args []Word, sc *scope) bool {
 		w.out.Commands = append(w.out.Commands, Command{Words: slices.Concat([]Word{{Text: "git"}}, rest), Dir: inner.dir})
 	}
 	switch sub := rest[0].Text; {
+	case w.started:
 	case len(rest) > 2 && sub == "submodule" && rest[1].Text == "foreach":
 		words := rest[2:]
 		for len(words) > 0 && strings.HasPrefix(words[0].Text, "-") {
