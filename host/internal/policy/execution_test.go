@@ -137,6 +137,20 @@ func TestExecutionOfListedPrograms(t *testing.T) {
 			t.Errorf("%s: %s, wanted %s (%s %s)", c.name, j.Effect, c.effect, j.Rule, j.Reason)
 		}
 	}
+	builds := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{{Effect: policy.Ask, Name: "build", Commands: []string{"make *", "gcc *"}, Starts: []string{"*"}}, rule(policy.Ask, "cp *"), rule(policy.Allow, "ls *")}})
+	for effect, all := range map[policy.Effect][]*policy.Execution{
+		policy.Ask: {
+			x("/usr/bin/make"), x("/usr/bin/gcc"), under(x("/usr/bin/cp", "a", "b"), x("/usr/bin/make")), under(x("/usr/bin/gcc"), x("/usr/bin/ls")), under(x("/usr/bin/rm", "-rf", "."), x("/usr/bin/make")),
+		},
+		policy.Allow: {under(x("/usr/bin/gcc"), x("/bin/sh", "-c", "gcc"), x("/usr/bin/make")), under(x("/usr/lib/gcc/cc1"), x("/usr/bin/gcc"))},
+		policy.Deny:  {x("/usr/lib/gcc/cc1"), under(x("/usr/lib/gcc/cc1"), x("/usr/bin/ls")), x("/usr/bin/strace", "ls"), x("/usr/bin/fakeroot", "ls")},
+	} {
+		for _, x := range all {
+			if j := builds.JudgeExecution(x); j.Effect != effect {
+				t.Errorf("%q below %v: %s, wanted %s (%s %s)", x.Args, x.Ancestors, j.Effect, effect, j.Rule, j.Reason)
+			}
+		}
+	}
 	names := p.Listed()
 	for _, want := range []string{"ls", "go", "git", "make", "less", "git-*", "bash", "env", "/opt/tool/run"} {
 		if !slices.Contains(names, want) {
