@@ -2,14 +2,10 @@ package policy
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/script"
 )
@@ -30,6 +26,12 @@ type part struct {
 	domains  []string
 	shell    bool // whether the part belongs to a script
 	builtins []*Builtin
+	// execution is set if the command is a program that is about to run. spellings contains the command with other names
+	// of the program.
+	execution *Execution
+	// gated reports that the programs of the script are judged again when they are executed.
+	gated     bool
+	spellings []*script.Command
 }
 
 // Kind returns the kind of the permission that the call needs.
@@ -95,12 +97,12 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		dir = absolute(req.Call, cwd)
 	}
 	a := script.Analyze(textIn(req.Args["command"]), script.Options{
-		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList, Listed: p.lists,
+		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated, Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated, Listed: p.lists,
 	})
 	var out []part
 	for i := range a.Commands {
 		c := &a.Commands[i]
-		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true}
+		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated}
 		if !p.idle {
 			p.operands(req, c, &pt)
 		}
@@ -111,10 +113,16 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	}
 	d.Unknown = slices.Concat(d.Unknown, a.Doubts, a.Unknown)
 	for _, doubt := range slices.Concat(a.Doubts, a.Refused) {
+		if req.Gated {
+			break
+		}
 		out = append(out, part{kind: KindBash, tool: req.Name, subject: doubt, doubt: true, shell: true})
 	}
 	if p.rules.AllowList {
 		d.Programs = ByAnalysis
+		if req.Gated {
+			d.Programs = AtExecution
+		}
 	}
 	if a.Bomb {
 		out = append(out, part{kind: KindBash, tool: req.Name, subject: "a fork bomb", command: &script.Command{Words: []script.Word{{Text: bombName}}}, shell: true})
@@ -162,8 +170,12 @@ func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 	return out
 }
 
-// ByAnalysis is the value of [Decision.Programs] if scripts are analyzed before they run.
-const ByAnalysis = "listed, by analysis"
+// Values of [Decision.Programs]. ByAnalysis means that scripts are analyzed before they run, AtExecution that each program
+// is judged when a process executes it.
+const (
+	ByAnalysis  = "listed, by analysis"
+	AtExecution = "listed, at execution"
+)
 
 // maxUnknown limits the number of unknown parts in a decision.
 const maxUnknown = 20
@@ -222,231 +234,4 @@ func scheme(word string) int {
 		i--
 	}
 	return i
-}
-
-// judge judges all parts of a call and adds the judgements to the decision.
-func (p *Policy) judge(req *Request, parts []part, d *Decision) {
-	for i := range parts {
-		j := p.judgePart(req, &parts[i])
-		if j.Effect != Allow || j.rule != nil {
-			d.add(j)
-		}
-	}
-	if d.Effect == Allow && req.Definition.Traits.Dangerous && !p.allowed(parts, d) {
-		d.add(Judgement{Subject: req.Name, Effect: Ask, Kind: req.Name, Reason: req.Name + " is marked as dangerous and needs a confirmation"})
-	}
-}
-
-// allowed reports whether a rule allows every part of a call.
-func (p *Policy) allowed(parts []part, d *Decision) bool {
-	n := 0
-	for _, j := range d.Judged {
-		if j.rule != nil && j.Effect == Allow {
-			n++
-		}
-	}
-	return len(parts) > 0 && n >= len(parts)
-}
-
-func (d *Decision) add(j Judgement) {
-	rank := map[Effect]int{Allow: 0, Ask: 1, Deny: 2}
-	d.Judged = append(d.Judged, j)
-	if j.Effect == Ask {
-		d.asks = append(d.asks, j)
-	}
-	if rank[j.Effect] > rank[d.Effect] || d.Rule == "" && d.Reason == "" && j.Effect == d.Effect {
-		d.Effect, d.Kind, d.Rule, d.Reason = j.Effect, j.Kind, j.Rule, j.Reason
-	}
-}
-
-// judgePart applies all rules to one part of a call.
-func (p *Policy) judgePart(req *Request, pt *part) Judgement {
-	return p.restrict(req, pt, p.judgeRules(req, pt))
-}
-
-// restrict applies the rules of an untrusted project file to a judgement. The result is never less strict than the
-// judgement.
-func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
-	for i := range p.rules.Project {
-		r := &p.rules.Project[i]
-		m := r.match(req, pt)
-		switch {
-		case m == script.No:
-		case r.Effect == Deny && m == script.Yes:
-			if j.Effect != Deny {
-				j = Judgement{Subject: pt.subject, Kind: pt.kind}.by(r, "")
-			}
-			return j
-		case j.Effect == Allow:
-			j = Judgement{Subject: pt.subject, Kind: pt.kind}.by(r, "")
-			j.Effect = Ask
-		}
-	}
-	return j
-}
-
-// judgeRules applies the operator's rules and the built-in rules to one part of a call. The strictest effect holds. Only
-// a built-in rule that a matching rule names has no effect.
-func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
-	out := Judgement{Subject: pt.subject, Kind: pt.kind, Effect: Allow}
-	if pt.command != nil && !p.rules.NoBuiltin {
-		pt.builtins = builtins(req, pt.command)
-	}
-	isCommand := pt.command != nil || pt.doubt
-	listing := p.rules.AllowList && pt.kind == KindBash && isCommand
-	listed := false // whether a rule lists the command
-	var ask, allow *Rule
-	var lowered []string
-	maybe := false
-	for i := range p.rules.Rules {
-		r := &p.rules.Rules[i]
-		m := r.match(req, pt)
-		if m == script.No {
-			continue
-		}
-		if r.Effect != Deny && m == script.Yes {
-			lowered = append(lowered, r.Builtins...)
-		}
-		if listing && r.Effect != Deny && m == script.Yes {
-			listed = listed || r.lists(pt)
-		}
-		switch {
-		case r.Effect == Deny && m == script.Yes:
-			return out.by(r, "")
-		case r.Effect == Allow:
-			if allow == nil || allow.patterns == nil {
-				allow = r
-			}
-		case ask == nil || maybe && m == script.Yes:
-			ask, maybe = r, m == script.Maybe || r.Effect == Deny
-		}
-	}
-	floor := pt.floor(lowered)
-	if floor != nil && floor.Effect == Deny {
-		return out.byBuiltin(floor)
-	}
-	if listing && !listed {
-		if j := p.otherwise(pt, out); j.Effect == Deny {
-			return j
-		}
-		if allow != nil && allow.patterns == nil {
-			allow = nil // a rule without commands lists nothing
-		}
-	}
-	switch {
-	case ask != nil && maybe:
-		j := out.by(ask, fmt.Sprintf("it cannot be determined in advance whether the rule applies to %q", pt.subject))
-		j.Effect = Ask
-		return j
-	case ask != nil:
-		return out.by(ask, "")
-	case floor != nil && (allow != nil || p.otherwise(pt, out).Effect != Deny):
-		return out.byBuiltin(floor)
-	case allow != nil:
-		return out.by(allow, "")
-	}
-	return p.otherwise(pt, out)
-}
-
-// lists reports whether a rule lists the command of a part. A listed command matches a pattern exactly, also for rules
-// that ask.
-func (r *Rule) lists(pt *part) bool {
-	return pt.command != nil && slices.ContainsFunc(r.patterns, func(pattern script.Pattern) bool { return pattern.Exact(pt.command) })
-}
-
-// byBuiltin returns the judgement of a built-in rule.
-func (j Judgement) byBuiltin(b *Builtin) Judgement {
-	j.Effect, j.Rule, j.Reason, j.builtin = b.Effect, fmt.Sprintf("%s %q (built-in)", b.Effect, b.Name), b.Reason, b.Name
-	return j
-}
-
-// otherwise judges a part of a call without a matching rule.
-func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
-	isCommand := pt.command != nil || pt.doubt
-	listed := p.rules.AllowList && pt.kind == KindBash && isCommand
-	switch {
-	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command)) && (listed || p.rules.Default != ""):
-		return out // the wrapped command is a separate part
-	case listed && pt.doubt:
-		out.Effect, out.Reason = Deny, "only listed commands are allowed, and "+pt.subject
-		out.Rule = p.rules.ListedBy
-	case listed:
-		out.Effect, out.Reason = Deny, fmt.Sprintf("only listed commands are allowed, and %q is not listed", pt.subject)
-		out.Rule = p.rules.ListedBy
-	case p.rules.Default != "" && p.rules.Default != Allow:
-		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it", fmt.Sprintf("default = %q", p.rules.Default)
-	case pt.doubt && p.doubtful:
-		out.Effect, out.Reason = Ask, "rules for commands exist, and "+pt.subject
-	}
-	return out
-}
-
-// harmless reports whether a command is a shell builtin that runs no program and changes only the shell.
-func harmless(c *script.Command) bool {
-	switch c.Words[0].Text {
-	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue", "shift", "set", "unset", "export", "local",
-		"declare", "typeset", "readonly", "wait", "read", "getopts", "type", "umask":
-		return true
-	}
-	return c.Words[0].Text == "command" && len(c.Words) > 1 && strings.HasPrefix(c.Words[1].Text, "-")
-}
-
-// Decides reports whether the judgement is the result of the rule with the given name.
-func (j Judgement) Decides(name string) bool {
-	return j.rule != nil && j.rule.Name == name || j.rule == nil && j.Rule == fmt.Sprintf("%s %q (built-in)", j.Effect, name)
-}
-
-func (j Judgement) by(r *Rule, reason string) Judgement {
-	if reason == "" {
-		reason = r.Reason
-	}
-	if reason == "" {
-		reason = fmt.Sprintf("the rule applies to %q", j.Subject)
-	}
-	j.Effect, j.Rule, j.Reason, j.rule = r.Effect, r.String(), reason, r
-	return j
-}
-
-// rewrite sets parameters according to matching rules. Then it applies the deny rules to the changed call.
-func (p *Policy) rewrite(req *Request, parts []part, d *Decision) error {
-	var args map[string]json.RawMessage
-	for i := range p.rules.Rules {
-		r := &p.rules.Rules[i]
-		if len(r.Set) == 0 || !slices.ContainsFunc(parts, func(pt part) bool { return r.match(req, &pt) == script.Yes }) {
-			continue
-		}
-		if args == nil {
-			args = make(map[string]json.RawMessage, len(req.Args)+len(r.Set))
-			for name, v := range req.Args {
-				args[name] = v
-			}
-		}
-		for name, v := range r.Set {
-			args[name] = v
-			if !slices.Contains(d.Rewritten, name) {
-				d.Rewritten = append(d.Rewritten, name)
-			}
-		}
-	}
-	if args == nil {
-		return nil
-	}
-	slices.Sort(d.Rewritten)
-	checked, bad := req.Schema.Check(args)
-	if len(bad) > 0 {
-		return tool.Errorf(tool.Internal, "The parameters that the configuration sets (%s) are invalid for %s: %s. Correct the set block of the rule.", strings.Join(d.Rewritten, ", "), req.Name, bad[0].Message)
-	}
-	req.Args = checked
-	again := &Decision{Effect: Allow, Kind: d.Kind}
-	for _, pt := range p.parts(req, again) {
-		if j := p.judgePart(req, &pt); j.Effect == Deny {
-			d.add(j)
-		}
-	}
-	return nil
-}
-
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -41,8 +42,12 @@ type Rules struct {
 	// [script.Options.Subset] describes. ListedBy is the setting that the messages name.
 	AllowList bool
 	ListedBy  string
+	// Search contains the directories that are searched for programs, besides those of the system.
+	Search []string
 	// NoBuiltin disables the built-in rules; see [Builtin].
 	NoBuiltin bool
+	// Careful enables the built-in rules for commands that lose work or send data to other machines.
+	Careful bool
 	// Rules contains the operator's rules. If several rules match, deny overrides ask, and ask overrides allow.
 	Rules []Rule
 	// Project contains the deny and ask rules of a project file that nobody trusts. These rules can only make a decision
@@ -58,6 +63,10 @@ type Policy struct {
 	rules Rules
 	// idle reports that rules can match only commands.
 	idle bool
+	// unruled reports that there are no rules except built-in ones. domains reports that some rule has domains.
+	unruled, domains bool
+	// starting reports that some rule has Starts.
+	starting bool
 	// doubtful reports that some rule could apply to an unknown command.
 	doubtful bool
 	// external reports that some rule matches paths outside the roots. pathRules reports that some rule matches paths.
@@ -69,18 +78,24 @@ func New(r Rules) *Policy {
 	if r.ListedBy == "" {
 		r.ListedBy = `commands = "allow-list"`
 	}
-	p := &Policy{rules: r, idle: len(r.Rules) == 0 && len(r.Project) == 0 && (r.Default == "" || r.Default == Allow)}
+	p := &Policy{rules: r, unruled: len(r.Rules) == 0 && len(r.Project) == 0}
+	p.idle = p.unruled && !r.Careful && (r.Default == "" || r.Default == Allow)
 	for _, rules := range [][]Rule{r.Rules, r.Project} {
 		for i := range rules {
 			rule := &rules[i]
 			outside := rule.names(KindExternal)
 			p.doubtful = p.doubtful || rule.Effect != Allow && (outside || rule.about(KindBash) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
 			p.external = p.external || outside
+			p.domains = p.domains || rule.Domains != nil
+			p.starting = p.starting || len(rule.Starts) > 0
 			p.pathRules = p.pathRules || outside || rule.Paths != nil
 		}
 	}
 	return p
 }
+
+// Careful reports whether the policy uses [Request.Since].
+func (p *Policy) Careful() bool { return p.rules.Careful }
 
 // Request is a call on which the policy decides.
 type Request struct {
@@ -97,6 +112,12 @@ type Request struct {
 	Workspace string
 	// Shell reports that the parameters "command" and "stdin" are shell scripts.
 	Shell bool
+	// Gated reports that [Policy.JudgeExecution] judges every program that the call executes. What is unknown about a
+	// script is then no reason to refuse it.
+	Gated bool
+	// Since is the start of the session. Files that are younger were made in the session. A zero time means that it is
+	// unknown.
+	Since time.Time
 }
 
 // Decision is the policy's decision on a call.

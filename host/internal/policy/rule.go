@@ -43,7 +43,10 @@ type Rule struct {
 	Builtins []string
 	// Domains contains host names. "*.example.org" matches every host name that ends in ".example.org".
 	Domains []string
-	Reason  string
+	// Starts contains names of programs that a program of this rule can start in the mode of [Rules.AllowList]. In a name,
+	// * matches any text.
+	Starts []string
+	Reason string
 	// Set maps parameters to values. The rule sets these parameters in matching calls.
 	Set map[string]json.RawMessage
 
@@ -96,6 +99,12 @@ func (r *Rule) Prepare() []Problem {
 	}
 	if r.Commands != nil && !r.about(KindBash) {
 		fail("command", "only bash runs commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
+	}
+	if r.Starts != nil && (r.Commands == nil || r.Effect == Deny) {
+		fail("starts", "only a rule that lists programs can have starts. Add command to an allow or ask rule")
+	}
+	if i := slices.IndexFunc(r.Starts, func(s string) bool { return s == "" || strings.ContainsAny(s, "/ \t") }); i >= 0 {
+		fail("starts", "%q is not the name of a program. Write a name such as less or git-*, without a path and arguments", r.Starts[i])
 	}
 	if len(r.Set) > 0 && r.Effect == Deny {
 		fail("set", "a deny rule cannot set parameters. Remove set, or change the rule to allow or ask")
@@ -233,8 +242,8 @@ func (r *Rule) matchCommand(p *part) script.Match {
 	best := script.No
 	for _, pattern := range r.patterns {
 		if r.Effect != Allow {
-			best = max(best, pattern.Match(p.command))
-		} else if pattern.Exact(p.command) {
+			best = max(best, p.match(pattern))
+		} else if p.exact(pattern) {
 			best = script.Yes
 		}
 	}

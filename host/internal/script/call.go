@@ -99,7 +99,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	w.checkCommand(words)
 	if !name.Known() || name.Split {
 		w.doubt("the name of the command %s is unknown before the script runs", w.out.Commands[at].String())
-		if name.Split && name.Text == Unknown { // the word can be empty, or a program that runs the remaining words
+		if name.Split && name.Text == Unknown && !w.gated { // the word can be empty, or a program that runs the remaining words
 			w.run(words[1:], sc.copy(), in)
 		}
 		return

@@ -158,8 +158,8 @@ func takeFlag(flag string, args []Word, used []bool) bool {
 	return true
 }
 
-// systemDirs lists the directories in which a shell finds programs without a path.
-var systemDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
+// SystemDirs lists the directories in which a shell finds programs without a path. Tools cannot change them.
+var SystemDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
 func (p Pattern) name(c *Command, exact bool) Match {
 	have := c.Words[0]
@@ -176,7 +176,7 @@ func (p Pattern) name(c *Command, exact bool) Match {
 		return Yes
 	}
 	base := path.Base(path.Clean(have.Text))
-	if strings.Contains(p.words[0], "/") || base == have.Text || exact && !slices.Contains(systemDirs, path.Dir(path.Clean(have.Text))) {
+	if strings.Contains(p.words[0], "/") || base == have.Text || exact && !slices.Contains(SystemDirs, path.Dir(path.Clean(have.Text))) {
 		return No
 	}
 	if glob(p.words[0], base) {
@@ -265,3 +265,12 @@ func glob(pattern, text string) bool {
 
 // Names reports whether the pattern matches the name of a program.
 func (p Pattern) Names(name string) bool { return len(p.words) > 0 && glob(p.words[0], name) }
+
+// NamesPath reports whether the pattern contains the path of a program.
+func (p Pattern) NamesPath() bool { return len(p.words) > 0 && strings.Contains(p.words[0], "/") }
+
+// Name returns the pattern for the name or the path of the program. A backslash precedes each literal * and ?.
+func (p Pattern) Name() string { return p.words[0] }
+
+// MatchName reports whether a pattern matches the name of a program. In the pattern, * matches any text.
+func MatchName(pattern, name string) bool { return glob(pattern, name) }

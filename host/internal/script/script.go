@@ -101,6 +101,8 @@ type Options struct {
 	Subset bool
 	// Listed reports whether a name is the name of a listed program. Functions cannot have such a name.
 	Listed func(name string) bool
+	// Gated reports that each program is judged again when it is executed, so that the analysis need not guess.
+	Gated bool
 }
 
 const (
@@ -126,7 +128,7 @@ const (
 
 // Analyze analyzes a bash script.
 func Analyze(text string, o Options) (a *Analysis) {
-	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), home: o.Home, strict: o.Subset, listed: o.Listed}
+	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), home: o.Home, strict: o.Subset, listed: o.Listed, gated: o.Gated}
 	a = w.out
 	sc := &scope{dir: o.Dir, vars: make(map[string]string)}
 	defer func() {

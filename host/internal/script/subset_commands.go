@@ -19,6 +19,11 @@ var refusedBuiltins = []string{
 	"suspend", "caller", "logout", "declare", "typeset", "export", "readonly", "local",
 }
 
+// IsBuiltin reports whether a name is the name of a builtin of bash.
+func IsBuiltin(name string) bool {
+	return slices.Contains(allowedBuiltins, name) || slices.Contains(refusedBuiltins, name)
+}
+
 // runners lists programs whose arguments or input are a command. The policy never judges that command.
 var runners = []string{
 	"xargs", "parallel", "setarch", "linux32", "linux64", "i386", "x86_64", "uname26", "prlimit", "taskset", "chrt", "ionice", "numactl", "unshare", "nsenter", "chroot", "setpriv", "setsid", "script", "strace", "ltrace",
@@ -74,7 +79,7 @@ func (w *walker) checkCommand(words []Word) {
 		return
 	}
 	base := path.Base(name)
-	if known(base) && base != name && !slices.Contains(systemDirs, path.Dir(path.Clean(name))) {
+	if known(base) && base != name && !slices.Contains(SystemDirs, path.Dir(path.Clean(name))) {
 		w.refuse("%s is not the program %s of the system", shortened(name), base)
 		return
 	}

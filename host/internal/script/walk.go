@@ -22,6 +22,8 @@ type walker struct {
 	counted   map[string]bool // variables that arithmetic sets
 	strict    bool            // whether the script must be in the subset
 	listed    func(name string) bool
+	gated     bool
+	started   bool // whether a program is analyzed that runs; see [Carry]
 }
 
 // feed is the standard input of a command.

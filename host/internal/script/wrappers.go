@@ -36,6 +36,7 @@ var wrappers = map[string]wrapper{
 	"chrt":             {operands: 1, short: "TPD"},
 	"command":          {not: "vV"},
 	"coproc":           {},
+	"coreutils":        {},
 	"daemonize":        {short: "acelopuE"},
 	"dbus-run-session": {},
 	"doas":             {short: "uCa", visible: true},
