@@ -15,6 +15,7 @@ import (
 
 	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
@@ -37,6 +38,8 @@ type Parts struct {
 	// Audit adds an entry to the audit log.
 	Audit func(state.AuditEntry)
 	Log   *slog.Logger
+	// Gate judges the programs that plugins execute. Nil means that they are not judged. See [NewGate].
+	Gate *execgate.Gate
 	// Repositories watches the writable directories. Nil means that nothing is watched. See [NewRepositories].
 	Repositories *repository.Guard
 

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
@@ -120,6 +122,12 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 	d.Exceeded = func(plugin string, roots []tool.Root, printed string, failed bool) []string {
 		if p := g.Plugin(plugin); p != nil {
 			return g.Launcher.Exceeded(&p.Plugin, roots, printed, failed)
+		}
+		return nil
+	}
+	d.Programs = func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
+		if p := g.Plugin(plugin); p != nil {
+			return g.Launcher.Programs(ctx, &p.Plugin, owner, roots, token, judge)
 		}
 		return nil
 	}

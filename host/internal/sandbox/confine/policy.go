@@ -46,6 +46,9 @@ type Policy struct {
 	// to StatusFD, which must be a Unix socket. Zero means no proxy. ProxyPort requires Namespaces, and Network must be
 	// false.
 	ProxyPort uint16 `json:"proxy_port,omitempty"`
+	// Gate stops every execution of a program until the host has judged it. The launcher sends the listener of the filter to
+	// StatusFD, which must be a Unix socket.
+	Gate bool `json:"gate,omitempty"`
 	// Namespaces means that the host started the launcher in new namespaces. PrivateProcesses adds a process namespace,
 	// in which the plugin is the first process.
 	Namespaces       bool `json:"namespaces,omitempty"`
@@ -103,8 +106,14 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// StepExec is the step of executing the plugin.
-const StepExec = "exec"
+// The steps of a failure that the host treats specially: executing the plugin, and installing the exec gate.
+const (
+	StepExec = "exec"
+	StepGate = "exec gate"
+)
+
+// ProbedArg as the first argument makes the launcher exit with status 0.
+const ProbedArg = "probed"
 
 // ProbeArg in place of a binary makes the launcher confine itself and exit with status 0.
 const ProbeArg = "probe"
