@@ -57,6 +57,7 @@ type Identity struct {
 	Parent  string          // the ID of the parent call; empty if the call has no parent
 	Depth   int             // the number of parent calls, direct and indirect
 	Started time.Time
+	Gated   bool // whether the exec gate judges the programs that the call executes
 }
 
 // Decision holds the decisions that are made before the call runs.

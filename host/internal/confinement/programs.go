@@ -31,6 +31,21 @@ func (l *Launcher) gated(prof *sandbox.Profile, backend sandbox.Backend) bool {
 	return prof.StartProcesses && l.Kernel().Gate(backend) == nil
 }
 
+// Gated reports whether the exec gate judges the programs of a plugin so that nothing about them must be known before.
+func (l *Launcher) Gated(p *config.Plugin, roots []tool.Root) bool {
+	prof := Profile(p)
+	if l.parts.Gate == nil || !prof.StartProcesses {
+		return false
+	}
+	backend, _, err := l.Choose(p, roots)
+	return err == nil && l.gated(&prof, backend) && !l.lists()
+}
+
+// lists reports whether only listed programs can be executed.
+func (l *Launcher) lists() bool {
+	return l.cfg.Permissions.Programs.Listed || l.cfg.Permissions.AllowList
+}
+
 // Ungated returns the reason why the programs that a plugin executes are not judged. It returns "" if they are, or if the
 // plugin cannot execute programs.
 func (l *Launcher) Ungated(p *config.Plugin, roots []tool.Root) string {
@@ -62,14 +77,15 @@ func (l *Launcher) Programs(ctx context.Context, p *config.Plugin, owner string,
 // serveGate judges the programs of a plugin whose launcher has passed the listener.
 func (c *confined) serveGate(listener *os.File) {
 	process := c.cmd.Process
+	var shim os.FileInfo // stays nil if commands cannot call tools
+	if commands := c.launcher.parts.Commands; commands != nil && commands.Binary() != "" {
+		shim, _ = os.Stat(commands.Binary())
+	}
 	c.launcher.parts.Gate.Serve(listener, execgate.Options{
-		Plugin: c.plugin.Name, Key: c.gate, PID: process.Pid, Judge: c.launcher.strayJudge(c.plugin),
+		Plugin: c.plugin.Name, Key: c.gate, PID: process.Pid, Trusted: shim,
 		Failed: func(error) { _ = process.Kill() },
 	})
 }
-
-// strayJudge returns the judge for programs that a plugin executes outside of calls. Nil allows them.
-func (l *Launcher) strayJudge(*config.Plugin) execgate.Judge { return nil }
 
 // NewGate returns the gate for the plugins of all configurations. It adds the programs that plugins execute outside of
 // calls to the audit log.

@@ -141,6 +141,7 @@ type Gate struct {
 	mu      sync.Mutex
 	calls   map[string]*Call   // calls by token
 	running map[string][]*Call // calls by the key of the plugin's process
+	last    map[string]Judge   // the judge of the last call of each process, by key
 }
 
 // Call is a running call whose programs are recorded.
@@ -165,8 +166,9 @@ func (g *Gate) Begin(ctx context.Context, key, token string, judge Judge) *Call 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.calls == nil {
-		g.calls, g.running = make(map[string]*Call), make(map[string][]*Call)
+		g.calls, g.running, g.last = make(map[string]*Call), make(map[string][]*Call), make(map[string]Judge)
 	}
+	g.last[key] = judge
 	if token != "" {
 		g.calls[token] = c
 	}
@@ -218,6 +220,23 @@ func (g *Gate) byToken(token, key string) *Call {
 		return c
 	}
 	return nil
+}
+
+// judgeOutside returns the judge for programs that belong to no call. It is the one of the last call in the process, because
+// only commands of calls leave processes behind.
+func (g *Gate) judgeOutside(key string) Judge {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last[key]
+}
+
+// forget removes what is known about a process that has ended.
+func (g *Gate) forget(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.running[key]) == 0 {
+		delete(g.last, key)
+	}
 }
 
 // single returns the call that runs in a process, if there is exactly one.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -52,8 +53,10 @@ type Options struct {
 	Key string
 	// PID is the plugin's process. Its first execution is the plugin's own start.
 	PID int
-	// Judge decides on programs that belong to no call. Nil allows them.
+	// Judge decides on all programs. If it is nil, the judges of calls decide.
 	Judge Judge
+	// Trusted is a program that is always allowed: the one through which commands call tools. It can be nil.
+	Trusted os.FileInfo
 	// Preloads fills in the field of the same name of each execution.
 	Preloads bool
 	// Failed is called if the gate can no longer judge. All executions fail from then on.
@@ -88,6 +91,7 @@ func (p *process) run() {
 	err := p.loop()
 	_ = p.file.Close() // all executions that wait fail, and all later ones
 	p.strays.flush(p.gate, p.Plugin)
+	p.gate.forget(p.Key)
 	if err != nil {
 		if p.gate.Log != nil {
 			p.gate.Log.Error("the programs of a plugin can no longer be judged; none is executed", "plugin", p.Plugin, "why", err)
@@ -162,21 +166,44 @@ func (p *process) handle(n *notification) {
 		return
 	}
 	call, own := p.attribute(&known, token)
-	judge := p.Judge
-	if own {
-		call = nil
-	} else if call != nil {
-		judge = call.judge
-	}
-	v := Verdict{Effect: Allow}
-	if judge != nil && !(own && shell(e)) {
-		v = judge.Judge(e)
-	}
-	if v.Effect == Ask {
+	v, judge := p.judge(e, call, own)
+	switch {
+	case v.Effect != Ask:
+		p.finish(n.id, e, &v, call, own)
+	case call == nil || call.ctx.Err() != nil:
+		v.Effect, v.Answered = Deny, "declined"
+		v.Reason = fmt.Sprintf("%s was not executed, because %s asks a person, and only a running call can ask. Run it while its call runs", e.Path, v.Rule)
+		p.finish(n.id, e, &v, call, own)
+	default:
 		p.ask(n.id, judge, e, v, call)
-		return
 	}
-	p.finish(n.id, e, &v, call, own)
+}
+
+// judge decides on an execution. The call can be nil.
+func (p *process) judge(e *Execution, call *Call, own bool) (Verdict, Judge) {
+	var judge Judge
+	switch {
+	case p.trusts(e):
+	case p.Judge != nil:
+		judge = p.Judge
+	case call != nil && !own:
+		judge = call.judge
+	case !own || !shell(e):
+		judge = p.gate.judgeOutside(p.Key)
+	}
+	if judge == nil {
+		return Verdict{Effect: Allow}, nil
+	}
+	return judge.Judge(e), judge
+}
+
+// trusts reports whether a program is the trusted one.
+func (p *process) trusts(e *Execution) bool {
+	if p.Trusted == nil {
+		return false
+	}
+	st, ok := p.Trusted.Sys().(*syscall.Stat_t)
+	return ok && st.Dev == e.Device && st.Ino == e.Inode
 }
 
 // shells are programs that execute only what is judged when they execute it.
@@ -208,11 +235,7 @@ func (p *process) ask(id uint64, judge Judge, e *Execution, v Verdict, call *Cal
 		p.finish(id, e, &v, call, false)
 		return
 	}
-	parent := context.Background()
-	if call != nil {
-		parent = call.ctx
-	}
-	ctx, cancel := context.WithCancel(parent)
+	ctx, cancel := context.WithCancel(call.ctx)
 	go p.watch(ctx, cancel, id)
 	go func() {
 		defer func() { <-p.asked }()
@@ -299,7 +322,10 @@ func (p *process) inspect(n *notification) (e *Execution, token string, at posit
 // own, such as the shell that will run the next command.
 func (p *process) attribute(at *position, token string) (call *Call, own bool) {
 	if at.call != nil {
-		return at.call, at.call == ofPlugin
+		if at.call == ofPlugin {
+			return nil, true
+		}
+		return at.call, false
 	}
 	if token != "" {
 		if c := p.gate.byToken(token, p.Key); c != nil {

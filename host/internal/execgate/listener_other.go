@@ -8,6 +8,7 @@ import "os"
 type Options struct {
 	Plugin, Key string
 	PID         int
+	Trusted     os.FileInfo
 	Preloads    bool
 	Judge       Judge
 	Failed      func(error)

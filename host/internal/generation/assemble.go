@@ -131,6 +131,10 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		}
 		return nil
 	}
+	d.Gated = func(plugin string, roots []tool.Root) bool {
+		p := g.Plugin(plugin)
+		return p != nil && g.Launcher.Gated(&p.Plugin, roots)
+	}
 	d.Watch = func(plugin, owner string, roots []tool.Root) (func() []string, error) {
 		if p := g.Plugin(plugin); p != nil {
 			return g.Launcher.Watch(&p.Plugin, owner, roots)
