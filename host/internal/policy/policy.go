@@ -91,6 +91,9 @@ func New(r Rules) *Policy {
 	return p
 }
 
+// Careful reports whether the policy uses [Request.Since].
+func (p *Policy) Careful() bool { return p.rules.Careful }
+
 // Request is a call on which the policy decides.
 type Request struct {
 	// Name is the tool's full name.
