@@ -19,6 +19,7 @@ import (
 // restrictions are the restrictions in a trusted configuration, with the values of its variables. The trust store keeps
 // them, because they must outlive the trust: a tool that changes the configuration must not get rid of them.
 type restrictions struct {
+	Policy    string                  `json:"policy,omitempty"`
 	Default   string                  `json:"default,omitempty"`
 	AllowList bool                    `json:"allow_list,omitempty"`
 	Rules     []config.PermissionRule `json:"rules,omitempty"` // deny and ask rules
@@ -41,7 +42,7 @@ type restrictions struct {
 func restrictionsOf(cfg *config.Config) *restrictions {
 	p, s := &cfg.Permissions, &cfg.Sandbox
 	out := &restrictions{
-		Default: p.Default, AllowList: p.AllowList, ReadOnly: s.Workspace == "read-only", Strict: s.Strict, Require: s.Enforce == "require",
+		Policy: p.Policy, Default: p.Default, AllowList: p.AllowList || p.Programs.Listed, ReadOnly: s.Workspace == "read-only", Strict: s.Strict, Require: s.Enforce == "require",
 		Approve: cfg.Trust.Approve, DenyAsks: cfg.Host.OnAsk == "deny", Allow: s.Allow, Deny: s.Deny,
 		Tools: make(map[string]int), Plugins: make(map[string]sandbox.Profile),
 	}
@@ -91,6 +92,7 @@ func (r *restrictions) apply(cfg *config.Config) {
 	if order := []string{"", "allow", "ask", "deny"}; slices.Index(order, r.Default) > slices.Index(order, p.Default) {
 		p.Default = r.Default
 	}
+	p.Policy = config.Stricter(p.Policy, r.Policy)
 	p.AllowList = p.AllowList || r.AllowList
 	known := slices.Concat(p.Rules, p.Project)
 	for i := range r.Rules {

@@ -16,6 +16,7 @@ locals { off = false }
 host { on_ask = "deny" }
 permissions {
   default = local.off ? "allow" : "ask"
+  policy  = local.off ? "open" : "careful"
   deny "env" { path = [var.glob] }
 }
 sandbox {
@@ -72,7 +73,7 @@ func TestRestrictionsStay(t *testing.T) {
 				t.Error("the changed configuration applies")
 			}
 			p := cfg.Permissions
-			if p.Default != "ask" || len(p.Project) != 1 || p.Project[0].Name != "env" || p.Project[0].Paths[0] != "**/.env" {
+			if p.Default != "ask" || p.Policy != "careful" || len(p.Project) != 1 || p.Project[0].Name != "env" || p.Project[0].Paths[0] != "**/.env" {
 				t.Errorf("the permissions are %+v", p)
 			}
 			if s := cfg.Sandbox; s.Workspace != "read-only" || len(s.Deny) != 1 || cfg.Host.OnAsk != "deny" || !cfg.Trust.Approve {

@@ -448,7 +448,20 @@ func TestNarrowingLists(t *testing.T) {
 	if p := cfg.Permissions; !n.Complete || !p.Programs.Listed || len(p.Project) != 4 || len(p.Rules) != 0 || len(p.Paths.Protect) != 1 || len(p.Paths.Deny) != 1 {
 		t.Errorf("complete %v, %+v", n.Complete, p)
 	}
-	for _, text := range []string{"programs {\n allow = [\"ls\"]\n}", "programs {\n mode = \"open\"\n}", "programs {\n other = 1\n}", "paths {\n deny = [\"**\"]\n}", "paths {\n allow = [\"x\"]\n}", "paths {\n writable = [\".vscode\"]\n}"} {
+	for word, listed := range map[string]bool{"careful": false, "listed": true} {
+		n := read("permissions {\n policy = \"" + word + "\"\n}")
+		cfg := base()
+		n.Apply(&cfg)
+		if p := cfg.Permissions; !n.Complete || n.Empty() || p.Policy != word || p.Programs.Listed != listed || len(p.Rules) > 0 != listed {
+			t.Errorf("%s: complete %v, %+v", word, n.Complete, p)
+		}
+		cfg = base()
+		cfg.Permissions.Policy, cfg.Permissions.Default = "listed", "ask"
+		if n.Apply(&cfg); cfg.Permissions.Policy != "listed" || len(cfg.Permissions.Rules) > 0 {
+			t.Errorf("%s over listed: %+v", word, cfg.Permissions)
+		}
+	}
+	for _, text := range []string{"policy = \"open\"", "policy = \"x\"", "programs {\n allow = [\"ls\"]\n}", "programs {\n mode = \"open\"\n}", "programs {\n other = 1\n}", "paths {\n deny = [\"**\"]\n}", "paths {\n allow = [\"x\"]\n}", "paths {\n writable = [\".vscode\"]\n}"} {
 		n := read("permissions {\n" + text + "\n}")
 		cfg := base()
 		n.Apply(&cfg)

@@ -20,6 +20,9 @@ import (
 
 // Permissions configures the permission rules for calls.
 type Permissions struct {
+	// Policy is the mode of the built-in rules: "open", "careful" or "listed". Each mode restricts calls more than the one
+	// before it. Empty means "open".
+	Policy string
 	// Default is the decision about calls without a matching rule: "allow", "ask" or "deny".
 	Default string
 	// AllowList denies every command without a matching allow rule.
@@ -59,6 +62,8 @@ type PermissionRule struct {
 	Tools, Kinds, Paths, Commands, Domains []string
 	// Builtins contains names of built-in rules that the rule replaces.
 	Builtins []string
+	// Starts contains names of programs that the listed programs can start.
+	Starts []string
 	// List reports that the rule is one of the lists in [Programs] or [Paths].
 	List   bool
 	Reason string
@@ -83,6 +88,7 @@ type PermissionTest struct {
 }
 
 type permissionsHCL struct {
+	Policy   hcl.Expression `hcl:"policy,optional"`
 	Default  hcl.Expression `hcl:"default,optional"`
 	Commands hcl.Expression `hcl:"commands,optional"`
 	Builtin  *bool          `hcl:"builtin,optional"`
@@ -117,6 +123,7 @@ type ruleHCL struct {
 	Command hcl.Expression `hcl:"command,optional"`
 	Domain  hcl.Expression `hcl:"domain,optional"`
 	Builtin hcl.Expression `hcl:"builtin,optional"`
+	Starts  hcl.Expression `hcl:"starts,optional"`
 	Set     hcl.Expression `hcl:"set,optional"`
 	Reason  string         `hcl:"reason,optional"`
 	At      hcl.Range      `hcl:",def_range"`
@@ -133,6 +140,7 @@ type testHCL struct {
 
 func (d *decoder) permissions(p *permissionsHCL) {
 	out := &d.cfg.Permissions
+	out.Policy = d.choice(p.Policy, "", Policies...)
 	out.Default = d.choice(p.Default, "allow", "allow", "ask", "deny")
 	out.AllowList = d.choice(p.Commands, "rules", "rules", "allow-list") == "allow-list"
 	out.NoBuiltin = p.Builtin != nil && !*p.Builtin
@@ -152,6 +160,12 @@ func (d *decoder) permissions(p *permissionsHCL) {
 		}
 	}
 	out.Rules = append(out.Rules, d.programs(p.Programs, out)...)
+	if out.Policy == "listed" {
+		if p.Programs != nil && given(p.Programs.Mode) && !out.Programs.Listed {
+			d.fail(p.Programs.Mode.Range(), `The mode "open" contradicts policy = "listed"`, "Remove one of both.")
+		}
+		out.list(p.Policy.Range())
+	}
 	out.Rules = append(out.Rules, d.paths(p.Paths, out)...)
 	d.listed(p, out)
 	out.Tests = d.tests(p.Tests)
@@ -162,7 +176,10 @@ func (d *decoder) listed(p *permissionsHCL, out *Permissions) {
 	if !out.Programs.Listed {
 		return
 	}
-	at := p.Programs.Mode.Range()
+	at := p.Policy.Range()
+	if p.Programs != nil && given(p.Programs.Mode) {
+		at = p.Programs.Mode.Range()
+	}
 	programs := false
 	for i := range out.Rules {
 		r := &out.Rules[i]
@@ -251,7 +268,7 @@ func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
 		name string
 		expr hcl.Expression
 		into *[]string
-	}{{"tool", b.Tool, &r.Tools}, {"kind", b.Kind, &r.Kinds}, {"path", b.Path, &r.Paths}, {"command", b.Command, &r.Commands}, {"domain", b.Domain, &r.Domains}, {"builtin", b.Builtin, &r.Builtins}} {
+	}{{"tool", b.Tool, &r.Tools}, {"kind", b.Kind, &r.Kinds}, {"path", b.Path, &r.Paths}, {"command", b.Command, &r.Commands}, {"domain", b.Domain, &r.Domains}, {"builtin", b.Builtin, &r.Builtins}, {"starts", b.Starts, &r.Starts}} {
 		if given(a.expr) {
 			r.attributes[a.name] = a.expr.Range()
 			*a.into = d.texts(a.expr)

@@ -37,6 +37,7 @@ type projectHCL struct {
 }
 
 type narrowPermissionsHCL struct {
+	Policy   hcl.Expression `hcl:"policy,optional"`
 	Default  hcl.Expression `hcl:"default,optional"`
 	Commands hcl.Expression `hcl:"commands,optional"`
 	Deny     []ruleHCL      `hcl:"deny,block"`
@@ -146,6 +147,7 @@ func (n *Narrowing) word(e hcl.Expression, words ...string) (word string, ok boo
 func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 	n.nothingElse(p.Rest)
 	out := &n.config.Permissions
+	out.Policy, _ = n.word(p.Policy, "careful", "listed")
 	out.Default, n.defaults = n.word(p.Default, "ask", "deny")
 	_, n.allowList = n.word(p.Commands, "allow-list")
 	for _, l := range []struct {
@@ -235,7 +237,7 @@ func (n *Narrowing) Rules() int {
 
 // Empty reports whether the narrowing contains no restrictions.
 func (n *Narrowing) Empty() bool {
-	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList && !n.listed
+	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList && !n.listed && n.config.Permissions.Policy == ""
 }
 
 // Apply adds the restrictions to a configuration. If the configuration is already stricter, it does not change.
@@ -279,6 +281,12 @@ func (n *Narrowing) applyRules(p *Permissions) {
 	if n.defaults && slices.Index(order, n.config.Permissions.Default) > slices.Index(order, p.Default) {
 		p.Default = n.config.Permissions.Default
 	}
+	if n.config.Permissions.Policy == "listed" && !p.Programs.Listed && !p.AllowList && (p.Default == "" || p.Default == "allow") {
+		p.Rules = slices.Clone(p.Rules)
+		p.list(position{}) // no call was refused before, so that the lists permit nothing new
+	}
+	p.Policy = Stricter(p.Policy, n.config.Permissions.Policy)
+	p.Programs.Listed = p.Programs.Listed || p.Policy == "listed"
 	p.AllowList = p.AllowList || n.allowList
 	p.Programs.Listed = p.Programs.Listed || n.listed
 	p.Project = n.config.Permissions.Project

@@ -2,17 +2,19 @@ package dispatch
 
 import (
 	"context"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/policy"
 )
 
 // authorize applies the policy. The policy can deny the call, ask a person, or set arguments.
 func (d *Dispatcher) authorize() Stage {
 	return Stage{Name: "authorize", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			q := c.Question()
+			q := d.question(c)
 			var err error
 			c.Decision.Policy, err = d.Policy.Check(ctx, q, c.Client, c.Answers(d.State))
 			if len(c.Decision.Policy.Rewritten) > 0 {
@@ -24,4 +26,22 @@ func (d *Dispatcher) authorize() Stage {
 			return next(ctx, c)
 		}
 	}}
+}
+
+// maxSession limits the age of a file that counts as made by a session. A session can last for weeks, in which the user
+// makes files, too.
+const maxSession = 24 * time.Hour
+
+// question returns the question to the policy about a call.
+func (d *Dispatcher) question(c *Call) *policy.Request {
+	q := c.Question()
+	if q.Shell && d.Policy.Careful() {
+		q.Since = d.State.Began(c.Request.Session.ID)
+		if oldest := c.Identity.Started.Add(-maxSession); q.Since.IsZero() {
+			q.Since = c.Identity.Started
+		} else if q.Since.Before(oldest) {
+			q.Since = oldest
+		}
+	}
+	return q
 }

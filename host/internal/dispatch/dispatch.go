@@ -235,5 +235,5 @@ func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 		return out
 	}
 	c.Decision.Sent = c.Message()
-	return d.Policy.Judge(c.Question())
+	return d.Policy.Judge(d.question(c))
 }

@@ -20,7 +20,7 @@ func (d *Dispatcher) reauthorize() Stage {
 			if !c.Outcome.Waited {
 				return next(ctx, c)
 			}
-			if decision, err := d.Policy.Recheck(c.Question()); err != nil {
+			if decision, err := d.Policy.Recheck(d.question(c)); err != nil {
 				c.Decision.Policy = decision
 				return call.Refused(err)
 			}

@@ -13,26 +13,39 @@ import (
 type Builtin struct {
 	Effect       Effect
 	Name, Reason string
-	// programs contains the names of the programs that the rule is about.
+	// Careful reports that the rule applies only with [Rules.Careful].
+	Careful bool
+	// programs contains the names of the programs that the rule is about. Nil means all programs.
 	programs []string
-	match    func(req *Request, c *script.Command) bool
+	match    func(f *facts) bool
 }
 
-// Builtins lists rules for commands that destroy the system or other people's data. Without these rules, the sandbox
-// would be the only protection.
+// Builtins lists rules for commands that destroy the system, the work of a person, or other people's data. Without these
+// rules, the sandbox would be the only protection.
 var Builtins = []Builtin{
-	{Deny, "remove-system", "the command removes the file system, a system directory or the home directory", []string{"rm"}, removesSystem},
-	{Deny, "format", "the command formats an existing disk or partition", formatters, formats},
-	{Deny, "overwrite-device", "the command writes directly to a disk", []string{"dd", "shred", "tee", "blkdiscard", "cp", "mv", "truncate"}, writesDevice},
-	{Deny, "fork-bomb", "the command starts copies of itself without end", nil, func(_ *Request, c *script.Command) bool { return c.Words[0].Text == bombName }},
-	{Deny, "system-mode", "the command changes the mode or the owner of the whole system", []string{"chmod", "chown", "chgrp"}, changesSystem},
-	{Ask, "remove-workspace", "the command removes the whole workspace", []string{"rm"}, removesWorkspace},
-	{Ask, "privilege", "the command runs other commands as another user, but the sandbox allows no privileges", elevators, func(_ *Request, c *script.Command) bool {
-		return slices.Contains(elevators, c.Name()) && len(c.Words) > 1 && !c.Remote
+	{Deny, "remove-system", "the command removes the file system, a system directory or the home directory", false, []string{"rm", "find"}, removesSystem},
+	{Deny, "format", "the command formats an existing disk or partition", false, formatters, about(formats)},
+	{Deny, "overwrite-device", "the command writes directly to a disk", false, []string{"dd", "shred", "tee", "blkdiscard", "cp", "mv", "truncate"}, about(writesDevice)},
+	{Deny, "fork-bomb", "the command starts copies of itself without end", false, []string{bombName}, func(f *facts) bool { return f.c.Words[0].Text == bombName }},
+	{Deny, "system-mode", "the command changes the mode or the owner of the whole system", false, []string{"chmod", "chown", "chgrp"}, about(changesSystem)},
+	{Ask, "remove-workspace", "the command removes, moves away or overwrites the whole workspace", false, removers, removesWorkspace},
+	{Ask, "remove-repository", "the command removes a repository, or the data of one", false, removers, func(f *facts) bool { return f.loss() == repository }},
+	{Ask, "discard-changes", "the command discards the uncommitted changes in a whole repository", false, []string{"git"}, func(f *facts) bool {
+		all, _ := f.discarded()
+		return all
 	}},
-	{Ask, "power", "the command stops the machine", stoppers, func(_ *Request, c *script.Command) bool {
-		return slices.Contains(stoppers, filepath.Base(c.Words[0].Text)) && !helps(c)
+	{Ask, "privilege", "the command runs other commands as another user, but the sandbox allows no privileges", false, elevators, func(f *facts) bool {
+		return slices.Contains(elevators, f.c.Name()) && len(f.c.Words) > 1 && !f.c.Remote
 	}},
+	{Ask, "power", "the command stops the machine", false, append([]string{"systemctl", "loginctl", "init", "telinit"}, stoppers...), about(stops)},
+	{Ask, "signal-all", "the command sends a signal to all processes", false, []string{"kill", "killall5", "pkill", "killall"}, about(signalsAll)},
+	{Ask, "discard-files", "the command discards uncommitted changes, stashes or branches", true, []string{"git"}, func(f *facts) bool {
+		_, some := f.discarded()
+		return some
+	}},
+	{Ask, "delete", "the command deletes files that existed before the session", true, append([]string{"find"}, removers...), deletes},
+	{Ask, "publish", "the command sends or publishes data to another machine", true, nil, about(publishes)},
+	{Ask, "credentials", "the command reads credentials", true, nil, readsCredentials},
 }
 
 var (
@@ -41,13 +54,20 @@ var (
 	formatters = []string{"mkfs", "mke2fs", "mkswap", "wipefs", "sgdisk", "sfdisk", "fdisk", "parted"}
 )
 
+// about returns a condition for the command alone.
+func about(match func(c *script.Command) bool) func(*facts) bool {
+	return func(f *facts) bool { return match(f.c) }
+}
+
 // concerned contains the names of the programs that a built-in rule is about, or that run other programs' work in their
 // own process.
 var concerned = func() map[string]bool {
 	out := map[string]bool{"git": true, "find": true, "busybox": true, "toybox": true, "coreutils": true}
 	for i := range Builtins {
-		for _, name := range Builtins[i].programs {
-			out[name] = true
+		if !Builtins[i].Careful {
+			for _, name := range Builtins[i].programs {
+				out[name] = true
+			}
 		}
 	}
 	return out
@@ -76,16 +96,22 @@ func builtinNames() []string {
 }
 
 // builtins returns the built-in rules that match a command.
-func builtins(req *Request, c *script.Command) (out []*Builtin) {
+func (p *Policy) builtins(req *Request, c *script.Command) (out []*Builtin) {
+	if p.rules.NoBuiltin {
+		return nil
+	}
+	f := &facts{req: req, c: c}
 	if !c.Words[0].Known() {
-		if b := maybeBuiltin(req, c); b != nil {
+		if b := maybeBuiltin(f); b != nil {
 			out = append(out, b)
 		}
 		return out
 	}
+	name := c.Name()
 	for i := range Builtins {
-		if Builtins[i].match(req, c) {
-			out = append(out, &Builtins[i])
+		b := &Builtins[i]
+		if (!b.Careful || p.rules.Careful) && (b.programs == nil || slices.Contains(b.programs, name) || strings.HasPrefix(name, "mkfs.")) && b.match(f) {
+			out = append(out, b)
 		}
 	}
 	return out
@@ -116,10 +142,10 @@ func (p *part) floor(lowered []string) (out *Builtin) {
 
 // maybeBuiltin returns a rule for a command with an unknown name. The rule asks for a confirmation if rm with the same
 // arguments would remove the system. Otherwise maybeBuiltin returns nil.
-func maybeBuiltin(req *Request, c *script.Command) *Builtin {
-	guess := *c
-	guess.Words = append([]script.Word{{Text: "rm"}}, c.Words[1:]...)
-	if !removesSystem(req, &guess) {
+func maybeBuiltin(f *facts) *Builtin {
+	guess := *f.c
+	guess.Words = append([]script.Word{{Text: "rm"}}, f.c.Words[1:]...)
+	if !removesSystem(&facts{req: f.req, c: &guess}) {
 		return nil
 	}
 	return &Builtin{Effect: Ask, Name: "remove-system", Reason: "the command's name is unknown before it runs, and with these arguments rm would remove the system"}
@@ -179,12 +205,12 @@ func isSystem(c *script.Command, operand string) bool {
 	return home != "" && path == home
 }
 
-func removesSystem(req *Request, c *script.Command) bool {
-	short, long, operands := arguments(c)
-	if c.Name() != "rm" || !isRecursive(short, long, "rR") {
+func removesSystem(f *facts) bool {
+	short, long, operands := arguments(f.c)
+	if f.c.Name() != "rm" || !isRecursive(short, long, "rR") {
 		return false
 	}
-	return slices.ContainsFunc(operands, func(o string) bool { return isSystem(c, o) && !isWorkspace(req, c, o) })
+	return f.loss() == home || slices.ContainsFunc(operands, func(o string) bool { return isSystem(f.c, o) && !isWorkspace(f.req, f.c, o) })
 }
 
 // isWorkspace reports whether an operand names the workspace, or all files in the workspace.
@@ -196,15 +222,64 @@ func isWorkspace(req *Request, c *script.Command, operand string) bool {
 	return strings.TrimSuffix(path, "/*") == req.Workspace
 }
 
-func removesWorkspace(req *Request, c *script.Command) bool {
-	short, long, operands := arguments(c)
-	if c.Name() != "rm" || !isRecursive(short, long, "rR") {
-		return false
+func removesWorkspace(f *facts) bool {
+	short, long, operands := arguments(f.c)
+	if f.c.Name() == "rm" && isRecursive(short, long, "rR") && slices.ContainsFunc(operands, func(o string) bool { return isWorkspace(f.req, f.c, o) }) {
+		return true
 	}
-	return slices.ContainsFunc(operands, func(o string) bool { return isWorkspace(req, c, o) })
+	return f.loss() >= workspace
 }
 
-func formats(_ *Request, c *script.Command) bool {
+// stops reports whether a command stops or restarts the machine.
+func stops(c *script.Command) bool {
+	if helps(c) {
+		return false
+	}
+	_, _, operands := arguments(c)
+	first := ""
+	if len(operands) > 0 {
+		first = operands[0]
+	}
+	switch c.Name() {
+	case "systemctl", "loginctl":
+		return slices.Contains([]string{"reboot", "poweroff", "halt", "kexec", "soft-reboot", "suspend", "hibernate", "hybrid-sleep", "suspend-then-hibernate", "rescue", "emergency", "exit"}, first)
+	case "init", "telinit":
+		return slices.Contains([]string{"0", "1", "6", "s", "S"}, first)
+	}
+	return slices.Contains(stoppers, c.Name())
+}
+
+// signalsAll reports whether a command sends a signal to all processes of the user.
+func signalsAll(c *script.Command) bool {
+	if helps(c) {
+		return false
+	}
+	args := texts(c)
+	switch c.Name() {
+	case "killall5":
+		return true
+	case "kill":
+		if len(args) > 0 && (args[0] == "-l" || args[0] == "-L") {
+			return false
+		}
+		return slices.Contains(args[min(1, len(args)):], "-1") // the first word is a signal, as in kill -1 PID
+	case "pkill", "killall":
+		_, _, operands := arguments(c)
+		return slices.Contains(operands, ".") || slices.Contains(operands, ".*") || slices.Contains(args, "-u") && len(operands) < 2
+	}
+	return false
+}
+
+// texts returns the arguments of a command.
+func texts(c *script.Command) []string {
+	out := make([]string, len(c.Words)-1)
+	for i, w := range c.Words[1:] {
+		out[i] = w.Text
+	}
+	return out
+}
+
+func formats(c *script.Command) bool {
 	name := c.Name()
 	_, _, operands := arguments(c)
 	if !strings.HasPrefix(name, "mkfs.") && !slices.Contains(formatters, name) || helps(c) {
@@ -221,7 +296,7 @@ func isDisk(path string) bool {
 	})
 }
 
-func writesDevice(_ *Request, c *script.Command) bool {
+func writesDevice(c *script.Command) bool {
 	switch c.Name() {
 	case "dd":
 		return slices.ContainsFunc(c.Words[1:], func(w script.Word) bool {
@@ -238,7 +313,7 @@ func writesDevice(_ *Request, c *script.Command) bool {
 	return false
 }
 
-func changesSystem(_ *Request, c *script.Command) bool {
+func changesSystem(c *script.Command) bool {
 	if !slices.Contains([]string{"chmod", "chown", "chgrp"}, c.Name()) {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
@@ -29,6 +30,8 @@ type Execution struct {
 	Tool      string
 	Call      *tool.Call
 	Workspace string
+	// Since is the start of the session; see [Request.Since].
+	Since time.Time
 }
 
 // Ancestor is the program of a parent process.
@@ -43,10 +46,10 @@ type Ancestor struct {
 // rule matched.
 func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	out := Judgement{Kind: KindBash, Effect: Allow}
-	if p.unruled && !p.rules.AllowList && (p.rules.NoBuiltin || !concerns(x)) {
+	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out
 	}
-	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace}
+	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since}
 	if req.Call == nil {
 		req.Call = new(tool.Call)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -45,6 +46,8 @@ type Rules struct {
 	Search []string
 	// NoBuiltin disables the built-in rules; see [Builtin].
 	NoBuiltin bool
+	// Careful enables the built-in rules for commands that lose work or send data to other machines.
+	Careful bool
 	// Rules contains the operator's rules. If several rules match, deny overrides ask, and ask overrides allow.
 	Rules []Rule
 	// Project contains the deny and ask rules of a project file that nobody trusts. These rules can only make a decision
@@ -74,7 +77,7 @@ func New(r Rules) *Policy {
 		r.ListedBy = `commands = "allow-list"`
 	}
 	p := &Policy{rules: r, unruled: len(r.Rules) == 0 && len(r.Project) == 0}
-	p.idle = p.unruled && (r.Default == "" || r.Default == Allow)
+	p.idle = p.unruled && !r.Careful && (r.Default == "" || r.Default == Allow)
 	for _, rules := range [][]Rule{r.Rules, r.Project} {
 		for i := range rules {
 			rule := &rules[i]
@@ -87,6 +90,9 @@ func New(r Rules) *Policy {
 	}
 	return p
 }
+
+// Careful reports whether the policy uses [Request.Since].
+func (p *Policy) Careful() bool { return p.rules.Careful }
 
 // Request is a call on which the policy decides.
 type Request struct {
@@ -106,6 +112,9 @@ type Request struct {
 	// Gated reports that [Policy.JudgeExecution] judges every program that the call executes. What is unknown about a
 	// script is then no reason to refuse it.
 	Gated bool
+	// Since is the start of the session. Files that are younger were made in the session. A zero time means that it is
+	// unknown.
+	Since time.Time
 }
 
 // Decision is the policy's decision on a call.

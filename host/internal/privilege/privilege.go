@@ -168,9 +168,11 @@ func (c *comparison) newPlugin(p *config.Plugin) {
 
 func (c *comparison) permissions(old, now config.Permissions) {
 	c.ranked("permissions.default", cmp.Or(old.Default, "allow"), cmp.Or(now.Default, "allow"), "allow", "ask", "deny")
+	c.ranked("permissions.policy", cmp.Or(old.Policy, "open"), cmp.Or(now.Policy, "open"), config.Policies...)
 	c.when(old.AllowList && !now.AllowList && !now.Programs.Listed, "commands that no rule allows may run")
 	c.when(!old.NoBuiltin && now.NoBuiltin, "the built-in rules are off")
-	c.when(old.Programs.Listed && !now.Programs.Listed && !now.AllowList, "programs that are not listed may run")
+	left := old.Policy == "listed" && now.Policy != "listed" // the line about the policy covers its lists
+	c.when(!left && old.Programs.Listed && !now.Programs.Listed && !now.AllowList, "programs that are not listed may run")
 	for _, l := range []struct {
 		name     string
 		old, now []string
@@ -179,12 +181,17 @@ func (c *comparison) permissions(old, now config.Permissions) {
 		{"paths.deny", old.Paths.Deny, now.Paths.Deny}, {"paths.protect", old.Paths.Protect, now.Paths.Protect},
 	} {
 		gone := lost(l.old, l.now)
-		c.when(len(gone) > 0, "permissions.%s lacks %s", l.name, strings.Join(gone, ", "))
+		c.when(len(gone) > 0 && !(left && l.name == "programs.ask"), "permissions.%s lacks %s", l.name, some(gone))
 	}
 	writable := lost(now.Paths.Writable, old.Paths.Writable)
 	c.when(len(writable) > 0, "permissions.paths.writable has %s", strings.Join(writable, ", "))
-	added := lost(now.Programs.Allow, old.Programs.Allow)
-	c.when(len(added) > 0, "permissions.programs.allow has %s", strings.Join(added, ", "))
+	listed := old.Programs.Listed || old.AllowList
+	if free := !listed && cmp.Or(old.Default, "allow") == "allow"; !free || now.Policy != "listed" { // a list permits nothing new where all was permitted
+		added := lost(now.Programs.Allow, old.Programs.Allow)
+		c.when(len(added) > 0, "permissions.programs.allow has %s", some(added))
+	}
+	added := lost(now.Programs.Ask, old.Programs.Ask)
+	c.when(listed && len(added) > 0, "permissions.programs.ask has %s", some(added))
 	find := func(in []config.PermissionRule, r *config.PermissionRule) *config.PermissionRule {
 		i := slices.IndexFunc(in, func(o config.PermissionRule) bool { return o.Effect == r.Effect && o.Name == r.Name })
 		if i < 0 {
@@ -208,15 +215,25 @@ func (c *comparison) permissions(old, now config.Permissions) {
 	}
 	for i := range now.Rules {
 		r := &now.Rules[i]
-		if was := find(old.Rules, r); !r.List && lowers(r) && (was == nil || r.Effect == "allow" && !was.Same(r)) {
+		if was := find(old.Rules, r); !r.List && lowers(r, listed) && (was == nil || !was.Same(r)) {
 			c.when(true, "the rule %s %q is new or changed", r.Effect, r.Name)
 		}
 	}
 }
 
-// lowers reports whether a rule can permit calls: an allow rule, or a rule that asks in place of a built-in rule.
-func lowers(r *config.PermissionRule) bool {
-	return r.Effect == "allow" || r.Effect == "ask" && len(r.Builtins) > 0
+// some joins a list for a message. It counts what a long list has after the first entries.
+func some(list []string) string {
+	const shown = 20
+	if len(list) <= shown {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:shown], ", "), len(list)-shown)
+}
+
+// lowers reports whether a rule can permit calls: an allow rule, or a rule that asks in place of a built-in rule or of
+// the denial of programs that are not listed.
+func lowers(r *config.PermissionRule, listed bool) bool {
+	return r.Effect == "allow" || r.Effect == "ask" && (len(r.Builtins) > 0 || listed && len(r.Commands) > 0)
 }
 
 func (c *comparison) hooks() {

@@ -2,8 +2,10 @@ package script
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // find analyzes the commands that the programs "find" and "fd" run for each file.
@@ -28,13 +30,16 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 	if len(starts) == 0 {
 		starts = []Word{{Text: "."}}
 	}
-	tests := slices.ContainsFunc(args, func(a Word) bool { return slices.Contains(narrowing, a.Text) })
+	tests := narrows(args)
 	for i := 0; i < len(args); i++ {
 		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, args[i].Text) {
 			if args[i].Text == "-delete" && !tests {
 				w.run(slices.Concat([]Word{{Text: "rm"}, {Text: "-rf"}}, starts), sc.copy(), feed{known: true})
 			}
 			continue
+		}
+		if !tests && i+1 < len(args) && slices.Contains(removing, path.Base(args[i+1].Text)) {
+			w.run(slices.Concat([]Word{{Text: "rm"}, {Text: "-rf"}}, starts), sc.copy(), feed{known: true})
 		}
 		if w.started {
 			continue
@@ -59,10 +64,33 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 	}
 }
 
-// narrowing lists tests of "find" that exclude most files.
-var narrowing = []string{
-	"-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-mtime", "-mmin", "-newer", "-size", "-empty", "-user", "-group",
-	"-perm", "-atime", "-amin", "-ctime", "-cmin", "-inum", "-links", "-samefile", "-lname", "-fstype", "-type",
+// narrowing lists tests of "find" with which it selects few files. removing lists programs that remove the
+// files together, although find starts them for each file.
+var (
+	narrowing = []string{"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname", "-ilname", "-samefile", "-inum"}
+	removing  = []string{"rm", "unlink", "shred", "truncate", "srm", "wipe"}
+)
+
+// bracket matches a set of characters in a glob.
+var bracket = regexp.MustCompile(`\[[^]]*\]`)
+
+// narrows reports whether the tests of "find" exclude most files. Negations and alternatives can select all files, so that
+// no test counts beside them.
+func narrows(args []Word) (narrow bool) {
+	for i, a := range args {
+		switch {
+		case slices.Contains([]string{"!", "-not", "-o", "-or", ","}, a.Text):
+			return false
+		case a.Text == "-empty":
+			narrow = true
+		case slices.Contains(narrowing, a.Text) && i+1 < len(args):
+			fixed := bracket.ReplaceAllString(args[i+1].Text, "")
+			narrow = narrow || strings.ContainsFunc(fixed, func(r rune) bool {
+				return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '~' || r == '\x01'
+			})
+		}
+	}
+	return narrow
 }
 
 // gitOptions lists the global options of git that take an argument.

@@ -2,6 +2,9 @@ package settings
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/policy"
@@ -14,9 +17,13 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 	out := policy.Rules{
 		Strict: cfg.Sandbox.Strict, Allow: cfg.Sandbox.Allow, Deny: cfg.Sandbox.Deny,
 		Default: policy.Effect(p.Default), AllowList: p.AllowList || p.Programs.Listed, NoBuiltin: p.NoBuiltin,
+		Careful: config.Stricter(p.Policy, "careful") == p.Policy, Search: searched(),
 	}
 	if p.Programs.Listed {
 		out.ListedBy = `programs { mode = "listed" }`
+	}
+	if p.Policy == "listed" {
+		out.ListedBy = `policy = "listed"`
 	}
 	var bad []config.RuleProblem
 	for i := range p.Rules {
@@ -43,11 +50,16 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 	return out, cfg.BadRules(bad)
 }
 
+// searched returns the directories in which the operator's programs are found.
+func searched() []string {
+	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) || dir != filepath.Clean(dir) })
+}
+
 // prepare converts a rule for the policy. It also returns the problems of the rule.
 func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	rule := policy.Rule{
 		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Set: r.Set,
-		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains, Builtins: r.Builtins,
+		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains, Builtins: r.Builtins, Starts: r.Starts,
 	}
 	return rule, rule.Prepare()
 }

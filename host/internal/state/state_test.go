@@ -94,6 +94,9 @@ func TestAnswersBeforeAndAfterTheWrite(t *testing.T) {
 	db := open(t, dir)
 	fill(db)
 	filled(t, db) // the data is still in the pending batch
+	if at := db.Began("s"); !at.Equal(time.Unix(7, 0)) {
+		t.Errorf("the session began at %v", at)
+	}
 	flush(t, db)
 	filled(t, db) // the data is in the database file
 	if err := db.Close(); err != nil {
@@ -105,6 +108,9 @@ func TestAnswersBeforeAndAfterTheWrite(t *testing.T) {
 	want := []state.Entry{{Session: "s", At: time.Unix(7, 0), Command: "a", Tool: "read", Success: true}, {Session: "s", At: time.Unix(8, 0), Command: "b"}}
 	if err != nil || !reflect.DeepEqual(h, want) {
 		t.Errorf("history %+v %v", h, err)
+	}
+	if at := db.Began("s"); !at.Equal(time.Unix(7, 0)) || !db.Began("none").IsZero() {
+		t.Errorf("the session began at %v", at)
 	}
 	if h, err := db.History("s", 1); err != nil || len(h) != 1 || h[0].Command != "b" {
 		t.Errorf("the last one is %+v %v", h, err)

@@ -1,0 +1,298 @@
+package policy
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"toolhost.dev/host/internal/script"
+	"toolhost.dev/sdk/tool"
+)
+
+// deletes reports whether a command deletes files that existed before the session. What a build makes again, and what is
+// in a directory for temporary files, can be deleted.
+func deletes(f *facts) bool {
+	if slices.Contains([]string{"mv", "chmod", "tee", "git"}, f.c.Name()) || f.c.Remote {
+		return false
+	}
+	targets, _ := removed(f.c)
+	if f.c.Name() == "find" {
+		targets = f.found()
+	}
+	return slices.ContainsFunc(targets, func(t target) bool {
+		if _, err := os.Lstat(t.path); err != nil || isStream(t.path) {
+			return false // nothing to delete, or the script itself makes the file
+		}
+		if born := born(t.path); !f.req.Since.IsZero() && !t.all && born.After(f.req.Since) {
+			return false
+		}
+		root := tool.Root{Path: f.req.Workspace}
+		inside := root.Path != "" && within(t.path, root.Path)
+		if !inside && f.req.Call != nil {
+			root, inside = containing(f.req.Call.Roots, t.path)
+		}
+		if inside {
+			rel, _ := root.Rel(t.path)
+			return !regenerable(rel)
+		}
+		if h := homeDir(); h != "" && within(t.path, h) {
+			return !within(t.path, filepath.Join(h, ".cache"))
+		}
+		return !slices.ContainsFunc(temporaryDirs(), func(dir string) bool { return dir != t.path && within(t.path, dir) })
+	})
+}
+
+// found returns the directories in which find deletes files with certain names. Names that builds make again do not count,
+// and without names the deletion is judged as that of the directories.
+func (f *facts) found() []target {
+	deletes, start := false, []string{}
+	for i, w := range f.c.Words[1:] {
+		next := ""
+		if i+2 < len(f.c.Words) {
+			next = f.c.Words[i+2].Text
+		}
+		switch w.Text {
+		case "-delete":
+			deletes = true
+		case "-exec", "-execdir":
+			deletes = deletes || slices.Contains([]string{"rm", "unlink", "shred"}, filepath.Base(next))
+		case "-name", "-iname":
+			if regenerable(strings.TrimLeft(next, "*")) || regenerable("x"+strings.TrimLeft(next, "*")) {
+				return nil
+			}
+		case "-empty":
+			return nil
+		}
+		if len(start) == i && w.Text != "" && !strings.ContainsRune("-!(", rune(w.Text[0])) {
+			start = append(start, w.Text)
+		}
+	}
+	if !deletes {
+		return nil
+	}
+	if len(start) == 0 {
+		start = []string{"."}
+	}
+	return files(f.c, start)
+}
+
+func temporaryDirs() []string {
+	return []string{"/tmp", "/var/tmp", "/dev/shm", "/private/tmp", filepath.Clean(os.TempDir())}
+}
+
+// regenerable reports whether builds and tests make a file or directory again.
+func regenerable(path string) bool {
+	if slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool {
+		return slices.Contains([]string{
+			"node_modules", "dist", "build", "out", "target", "bin", "obj", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache", ".tox", ".nox", "coverage", "htmlcov", ".nyc_output", ".next", ".nuxt",
+			".turbo", ".parcel-cache", ".gradle", "tmp", "temp", "logs", "venv", ".venv", ".eggs", "test-results", "playwright-report", "DerivedData", "_build", "CMakeFiles",
+		}, name) || strings.HasSuffix(name, ".egg-info")
+	}) {
+		return true
+	}
+	name := filepath.Base(path)
+	return slices.Contains([]string{"package-lock.json", "yarn.lock", "pnpm-lock.yaml", ".coverage", "a.out", "core", ".DS_Store", "nohup.out"}, name) ||
+		slices.Contains([]string{".pyc", ".pyo", ".o", ".obj", ".class", ".log", ".tmp", ".temp", ".bak", ".orig", ".rej", ".swp", ".out", ".test", ".prof", ".pid", ".lock", ".tsbuildinfo", ".exe"}, filepath.Ext(name))
+}
+
+// publishing lists commands that send data to other machines, or change what is there.
+var publishing = patterns(
+	"git push *", "git send-email *", "git svn dcommit *", "git lfs push *",
+	"npm publish *", "npm unpublish *", "npm deprecate *", "npm dist-tag *", "yarn publish *", "yarn npm publish *", "pnpm publish *", "bun publish *", "lerna publish *", "npx semantic-release *", "jsr publish *",
+	"cargo publish *", "cargo yank *", "twine upload *", "poetry publish *", "uv publish *", "flit publish *", "hatch publish *", "gem push *", "mvn deploy *", "gradle publish *", "./gradlew publish *", "dotnet nuget push *",
+	"goreleaser release *", "helm push *", "conda upload *", "anaconda upload *", "composer publish *", "mix hex.publish *", "dart pub publish *", "vsce publish *",
+	"docker push *", "podman push *", "docker image push *", "docker compose push *", "buildah push *", "skopeo copy *", "crane push *", "docker buildx build --push *", "oras push *",
+	"gh pr create *", "gh pr merge *", "gh pr close *", "gh pr comment *", "gh pr review *", "gh pr edit *", "gh pr ready *", "gh issue create *", "gh issue close *", "gh issue comment *", "gh issue edit *", "gh issue delete *",
+	"gh release create *", "gh release upload *", "gh release edit *", "gh release delete *", "gh repo create *", "gh repo delete *", "gh repo edit *", "gh repo fork *", "gh repo sync *", "gh gist create *", "gh gist edit *", "gh gist delete *",
+	"gh workflow run *", "gh run rerun *", "gh run cancel *", "gh secret set *", "gh secret delete *", "gh variable set *", "glab mr create *", "glab mr merge *", "glab issue create *", "glab release create *",
+	"terraform apply *", "terraform destroy *", "tofu apply *", "tofu destroy *", "pulumi up *", "pulumi destroy *", "cdk deploy *", "cdk destroy *", "sam deploy *", "serverless deploy *", "ansible-playbook *",
+	"kubectl apply *", "kubectl create *", "kubectl delete *", "kubectl replace *", "kubectl patch *", "kubectl edit *", "kubectl scale *", "kubectl rollout restart *", "kubectl drain *", "kubectl exec *", "helm install *", "helm upgrade *", "helm uninstall *",
+	"aws s3 cp *", "aws s3 mv *", "aws s3 rm *", "aws s3 sync *", "aws s3 rb *", "gsutil cp *", "gsutil rm *", "gsutil rsync *", "gcloud app deploy *", "gcloud run deploy *", "gcloud functions deploy *", "az webapp up *",
+	"vercel deploy *", "vercel --prod *", "vercel", "netlify deploy *", "fly deploy *", "flyctl deploy *", "firebase deploy *", "wrangler deploy *", "wrangler publish *", "heroku *", "surge *", "railway up *", "eb deploy *", "cf push *",
+	"rclone copy *", "rclone sync *", "rclone move *", "huggingface-cli upload *", "hf upload *", "kaggle datasets *", "ngrok *", "cloudflared tunnel *",
+	"ssh *", "sftp *", "ftp *", "lftp *", "mail *", "mailx *", "sendmail *", "mutt *",
+)
+
+func patterns(texts ...string) map[string][]script.Pattern {
+	out := make(map[string][]script.Pattern)
+	for _, text := range texts {
+		p, err := script.ParsePattern(text)
+		if err != nil {
+			panic(err) // the text is a constant of this package
+		}
+		name := filepath.Base(p.Name())
+		out[name] = append(out[name], p)
+	}
+	return out
+}
+
+// matchesAny reports whether a command matches one of the patterns for its name.
+func matchesAny(c *script.Command, all map[string][]script.Pattern) bool {
+	return slices.ContainsFunc(all[c.Name()], func(p script.Pattern) bool { return p.Match(c) == script.Yes })
+}
+
+// publishes reports whether a command sends data to another machine.
+func publishes(c *script.Command) bool {
+	args := texts(c)
+	if helps(c) || slices.Contains(args, "--dry-run") || slices.Contains(args, "-h") || c.Remote {
+		return false
+	}
+	short, long, operands := arguments(c)
+	switch c.Name() {
+	case "git", "vercel":
+		return matchesAny(c, publishing) && (c.Name() != "git" || !strings.Contains(short, "n"))
+	case "scp", "rsync":
+		return slices.ContainsFunc(operands, isRemotePath)
+	case "curl":
+		return sends(args, curlOptions, curlLetters) && reachesOut(args)
+	case "wget":
+		return slices.ContainsFunc(long, func(l string) bool {
+			return strings.HasPrefix(l, "post-") || strings.HasPrefix(l, "body-") || strings.HasPrefix(l, "method=P") || strings.HasPrefix(l, "method=D")
+		}) && reachesOut(args)
+	case "gh":
+		if len(args) > 1 && args[0] == "api" {
+			return sends(args, []string{"--method", "--field", "--raw-field", "--input"}, "XfF") && !slices.Contains(args, "GET")
+		}
+	case "ssh":
+		return len(operands) > 0 && short != "V"
+	}
+	return matchesAny(c, publishing)
+}
+
+// isRemotePath reports whether an operand of scp or rsync is a path on another machine.
+func isRemotePath(s string) bool {
+	host, _, ok := strings.Cut(s, ":")
+	return ok && host != "" && !strings.Contains(host, "/")
+}
+
+// curlOptions and curlLetters are the options of curl that send data.
+var (
+	curlOptions = []string{"--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii", "--json", "--form", "--form-string", "--upload-file", "--url-query", "--mail-from"}
+	curlLetters = "dFT"
+)
+
+// sends reports whether the arguments contain one of the options, or a method that changes data.
+func sends(args, options []string, letters string) bool {
+	for i, a := range args {
+		name, value, valued := strings.Cut(a, "=")
+		switch {
+		case slices.Contains(options, name) && name != "--method":
+			return true
+		case name == "--request" || name == "--method" || strings.HasPrefix(a, "-X") || a == "-sX" || a == "-sSX":
+			if !valued && i+1 < len(args) {
+				value = args[i+1]
+			}
+			if v := strings.TrimPrefix(a, "-X"); strings.HasPrefix(a, "-X") && v != "" {
+				value = v
+			}
+			if value = strings.ToUpper(value); value != "GET" && value != "HEAD" && value != "OPTIONS" && value != "" {
+				return true
+			}
+		case len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.ContainsAny(a[1:2], letters):
+			return true
+		}
+	}
+	return false
+}
+
+// reachesOut reports whether the arguments contain a URL of another machine.
+func reachesOut(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		if !strings.Contains(a, "://") {
+			host, _, _ := strings.Cut(a, "/")
+			if strings.HasPrefix(a, "-") || !strings.Contains(host, ".") || strings.ContainsAny(host, " {}\"'=@") {
+				return false
+			}
+			a = "http://" + a
+		}
+		u, err := url.Parse(a)
+		if err != nil || u.Host == "" || strings.Contains(u.Host, script.Unknown) {
+			return false
+		}
+		host := u.Hostname()
+		ip := net.ParseIP(host)
+		return host != "localhost" && !strings.HasSuffix(host, ".localhost") && (ip == nil || !ip.IsLoopback() && !ip.IsUnspecified())
+	})
+}
+
+// credentialFiles lists globs for files with credentials, relative to the home directory or anywhere.
+var credentialFiles = []string{
+	"~/.ssh/**", "~/.gnupg/**", "~/.aws/credentials", "~/.aws/sso/**", "~/.netrc", "~/.git-credentials", "~/.config/gh/hosts.yml", "~/.npmrc", "~/.pypirc", "~/.docker/config.json", "~/.kube/config", "~/.config/gcloud/**",
+	"~/.azure/**", "~/.cargo/credentials*", "~/.terraform.d/credentials*", "~/.pgpass", "~/.my.cnf", "~/.vault-token", "~/.config/op/**", "~/.password-store/**",
+	"**/.env", "**/.env.*", "**/id_rsa", "**/id_ed25519", "**/id_ecdsa", "/etc/shadow", "/etc/gshadow",
+}
+
+// publicFiles lists globs for files beside credentials that contain none.
+var publicFiles = []string{"**/*.pub", "**/known_hosts*", "~/.ssh/config", "**/.env.example", "**/.env.sample", "**/.env.template", "**/.env.dist", "**/.env.test", "**/.env.defaults", "**/.env.schema"}
+
+// isCredential reports whether a file contains credentials.
+func isCredential(path string) bool {
+	if strings.Contains(path, script.Unknown) {
+		return false
+	}
+	is := func(globs []string) bool {
+		return slices.ContainsFunc(globs, func(g string) bool {
+			if rest, ok := strings.CutPrefix(g, "~"); ok {
+				home := homeDir()
+				return home != "" && doublestar.MatchUnvalidated(escapeGlob(home)+rest, path)
+			}
+			return doublestar.MatchUnvalidated(g, path)
+		})
+	}
+	return is(credentialFiles) && !is(publicFiles)
+}
+
+// telling lists commands that print credentials or store new ones.
+var telling = patterns(
+	"gh auth token *", "gh auth login *", "gcloud auth print-access-token *", "gcloud auth print-identity-token *", "aws configure get *", "aws configure export-credentials *", "aws ecr get-login-password *",
+	"aws secretsmanager get-secret-value *", "git credential *", "npm token *", "npm login *", "npm adduser *", "docker login *", "security find-generic-password *", "security find-internet-password *", "pass show *", "op read *",
+	"op item get *", "vault read *", "vault kv get *", "az account get-access-token *", "gpg --export-secret-keys *", "kubectl get secret *", "kubectl get secrets *", "doppler secrets *", "heroku auth:token *",
+)
+
+// ignorant lists programs that do not read the files in their arguments.
+var ignorant = []string{
+	"ls", "test", "[", "[[", "stat", "touch", "mkdir", "rm", "rmdir", "chmod", "chown", "echo", "printf", "find", "git", "cd", "readlink", "realpath", "basename", "dirname", "ssh-keygen", "ssh-add", "file", "du", "unlink", "which",
+}
+
+// readsCredentials reports whether a command reads credentials.
+func readsCredentials(f *facts) bool {
+	if matchesAny(f.c, telling) && !helps(f.c) {
+		return true
+	}
+	if f.c.Remote || slices.Contains(ignorant, f.c.Name()) || strings.HasPrefix(f.c.Words[0].Text, "tool:") {
+		return false
+	}
+	args := f.c.Words[1:]
+	if n := len(args); n > 1 && slices.Contains([]string{"cp", "mv", "ln", "install", "tee"}, f.c.Name()) {
+		args = args[:n-1] // the last word is where the files go
+	}
+	if f.c.Name() == "tee" {
+		return false
+	}
+	return slices.ContainsFunc(args, func(w script.Word) bool {
+		return slices.ContainsFunc(candidates(w.Text), func(text string) bool {
+			if path := resolve(f.c, text); path != "" {
+				return isCredential(path)
+			}
+			return !filepath.IsAbs(text) && isCredential("/"+text)
+		})
+	})
+}
+
+// builtinsOfPaths returns the built-in rules that match a file that a call reads.
+func (p *Policy) builtinsOfPaths(pt *part) (out []*Builtin) {
+	if !p.rules.Careful || p.rules.NoBuiltin || pt.kind == KindEdit || !slices.ContainsFunc(pt.paths, isCredential) {
+		return nil
+	}
+	for i := range Builtins {
+		if Builtins[i].Name == "credentials" {
+			out = append(out, &Builtins[i])
+		}
+	}
+	return out
+}

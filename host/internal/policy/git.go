@@ -1,0 +1,168 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host/internal/script"
+)
+
+// discarded returns how much uncommitted work a git command discards: all changes in a repository, or some files,
+// branches or stashes. The command must begin with the subcommand.
+func (f *facts) discarded() (all, some bool) {
+	if f.c.Name() != "git" || len(f.c.Words) < 2 || f.c.Remote {
+		return false, false
+	}
+	g := &gitCommand{facts: f, sub: f.c.Words[1].Text}
+	if f.c.Dir != "" {
+		if g.top = repositoryOf(f.c.Dir); g.top == "" {
+			return false, false
+		}
+	}
+	rest := *f.c
+	rest.Words = f.c.Words[1:]
+	g.short, g.long, g.operands = arguments(&rest)
+	if slices.ContainsFunc(rest.Words[1:], func(w script.Word) bool { return w.Text == "--" }) {
+		i := slices.IndexFunc(rest.Words, func(w script.Word) bool { return w.Text == "--" })
+		g.paths, g.separated = nil, true
+		for _, w := range rest.Words[i+1:] {
+			g.paths = append(g.paths, w.Text)
+		}
+	} else {
+		g.paths = g.operands
+	}
+	return g.judge()
+}
+
+// gitCommand is a git command, split into its parts.
+type gitCommand struct {
+	*facts
+	sub, top, short string
+	long, operands  []string
+	// paths contains the words that can be paths. separated reports whether the word -- precedes them.
+	paths     []string
+	separated bool
+}
+
+func (g *gitCommand) has(letters string, names ...string) bool {
+	return letters != "" && strings.ContainsAny(g.short, letters) || slices.ContainsFunc(g.long, func(l string) bool {
+		l, _, _ = strings.Cut(l, "=")
+		return slices.ContainsFunc(names, func(n string) bool { return l == n || len(l) > 2 && strings.HasPrefix(n, l) })
+	})
+}
+
+func (g *gitCommand) judge() (all, some bool) {
+	switch g.sub {
+	case "reset":
+		return g.has("", "hard"), false
+	case "clean":
+		if g.has("nih", "dry-run", "interactive", "help") {
+			return false, false
+		}
+		all = len(g.paths) == 0 && g.wholeDir() || g.whole()
+		return all, !all
+	case "checkout":
+		return g.checkout()
+	case "restore":
+		if g.has("S", "staged") && !g.has("W", "worktree") || g.has("ph", "patch", "help") {
+			return false, false
+		}
+		all = g.whole() || g.has("", "pathspec-from-file")
+		return all, !all
+	case "switch":
+		return g.has("f", "force", "discard-changes"), false
+	case "rm":
+		if g.has("n", "cached", "dry-run") {
+			return false, false
+		}
+		return g.whole() && g.has("r"), g.has("f", "force")
+	case "read-tree":
+		return g.has("u") && g.has("", "reset"), false
+	case "checkout-index":
+		return g.has("f", "force") && g.has("a", "all"), false
+	}
+	return false, g.loses()
+}
+
+// checkout judges git checkout, which switches branches or overwrites files.
+func (g *gitCommand) checkout() (all, some bool) {
+	switch {
+	case g.has("ph", "patch", "help"):
+		return false, false
+	case g.whole():
+		return true, false
+	case g.separated && len(g.paths) > 0 || g.has("", "ours", "theirs", "pathspec-from-file"):
+		return g.has("", "pathspec-from-file"), true
+	case g.has("f", "force"):
+		return true, false
+	case g.has("bB", "orphan", "detach", "track"):
+		return false, false
+	case len(g.operands) > 1:
+		return false, true
+	case len(g.operands) == 1 && g.c.Dir != "": // a branch, or a file
+		_, err := os.Lstat(filepath.Join(g.c.Dir, g.operands[0]))
+		return false, err == nil
+	}
+	return false, false
+}
+
+// loses judges git commands that discard stashes, branches or the history of references.
+func (g *gitCommand) loses() bool {
+	first := ""
+	if len(g.operands) > 0 {
+		first = g.operands[0]
+	}
+	switch g.sub {
+	case "stash":
+		return first == "drop" || first == "clear"
+	case "branch":
+		return g.has("D") || g.has("d", "delete") && g.has("f", "force")
+	case "worktree":
+		return first == "remove" && g.has("f", "force")
+	case "reflog":
+		return first == "expire" || first == "delete"
+	case "update-ref":
+		return g.has("d")
+	case "gc":
+		return slices.Contains(g.long, "prune=now") || slices.Contains(g.long, "prune=all")
+	case "submodule":
+		return first == "deinit" && g.has("f", "force")
+	case "filter-branch", "filter-repo":
+		return true
+	}
+	return false
+}
+
+// wholeDir reports whether the working directory is the top of the repository, or a place whose loss is judged.
+func (g *gitCommand) wholeDir() bool {
+	if g.c.Dir == "" || g.c.Dir == g.top {
+		return true
+	}
+	dir := resolve(&script.Command{Dir: "/"}, g.c.Dir+"/")
+	return slices.ContainsFunc(g.places(), func(p guarded) bool { return within(p.path, dir) })
+}
+
+// whole reports whether the paths of the command are all files of the repository.
+func (g *gitCommand) whole() bool {
+	var targets []target
+	for _, p := range g.paths {
+		if rest, top := strings.CutPrefix(p, ":/"); top && (strings.Trim(rest, "./*") == "") || p == ":" || p == ":(top)" {
+			return true
+		}
+		if g.c.Dir == "" && slices.Contains([]string{".", "./", "*", "./*"}, p) {
+			return true
+		}
+		if base := filepath.Base(p); base == "*" || base == "**" || base == "*.*" { // git expands patterns, too
+			if path := resolve(g.c, filepath.Dir(p)+"/"); path != "" {
+				targets = append(targets, target{path: path, all: true})
+			}
+			continue
+		}
+		if path := resolve(g.c, p); path != "" {
+			targets = append(targets, target{path: path})
+		}
+	}
+	return g.covered(targets, true) > nowhere
+}

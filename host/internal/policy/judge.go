@@ -1,0 +1,269 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host/internal/script"
+	"toolhost.dev/sdk/tool"
+)
+
+// judge judges all parts of a call and adds the judgements to the decision.
+func (p *Policy) judge(req *Request, parts []part, d *Decision) {
+	for i := range parts {
+		j := p.judgePart(req, &parts[i])
+		if j.Effect != Allow || j.rule != nil {
+			d.add(j)
+		}
+	}
+	if d.Effect == Allow && req.Definition.Traits.Dangerous && !p.allowed(parts, d) {
+		d.add(Judgement{Subject: req.Name, Effect: Ask, Kind: req.Name, Reason: req.Name + " is marked as dangerous and needs a confirmation"})
+	}
+}
+
+// allowed reports whether a rule allows every part of a call.
+func (p *Policy) allowed(parts []part, d *Decision) bool {
+	n := 0
+	for _, j := range d.Judged {
+		if j.rule != nil && j.Effect == Allow {
+			n++
+		}
+	}
+	return len(parts) > 0 && n >= len(parts)
+}
+
+func (d *Decision) add(j Judgement) {
+	rank := map[Effect]int{Allow: 0, Ask: 1, Deny: 2}
+	d.Judged = append(d.Judged, j)
+	if j.Effect == Ask {
+		d.asks = append(d.asks, j)
+	}
+	if rank[j.Effect] > rank[d.Effect] || d.Rule == "" && d.Reason == "" && j.Effect == d.Effect {
+		d.Effect, d.Kind, d.Rule, d.Reason = j.Effect, j.Kind, j.Rule, j.Reason
+	}
+}
+
+// judgePart applies all rules to one part of a call.
+func (p *Policy) judgePart(req *Request, pt *part) Judgement {
+	return p.restrict(req, pt, p.judgeRules(req, pt))
+}
+
+// restrict applies the rules of an untrusted project file to a judgement. The result is never less strict than the
+// judgement.
+func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
+	for i := range p.rules.Project {
+		r := &p.rules.Project[i]
+		m := r.match(req, pt)
+		switch {
+		case m == script.No, m == script.Maybe && pt.gated:
+		case r.Effect == Deny && m == script.Yes:
+			if j.Effect != Deny {
+				j = Judgement{Subject: pt.describe(), Kind: pt.kind}.by(r, "")
+			}
+			return j
+		case j.Effect == Allow:
+			j = Judgement{Subject: pt.describe(), Kind: pt.kind}.by(r, "")
+			j.Effect = Ask
+		}
+	}
+	return j
+}
+
+// matched contains the rules that match a part of a call.
+type matched struct {
+	deny, ask, allow *Rule
+	// maybe reports that the result of the rule ask depends on unknown parts of the command.
+	maybe bool
+	// listed reports that a rule lists the command. lowered contains the built-in rules that other rules replace.
+	listed  bool
+	lowered []string
+}
+
+// rulesFor returns the operator's rules that match a part of a call.
+func (p *Policy) rulesFor(req *Request, pt *part) (found matched) {
+	for i := range p.rules.Rules {
+		r := &p.rules.Rules[i]
+		m := r.match(req, pt)
+		if m == script.No || m == script.Maybe && pt.gated { // the execution is judged, where all is known
+			continue
+		}
+		if r.Effect != Deny && m == script.Yes {
+			found.lowered = append(found.lowered, r.Builtins...)
+			found.listed = found.listed || r.lists(pt)
+		}
+		switch {
+		case r.Effect == Deny && m == script.Yes:
+			found.deny = r
+			return found
+		case r.Effect == Allow:
+			if found.allow == nil || found.allow.patterns == nil {
+				found.allow = r
+			}
+		case found.ask == nil || found.maybe && m == script.Yes:
+			found.ask, found.maybe = r, m == script.Maybe || r.Effect == Deny
+		}
+	}
+	return found
+}
+
+// judgeRules applies the operator's rules and the built-in rules to one part of a call. The strictest effect holds. Only
+// a built-in rule that a matching rule names has no effect.
+func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
+	switch {
+	case pt.command == nil:
+		pt.builtins = p.builtinsOfPaths(pt)
+	case !pt.gated || pt.command.Words[0].Known():
+		pt.builtins = p.builtins(req, pt.command)
+		for _, c := range pt.spellings {
+			pt.builtins = append(pt.builtins, p.builtins(req, c)...)
+		}
+	}
+	found := p.rulesFor(req, pt)
+	floor := pt.floor(found.lowered)
+	listing := p.rules.AllowList && pt.kind == KindBash && (pt.command != nil || pt.doubt)
+	out := Judgement{Kind: pt.kind, Effect: Allow}
+	if floor != nil || listing || found.deny != nil || found.ask != nil || found.allow != nil || pt.execution == nil {
+		out.Subject = pt.describe()
+	}
+	listed := found.listed || listing && p.startedBy(pt)
+	if listing && !listed && found.deny == nil && (floor == nil || floor.Effect != Deny) {
+		if j := p.otherwise(pt, out); j.Effect == Deny {
+			return j
+		}
+		if found.allow != nil && found.allow.patterns == nil {
+			found.allow = nil // a rule without commands lists nothing
+		}
+	}
+	switch {
+	case found.deny != nil:
+		return out.by(found.deny, "")
+	case floor != nil && floor.Effect == Deny:
+		return out.byBuiltin(floor)
+	case found.ask != nil && found.maybe:
+		j := out.by(found.ask, fmt.Sprintf("it cannot be determined in advance whether the rule applies to %q", pt.subject))
+		j.Effect = Ask
+		return j
+	case found.ask != nil:
+		return out.by(found.ask, "")
+	case floor != nil && (found.allow != nil || listed || p.otherwise(pt, out).Effect != Deny):
+		return out.byBuiltin(floor)
+	case found.allow != nil:
+		return out.by(found.allow, "")
+	case listing && listed:
+		return out
+	}
+	return p.otherwise(pt, out)
+}
+
+// lists reports whether a rule lists the command of a part. A listed command matches a pattern exactly, also for rules
+// that ask.
+func (r *Rule) lists(pt *part) bool {
+	return pt.command != nil && slices.ContainsFunc(r.patterns, pt.exact)
+}
+
+// byBuiltin returns the judgement of a built-in rule.
+func (j Judgement) byBuiltin(b *Builtin) Judgement {
+	j.Effect, j.Rule, j.Reason, j.builtin = b.Effect, fmt.Sprintf("%s %q (built-in)", b.Effect, b.Name), b.Reason, b.Name
+	return j
+}
+
+// otherwise judges a part of a call without a matching rule.
+func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
+	isCommand := pt.command != nil || pt.doubt
+	listed := p.rules.AllowList && pt.kind == KindBash && isCommand
+	switch {
+	case pt.command != nil && (pt.command.Wrapper || harmless(pt.command) || pt.gated && unknownProgram(pt.command)) && (listed || p.rules.Default != ""):
+		return out // the wrapped command is a separate part
+	case listed && pt.doubt:
+		out.Effect, out.Reason = Deny, "only listed commands are allowed, and "+pt.subject
+		out.Rule = p.rules.ListedBy
+	case listed:
+		out.Effect, out.Reason = Deny, fmt.Sprintf("only listed commands are allowed, and %q is not listed", pt.subject)
+		out.Rule = p.rules.ListedBy
+	case pt.execution != nil: // the default is about calls
+	case p.rules.Default != "" && p.rules.Default != Allow:
+		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it", fmt.Sprintf("default = %q", p.rules.Default)
+	case pt.doubt && p.doubtful:
+		out.Effect, out.Reason = Ask, "rules for commands exist, and "+pt.subject
+	}
+	return out
+}
+
+// harmless reports whether a command is a shell builtin that runs no program and changes only the shell.
+func harmless(c *script.Command) bool {
+	switch c.Words[0].Text {
+	case "cd", ":", "true", "false", "test", "[", "pwd", "echo", "printf", "exit", "return", "break", "continue", "shift", "set", "unset", "export", "local",
+		"declare", "typeset", "readonly", "wait", "read", "getopts", "type", "umask":
+		return true
+	}
+	return c.Words[0].Text == "command" && len(c.Words) > 1 && strings.HasPrefix(c.Words[1].Text, "-")
+}
+
+// unknownProgram reports whether a command is a builtin of the shell, or a program whose name is unknown before the script
+// runs.
+func unknownProgram(c *script.Command) bool {
+	return !c.Words[0].Known() || c.Words[0].Split || script.IsBuiltin(c.Words[0].Text)
+}
+
+// Decides reports whether the judgement is the result of the rule with the given name.
+func (j Judgement) Decides(name string) bool {
+	return j.rule != nil && j.rule.Name == name || j.rule == nil && j.Rule == fmt.Sprintf("%s %q (built-in)", j.Effect, name)
+}
+
+func (j Judgement) by(r *Rule, reason string) Judgement {
+	if reason == "" {
+		reason = r.Reason
+	}
+	if reason == "" {
+		reason = fmt.Sprintf("the rule applies to %q", j.Subject)
+	}
+	j.Effect, j.Rule, j.Reason, j.rule = r.Effect, r.String(), reason, r
+	return j
+}
+
+// rewrite sets parameters according to matching rules. Then it applies the deny rules to the changed call.
+func (p *Policy) rewrite(req *Request, parts []part, d *Decision) error {
+	var args map[string]json.RawMessage
+	for i := range p.rules.Rules {
+		r := &p.rules.Rules[i]
+		if len(r.Set) == 0 || !slices.ContainsFunc(parts, func(pt part) bool { return r.match(req, &pt) == script.Yes }) {
+			continue
+		}
+		if args == nil {
+			args = make(map[string]json.RawMessage, len(req.Args)+len(r.Set))
+			for name, v := range req.Args {
+				args[name] = v
+			}
+		}
+		for name, v := range r.Set {
+			args[name] = v
+			if !slices.Contains(d.Rewritten, name) {
+				d.Rewritten = append(d.Rewritten, name)
+			}
+		}
+	}
+	if args == nil {
+		return nil
+	}
+	slices.Sort(d.Rewritten)
+	checked, bad := req.Schema.Check(args)
+	if len(bad) > 0 {
+		return tool.Errorf(tool.Internal, "The parameters that the configuration sets (%s) are invalid for %s: %s. Correct the set block of the rule.", strings.Join(d.Rewritten, ", "), req.Name, bad[0].Message)
+	}
+	req.Args = checked
+	again := &Decision{Effect: Allow, Kind: d.Kind}
+	for _, pt := range p.parts(req, again) {
+		if j := p.judgePart(req, &pt); j.Effect == Deny {
+			d.add(j)
+		}
+	}
+	return nil
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}

@@ -1,0 +1,245 @@
+package policy_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/sdk/tool"
+)
+
+// project creates a home directory with a workspace, which is a repository. It sets HOME and returns both paths.
+func project(t *testing.T) (home, ws string) {
+	t.Helper()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, ws = filepath.Join(top, "home"), filepath.Join(top, "home", "ws")
+	for _, d := range []string{"ws/.git/objects", "ws/.git/refs", "ws/src", "ws/docs", "ws/build", "ws/nested/.git", "ws/one", "other/sub", "ws/node_modules"} {
+		if err := os.MkdirAll(filepath.Join(home, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"ws/.git/HEAD", "ws/.gitignore", "ws/go.mod", "ws/main.go", "ws/README", "ws/src/a.go", "ws/src/b.go", "ws/src/c.go", "ws/one/f", "notes", "other/x", "ws/.env", ".netrc", "x.pub"} {
+		if err := os.WriteFile(filepath.Join(home, f), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(ws, filepath.Join(home, "link")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	return home, ws
+}
+
+// shown returns a pattern expanded as a shell does.
+func expanded(t *testing.T, dir, pattern string) (out []string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		rel, err := filepath.Rel(dir, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(filepath.Base(n), ".") {
+			out = append(out, rel)
+		}
+	}
+	return out
+}
+
+// TestLosses judges programs with the arguments that they really get, after the shell has expanded them.
+func TestLosses(t *testing.T) {
+	home, ws := project(t)
+	all := expanded(t, ws, "*")
+	if len(all) < 8 {
+		t.Fatal(all)
+	}
+	and := func(first string, more ...[]string) string {
+		return first + " " + strings.Join(slices.Concat(more...), " ")
+	}
+	outside := t.TempDir()
+	for _, c := range []struct{ dir, line, rule string }{
+		{ws, and("rm -rf", all), "remove-workspace"},
+		{ws, and("rm -rf --", all), "remove-workspace"},
+		{ws, and("rm -r", all[1:]), ""}, // of 9 entries one is left
+		{ws, "rm -rf .", "remove-workspace"},
+		{ws, "rm -rf ./", "remove-workspace"},
+		{ws, "rm -rf ../ws", "remove-workspace"},
+		{ws, "rm -rf src/../../ws", "remove-workspace"},
+		{ws, "rm -rf " + home + "/link/", "remove-workspace"},
+		{ws, "rm -rf " + home + "/link", ""}, // only the link
+		{ws, "rm -rf /proc/self/cwd", "remove-workspace"},
+		{ws + "/src", and("rm -rf", expanded(t, ws+"/src", "../*")), "remove-workspace"},
+		{ws + "/src", "rm -rf ..", "remove-workspace"},
+		{home, and("rm -rf", expanded(t, home, "*")), "remove-system"},
+		{ws, "rm -rf ..", "remove-system"},
+		{ws, "rm -rf " + home, "remove-system"},
+		{ws, "rm -rf /bin /boot /dev /etc /home", "remove-system"},
+		{ws, "rm -rf " + filepath.Dir(home), "remove-system"},
+		{ws, and("shred -u", all), ""}, // directories stay
+		{ws + "/src", "rm a.go b.go c.go", ""},
+		{ws, "rm -rf src docs", ""},
+		{ws, "rm -rf build node_modules", ""},
+		{ws, "rm main.go", ""},
+		{ws, "rm -rf nested", ""},
+		{ws, "rm -rf .git", "remove-repository"},
+		{ws, "rm -rf ./.git/", "remove-repository"},
+		{ws, "rm -rf .git/objects", "remove-repository"},
+		{ws, "rm .git/HEAD", "remove-repository"},
+		{ws, "rm -f .git/index.lock", ""},
+		{ws, "rm -rf nested/.git", "remove-repository"},
+		{ws, "find . -delete", "remove-workspace"},
+		{ws, "find . -type f -delete", "remove-workspace"},
+		{ws, "find . -mindepth 1 -delete", "remove-workspace"},
+		{ws, "find . -name * -delete", "remove-workspace"},
+		{ws, "find . ! -name x -delete", "remove-workspace"},
+		{ws, "find . -name x -o -type f -delete", "remove-workspace"},
+		{ws, "find -delete", "remove-workspace"},
+		{ws, "find . -type f -exec rm {} ;", "remove-workspace"},
+		{ws, "find .. -delete", "remove-system"},
+		{ws, "find . -exec shred {} +", "remove-workspace"},
+		{ws, "find . -name *.pyc -delete", ""},
+		{ws, "find . -name *.o -exec rm {} ;", ""},
+		{ws, "find src -delete", ""},
+		{ws, "find . -type d -empty -delete", ""},
+		{ws, "find . -type f -exec grep x {} +", ""},
+		{ws, "mv " + ws + " /tmp/x", "remove-workspace"},
+		{ws, "mv ../ws ../ws2", "remove-workspace"},
+		{ws, and("mv", all, []string{outside}), "remove-workspace"},
+		{ws, "mv -t " + outside + " " + ws, "remove-workspace"},
+		{ws, and("mv", all, []string{"src"}), ""},
+		{ws, "mv main.go src", ""},
+		{ws, "chmod -R 000 .", "remove-workspace"},
+		{ws, "chmod -R a-rwx .", "remove-workspace"},
+		{ws, "chmod -R u= .", "remove-workspace"},
+		{ws, "chmod 0 " + home, "remove-workspace"},
+		{ws, "chmod -R 755 .", ""},
+		{ws, "chmod -R u+x .", ""},
+		{ws, "chmod -R go-w .", ""},
+		{ws, "chmod -x main.go", ""},
+		{ws, "rsync -a --delete /var/empty/ ./", "remove-workspace"},
+		{ws, "rsync -a --delete src/ build/", ""},
+		{ws, "tar --remove-files -cf /tmp/x.tar .", "remove-workspace"},
+		{ws, "tar -cf /tmp/x.tar .", ""},
+		{ws, "truncate -s 0 main.go", ""},
+		{ws, "kill -9 -1", "signal-all"}, {ws, "kill -KILL -- -1", "signal-all"}, {ws, "kill -1 4", ""}, {ws, "kill -9 4", ""}, {ws, "kill -l", ""}, {ws, "pkill -9 .", "signal-all"}, {ws, "pkill node", ""}, {ws, "pkill -u me", "signal-all"},
+		{ws, "systemctl reboot", "power"}, {ws, "systemctl status x", ""}, {ws, "/sbin/reboot", "power"}, {ws, "init 6", "power"},
+		{ws, "dd if=/dev/zero of=/dev/sda", "overwrite-device"}, {ws, "dd if=/dev/zero of=x", ""},
+		{ws, "busybox rm -rf .", "remove-workspace"}, {ws, "rimraf .", "remove-workspace"}, {ws, "trash-put ../ws", "remove-workspace"},
+		{outside, "rm -rf x y z", ""}, {outside, "rm -rf .", ""},
+
+		{ws, "git reset --hard", "discard-changes"}, {ws, "git reset --hard HEAD~1", "discard-changes"}, {ws + "/src", "git reset --hard", "discard-changes"}, {ws, "git -C src reset --har", "discard-changes"},
+		{ws, "git -c alias.x=reset\x20--hard x", "discard-changes"}, {ws, "git reset", ""}, {ws, "git reset --soft HEAD~1", ""}, {ws, "git reset HEAD main.go", ""},
+		{ws, "git clean -fdx", "discard-changes"}, {ws, "git clean -f", "discard-changes"}, {ws, "git clean -fd .", "discard-changes"}, {ws, "git clean -ndx", ""}, {ws, "git clean -fd src", ""}, {ws + "/src", "git clean -fdx", ""}, {ws + "/src", "git clean -fd ..", "discard-changes"},
+		{ws, "git checkout .", "discard-changes"}, {ws, "git checkout -- .", "discard-changes"}, {ws, "git checkout HEAD -- .", "discard-changes"}, {ws, "git checkout -f", "discard-changes"}, {ws, "git checkout -- :/", "discard-changes"}, {ws, "git checkout -- *", "discard-changes"},
+		{ws, and("git checkout --", all), "discard-changes"}, {ws, "git checkout main", ""}, {ws, "git checkout -b x", ""}, {ws, "git checkout -- main.go", ""}, {ws, "git checkout src", ""},
+		{ws, "git restore .", "discard-changes"}, {ws, "git restore --source=HEAD~1 -W -S .", "discard-changes"}, {ws, "git restore --staged .", ""}, {ws, "git restore main.go", ""},
+		{ws, "git switch -f main", "discard-changes"}, {ws, "git switch --discard-changes main", "discard-changes"}, {ws, "git switch main", ""}, {ws, "git switch -c x", ""},
+		{ws, "git rm -rf .", "discard-changes"}, {ws, "git rm -r --cached .", ""}, {ws, "git rm main.go", ""}, {ws, "git read-tree -u --reset HEAD", "discard-changes"}, {ws, "git checkout-index -fa", "discard-changes"},
+		{ws, "git stash", ""}, {ws, "git stash drop", ""}, {ws, "git status", ""}, {ws, "git push", ""}, {outside, "git reset --hard", ""},
+	} {
+		words := strings.Split(c.line, " ")
+		if strings.Contains(c.line, "alias.x=") {
+			words = []string{"git", "-c", "alias.x=reset --hard", "x"}
+		}
+		if !strings.Contains(words[0], "/") {
+			words[0] = "/usr/bin/" + words[0]
+		}
+		p := policy.New(policy.Rules{})
+		x := execution(c.dir, words...)
+		x.Workspace, x.Call = ws, &tool.Call{Cwd: ws, Roots: []tool.Root{{Path: ws, Writable: true}}}
+		if j := p.JudgeExecution(x); !strings.Contains(j.Rule, fmt.Sprintf("%q (built-in)", c.rule)) && (c.rule != "" || j.Effect != policy.Allow) {
+			t.Errorf("in %s: %s: %s %s, wanted %q", strings.TrimPrefix(c.dir, home), strings.ReplaceAll(c.line, home, "~"), j.Effect, j.Rule, c.rule)
+		}
+	}
+}
+
+// TestLossesInScripts judges the same in the text of scripts, as far as it is certain there.
+func TestLossesInScripts(t *testing.T) {
+	_, ws := project(t)
+	for text, want := range map[string]string{
+		"rm -rf *": "remove-workspace", "cd .. && rm -rf *": "remove-system", "cd src; rm -rf ../*": "remove-workspace", "rm -rf .git": "remove-repository", "git clean -fdx": "discard-changes", "git reset --hard": "discard-changes",
+		"git checkout .": "discard-changes", "systemctl reboot": "power", "kill -9 -1": "signal-all", "chmod -R 000 ~": "remove-workspace", "find .. -delete": "remove-system", "find . -type f -delete": "remove-workspace",
+		"f() { rm -rf *; }; f": "remove-workspace", "bash -c 'git clean -fd'": "discard-changes", "x=.; rm -rf $x": "remove-workspace", "rm -rf {src,docs,build,nested,one,node_modules,go.mod,main.go,README}": "remove-workspace",
+		`rm -rf "$UNSET"/x`: "", "rm -rf src": "", "rm -rf build/*": "", "git stash": "", "cd /tmp && rm -rf x": "", "git clean -n": "", "rm *.go": "", "rm -f *.o": "",
+	} {
+		d := policy.New(policy.Rules{}).Judge(command(t, ws, text))
+		if (want == "") != (d.Effect == policy.Allow) || want != "" && !strings.Contains(d.Rule, fmt.Sprintf("%q (built-in)", want)) {
+			t.Errorf("%s: %s %s, wanted %q", text, d.Effect, d.Rule, want)
+		}
+	}
+}
+
+// TestCareful judges with the built-in rules for what loses work or leaves the machine.
+func TestCareful(t *testing.T) {
+	home, ws := project(t)
+	p, opened := policy.New(policy.Rules{Careful: true}), policy.New(policy.Rules{})
+	for text, want := range map[string]string{
+		"git push": "publish", "git push --force origin main": "publish", "npm publish": "publish", "npm publish --access public": "publish", "docker push x/y": "publish", "gh pr create --fill": "publish", "gh release create v1": "publish", "cargo publish": "publish",
+		"twine upload dist/*": "publish", "scp x host:y": "publish", "rsync -a . me@host:/x": "publish", "curl -X POST https://example.org/x": "publish", "curl -d @x https://example.org": "publish", "curl --json '{}' https://example.org": "publish", "curl -T x https://example.org": "publish",
+		"wget --post-file=x https://example.org": "publish", "ssh host ls": "publish", "kubectl delete pod x": "publish", "terraform apply": "publish", "gh api -X DELETE /x": "publish", "gh api repos/x -f a=b": "publish", "aws s3 cp x s3://b/x": "publish",
+		"cat .env": "credentials", "cat ~/.netrc": "credentials", "source .env": "credentials", "grep KEY < .env": "credentials", "gh auth token": "credentials", "cat ~/.ssh/id_rsa": "credentials", "cp .env x": "credentials", "base64 ~/.aws/credentials": "credentials",
+		"git checkout -- main.go": "discard-files", "git restore main.go": "discard-files", "git stash drop": "discard-files", "git stash clear": "discard-files", "git branch -D x": "discard-files", "git clean -fd src": "discard-files", "git reflog expire --all": "discard-files",
+		"git reset --hard": "discard-changes", "rm -rf *": "remove-workspace", "sudo ls": "privilege",
+		"rm -rf src": "delete", "rm main.go": "delete", "rm ~/notes": "delete", "find src -name a.go -delete": "delete", "find src -name '*.pyc' -delete": "", "find . -name __pycache__ -exec rm -rf {} +": "", "find src -name '*.go' -exec rm {} +": "delete", "find src -name '*.go'": "", "rm -rf ../other": "delete", "shred main.go": "delete", "truncate -s 0 main.go": "delete", "rm -rf src/*": "delete", "find src -delete": "delete",
+
+		"git status": "", "git commit -m x": "", "git add -A": "", "git stash": "", "git stash pop": "", "git pull": "", "git fetch": "", "git checkout main": "", "git checkout -b x": "", "git push --dry-run": "", "npm install": "", "npm run build": "", "go test ./...": "",
+		"curl https://example.org": "", "curl -X POST localhost:8080/x -d '{}'": "", "curl -sS -X POST http://127.0.0.1:1/x": "", "wget https://example.org": "", "rm -rf build": "", "rm -rf node_modules": "", "rm -f /tmp/x": "", "rm new": "", "rm -rf src/__pycache__": "",
+		"cat .env.example": "", "ls -la ~/.ssh": "", "cat ~/.ssh/id_rsa.pub": "", "docker build .": "", "docker ps": "", "gh pr view 1": "", "gh pr list": "", "gh api repos/x": "", "kubectl get pods": "", "rsync -a src/ build/": "", "ssh -V": "", "echo .env >> .gitignore": "", "cp .env.example .env": "",
+		"aws s3 ls": "", "npm publish --dry-run": "", "chmod +x x.sh": "", "mv main.go src": "", "touch .env": "",
+	} {
+		d := p.Judge(command(t, ws, text))
+		if (want == "") != (d.Effect == policy.Allow) || want != "" && !strings.Contains(d.Rule, fmt.Sprintf("%q (built-in)", want)) {
+			t.Errorf("%s: %s %s, wanted %q", text, d.Effect, d.Rule, want)
+		}
+		if careful := slices.Contains([]string{"publish", "credentials", "delete", "discard-files"}, want); careful && opened.Judge(command(t, ws, text)).Effect != policy.Allow {
+			t.Errorf("%s: not allowed in the mode open", text)
+		}
+	}
+	x := execution(ws, "/usr/bin/git", "push", "origin")
+	if j := p.JudgeExecution(x); j.Effect != policy.Ask || !strings.Contains(j.Rule, "publish") {
+		t.Errorf("git push: %+v", j)
+	}
+	if j := p.JudgeExecution(execution(ws, "/usr/bin/cat", home+"/.netrc")); j.Effect != policy.Ask {
+		t.Errorf("cat: %+v", j)
+	}
+	if d := p.Judge(other(t, ws, "read", `{"file_path":".env"}`)); d.Effect != policy.Ask {
+		t.Errorf("read .env: %s", d.Effect)
+	}
+	if d := p.Judge(other(t, ws, "read", `{"file_path":"main.go"}`)); d.Effect != policy.Allow {
+		t.Errorf("read main.go: %s", d.Effect)
+	}
+}
+
+// TestSessionsOwnFiles makes sure that a session can delete what it made.
+func TestSessionsOwnFiles(t *testing.T) {
+	_, ws := project(t)
+	p := policy.New(policy.Rules{Careful: true})
+	req := command(t, ws, "rm -rf made main.go.new")
+	start := time.Now()
+	time.Sleep(20 * time.Millisecond) // a file system stores times with the precision of a clock tick
+	if err := os.MkdirAll(filepath.Join(ws, "made", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if req.Since = start; p.Judge(req).Effect != policy.Allow && policy.StoresBirth(ws) {
+		t.Errorf("a new directory: %+v", p.Judge(req))
+	}
+	req.Since = time.Now().Add(time.Hour)
+	if p.Judge(req).Effect != policy.Ask {
+		t.Errorf("an old directory: %+v", p.Judge(req))
+	}
+	req.Since = time.Time{}
+	if p.Judge(req).Effect != policy.Ask {
+		t.Errorf("an unknown start: %+v", p.Judge(req))
+	}
+}
