@@ -57,8 +57,9 @@ type Commands interface {
 
 // Launcher confines the plugins of one configuration. It is safe for concurrent use.
 type Launcher struct {
-	cfg   *config.Config
-	parts *Parts
+	cfg    *config.Config
+	parts  *Parts
+	listed []string // see List
 
 	probe  sync.Once
 	kernel sandbox.Kernel
@@ -70,6 +71,10 @@ type Launcher struct {
 func New(cfg *config.Config, parts *Parts) *Launcher {
 	return &Launcher{cfg: cfg, parts: parts}
 }
+
+// List sets the patterns for the names of the only programs that commands can execute. Nil means all programs. The caller
+// must call it before the first launch.
+func (l *Launcher) List(names []string) { l.listed = names }
 
 // Kernel returns the confinement features that this machine supports.
 func (l *Launcher) Kernel() *sandbox.Kernel {

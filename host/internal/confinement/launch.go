@@ -78,6 +78,9 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
 	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
+	if listable(p) {
+		at.Listed = l.listed
+	}
 	if at.StateDir == "" {
 		runtime, err := home.Runtime()
 		if err != nil {

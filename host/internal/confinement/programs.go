@@ -38,13 +38,12 @@ func (l *Launcher) Gated(p *config.Plugin, roots []tool.Root) bool {
 		return false
 	}
 	backend, _, err := l.Choose(p, roots)
-	return err == nil && l.gated(&prof, backend) && !l.lists()
+	return err == nil && l.gated(&prof, backend) && (l.listed == nil || listable(p) && backend.Abilities().OwnRoot)
 }
 
-// lists reports whether only listed programs can be executed.
-func (l *Launcher) lists() bool {
-	return l.cfg.Permissions.Programs.Listed || l.cfg.Permissions.AllowList
-}
+// listable reports whether the list of programs is about what a plugin executes. The programs of fields are the operator's
+// choice.
+func listable(p *config.Plugin) bool { return p.Field == "" }
 
 // Ungated returns the reason why the programs that a plugin executes are not judged. It returns "" if they are, or if the
 // plugin cannot execute programs.
@@ -82,7 +81,7 @@ func (c *confined) serveGate(listener *os.File) {
 		shim, _ = os.Stat(commands.Binary())
 	}
 	c.launcher.parts.Gate.Serve(listener, execgate.Options{
-		Plugin: c.plugin.Name, Key: c.gate, PID: process.Pid, Trusted: shim,
+		Plugin: c.plugin.Name, Key: c.gate, PID: process.Pid, Trusted: shim, Listed: c.launcher.listed != nil && listable(c.plugin),
 		Failed: func(error) { _ = process.Kill() },
 	})
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
@@ -61,24 +62,33 @@ func (d *Dispatcher) judgeOf(c *Call) execgate.Judge {
 
 // execution returns an execution for the policy.
 func (j *programJudge) execution(e *execgate.Execution) *policy.Execution {
-	return &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace}
+	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace}
+	for _, a := range e.Ancestors {
+		x.Ancestors = append(x.Ancestors, policy.Ancestor{Path: a.Asked, File: a.Path, Args: a.Argv})
+	}
+	return x
 }
 
 // Judge implements [execgate.Judge].
 func (j *programJudge) Judge(e *execgate.Execution) execgate.Verdict {
-	out := j.verdict(e)
+	if len(e.Preloads) > 0 && j.commands && j.policy.Lists() {
+		return execgate.Verdict{Effect: execgate.Deny, Rule: "listed programs", Reason: fmt.Sprintf("%s was not executed, because %s makes the dynamic linker load other code, and only listed programs can be executed. Unset the variable", e.Path, strings.Join(e.Preloads, ", "))}
+	}
+	out := j.verdict(e, j.commands)
 	if e.Interpreter != nil && out.Effect != execgate.Deny {
-		if by := j.verdict(e.Interpreter); by.Effect == execgate.Deny || out.Effect == execgate.Allow {
+		// Who lists a script also lists its interpreter, which the kernel executes.
+		if by := j.verdict(e.Interpreter, false); by.Effect == execgate.Deny || out.Effect == execgate.Allow {
 			return by
 		}
 	}
 	return out
 }
 
-func (j *programJudge) verdict(e *execgate.Execution) execgate.Verdict {
+// verdict judges one program. The argument listed reports that the program must be listed.
+func (j *programJudge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
 	x := j.execution(e)
 	judged := j.policy.JudgeExecution(x)
-	if !j.commands && j.policy.Unlisted(&judged) {
+	if !listed && j.policy.Unlisted(&judged) {
 		return execgate.Verdict{Effect: execgate.Allow}
 	}
 	v := execgate.Verdict{Effect: string(judged.Effect), Rule: judged.Rule}

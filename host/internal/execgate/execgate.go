@@ -38,6 +38,8 @@ type Execution struct {
 	Dir string
 	// Device and Inode identify the program's file.
 	Device, Inode uint64
+	// Ancestors contains the programs that the process and its parents executed before, the nearest first.
+	Ancestors []*Execution
 	// Preloads lists the variables in the environment that make the dynamic linker load other code.
 	Preloads []string
 	// PID is the process, as the host sees it.

@@ -57,8 +57,8 @@ type Options struct {
 	Judge Judge
 	// Trusted is a program that is always allowed: the one through which commands call tools. It can be nil.
 	Trusted os.FileInfo
-	// Preloads fills in the field of the same name of each execution.
-	Preloads bool
+	// Listed fills in the fields Preloads and Ancestors of each execution, which lists of programs need.
+	Listed bool
 	// Failed is called if the gate can no longer judge. All executions fail from then on.
 	Failed func(error)
 }
@@ -73,6 +73,7 @@ type process struct {
 	memory  memory
 	scripts interpreters
 	family  family
+	lineage lineage
 	strays  strays
 	asked   chan struct{} // holds the asks that run
 }
@@ -220,6 +221,9 @@ func (p *process) finish(id uint64, e *Execution, v *Verdict, call *Call, own bo
 		p.strays.add(p.gate, p.Plugin, e, v)
 	}
 	if v.Effect == Allow {
+		if p.Listed {
+			p.lineage.executed(e)
+		}
 		p.answer(id, 0)
 	} else {
 		p.answer(id, unix.EACCES)
@@ -292,7 +296,7 @@ func (p *process) inspect(n *notification) (e *Execution, token string, at posit
 	if at, known = p.family.find(e.PID); !known {
 		return nil, "", at, unix.EAGAIN
 	}
-	if at.call == nil || p.Preloads {
+	if at.call == nil || p.Listed {
 		if token, e.Preloads, errno = p.memory.environment(envp); errno != 0 {
 			return nil, "", at, errno
 		}
@@ -312,6 +316,9 @@ func (p *process) inspect(n *notification) (e *Execution, token string, at posit
 		return nil, "", at, unix.EACCES
 	}
 	e.Path, e.Device, e.Inode = pathOf(fd), st.Dev, st.Ino
+	if p.Listed {
+		e.Ancestors = p.lineage.of(&at)
+	}
 	if e.Asked == "" {
 		e.Asked = e.Path
 	}

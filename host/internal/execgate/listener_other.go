@@ -9,7 +9,7 @@ type Options struct {
 	Plugin, Key string
 	PID         int
 	Trusted     os.FileInfo
-	Preloads    bool
+	Listed      bool
 	Judge       Judge
 	Failed      func(error)
 }

@@ -65,6 +65,11 @@ type family struct {
 	known map[int]kin
 }
 
+type ancestor struct {
+	pid   int
+	start uint64
+}
+
 type kin struct {
 	start uint64
 	call  *Call
@@ -77,6 +82,8 @@ type position struct {
 	// top is the ancestor that the plugin started itself, or that lost its parent. It can be the process.
 	top     int
 	topLife life
+	// line contains the process and its parents up to top.
+	line []ancestor
 	// call is the call of an ancestor or of the process. Nil means that it is unknown.
 	call *Call
 }
@@ -92,14 +99,15 @@ func (f *family) starts(p *position) bool {
 }
 
 // find returns the position of a process.
-func (f *family) find(pid int) (position, bool) {
+func (f *family) find(pid int) (p position, ok bool) {
 	self, ok := lifeOf(pid)
 	if !ok {
 		return position{}, false
 	}
-	p := position{pid: pid, self: self, top: pid, topLife: self}
+	p = position{pid: pid, self: self, top: pid, topLife: self}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	defer func() { p.line = append(p.line, ancestor{p.top, p.topLife.start}) }()
 	for range maxDepth {
 		if p.top == f.plugin {
 			break
@@ -115,6 +123,7 @@ func (f *family) find(pid int) (position, bool) {
 		if !ok {
 			break
 		}
+		p.line = append(p.line, ancestor{p.top, p.topLife.start})
 		p.top, p.topLife = p.topLife.parent, next
 	}
 	return p, true
@@ -147,4 +156,51 @@ func dirOf(pid int) string {
 		return ""
 	}
 	return dir
+}
+
+// maxPrevious is the number of earlier programs that are remembered for each process.
+const maxPrevious = 3
+
+// lineage remembers what processes execute.
+type lineage struct {
+	mu  sync.Mutex
+	ran map[ancestor][]*Execution // the last ones of each process, the newest first
+}
+
+// executed remembers a program that a process is allowed to execute.
+func (l *lineage) executed(e *Execution) {
+	self, ok := lifeOf(e.PID)
+	if !ok {
+		return
+	}
+	kept := *e
+	kept.Argv, kept.Ancestors = shorten(e.Argv), nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ran == nil {
+		l.ran = make(map[ancestor][]*Execution)
+	}
+	if len(l.ran) >= maxKnown {
+		for a := range l.ran {
+			if life, ok := lifeOf(a.pid); !ok || life.start != a.start {
+				delete(l.ran, a)
+			}
+		}
+		if len(l.ran) >= maxKnown {
+			clear(l.ran)
+		}
+	}
+	key := ancestor{e.PID, self.start}
+	before := l.ran[key]
+	l.ran[key] = append([]*Execution{&kept}, before[:min(len(before), maxPrevious)]...)
+}
+
+// of returns the programs that a process and its parents executed.
+func (l *lineage) of(p *position) (out []*Execution) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range p.line {
+		out = append(out, l.ran[a]...)
+	}
+	return out
 }

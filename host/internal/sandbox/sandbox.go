@@ -58,13 +58,13 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	p.Exec = cmd.Path
 	p.StatusFD = 3 + len(cmd.ExtraFiles)
 	pass := []*os.File{theirs}
-	if len(p.Masks) > 0 {
-		masks, err := unlinked(p.Masks)
+	if len(p.Masks) > 0 || p.Execute != nil {
+		lists, err := unlinked(p.Lists)
 		if err != nil {
 			return nil, errors.Join(err, status.Close(), theirs.Close())
 		}
-		p.MasksFD = p.StatusFD + 1
-		pass = append(pass, masks)
+		p.ListsFD = p.StatusFD + 1
+		pass = append(pass, lists)
 	}
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -59,8 +59,8 @@ func enter(p *Policy, args []string) (step string, err error) {
 			unix.CloseOnExec(p.StatusFD) // for kernels before Linux 5.11
 		}
 	}
-	if err := readMasks(p); err != nil {
-		return "masks", err
+	if err := readLists(p); err != nil {
+		return "lists", err
 	}
 	// Set the signal again, because a change of credentials can have cleared it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {

@@ -149,6 +149,9 @@ func program(p *Policy) filter {
 	}
 	f.families(unix.SYS_SOCKET, allowed)
 	f.families(unix.SYS_SOCKETPAIR, allowed)
+	if p.Execute != nil { // files in memory are on no mount that could be noexec
+		f.forbidWhere(unix.SYS_MEMFD_CREATE, 1, ifSet, noExecSeal, false)
+	}
 	if p.Gate {
 		for _, n := range []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT} {
 			f.add(ifEqual, n, 0, 1)
@@ -158,6 +161,9 @@ func program(p *Policy) filter {
 	f.add(give, unix.SECCOMP_RET_ALLOW, 0, 0)
 	return f
 }
+
+// noExecSeal makes a file in memory that can never be executed. The kernel knows it since Linux 6.3.
+const noExecSeal = 8
 
 // notStream contains the bits that occur in other socket types, but not in SOCK_STREAM.
 const notStream = (unix.SOCK_DGRAM | unix.SOCK_RAW | unix.SOCK_SEQPACKET) &^ unix.SOCK_STREAM
