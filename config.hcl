@@ -89,6 +89,10 @@ permissions {
     reason = "it holds keys"
   }
 
+  # open asks before everything in a workspace or repository is lost, careful before any work
+  # is lost or data leaves the machine, listed also runs only listed programs.
+  policy = "careful"
+
   # Tools can neither read nor write the paths in deny, and not write those in protect. They
   # cannot write settings of editors and agents either, such as .vscode, unless writable
   # contains the name.

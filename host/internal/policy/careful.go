@@ -14,23 +14,27 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// deletes reports whether a command deletes files that existed before the session. What a build makes again, and what is
-// in a directory for temporary files, can be deleted.
+// deletes reports whether a command deletes files that existed before the session.
 func deletes(f *facts) bool {
-	if slices.Contains([]string{"mv", "chmod", "tee", "git"}, f.c.Name()) || f.c.Remote {
-		return false
+	return slices.ContainsFunc(f.deleted(), func(t target) bool {
+		if _, err := os.Lstat(t.path); err != nil {
+			return false // nothing to delete, or the script itself makes the file
+		}
+		return t.all || f.req.Since.IsZero() || !born(t.path).After(f.req.Since)
+	})
+}
+
+// deleted returns the files that a command deletes, if they exist. What a build makes again, and what is in a directory
+// for temporary files, does not count.
+func (f *facts) deleted() []target {
+	if slices.Contains([]string{"mv", "chmod", "tee"}, f.c.Name()) || f.c.Remote {
+		return nil
 	}
 	targets, _ := removed(f.c)
 	if f.c.Name() == "find" {
 		targets = f.found()
 	}
-	return slices.ContainsFunc(targets, func(t target) bool {
-		if _, err := os.Lstat(t.path); err != nil || isStream(t.path) {
-			return false // nothing to delete, or the script itself makes the file
-		}
-		if born := born(t.path); !f.req.Since.IsZero() && !t.all && born.After(f.req.Since) {
-			return false
-		}
+	return slices.DeleteFunc(targets, func(t target) bool {
 		root := tool.Root{Path: f.req.Workspace}
 		inside := root.Path != "" && within(t.path, root.Path)
 		if !inside && f.req.Call != nil {
@@ -38,12 +42,12 @@ func deletes(f *facts) bool {
 		}
 		if inside {
 			rel, _ := root.Rel(t.path)
-			return !regenerable(rel)
+			return regenerable(rel)
 		}
 		if h := homeDir(); h != "" && within(t.path, h) {
-			return !within(t.path, filepath.Join(h, ".cache"))
+			return within(t.path, filepath.Join(h, ".cache"))
 		}
-		return !slices.ContainsFunc(temporaryDirs(), func(dir string) bool { return dir != t.path && within(t.path, dir) })
+		return isStream(t.path) || slices.ContainsFunc(temporaryDirs(), func(dir string) bool { return dir != t.path && within(t.path, dir) })
 	})
 }
 

@@ -1,4 +1,19 @@
 package policy
 
+import (
+	"slices"
+
+	"toolhost.dev/host/internal/script"
+)
+
 // StoresBirth reports whether the file system stores when a file was created.
 func StoresBirth(path string) bool { return !born(path).IsZero() }
+
+// CanDelete reports whether the mode careful asks before a script deletes files, if all of them existed before.
+func CanDelete(req *Request) bool {
+	a := script.Analyze(textIn(req.Args["command"]), script.Options{Dir: req.Call.Cwd, Home: homeDir()})
+	return slices.ContainsFunc(a.Commands, func(c script.Command) bool {
+		f := &facts{req: req, c: &c}
+		return c.Words[0].Known() && len(f.deleted()) > 0
+	})
+}
