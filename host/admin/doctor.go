@@ -13,12 +13,14 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/engine"
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -39,7 +41,7 @@ type Diagnosis struct {
 
 // PermissionDiagnosis describes how rules about programs and paths are enforced.
 type PermissionDiagnosis struct {
-	// Programs is "listed, by analysis" if only listed programs can run. Otherwise it is "open".
+	// Programs is "open" if every program can run. Otherwise it describes how the list is enforced.
 	Programs string `json:"programs"`
 	// Deny and Protect are the numbers of globs for denied and protected paths.
 	Deny    int `json:"deny"`
@@ -51,8 +53,8 @@ type PermissionDiagnosis struct {
 }
 
 // diagnosePermissions reports how the rules about programs and paths are enforced. The argument ns reports whether plugins
-// run with the backend ns.
-func diagnosePermissions(cfg *config.Config, ns bool) PermissionDiagnosis {
+// run with the backend ns, and gated whether the exec gate judges what commands execute.
+func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis {
 	p := &cfg.Permissions
 	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect), Settings: len(sandbox.Settings) - len(p.Paths.Writable), Missing: []sandbox.Gap{}}
 	gap := func(missing bool, what, how string) {
@@ -62,7 +64,10 @@ func diagnosePermissions(cfg *config.Config, ns bool) PermissionDiagnosis {
 	}
 	if listed := p.Programs.Listed || p.AllowList; listed {
 		out.Programs = policy.ByAnalysis
-		gap(true, "what a listed program starts is not judged", "list only programs that start no others, and no interpreters")
+		if gated {
+			out.Programs = policy.AtExecution
+		}
+		gap(!gated, "what a listed program starts is not judged", "list only programs that start no others, and no interpreters")
 	}
 	gap(out.Deny > 0 && !ns, sandbox.Advice, "use the backend ns")
 	gap(out.Deny > 0 && ns, "other copies of denied content can be read: git's objects, copies, what is made outside of the sandbox within a call until the host sees it", "keep such files outside of the roots")
@@ -104,7 +109,8 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	}
 	bundled := source.BundledDir
 	all := roots.Configured(cfg, source.Workspace)
-	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled})
+	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled, Gate: new(execgate.Gate)})
+	launcher.List(settings.Listed(cfg))
 	known := described(cfg, opts)
 	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}}
 	if out.BundledBy = "directory"; manifest.ByContent() {
@@ -114,7 +120,8 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 		p := &cfg.Plugins[i]
 		out.Plugins = append(out.Plugins, diagnose(cfg, p, launcher, all, known[p.Name]))
 	}
-	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins, func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }))
+	gated := slices.ContainsFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Bundled == "bash" && launcher.Gated(&p, all) })
+	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins, func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }), gated)
 	return out, nil
 }
 

@@ -68,6 +68,10 @@ const (
 	CallEnv     = "TOOLHOST_CALL"
 )
 
+// NoCall is the value of [CallEnv] for programs that a plugin runs for itself. The audit log does not list them as
+// programs of a call.
+const NoCall = "none"
+
 // DirectoryKeeper is implemented by a [Peer] whose host wants to know which calls do not change the directory of
 // the session.
 type DirectoryKeeper interface {

@@ -134,27 +134,39 @@ func writeConfig(t *testing.T, text string) (ws, config string) {
 	return ws, config
 }
 
-// TestListedPrograms runs scripts that execute an unlisted program. None of them is allowed to execute it, in both forms
-// of the list.
+// listForms are the two forms of a list of programs.
+var listForms = map[string]string{
+	"programs": "permissions {\n programs {\n mode = \"listed\"\n allow = [" + listedPrograms + "]\n}\n}",
+	"commands": "permissions {\n commands = \"allow-list\"\n allow \"listed\" { command = [" + listedPrograms + "] }\n}",
+}
+
+// runListed runs scripts, each in a session of its own, and returns a line of output for each.
+func runListed(t *testing.T, ws, config string, scripts map[string]string) (lines []string) {
+	t.Helper()
+	var calls bytes.Buffer
+	for name, script := range scripts {
+		if err := json.NewEncoder(&calls).Encode(map[string]string{"id": name, "command": script, "session": strings.NewReplacer(" ", "-", ":", "", "/", "", "$", "").Replace(name)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", t.TempDir(), "--config", config, "batch")
+	c.Dir, c.Stdin = ws, &calls
+	out, _ := c.Output() // the error is ignored, because calls fail
+	for line := range strings.Lines(string(out)) {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// TestListedPrograms runs scripts that execute an unlisted program. Without namespaces, they are refused before they run,
+// in both forms of the list.
 func TestListedPrograms(t *testing.T) {
-	for name, permissions := range map[string]string{
-		"programs": "permissions {\n programs {\n mode = \"listed\"\n allow = [" + listedPrograms + "]\n}\n}",
-		"commands": "permissions {\n commands = \"allow-list\"\n allow \"listed\" { command = [" + listedPrograms + "] }\n}",
-	} {
+	for name, permissions := range listForms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ws, config := writeConfig(t, "plugin \"bash\" {}\n"+permissions)
-			var calls bytes.Buffer
-			for name, script := range unlisted {
-				if err := json.NewEncoder(&calls).Encode(map[string]string{"id": name, "command": script}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", t.TempDir(), "--config", config, "batch")
-			c.Dir, c.Stdin = ws, &calls
-			out, _ := c.Output() // the error is ignored, because all calls fail
+			ws, config := writeConfig(t, "plugin \"bash\" {}\nsandbox {\n backend = \"landlock\"\n}\n"+permissions)
 			refused := 0
-			for line := range strings.Lines(string(out)) {
+			for _, line := range runListed(t, ws, config, unlisted) {
 				if strings.Contains(line, "only listed commands are allowed") {
 					refused++
 				} else {

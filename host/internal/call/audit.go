@@ -6,6 +6,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -32,10 +33,23 @@ func (c *Call) AuditEntry(res *tool.Result) state.AuditEntry {
 	if p := c.Decision.Policy; p != nil {
 		e.Decision, e.Rule, e.Answered, e.Rewritten = string(p.Effect), p.Rule, p.Answered, p.Rewritten
 	}
+	e.Programs = AuditPrograms(c.Outcome.Programs)
 	if res.Error != nil {
 		e.Outcome, e.Error = string(res.Error.Kind), res.Error.Message
 	}
 	return e
+}
+
+// AuditPrograms returns the programs of a record for the audit log. It returns nil if there are none.
+func AuditPrograms(r *execgate.Record) *state.Programs {
+	if r == nil {
+		return nil
+	}
+	out := &state.Programs{Count: r.Count, Denied: r.Denied, First: make([]state.Program, len(r.First))}
+	for i, p := range r.First {
+		out.First[i] = state.Program{Path: p.Path, Command: p.Command, Times: p.Times, Decision: p.Verdict.Effect, Rule: p.Verdict.Rule, Answered: p.Verdict.Answered}
+	}
+	return out
 }
 
 // auditArguments returns the arguments that the plugin received. If no plugin received the call, it returns the original

@@ -12,6 +12,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
@@ -56,6 +57,7 @@ type Identity struct {
 	Parent  string          // the ID of the parent call; empty if the call has no parent
 	Depth   int             // the number of parent calls, direct and indirect
 	Started time.Time
+	Gated   bool // whether the exec gate judges the programs that the call executes
 }
 
 // Decision holds the decisions that are made before the call runs.
@@ -72,6 +74,9 @@ type Outcome struct {
 	Waited bool          // whether the call had to wait for other calls
 	Full   bool          // whether a limit on concurrent calls refused the call
 	Ran    bool          // whether the plugin or the cache returned a result
+
+	Programs *execgate.Record // the programs that the call executed; nil if there are none, or if they are not recorded
+	Refused  []string         // messages about programs that the exec gate denied
 }
 
 // Hold registers a function that [Call.Release] calls to release a resource, such as the queue position or a concurrency

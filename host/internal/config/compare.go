@@ -57,7 +57,16 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 		s.Strict, s.Allow, s.Deny = false, nil, nil
 		return s
 	}
-	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox)) && reflect.DeepEqual(c.Permissions.Paths, other.Permissions.Paths)
+	return reflect.DeepEqual(x, y) && reflect.DeepEqual(sandbox(c.Sandbox), sandbox(other.Sandbox)) && reflect.DeepEqual(c.Permissions.Paths, other.Permissions.Paths) &&
+		reflect.DeepEqual(c.Permissions.executable(), other.Permissions.executable())
+}
+
+// executable returns what determines which programs can be executed. It is nil if all can.
+func (p *Permissions) executable() any {
+	if !p.AllowList && !p.Programs.Listed {
+		return nil
+	}
+	return []any{p.Rules, p.Programs}
 }
 
 // NewPlugin returns a plugin without a block in a configuration file. bundledDir is the directory of the bundled

@@ -15,6 +15,7 @@ import (
 
 	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/repository"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
@@ -37,6 +38,8 @@ type Parts struct {
 	// Audit adds an entry to the audit log.
 	Audit func(state.AuditEntry)
 	Log   *slog.Logger
+	// Gate judges the programs that plugins execute. Nil means that they are not judged. See [NewGate].
+	Gate *execgate.Gate
 	// Repositories watches the writable directories. Nil means that nothing is watched. See [NewRepositories].
 	Repositories *repository.Guard
 
@@ -54,8 +57,9 @@ type Commands interface {
 
 // Launcher confines the plugins of one configuration. It is safe for concurrent use.
 type Launcher struct {
-	cfg   *config.Config
-	parts *Parts
+	cfg    *config.Config
+	parts  *Parts
+	listed []string // see List
 
 	probe  sync.Once
 	kernel sandbox.Kernel
@@ -67,6 +71,10 @@ type Launcher struct {
 func New(cfg *config.Config, parts *Parts) *Launcher {
 	return &Launcher{cfg: cfg, parts: parts}
 }
+
+// List sets the patterns for the names of the only programs that commands can execute. Nil means all programs. The caller
+// must call it before the first launch.
+func (l *Launcher) List(names []string) { l.listed = names }
 
 // Kernel returns the confinement features that this machine supports.
 func (l *Launcher) Kernel() *sandbox.Kernel {

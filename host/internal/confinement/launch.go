@@ -52,7 +52,8 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 		env = proxyEnvironment(env)
 	}
 	start.Cmd.Env = env
-	c := &confined{launcher: l, plugin: p, backend: backend, cmd: start.Cmd, hosts: prof.Hosts, resident: prof.Resident, masks: kept}
+	policy.Gate = l.parts.Gate != nil && l.gated(&prof, backend)
+	c := &confined{gate: gateKey(p.Name, start.Owner, start.Roots), launcher: l, plugin: p, backend: backend, cmd: start.Cmd, hosts: prof.Hosts, resident: prof.Resident, masks: kept}
 	groups, err := l.limit(p, &prof)
 	if err != nil {
 		c.ended()
@@ -77,6 +78,9 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
 	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
+	if listable(p) {
+		at.Listed = l.listed
+	}
 	if at.StateDir == "" {
 		runtime, err := home.Runtime()
 		if err != nil {

@@ -28,6 +28,7 @@ type confined struct {
 	resident uint64 // limit of the memory of all processes; zero means no limit
 	groups   groups
 	wait     sandbox.Running
+	gate     string  // the key of the process for the exec gate
 	masks    *masked // nil if the plugin needs none
 	stop     func()  // stops the proxy
 	watch    func()  // stops the watch of the memory; can be nil
@@ -35,7 +36,7 @@ type confined struct {
 
 // running waits until the plugin's program starts. Then it starts the plugin's proxy.
 func (c *confined) running(started error) error {
-	listener, err := c.wait(started)
+	listener, err := c.wait(started, c.serveGate)
 	if err != nil && c.backend.Abilities().OwnRoot {
 		sandbox.Forget(c.launcher.parts.Home.Root) // the abilities of the machine can have changed
 	}

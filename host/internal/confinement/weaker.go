@@ -25,6 +25,9 @@ func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (lost []string, why
 		return nil, nil
 	}
 	wanted, why := l.Kernel().Fallback(l.cfg.Sandbox.Backend)
+	if ungated := l.Ungated(p, roots); why == nil && ungated != "" {
+		return []string{sandbox.Ungated}, errors.New(ungated)
+	}
 	if why == nil && !l.advice(p) {
 		return nil, nil
 	}

@@ -96,6 +96,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 		return p.d.answer(ctx, c)
 	}
 	c.Decision.Sent = c.Message()
+	p.d.gate(c)
 	return p.d.run(ctx, c)
 }
 

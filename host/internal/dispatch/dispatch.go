@@ -17,6 +17,7 @@ import (
 
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
@@ -89,6 +90,14 @@ type Dispatcher struct {
 	// Exceeded returns the limits of a plugin that a call reached, judging by the printed text. Exceeded can be nil.
 	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
 
+	// Programs begins to record and judge the programs that a call of a plugin executes. The token is the one that the
+	// commands of the call have. The result is nil if the plugin has no exec gate. Programs can be nil.
+	Programs func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call
+
+	// Gated reports whether the exec gate of a plugin judges programs so that their arguments and files need not be known
+	// before. A nil Gated means that there is no gate.
+	Gated func(plugin string, roots []tool.Root) bool
+
 	// Watch prepares the sandbox for a call of a plugin by an owner. The returned function runs after the call and returns
 	// messages about what it took out of the workspace. The function and Watch can be nil.
 	Watch func(plugin, owner string, roots []tool.Root) (after func() []string, err error)
@@ -110,6 +119,7 @@ func (d *Dispatcher) stages() []Stage {
 		d.commands(),
 		d.timeout(),
 		d.session(),
+		d.programs(),
 		d.measure(),
 		d.cache(),
 		d.retry(),
@@ -207,7 +217,8 @@ func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 	return c
 }
 
-// Judge returns the policy's decision on a request. It does not ask a person or run the call.
+// Judge returns the policy's decision on a request. It does not ask a person or run the call. The decision is the same on
+// every machine: it does not rely on the exec gate.
 func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 	p := &Pending{d: d, call: Call{Request: req}}
 	c := &p.call

@@ -54,7 +54,7 @@ func (d *Dispatcher) session() Stage {
 			plugin, roots := c.Identity.Tool.Plugin, c.Request.Session.Roots
 			all := denied(plugin, roots, c.Identity.Started.Add(res.Run.QueueTime), printed)
 			d.warn(c, res)
-			notes.Denials(res, append(all, exceeded(plugin, roots, printed, res.Error != nil)...))
+			notes.Denials(res, append(append(c.Outcome.Refused, all...), exceeded(plugin, roots, printed, res.Error != nil)...))
 			return res
 		}
 	}}

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
@@ -122,6 +124,16 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 			return g.Launcher.Exceeded(&p.Plugin, roots, printed, failed)
 		}
 		return nil
+	}
+	d.Programs = func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
+		if p := g.Plugin(plugin); p != nil {
+			return g.Launcher.Programs(ctx, &p.Plugin, owner, roots, token, judge)
+		}
+		return nil
+	}
+	d.Gated = func(plugin string, roots []tool.Root) bool {
+		p := g.Plugin(plugin)
+		return p != nil && g.Launcher.Gated(&p.Plugin, roots)
 	}
 	d.Watch = func(plugin, owner string, roots []tool.Root) (func() []string, error) {
 		if p := g.Plugin(plugin); p != nil {

@@ -21,6 +21,7 @@ import (
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
@@ -131,6 +132,7 @@ func (b *Builder) Roots(cfg *config.Config) *roots.Sets { return roots.New(cfg, 
 // confined.
 func (b *Builder) Launcher(cfg *config.Config) (*confinement.Launcher, error) {
 	l := confinement.New(cfg, b.Confine)
+	l.List(settings.Listed(cfg))
 	if err := roots.Check(cfg); err != nil {
 		return nil, err
 	}

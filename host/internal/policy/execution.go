@@ -135,6 +135,14 @@ func (p *Policy) Listed() (names []string) {
 	return slices.Compact(names)
 }
 
+// Lists reports whether only listed programs can be executed.
+func (p *Policy) Lists() bool { return p.rules.AllowList }
+
+// Unlisted reports whether a judgement denies a program only because it is not listed.
+func (p *Policy) Unlisted(j *Judgement) bool {
+	return p.rules.AllowList && j.Effect == Deny && j.Rule == p.rules.ListedBy
+}
+
 // stricter returns the judgement with the stricter effect, or else the one in which a rule matched.
 func stricter(a, b Judgement) Judgement {
 	rank := map[Effect]int{Allow: 0, Ask: 1, Deny: 2}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"net"
+	"os"
 	"os/exec"
 	"slices"
 
@@ -43,9 +44,10 @@ type Abilities struct {
 	TotalLimits bool `json:"total_limits"`
 }
 
-// Running waits until a confined command runs. Its argument is the error that starting the command returned. It returns
-// the listener of the policy's proxy, or nil if the policy has no proxy.
-type Running func(started error) (net.Listener, error)
+// Running waits until a confined command runs. The argument started is the error that starting the command returned. The
+// function gate receives the listener of the policy's exec gate, before the command is executed. Running returns the
+// listener of the policy's proxy, or nil if the policy has no proxy.
+type Running func(started error, gate func(listener *os.File)) (net.Listener, error)
 
 var backends = []Backend{Namespaces{}, Landlock{}, None{}}
 
@@ -106,6 +108,18 @@ func (k *Kernel) usable() error {
 		return errors.New(k.NoLauncher)
 	case !k.Seccomp:
 		return errors.New("system call filters are not supported on this system")
+	}
+	return nil
+}
+
+// Gate returns the reason why the programs that a plugin executes under a backend are not judged. A nil error means that
+// they are.
+func (k *Kernel) Gate(b Backend) error {
+	switch why := k.NoGate[b.Name()]; {
+	case !b.Abilities().Confines:
+		return errors.New("plugins are not confined")
+	case why != "":
+		return errors.New(why)
 	}
 	return nil
 }

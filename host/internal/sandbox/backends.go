@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 
 	"toolhost.dev/host/internal/sandbox/confine"
@@ -91,5 +92,5 @@ func (None) Unusable(*Kernel) error { return nil }
 
 // Wrap implements [Backend]. It does not change the command.
 func (None) Wrap(*exec.Cmd, string, confine.Policy) (Running, error) {
-	return func(started error) (net.Listener, error) { return nil, started }, nil
+	return func(started error, _ func(*os.File)) (net.Listener, error) { return nil, started }, nil
 }

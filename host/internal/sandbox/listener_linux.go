@@ -26,8 +26,11 @@ func statusPipe(passes bool) (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "status"), os.NewFile(uintptr(fds[1]), "status"), nil
 }
 
-// receiveListener receives the listening socket, which is the first message of the launcher.
-func receiveListener(status *os.File) (net.Listener, error) {
+// errNotPassed means that the launcher reported a failure, or ended, before it passed a descriptor.
+var errNotPassed = errors.New("the launcher passed no descriptor")
+
+// receive receives the next descriptor that the launcher passes.
+func receive(status *os.File, name string) (*os.File, error) {
 	_ = status.SetReadDeadline(time.Now().Add(launchTimeout))
 	raw, err := status.SyscallConn()
 	if err != nil {
@@ -37,8 +40,14 @@ func receiveListener(status *os.File) (net.Listener, error) {
 	var n int
 	var failed error
 	err = raw.Read(func(fd uintptr) bool {
-		// Read only one byte. Any following bytes describe a failure and are read by the caller.
-		_, n, _, _, failed = unix.Recvmsg(int(fd), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
+		// A space comes with each descriptor. All other bytes describe a failure and are read by the caller.
+		var first [1]byte
+		if n, _, failed = unix.Recvfrom(int(fd), first[:], unix.MSG_PEEK); failed == nil && (n == 0 || first[0] != ' ') {
+			failed = errNotPassed
+		}
+		if failed == nil {
+			_, n, _, _, failed = unix.Recvmsg(int(fd), first[:], oob, unix.MSG_CMSG_CLOEXEC)
+		}
 		return !errors.Is(failed, unix.EAGAIN)
 	})
 	if err = errors.Join(err, failed); err != nil {
@@ -46,13 +55,21 @@ func receiveListener(status *os.File) (net.Listener, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	if err != nil || len(messages) != 1 {
-		return nil, errors.New("the launcher passed no socket")
+		return nil, errNotPassed
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return nil, errors.New("the launcher passed no socket")
+		return nil, errNotPassed
 	}
-	f := os.NewFile(uintptr(fds[0]), "proxy")
+	return os.NewFile(uintptr(fds[0]), name), nil
+}
+
+// receiveListener receives the listening socket of the proxy.
+func receiveListener(status *os.File) (net.Listener, error) {
+	f, err := receive(status, "proxy")
+	if err != nil {
+		return nil, err
+	}
 	defer f.Close() //nolint:errcheck // the listener has its own
 	l, err := net.FileListener(f)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestMasks(t *testing.T) {
 	must(t, err)
 	running, err := Namespaces{}.Wrap(cmd, launcher, policy)
 	must(t, err)
-	_, err = running(cmd.Start())
+	_, err = running(cmd.Start(), nil)
 	must(t, err)
 	out := bufio.NewReader(stdout)
 	var first strings.Builder

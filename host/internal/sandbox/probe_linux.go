@@ -1,16 +1,20 @@
 package sandbox
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
@@ -34,12 +38,22 @@ func Probe(launcher, cache string) Kernel {
 		k.Namespaces = true
 		return k
 	}
-	if err := tryNamespaces(launcher, k.ABI); err != nil {
-		k.NoNamespaces = err.Error()
-		return k // the next host tries again: a try is cheap, and it can succeed later
+	// Only a complete success is stored. Otherwise the next host tries again: a try is cheap, and it can succeed later.
+	gate := try(Namespaces{}, launcher, k.ABI, true)
+	err = gate
+	if gate != nil {
+		err = try(Namespaces{}, launcher, k.ABI, false)
 	}
-	k.Namespaces = true
-	if cache != "" {
+	if err == nil {
+		k.Namespaces = true
+		k.noGate(Namespaces{}, gate)
+	} else {
+		k.NoNamespaces = err.Error()
+	}
+	if k.ABI > 0 {
+		k.noGate(Landlock{}, try(Landlock{}, launcher, k.ABI, true))
+	}
+	if cache != "" && k.Namespaces && len(k.NoGate) == 0 {
 		_ = replace(file, []byte(key)) // the next host probes again if this fails
 	}
 	return k
@@ -66,27 +80,77 @@ func bootKey(launcher string, st os.FileInfo) string {
 	return fmt.Sprintf("%s %s %d %s %d %d", strings.TrimSpace(string(boot)), user, os.Getuid(), launcher, st.Size(), st.ModTime().UnixNano())
 }
 
-// tryNamespaces runs the launcher with all namespaces, but without a plugin. An error means that namespaces cannot be
-// used.
-func tryNamespaces(launcher string, abi int) error {
-	cmd := exec.Command(confine.ProbeArg) //nolint:gosec // a word for the launcher, not a program
+// noGate records why the exec gate does not work under a backend. It does nothing if why is nil.
+func (k *Kernel) noGate(b Backend, why error) {
+	if why == nil {
+		return
+	}
+	if k.NoGate == nil {
+		k.NoGate = make(map[string]string)
+	}
+	k.NoGate[b.Name()] = why.Error()
+}
+
+// try runs the launcher under a backend, but without a plugin. With gate, the launcher executes itself, and the host must
+// be able to inspect that. An error means that the backend or the gate cannot be used.
+func try(b Backend, launcher string, abi int, gate bool) error {
+	cmd := exec.Command(confine.ProbeArg, launcher) //nolint:gosec // a word for the launcher, not a program
 	cmd.Path, cmd.Err = confine.ProbeArg, nil
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = []string{}
-	running, err := Namespaces{}.Wrap(cmd, launcher, confine.Policy{
-		Read: []string{"/proc", filepath.Dir(launcher)}, Scratch: []string{"/tmp"}, StartProcesses: true, ABI: abi,
+	running, err := b.Wrap(cmd, launcher, confine.Policy{
+		Read: []string{"/proc", filepath.Dir(launcher)}, Run: []string{launcher}, Scratch: []string{"/tmp"}, StartProcesses: true, ABI: abi, Gate: gate,
 	})
 	if err != nil {
 		return err
 	}
-	_, err = running(cmd.Start())
+	seen := make(probed, 1)
+	_, err = running(cmd.Start(), func(listener *os.File) { new(execgate.Gate).Serve(listener, execgate.Options{Judge: seen}) })
 	if cmd.Process == nil {
 		return err
 	}
 	if waited := cmd.Wait(); err == nil {
 		err = waited
 	}
+	if errno := syscall.Errno(0); gate && errors.As(err, &errno) {
+		return fmt.Errorf("what processes of plugins execute cannot be inspected: %w. Check the sysctl kernel.yama.ptrace_scope and the container's profile", errno)
+	}
+	if err == nil && gate {
+		err = seen.check(launcher)
+	}
 	return err
+}
+
+// probed receives what the gate of a probe has seen.
+type probed chan execgate.Execution
+
+func (p probed) Judge(e *execgate.Execution) execgate.Verdict {
+	select {
+	case p <- *e:
+	default:
+	}
+	return execgate.Verdict{Effect: execgate.Allow}
+}
+
+func (p probed) Ask(_ context.Context, _ *execgate.Execution, v execgate.Verdict) execgate.Verdict {
+	return v
+}
+
+// check returns an error if the gate has not seen that the launcher was executed.
+func (p probed) check(launcher string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(launcher, &st); err != nil {
+		return err
+	}
+	select {
+	case e := <-p:
+		if e.Device == st.Dev && e.Inode == st.Ino && slices.Equal(e.Argv, []string{launcher, confine.ProbedArg}) {
+			return nil
+		}
+		return fmt.Errorf("a process of a plugin executed %s, but the host saw %s", launcher, e.Path)
+	default:
+		return errors.New("the host does not see what processes of plugins execute")
+	}
 }
 
 // replace writes a file atomically.

@@ -62,6 +62,8 @@ type Place struct {
 	Run []string
 	// Env is the environment of the plugin's process.
 	Env []string
+	// Listed contains patterns for the names of the only programs that can be executed. Nil means all programs.
+	Listed []string
 }
 
 // system lists the directories with the system's programs and the files that they read. Directories with keys and
@@ -152,6 +154,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		out.Run = append(out.Run, kind.interpreters...)
 		out.Read = slices.Concat(out.Read, runtimeFiles, system, systemFiles)
 	}
+	out.Execute = executable(&at, &out)
 	return out, env, nil
 }
 

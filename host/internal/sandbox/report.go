@@ -19,6 +19,9 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 		return nil
 	}
 	out := []string{p.files(), p.processes(can), p.network(can), "no new privileges, no capabilities except for files, no core dumps", "system calls: none that mount, trace, load code into the kernel or use io_uring"}
+	if p.StartProcesses && k.Gate(b) == nil {
+		out = append(out, "programs: each one is recorded and judged when it is executed")
+	}
 	if can.OwnRoot {
 		out = append(out, "a separate root with nothing else, with an empty /tmp and home directory")
 	}
@@ -108,6 +111,9 @@ func (p Profile) network(can Abilities) string {
 // Advice is the restriction that paths.deny loses without a private root.
 const Advice = "paths.deny is advice: it holds for arguments and words of commands, not for files that the plugin or its programs find"
 
+// Ungated is what plugins lack without the exec gate.
+const Ungated = "the programs that commands execute are neither recorded nor judged"
+
 // Gaps lists the restrictions that the kernel does not enforce on a plugin with this profile. The argument why is the
 // error that [Kernel.Choose] returned with the backend.
 func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
@@ -129,6 +135,7 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	gap(p.DeniedPaths && !p.NoRoots && !can.OwnRoot, Advice, "use the backend ns")
 	gap(p.WriteRoots && !can.OwnRoot, "existing settings of editors and agents can be written, and programs of commands can write protected paths", "use the backend ns")
 	gap(why != nil, "the configured backend is not available", fmt.Sprint(why))
+	gap(p.StartProcesses && k.Gate(b) != nil, Ungated, fmt.Sprint(k.Gate(b)))
 	if !can.OwnRoot {
 		how := "set backend to \"auto\" in the configuration"
 		if !k.Namespaces {

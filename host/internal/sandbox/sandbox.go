@@ -32,6 +32,9 @@ type Kernel struct {
 	// value. If it is false, NoNamespaces contains the reason.
 	Namespaces   bool   `json:"namespaces"`
 	NoNamespaces string `json:"no_namespaces,omitempty"`
+	// NoGate contains, for each backend that has one, the reason why programs are not judged when plugins execute them. A
+	// test run of the launcher determines it.
+	NoGate map[string]string `json:"no_exec_gate,omitempty"`
 	// NoCgroup is the reason why no cgroup can limit the processes of a plugin together. Empty means that a cgroup is
 	// available.
 	NoCgroup string `json:"no_cgroup,omitempty"`
@@ -48,20 +51,20 @@ const launchTimeout = 10 * time.Second
 // itself runs, or returns why it failed to start. Then the caller must wait for the process. A [syscall.Errno] as error
 // means that executing the command failed.
 func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
-	status, theirs, err := statusPipe(p.ProxyPort > 0)
+	status, theirs, err := statusPipe(p.ProxyPort > 0 || p.Gate)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make pipes: %w", err)
 	}
 	p.Exec = cmd.Path
 	p.StatusFD = 3 + len(cmd.ExtraFiles)
 	pass := []*os.File{theirs}
-	if len(p.Masks) > 0 {
-		masks, err := unlinked(p.Masks)
+	if len(p.Masks) > 0 || p.Execute != nil {
+		lists, err := unlinked(p.Lists)
 		if err != nil {
 			return nil, errors.Join(err, status.Close(), theirs.Close())
 		}
-		p.MasksFD = p.StatusFD + 1
-		pass = append(pass, masks)
+		p.ListsFD = p.StatusFD + 1
+		pass = append(pass, lists)
 	}
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -71,27 +74,38 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	cmd.Args = append([]string{"toolhost-sandbox", string(text)}, cmd.Args[1:]...)
 	cmd.Path = launcher
 	isolate(cmd, &p)
-	return func(start error) (net.Listener, error) {
+	return func(start error, gate func(listener *os.File)) (net.Listener, error) {
 		defer func() { _ = status.Close() }()
 		_ = closeAll(pass)
 		if start != nil {
 			return nil, fmt.Errorf("the sandbox cannot be set up: %s cannot be started: %w. Run toolhost doctor for details", launcher, start)
 		}
-		if p.ProxyPort == 0 {
-			return nil, failure(status)
-		}
-		l, passed := receiveListener(status)
-		if err := failure(status); err != nil {
-			if l != nil {
-				_ = l.Close()
-			}
-			return nil, err
-		}
-		if passed != nil {
-			return nil, fmt.Errorf("the proxy of the sandbox cannot be started: %w. Run toolhost doctor for details", passed)
-		}
-		return l, nil
+		return settle(status, &p, gate)
 	}, nil
+}
+
+// settle receives what the launcher passes, and waits until the launcher has executed the plugin.
+func settle(status *os.File, p *confine.Policy, gate func(listener *os.File)) (net.Listener, error) {
+	var l net.Listener
+	var passed error
+	if p.ProxyPort > 0 {
+		l, passed = receiveListener(status)
+	}
+	if p.Gate && passed == nil {
+		var f *os.File
+		if f, passed = receive(status, "exec gate"); passed == nil {
+			gate(f) // from now on, executing the plugin waits for the gate
+		}
+	}
+	err := failure(status)
+	if err == nil && passed != nil {
+		err = fmt.Errorf("the sandbox cannot be set up: %w. Run toolhost doctor for details", passed)
+	}
+	if err != nil && l != nil {
+		_ = l.Close()
+		l = nil
+	}
+	return l, err
 }
 
 // unlinked returns a file without a name that contains a value as JSON. A command line has no room for thousands of

@@ -91,7 +91,7 @@ func TestProfiles(t *testing.T) {
 					}
 					var out strings.Builder
 					cmd.Stdout, cmd.Stderr = &out, &out
-					if _, err := running(cmd.Start()); err != nil {
+					if _, err := running(cmd.Start(), nil); err != nil {
 						t.Fatal(err)
 					}
 					_ = cmd.Wait()
@@ -113,7 +113,7 @@ func TestFailures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = running(cmd.Start())
+		_, err = running(cmd.Start(), nil)
 		if cmd.Process != nil {
 			_ = cmd.Wait()
 		}

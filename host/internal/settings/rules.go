@@ -63,3 +63,13 @@ func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	}
 	return rule, rule.Prepare()
 }
+
+// Listed returns patterns for the names of the only programs that commands can execute under a configuration. It returns
+// nil if they can execute all programs.
+func Listed(cfg *config.Config) []string {
+	rules, _ := Rules(cfg) // an invalid rule is reported elsewhere, and lists nothing
+	if p := policy.New(rules); p.Lists() {
+		return append([]string{}, p.Listed()...)
+	}
+	return nil
+}

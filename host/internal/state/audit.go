@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,6 +13,8 @@ type Auditing struct {
 	// Entry masks the arguments of a call before they are saved. It also returns a function that masks other texts of
 	// the call. A single goroutine calls both functions after the call.
 	Entry func(raw []byte) (arguments string, text func(string) string)
+	// Command masks the command line of a program. Nil means that Entry's second function suffices.
+	Command func(string) string
 	// MaxBytes and MaxAge limit the size and age of the log. The newest thousand entries are never deleted.
 	MaxBytes int64
 	MaxAge   time.Duration
@@ -49,6 +52,29 @@ type AuditEntry struct {
 	Version string `json:"version,omitempty"`
 	// Trace is the trace id of the call. It is empty if the call was not traced.
 	Trace string `json:"trace_id,omitempty"`
+	// Programs lists the programs that the call executed. It is nil if there are none, and if they are not recorded.
+	Programs *Programs `json:"programs,omitempty"`
+}
+
+// Programs lists the programs that a call executed.
+type Programs struct {
+	// Count is the number of executions. Denied is the number of those that were denied.
+	Count  int `json:"count"`
+	Denied int `json:"denied,omitempty"`
+	// First contains the first different programs, and some of the denied ones.
+	First []Program `json:"first"`
+}
+
+// Program is a program that a call executed, or tried to execute.
+type Program struct {
+	Path string `json:"path"`
+	// Command is the command line, quoted for a shell. Secrets in it are masked before it is saved.
+	Command string `json:"command"`
+	// Times is the number of executions with the same command line.
+	Times    int    `json:"times"`
+	Decision string `json:"decision"`
+	Rule     string `json:"rule,omitempty"`
+	Answered string `json:"answered,omitempty"`
 }
 
 // Audit enables the audit log with the given settings. A nil argument disables the log.
@@ -102,10 +128,10 @@ func (d *DB) writeAudit(w *writer, entries []AuditEntry) {
 	total := w.number(d.stmt.auditTotal)
 	for _, e := range entries {
 		arguments, masked := auditing.Entry(e.Arguments)
-		text, hooks := masked(e.Error), hooksText(e.Hooks, masked)
-		total += int64(len(arguments) + len(text) + len(hooks) + entrySize)
+		text, hooks, programs := masked(e.Error), hooksText(e.Hooks, masked), programsText(e.Programs, auditing.Command, masked)
+		total += int64(len(arguments) + len(text) + len(hooks) + len(programs) + entrySize)
 		w.exec(d.stmt.addAudit, e.At.UnixNano(), e.Session, e.Workspace, e.Call, e.Parent, e.Tool, e.Layer, arguments, e.Decision, e.Rule, e.Answered,
-			strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, e.Principal, total)
+			strings.Join(e.Rewritten, " "), e.Duration.Nanoseconds(), e.Outcome, text, e.Plugin, e.Version, hooks, e.Trace, e.Principal, programs, total)
 	}
 	if d.audited += len(entries); d.audited >= pruneEvery {
 		d.audited = 0
@@ -121,6 +147,27 @@ func hooksText(hooks []string, mask func(string) string) string {
 	kept := make([]string, len(hooks))
 	for i, h := range hooks {
 		kept[i] = mask(h)
+	}
+	b, err := json.Marshal(kept)
+	if err != nil { // cannot happen for strings
+		panic(err)
+	}
+	return string(b)
+}
+
+// programsText returns the programs of a call with masked command lines, as JSON.
+func programsText(r *Programs, command, mask func(string) string) string {
+	if r == nil {
+		return ""
+	}
+	kept := *r
+	kept.First = slices.Clone(r.First)
+	for i := range kept.First {
+		p := &kept.First[i]
+		if command != nil {
+			p.Command = command(p.Command)
+		}
+		p.Command, p.Path = mask(p.Command), mask(p.Path)
 	}
 	b, err := json.Marshal(kept)
 	if err != nil { // cannot happen for strings
@@ -176,7 +223,7 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	case q.Since.Year() > 1970:
 		since = q.Since.UnixNano()
 	}
-	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, principal
+	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, principal, programs
 		FROM audit WHERE (?1 = '' OR session = ?1) AND (?2 = '' OR tool = ?2) AND (?3 = '' OR outcome = ?3) AND (?4 = '' OR decision = ?4) AND at_ns >= ?5 AND id > ?6 AND (?8 = '' OR principal = ?8)
 		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit, q.Principal)
 	if err != nil {
@@ -187,13 +234,18 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	for rows.Next() {
 		var e AuditEntry
 		var at, took int64
-		var arguments, rewritten, hooks string
+		var arguments, rewritten, hooks, programs string
 		if err := rows.Scan(&e.ID, &at, &e.Session, &e.Workspace, &e.Call, &e.Parent, &e.Tool, &e.Layer, &arguments, &e.Decision, &e.Rule, &e.Answered,
-			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version, &hooks, &e.Trace, &e.Principal); err != nil {
+			&rewritten, &took, &e.Outcome, &e.Error, &e.Plugin, &e.Version, &hooks, &e.Trace, &e.Principal, &programs); err != nil {
 			return nil, err
 		}
 		if hooks != "" {
 			if err := json.Unmarshal([]byte(hooks), &e.Hooks); err != nil {
+				return nil, err
+			}
+		}
+		if programs != "" {
+			if err := json.Unmarshal([]byte(programs), &e.Programs); err != nil {
 				return nil, err
 			}
 		}

@@ -95,6 +95,8 @@ CREATE TABLE applied (config TEXT PRIMARY KEY, at_ns INTEGER NOT NULL, content T
 CREATE TABLE audit_probe (only INTEGER PRIMARY KEY CHECK (only = 1), at_ns INTEGER NOT NULL, filler BLOB NOT NULL) STRICT;
 `, `
 ALTER TABLE audit ADD COLUMN principal TEXT NOT NULL DEFAULT ''; -- empty: before principals were recorded
+`, `
+ALTER TABLE audit ADD COLUMN programs TEXT NOT NULL DEFAULT ''; -- a JSON object; empty: none
 `}
 
 // DB is an open database. It is safe for concurrent use. Most writes wait a short time and are then written as a batch.
@@ -189,8 +191,8 @@ func (d *DB) prepare() error {
 		{&d.stmt.addHistory, `INSERT INTO history (session, at_ns, command, tool, success) VALUES (?, ?, ?, ?, ?)`},
 		{&d.stmt.trimHistory, `DELETE FROM history WHERE session = ?1 AND id <= (SELECT id FROM history WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`},
 		{&d.stmt.auditTotal, `SELECT COALESCE((SELECT total FROM audit ORDER BY id DESC LIMIT 1), 0)`},
-		{&d.stmt.addAudit, `INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, principal, total)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&d.stmt.addAudit, `INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, principal, programs, total)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&d.stmt.changes, `PRAGMA data_version`},
 	} {
 		var err error

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -8,7 +9,11 @@ import (
 
 // nameless creates an unnamed file that contains text. The file offset is at the beginning.
 func nameless(text string) (*os.File, error) {
-	fd, err := unix.MemfdCreate("toolhost", unix.MFD_CLOEXEC)
+	// The sandbox can forbid files in memory that could be executed. Before Linux 6.3 all files can.
+	fd, err := unix.MemfdCreate("toolhost", unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate("toolhost", unix.MFD_CLOEXEC)
+	}
 	if err != nil {
 		return namelessOnDisk(text)
 	}

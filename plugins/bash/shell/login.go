@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"toolhost.dev/sdk/tool"
 )
 
 const (
@@ -43,7 +45,7 @@ func (r *Runner) Login(ctx context.Context, limit time.Duration, bash, dir strin
 	mark := rand.Text()
 	// The mark separates the environment from the output that the login files printed before.
 	cmd := exec.Command(path, "-l", "-c", fmt.Sprintf(`printf '%%s\0' %s; exec env -0`, mark)) //nolint:gosec // the user's shell
-	cmd.Dir, cmd.Env, cmd.Stdout = dir, slices.Clone(env), write
+	cmd.Dir, cmd.Env, cmd.Stdout = dir, append(slices.Clone(env), tool.CallEnv+"="+tool.NoCall), write
 	tree, err := r.keeper.Start(cmd)
 	_ = write.Close()
 	if err != nil {

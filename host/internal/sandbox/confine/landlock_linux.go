@@ -78,7 +78,11 @@ func landlock(p *Policy) error {
 	if p.StartProcesses {
 		write |= unix.LANDLOCK_ACCESS_FS_EXECUTE
 	}
-	rules := []rule{{p.Read, readRights}, {p.Run, runRights}, {p.Write, write}, {p.Devices, deviceRights}}
+	run := uint64(runRights)
+	if p.Execute != nil {
+		run, write = readRights, write&^unix.LANDLOCK_ACCESS_FS_EXECUTE
+	}
+	rules := []rule{{p.Read, readRights}, {p.Run, run}, {p.Execute, unix.LANDLOCK_ACCESS_FS_EXECUTE}, {p.Write, write}, {p.Devices, deviceRights}}
 	if p.Namespaces {
 		// All directories in the new root may be listed. Terminals need the rights for devices.
 		rules = append(rules, rule{p.Scratch, write}, rule{[]string{"/"}, unix.LANDLOCK_ACCESS_FS_READ_DIR}, rule{[]string{"/dev/pts"}, deviceRights})

@@ -30,6 +30,9 @@ func Main() {
 		fmt.Fprintln(os.Stderr, "toolhost-sandbox confines a plugin and then executes it; only toolhost starts it")
 		os.Exit(2)
 	}
+	if os.Args[1] == ProbedArg {
+		os.Exit(0)
+	}
 	var p Policy
 	if err := json.Unmarshal([]byte(os.Args[1]), &p); err != nil {
 		fmt.Fprintln(os.Stderr, "toolhost-sandbox: cannot read the policy:", err)
@@ -56,8 +59,8 @@ func enter(p *Policy, args []string) (step string, err error) {
 			unix.CloseOnExec(p.StatusFD) // for kernels before Linux 5.11
 		}
 	}
-	if err := readMasks(p); err != nil {
-		return "masks", err
+	if err := readLists(p); err != nil {
+		return "lists", err
 	}
 	// Set the signal again, because a change of credentials can have cleared it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
@@ -89,17 +92,44 @@ func enter(p *Policy, args []string) (step string, err error) {
 		return "landlock", err
 	}
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0) // without it, the plugin is only slower
-	// The code below must not allocate much memory or open files, because it sets the limits.
+	return execute(p, args)
+}
+
+// execute applies the last restrictions and executes the plugin. It must not allocate much memory or open files, because it
+// sets the limits.
+func execute(p *Policy, args []string) (step string, err error) {
 	argv := append([]string{p.Exec}, args...)
 	env := os.Environ()
 	if err := setLimits(p); err != nil {
 		return "limits", err
 	}
-	if err := seccomp(p); err != nil {
+	if p.Exec == ProbeArg {
+		// A plugin cannot be inspected by other processes of its user.
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return "probe", err
+		}
+	}
+	listener, err := seccomp(p)
+	switch {
+	case err != nil && p.Gate:
+		return StepGate, err
+	case err != nil:
 		return "seccomp", err
 	}
+	if err := passGate(p, listener); err != nil {
+		return StepGate, err
+	}
 	if p.Exec == ProbeArg {
-		os.Exit(0)
+		return probe(p, argv, env)
 	}
 	return StepExec, unix.Exec(p.Exec, argv, env)
+}
+
+// probe ends the launcher, or executes it again if the policy has a gate. The host then judges two executions: the first one
+// counts as the start of a plugin.
+func probe(p *Policy, argv, env []string) (step string, err error) {
+	if !p.Gate {
+		os.Exit(0)
+	}
+	return StepExec, unix.Exec(argv[1], []string{argv[1], ProbedArg}, env)
 }

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readMasks reads the masks of a policy from the descriptor that the host passed.
-func readMasks(p *Policy) error {
-	if p.MasksFD == 0 {
+// readLists reads the lists of a policy from the descriptor that the host passed.
+func readLists(p *Policy) error {
+	if p.ListsFD == 0 {
 		return nil
 	}
-	f := os.NewFile(uintptr(p.MasksFD), "masks")
+	f := os.NewFile(uintptr(p.ListsFD), "lists")
 	defer f.Close() //nolint:errcheck // only read
 	b, err := io.ReadAll(f)
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(b, &p.Masks)
+	return json.Unmarshal(b, &p.Lists)
 }
 
 // applyMasks mounts masks in the namespace of the current process. It skips paths that do not exist.

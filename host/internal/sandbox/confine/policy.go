@@ -26,10 +26,10 @@ type Policy struct {
 	// to either, including everything below them. Both require Namespaces.
 	Fixed     []string `json:"fixed,omitempty"`
 	Protected []string `json:"protected,omitempty"`
-	// MasksFD is a descriptor from which the launcher reads Masks, as JSON. Zero means no masks. They apply last. MaskDir
-	// contains what replaces hidden files and directories. Both require Namespaces.
-	Masks   []Mask `json:"-"`
-	MasksFD int    `json:"masks_fd,omitempty"`
+	// ListsFD is a descriptor from which the launcher reads Lists, as JSON. Zero means none.
+	Lists   `json:"-"`
+	ListsFD int `json:"lists_fd,omitempty"`
+	// MaskDir contains what replaces hidden files and directories. It requires Namespaces.
 	MaskDir string `json:"mask_dir,omitempty"`
 	// Scratch lists directories that start empty and are kept in memory. It requires Namespaces.
 	Scratch []string `json:"scratch,omitempty"`
@@ -46,6 +46,9 @@ type Policy struct {
 	// to StatusFD, which must be a Unix socket. Zero means no proxy. ProxyPort requires Namespaces, and Network must be
 	// false.
 	ProxyPort uint16 `json:"proxy_port,omitempty"`
+	// Gate stops every execution of a program until the host has judged it. The launcher sends the listener of the filter to
+	// StatusFD, which must be a Unix socket.
+	Gate bool `json:"gate,omitempty"`
 	// Namespaces means that the host started the launcher in new namespaces. PrivateProcesses adds a process namespace,
 	// in which the plugin is the first process.
 	Namespaces       bool `json:"namespaces,omitempty"`
@@ -61,6 +64,15 @@ type Policy struct {
 	// StatusFD is the descriptor to which the launcher writes the reason of a failure. It is closed when the plugin
 	// runs.
 	StatusFD int `json:"status_fd"`
+}
+
+// Lists are parts of a policy that are too long for a command line.
+type Lists struct {
+	// Masks apply last. They require Namespaces.
+	Masks []Mask
+	// Execute lists the files and directories that can be executed, without symbolic links. If it is nil, everything in
+	// Run, Write and Scratch can be executed.
+	Execute []string
 }
 
 // OwnNetwork reports whether the plugin has a private network. The processes of the plugin can communicate over its
@@ -104,8 +116,14 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// StepExec is the step of executing the plugin.
-const StepExec = "exec"
+// The steps of a failure that the host treats specially: executing the plugin, and installing the exec gate.
+const (
+	StepExec = "exec"
+	StepGate = "exec gate"
+)
+
+// ProbedArg as the first argument makes the launcher exit with status 0.
+const ProbedArg = "probed"
 
 // ProbeArg in place of a binary makes the launcher confine itself and exit with status 0.
 const ProbeArg = "probe"

@@ -82,6 +82,9 @@ func enterRoot(p *Policy) error {
 	if err := applyMasks(p.MaskDir, p.Masks); err != nil {
 		return fmt.Errorf("a path cannot be masked: %w", err)
 	}
+	if err := restrictExecution(p); err != nil {
+		return fmt.Errorf("the programs that can be executed cannot be restricted: %w", err)
+	}
 	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 

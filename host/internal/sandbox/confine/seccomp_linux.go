@@ -149,9 +149,21 @@ func program(p *Policy) filter {
 	}
 	f.families(unix.SYS_SOCKET, allowed)
 	f.families(unix.SYS_SOCKETPAIR, allowed)
+	if p.Execute != nil { // files in memory are on no mount that could be noexec
+		f.forbidWhere(unix.SYS_MEMFD_CREATE, 1, ifSet, noExecSeal, false)
+	}
+	if p.Gate {
+		for _, n := range []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT} {
+			f.add(ifEqual, n, 0, 1)
+			f.add(give, unix.SECCOMP_RET_USER_NOTIF, 0, 0)
+		}
+	}
 	f.add(give, unix.SECCOMP_RET_ALLOW, 0, 0)
 	return f
 }
+
+// noExecSeal makes a file in memory that can never be executed. The kernel knows it since Linux 6.3.
+const noExecSeal = 8
 
 // notStream contains the bits that occur in other socket types, but not in SOCK_STREAM.
 const notStream = (unix.SOCK_DGRAM | unix.SOCK_RAW | unix.SOCK_SEQPACKET) &^ unix.SOCK_STREAM
@@ -159,12 +171,42 @@ const notStream = (unix.SOCK_DGRAM | unix.SOCK_RAW | unix.SOCK_SEQPACKET) &^ uni
 // tioclinux is the ioctl that pastes into a virtual terminal. Package unix does not define it.
 const tioclinux = 0x541c
 
-// seccomp installs the filter for this thread. The thread must have no_new_privs.
-func seccomp(p *Policy) error {
+// waitKillable makes a process that waits for the host continue only when it is killed. Otherwise a signal would restart
+// the system call, and the host would judge it twice. The kernel knows it since Linux 5.19.
+const waitKillable = 1 << 5
+
+// seccomp installs the filter for this thread. The thread must have no_new_privs. With a gate, it returns the listener;
+// otherwise it returns a negative number.
+func seccomp(p *Policy) (listener int, err error) {
 	f := program(p)
 	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); errno != 0 {
-		return fmt.Errorf("seccomp: %w", errno)
+	install := func(flags uintptr) (int, unix.Errno) {
+		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+		return int(fd), errno
 	}
-	return nil
+	var errno unix.Errno
+	if p.Gate {
+		listener, errno = install(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | waitKillable)
+		if errno == unix.EINVAL {
+			listener, errno = install(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+		}
+	} else {
+		listener = -1
+		_, errno = install(0)
+	}
+	if errno != 0 {
+		return -1, fmt.Errorf("seccomp: %w", errno)
+	}
+	return listener, nil
+}
+
+// passGate sends the listener of the filter to the host, which judges every program from then on.
+func passGate(p *Policy, listener int) error {
+	if listener < 0 {
+		return nil
+	}
+	if err := unix.Sendmsg(p.StatusFD, []byte(" "), unix.UnixRights(listener), nil, 0); err != nil {
+		return err
+	}
+	return unix.Close(listener)
 }

@@ -22,7 +22,7 @@ const followEvery = 200 * time.Millisecond
 func NewLog(s *cli.Settings) *cobra.Command {
 	var q host.LogQuery
 	var since string
-	var follow bool
+	var follow, programs bool
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "Show the audit log: every call, what was decided on it and what came of it",
@@ -31,6 +31,7 @@ with its arguments (secrets masked), what was decided on it and by which rule, h
 it took and what came of it. With --json an array; with --follow too, an object a line.`,
 		Example: `  toolhost log --decision deny --since 24h
   toolhost log --tool bash --kind timeout --json
+  toolhost log --tool bash --programs
   toolhost log --follow`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -51,7 +52,7 @@ it took and what came of it. With --json an array; with --follow too, an object 
 			if err != nil {
 				return err
 			}
-			return errors.Join(showLog(c.Context(), r, q, s.JSON, follow), r.Close())
+			return errors.Join(showLog(c.Context(), r, q, logFormat{s.JSON, follow, programs}), r.Close())
 		},
 	}
 	f := c.Flags()
@@ -61,6 +62,7 @@ it took and what came of it. With --json an array; with --follow too, an object 
 	f.StringVar(&q.Principal, "principal", "", "only calls of the principal of this `name`")
 	f.StringVar(&since, "since", "", "only calls since then: a `time` such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m")
 	f.IntVar(&q.Limit, "limit", 100, "at most so many, the newest; 0: all")
+	f.BoolVar(&programs, "programs", false, "show the programs that each call executed")
 	f.BoolVar(&follow, "follow", false, "go on with new ones as they come")
 	return c
 }
@@ -80,27 +82,27 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("--since %q: use a time such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m", s)
 }
 
-func showLog(ctx context.Context, r *admin.Records, q host.LogQuery, asJSON, follow bool) error {
+func showLog(ctx context.Context, r *admin.Records, q host.LogQuery, how logFormat) error {
 	entries, err := r.Log(q)
 	if err != nil {
 		return err
 	}
-	if asJSON && !follow {
+	if how.json && !how.follow {
 		return cli.PrintJSON(os.Stdout, entries)
 	}
 	for {
 		for _, e := range entries {
-			if asJSON {
+			if how.json {
 				err = cli.PrintJSON(os.Stdout, e)
 			} else {
-				err = logText(cli.Screen(os.Stdout), e)
+				err = logText(cli.Screen(os.Stdout), e, how.programs)
 			}
 			if err != nil {
 				return err
 			}
 			q.After = e.ID
 		}
-		if !follow {
+		if !how.follow {
 			return nil
 		}
 		q.Limit = 0
@@ -115,7 +117,10 @@ func showLog(ctx context.Context, r *admin.Records, q host.LogQuery, asJSON, fol
 	}
 }
 
-func logText(w io.Writer, e host.LogEntry) error {
+// logFormat is how entries are shown.
+type logFormat struct{ json, follow, programs bool }
+
+func logText(w io.Writer, e host.LogEntry, programs bool) error {
 	decision := e.Decision
 	if decision == "" {
 		decision = "-"
@@ -129,5 +134,34 @@ func logText(w io.Writer, e host.LogEntry) error {
 			_, err = fmt.Fprintf(w, "    hook %s\n", cli.Printable(h))
 		}
 	}
+	if programs && err == nil {
+		err = programsText(w, &e)
+	}
 	return err
+}
+
+// programsText prints the programs that a call executed.
+func programsText(w io.Writer, e *host.LogEntry) error {
+	if e.Programs == nil {
+		return nil
+	}
+	shown := 0
+	for _, p := range e.Programs.First {
+		shown += p.Times
+		by := ""
+		if p.Times > 1 {
+			by = fmt.Sprintf("  (%d times)", p.Times)
+		}
+		if p.Rule != "" {
+			by += "  by " + p.Rule
+		}
+		if _, err := fmt.Fprintf(w, "    %-5s  %s  %s%s\n", p.Decision, cli.Printable(p.Path), cli.Printable(p.Command), cli.Printable(by)); err != nil {
+			return err
+		}
+	}
+	if more := e.Programs.Count - shown; more > 0 {
+		_, err := fmt.Fprintf(w, "    and %d more programs\n", more)
+		return err
+	}
+	return nil
 }

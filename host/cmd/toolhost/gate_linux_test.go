@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unlistedAtExecution contains further scripts that create the file RAN although touch is not listed. Only what they
+// execute shows that.
+var unlistedAtExecution = map[string]string{
+	"unknown word":        `x=$(tr x x <<< touch); $x RAN`,
+	"link":                `ln -s /usr/bin/touch ls2; ./ls2 RAN`,
+	"link with a name":    `mkdir l; ln -s /usr/bin/touch l/ls; l/ls RAN`,
+	"copy with a name":    `mkdir c; cp /usr/bin/touch c/ls; c/ls RAN; PATH=$PWD/c:$PATH; ls RAN`,
+	"hard link":           `mkdir h; cp /usr/bin/touch h/x; ln h/x h/ls; h/ls RAN`,
+	"other name":          `(exec -a ls touch RAN)`,
+	"descriptor":          `exec 9</usr/bin/touch; /dev/fd/9 RAN; /proc/self/fd/9 RAN; /proc/thread-self/fd/9 RAN; /proc/$$/fd/9 RAN`,
+	"link to descriptor":  `exec 9</usr/bin/touch; ln -s /proc/self/fd/9 via; ./via RAN`,
+	"root":                `/proc/self/root/usr/bin/touch RAN`,
+	"directory":           `cd /usr/bin; o=$OLDPWD; ./touch "$o/RAN"`,
+	"parents":             `/usr/bin/../../bin/../usr/bin/touch RAN`,
+	"script":              `printf '#!/usr/bin/touch\n' > RAN1; chmod 755 RAN1; cp RAN1 s; touch() { ./s RAN; }; touch`,
+	"script by a shell":   `printf 'touch RAN\n' > s; bash s; sh ./s; . ./s; bash < s`,
+	"script without line": `printf 'touch RAN\n' > s2; chmod 755 s2; ./s2`,
+	"loader":              `/lib64/ld-linux-x86-64.so.2 /usr/bin/touch RAN; l=$(tr x x <<< /lib64/ld-linux-x86-64.so.2); $l /usr/bin/touch RAN`,
+	"environment":         `env -i /usr/bin/touch RAN; env -i bash -c 'touch RAN'; (exec -c touch RAN)`,
+	"background":          `(bash -c 'touch RAN' &) ; wait; setsid touch RAN; sleep 0.2`,
+	"orphan":              `( ( sleep 0.1; touch RAN ) & ) ; sleep 0.5`,
+	"memory":              `/usr/bin/python3 -c "import os; f=os.memfd_create('x',0); os.write(f,open('/usr/bin/touch','rb').read()); os.execve(f,['ls','RAN'],{})"`,
+	"sealed memory":       `/usr/bin/python3 -c "import os; f=os.memfd_create('x',8); os.write(f,open('/usr/bin/touch','rb').read()); os.execve(f,['ls','RAN'],{})"; /usr/bin/python3 -c "import os; f=os.memfd_create('x',0); os.write(f,open('/usr/bin/touch','rb').read()); os.execve('/proc/self/fd/%d'%f,['ls','RAN'],{})"`,
+	"python":              `/usr/bin/python3 -c "import os; os.execv('/usr/bin/touch',['ls','RAN'])"; /usr/bin/python3 -c "import subprocess; subprocess.run(['touch','RAN'])"`,
+	"python threads":      `/usr/bin/python3 -c "import os,threading; t=threading.Thread(target=lambda: os.execv('/usr/bin/touch',['touch','RAN'])); t.start(); t.join()"`,
+	"python descriptor":   `/usr/bin/python3 -c "import os; f=os.open('/usr/bin/touch',os.O_PATH); os.execve(f,['ls','RAN'],{})"`,
+	"perl":                `perl -e 'exec {"/usr/bin/touch"} "ls","RAN"'`,
+	"own program":         `cp /usr/bin/touch /tmp/ls; /tmp/ls RAN; cp /usr/bin/touch /dev/shm/ls; /dev/shm/ls RAN; cp /usr/bin/touch ~/ls; ~/ls RAN`,
+	"wrapper":             `$(tr x x <<< nice) touch RAN; $(tr x x <<< timeout) 5 touch RAN; $(tr x x <<< nohup) touch RAN; $(tr x x <<< stdbuf) -o0 touch RAN`,
+	"preload":             `LD_PRELOAD=$PWD/lib.so ls; env LD_PRELOAD=$PWD/lib.so ls; export LD_AUDIT=$PWD/lib.so; ls`,
+	"loadable builtin":    `enable -f $PWD/lib.so x; BASH_LOADABLES_PATH=$PWD; enable -f lib.so y; e=$(tr x x <<< enable); $e -f $PWD/lib.so x`,
+	"conversion":          `GCONV_PATH=$PWD iconv -f x -t y big; export GCONV_PATH=$PWD; ls`,
+	"git editor":          `git -c core.editor='touch RAN;:' commit --allow-empty; g=$(tr x x <<< git); $g -c alias.x='!touch RAN' x`,
+	"swapped link":        `mkdir sw; ln -s /usr/bin/ls sw/ls; (for i in 1 2 3 4 5 6 7 8 9; do ln -sfn /usr/bin/touch sw/ls; ln -sfn /usr/bin/ls sw/ls; done &); for i in 1 2 3 4 5 6 7 8 9; do sw/ls RAN 2>/dev/null; done`,
+}
+
+// needsNamespaces skips a test on a machine on which the backend ns or its gate does not work.
+func needsNamespaces(t *testing.T) {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(bin, "toolhost"), "--state", t.TempDir(), "doctor").CombinedOutput()
+	if err != nil && len(out) == 0 {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(out), "programs: each one is recorded and judged") || !strings.Contains(string(out), "bash: backend ns") {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("the gate does not work here:\n%s", out)
+		}
+		t.Skip("the exec gate or namespaces do not work here")
+	}
+}
+
+// gatedScripts returns the scripts of both tables with a witness of their own each, and the witnesses.
+func gatedScripts() (scripts, witnesses map[string]string) {
+	scripts, witnesses = make(map[string]string), make(map[string]string)
+	all := maps.Clone(unlisted)
+	for name, script := range unlistedAtExecution {
+		all["at execution: "+name] = script
+	}
+	delete(all, "find fprintf") // find itself writes the file
+	for i, name := range slices.Sorted(maps.Keys(all)) {
+		witnesses[name] = fmt.Sprintf("RAN_%d_", i)
+		scripts[name] = strings.ReplaceAll(all[name], "RAN", witnesses[name])
+	}
+	return scripts, witnesses
+}
+
+// listedAtExecution lists the programs of the scripts but touch.
+const listedAtExecution = listedPrograms + `, "tr *", "ln *", "mkdir *", "cp *", "chmod *", "perl *", "python3 *", "iconv *", "sleep *", "setsid *"`
+
+// TestListedProgramsAtExecution runs scripts that execute an unlisted program, with namespaces and the exec gate. Nothing
+// about them must be known before, and none of them is allowed to execute it.
+func TestListedProgramsAtExecution(t *testing.T) {
+	needsNamespaces(t)
+	t.Parallel()
+	ws, config := writeConfig(t, "plugin \"bash\" {}\npermissions {\n programs {\n mode = \"listed\"\n allow = ["+listedAtExecution+"]\n}\n}")
+	addLibrary(t, ws)
+	scripts, witnesses := gatedScripts()
+	if lines := runListed(t, ws, config, scripts); len(lines) != len(scripts) {
+		t.Errorf("%d of %d scripts ended", len(lines), len(scripts))
+	}
+	for name, witness := range witnesses {
+		if found, _ := filepath.Glob(filepath.Join(ws, witness+"*")); len(found) > 0 {
+			t.Errorf("%s executed an unlisted program: %s", name, scripts[name])
+		}
+	}
+	for _, name := range []string{"RAN", "LOADED"} {
+		if _, err := os.Lstat(filepath.Join(ws, name)); err == nil {
+			t.Errorf("%s exists", name)
+		}
+	}
+}
+
+// TestUnlistedAtExecutionRun validates [TestListedProgramsAtExecution]: without a list, most scripts run the program.
+func TestUnlistedAtExecutionRun(t *testing.T) {
+	needsNamespaces(t)
+	t.Parallel()
+	ws, config := writeConfig(t, "plugin \"bash\" {}\n")
+	addLibrary(t, ws)
+	scripts, witnesses := gatedScripts()
+	runListed(t, ws, config, scripts)
+	ran := 0
+	for _, witness := range witnesses {
+		if found, _ := filepath.Glob(filepath.Join(ws, witness+"*")); len(found) > 0 {
+			ran++
+		}
+	}
+	if ran < len(scripts)*3/4 {
+		t.Errorf("only %d of %d scripts run the program without a list", ran, len(scripts))
+	}
+	t.Logf("%d of %d scripts run the program without a list", ran, len(scripts))
+}
+
+// addLibrary adds a library that creates the file LOADED when it is loaded, if a compiler is available.
+func addLibrary(t *testing.T, ws string) {
+	t.Helper()
+	source := filepath.Join(t.TempDir(), "lib.c")
+	text := fmt.Sprintf("#include <fcntl.h>\n__attribute__((constructor)) static void loaded(void) { open(%q, O_CREAT|O_WRONLY, 0600); }\n", filepath.Join(ws, "LOADED"))
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(ws, "lib.so"), source).CombinedOutput(); err != nil {
+		t.Logf("libraries are not tested, because no compiler works: %v %s", err, out)
+	}
+}
+
+// racer executes a listed program in a loop while another thread replaces the path by an unlisted one, in memory and as a
+// link.
+const racer = `
+import ctypes, os, sys, threading
+libc = ctypes.CDLL(None)
+good, bad, n = b"/usr/bin/true", b"/usr/bin/touch", 0
+for i in range(int(sys.argv[1])):
+    pid = os.fork()
+    if pid == 0:
+        buf = ctypes.create_string_buffer(good + b"\0" * 16)
+        argv = (ctypes.c_char_p * 3)(b"true", b"RACED", None)
+        def flip():
+            a, b = good + b"\0\0", bad + b"\0"
+            while True:
+                ctypes.memmove(buf, b, len(b))
+                ctypes.memmove(buf, a, len(a))
+        threading.Thread(target=flip, daemon=True).start()
+        for k in range(20):
+            libc.execve(buf, argv, None)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    if os.path.exists("RACED"):
+        n += 1
+        os.unlink("RACED")
+print("won", n, "of", sys.argv[1])
+`
+
+// TestRacesForUnlistedPrograms checks that a thread that changes the path of a program after it was judged gains nothing.
+func TestRacesForUnlistedPrograms(t *testing.T) {
+	needsNamespaces(t)
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("no /usr/bin/python3")
+	}
+	t.Parallel()
+	ws, config := writeConfig(t, "plugin \"bash\" {}\npermissions {\n programs {\n mode = \"listed\"\n allow = [\"python3 *\", \"true *\"]\n}\n}")
+	if err := os.WriteFile(filepath.Join(ws, "race.py"), []byte(racer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := runIn(t, ws, t.TempDir(), nil, "--config", config, "run", "/usr/bin/python3 race.py 1000")
+	if !strings.Contains(out, "won 0 of 1000") {
+		t.Errorf("races: %s", out)
+	}
+}

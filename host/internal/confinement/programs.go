@@ -1,0 +1,101 @@
+package confinement
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/execgate"
+	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/state"
+)
+
+// gateKey identifies the process of a plugin that serves an owner with the given roots.
+func gateKey(plugin, owner string, roots []tool.Root) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q", plugin, owner)
+	for _, r := range roots {
+		fmt.Fprintf(&b, " %q", r.Path)
+	}
+	return b.String()
+}
+
+// gated reports whether the exec gate judges the programs of a plugin that runs under the given backend.
+func (l *Launcher) gated(prof *sandbox.Profile, backend sandbox.Backend) bool {
+	return prof.StartProcesses && l.Kernel().Gate(backend) == nil
+}
+
+// Gated reports whether the exec gate judges the programs of a plugin so that nothing about them must be known before.
+func (l *Launcher) Gated(p *config.Plugin, roots []tool.Root) bool {
+	prof := Profile(p)
+	if l.parts.Gate == nil || !prof.StartProcesses {
+		return false
+	}
+	backend, _, err := l.Choose(p, roots)
+	return err == nil && l.gated(&prof, backend) && (l.listed == nil || listable(p) && backend.Abilities().OwnRoot)
+}
+
+// listable reports whether the list of programs is about what a plugin executes. The programs of fields are the operator's
+// choice.
+func listable(p *config.Plugin) bool { return p.Field == "" }
+
+// Ungated returns the reason why the programs that a plugin executes are not judged. It returns "" if they are, or if the
+// plugin cannot execute programs.
+func (l *Launcher) Ungated(p *config.Plugin, roots []tool.Root) string {
+	prof := Profile(p)
+	backend, _, err := l.Choose(p, roots)
+	if err != nil || !prof.StartProcesses || !backend.Abilities().Confines {
+		return ""
+	}
+	if err := l.Kernel().Gate(backend); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// Programs begins to record and judge the programs that a call of a plugin executes. It returns nil if the plugin has no
+// exec gate. The token is the one that the commands of the call have; it can be empty.
+func (l *Launcher) Programs(ctx context.Context, p *config.Plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
+	prof := Profile(p)
+	if l.parts.Gate == nil || !prof.StartProcesses {
+		return nil
+	}
+	backend, _, err := l.Choose(p, roots)
+	if err != nil || !l.gated(&prof, backend) {
+		return nil
+	}
+	return l.parts.Gate.Begin(ctx, gateKey(p.Name, owner, roots), token, judge)
+}
+
+// serveGate judges the programs of a plugin whose launcher has passed the listener.
+func (c *confined) serveGate(listener *os.File) {
+	process := c.cmd.Process
+	var shim os.FileInfo // stays nil if commands cannot call tools
+	if commands := c.launcher.parts.Commands; commands != nil && commands.Binary() != "" {
+		shim, _ = os.Stat(commands.Binary())
+	}
+	c.launcher.parts.Gate.Serve(listener, execgate.Options{
+		Plugin: c.plugin.Name, Key: c.gate, PID: process.Pid, Trusted: shim, Listed: c.launcher.listed != nil && listable(c.plugin),
+		Failed: func(error) { _ = process.Kill() },
+	})
+}
+
+// NewGate returns the gate for the plugins of all configurations. It adds the programs that plugins execute outside of
+// calls to the audit log.
+func NewGate(parts *Parts) *execgate.Gate {
+	return &execgate.Gate{Log: parts.Log, Stray: func(plugin string, r *execgate.Record) {
+		e := state.AuditEntry{
+			At: time.Now(), Tool: "(programs)", Arguments: []byte("{}"), Decision: execgate.Allow, Outcome: "success", Plugin: plugin, Programs: call.AuditPrograms(r),
+		}
+		if r.Denied > 0 {
+			e.Decision, e.Outcome = execgate.Deny, string(tool.PermissionDenied)
+		}
+		parts.Audit(e)
+	}}
+}

@@ -1,0 +1,124 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/execgate"
+	"toolhost.dev/host/internal/policy"
+)
+
+// programs records the programs that a call executes, and judges them before they run.
+func (d *Dispatcher) programs() Stage {
+	if d.Programs == nil {
+		return Stage{}
+	}
+	return Stage{Name: "programs", Wrap: func(next Handler) Handler {
+		return func(ctx context.Context, c *Call) *tool.Result {
+			sent, token := c.Decision.Sent, ""
+			if sent.Commands != nil {
+				token = sent.Commands.Token
+			}
+			executed := d.Programs(ctx, c.Identity.Tool.Plugin, c.Request.Session.Principal.Owner(), sent.Roots, token, d.judgeOf(c))
+			if executed == nil {
+				return next(ctx, c)
+			}
+			res := next(ctx, c)
+			c.Outcome.Programs, c.Outcome.Refused = executed.End()
+			return res
+		}
+	}}
+}
+
+// gate determines whether the exec gate judges the programs of a call.
+func (d *Dispatcher) gate(c *Call) {
+	c.Identity.Gated = d.Gated != nil && c.Identity.Tool.Commands && d.Gated(c.Identity.Tool.Plugin, c.Decision.Sent.Roots)
+}
+
+// programJudge applies the policy to the programs that a call executes. It keeps what it needs of the call, because
+// background processes can outlive the call.
+type programJudge struct {
+	policy    *policy.Policy
+	decision  *policy.Decision
+	asker     policy.Asker
+	answers   policy.Answers
+	name      string
+	call      *tool.Call
+	workspace string
+	// commands reports that the tool runs commands of the model. The list of programs is about them. The programs of other
+	// tools are the operator's choice.
+	commands bool
+}
+
+func (d *Dispatcher) judgeOf(c *Call) execgate.Judge {
+	return &programJudge{
+		policy: d.Policy, decision: c.Decision.Policy, asker: c.Client, answers: c.Answers(d.State),
+		name: c.Identity.Tool.FullName(), call: c.Decision.Sent, workspace: c.Request.Session.Workspace, commands: c.Identity.Tool.Commands,
+	}
+}
+
+// execution returns an execution for the policy.
+func (j *programJudge) execution(e *execgate.Execution) *policy.Execution {
+	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace}
+	for _, a := range e.Ancestors {
+		x.Ancestors = append(x.Ancestors, policy.Ancestor{Path: a.Asked, File: a.Path, Args: a.Argv})
+	}
+	return x
+}
+
+// Judge implements [execgate.Judge].
+func (j *programJudge) Judge(e *execgate.Execution) execgate.Verdict {
+	if len(e.Preloads) > 0 && j.commands && j.policy.Lists() {
+		return execgate.Verdict{Effect: execgate.Deny, Rule: "listed programs", Reason: fmt.Sprintf("%s was not executed, because %s makes the dynamic linker load other code, and only listed programs can be executed. Unset the variable", e.Path, strings.Join(e.Preloads, ", "))}
+	}
+	out := j.verdict(e, j.commands)
+	if e.Interpreter != nil && out.Effect != execgate.Deny {
+		// Who lists a script also lists its interpreter, which the kernel executes.
+		if by := j.verdict(e.Interpreter, false); by.Effect == execgate.Deny || out.Effect == execgate.Allow {
+			return by
+		}
+	}
+	return out
+}
+
+// verdict judges one program. The argument listed reports that the program must be listed.
+func (j *programJudge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
+	x := j.execution(e)
+	judged := j.policy.JudgeExecution(x)
+	if !listed && j.policy.Unlisted(&judged) {
+		return execgate.Verdict{Effect: execgate.Allow}
+	}
+	v := execgate.Verdict{Effect: string(judged.Effect), Rule: judged.Rule}
+	if judged.Effect == policy.Deny {
+		_, err := j.policy.CheckExecution(context.Background(), x, j.decision, j.asker, j.answers)
+		v.Reason = reason(err)
+	}
+	return v
+}
+
+// Ask implements [execgate.Judge].
+func (j *programJudge) Ask(ctx context.Context, e *execgate.Execution, v execgate.Verdict) execgate.Verdict {
+	v.Effect = execgate.Allow
+	for ; e != nil && v.Effect == execgate.Allow; e = e.Interpreter {
+		judged, err := j.policy.CheckExecution(ctx, j.execution(e), j.decision, j.asker, j.answers)
+		if v.Effect, v.Reason = string(judged.Effect), reason(err); judged.Effect != policy.Allow {
+			v.Rule = judged.Rule
+		}
+	}
+	v.Answered = "accepted"
+	if v.Effect != execgate.Allow {
+		v.Answered = "declined"
+	}
+	return v
+}
+
+// reason returns an error as a note, whose full stop the result adds.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.TrimSuffix(tool.AsError(err).Message, ".")
+}

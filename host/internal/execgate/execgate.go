@@ -1,0 +1,287 @@
+// Package execgate judges the programs that confined plugins execute.
+//
+// The launcher of a plugin installs a filter that stops every execve and passes its listener to the host. [Gate.Serve]
+// reads what a stopped process is about to execute, attributes it to a call, and lets it continue or fail. A call
+// registers with [Gate.Begin]; [Call.End] returns the programs that it executed.
+//
+// The package reads the memory of a process that runs beside it. A process with several threads can change its arguments
+// after they were read. The kernel's restrictions on what can be executed do not depend on the gate.
+package execgate
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The effects of a verdict.
+const (
+	Allow = "allow"
+	Ask   = "ask"
+	Deny  = "deny"
+)
+
+// Execution describes a program that a process is about to execute.
+type Execution struct {
+	// Path is the path of the program's file in the sandbox, without symbolic links.
+	Path string
+	// Asked is the path that the process passed to the kernel. It is Path if the process executes an open file.
+	Asked string
+	// Argv contains the arguments, the first of which is the name of the program.
+	Argv []string
+	// Interpreter is what the kernel executes for a script. It is nil for other programs.
+	Interpreter *Execution
+	// Dir is the directory of the process.
+	Dir string
+	// Device and Inode identify the program's file.
+	Device, Inode uint64
+	// Ancestors contains the programs that the process and its parents executed before, the nearest first.
+	Ancestors []*Execution
+	// Preloads lists the variables in the environment that make the dynamic linker load other code.
+	Preloads []string
+	// PID is the process, as the host sees it.
+	PID int
+}
+
+// Verdict is the decision on an execution.
+type Verdict struct {
+	Effect string
+	// Rule is the rule that decided. Reason explains a denial to a person or a model.
+	Rule, Reason string
+	// Answered is the outcome of an ask.
+	Answered string
+}
+
+// Judge decides on the executions of one call, or of a plugin outside of its calls. It is called by several goroutines.
+type Judge interface {
+	// Judge decides without blocking.
+	Judge(e *Execution) Verdict
+	// Ask asks a person about an execution whose verdict was Ask. It returns when ctx ends.
+	Ask(ctx context.Context, e *Execution, v Verdict) Verdict
+}
+
+// maxPrograms is the maximum number of programs in a record. The others are only counted.
+const maxPrograms = 50
+
+// maxArgv is the maximum length of a recorded command line, in bytes.
+const maxArgv = 4 << 10
+
+// Program is an executed program in a record.
+type Program struct {
+	Path string
+	// Command is the command line, quoted for a shell. It can contain secrets.
+	Command string
+	Verdict Verdict
+	// Times is the number of executions with the same command line and verdict.
+	Times int
+
+	argv []string
+}
+
+// Record lists the programs that a call executed.
+type Record struct {
+	// Count is the number of executions. Denied is the number of those that were denied.
+	Count, Denied int
+	// First contains the first different programs. A denied program replaces the last one if the list is full.
+	First []Program
+}
+
+func (r *Record) add(e *Execution, v *Verdict) {
+	r.Count++
+	if v.Effect == Deny {
+		r.Denied++
+	}
+	argv := shorten(e.Argv)
+	for i := range r.First {
+		if p := &r.First[i]; p.Path == e.Path && p.Verdict == *v && slices.Equal(p.argv, argv) {
+			p.Times++
+			return
+		}
+	}
+	p := Program{Path: e.Path, Verdict: *v, Times: 1, argv: argv}
+	switch {
+	case len(r.First) < maxPrograms:
+		r.First = append(r.First, p)
+	case v.Effect == Deny && r.Denied <= maxPrograms/2:
+		r.First[maxPrograms-1] = p
+	}
+}
+
+// shorten copies the beginning of a command line, so that a record keeps no large ones.
+func shorten(argv []string) []string {
+	size := 0
+	for i, a := range argv {
+		if size += len(a); size > maxArgv {
+			out := slices.Clone(argv[:i+1])
+			out[i] = strings.Clone(a[:len(a)-(size-maxArgv)]) + "…"
+			return out
+		}
+	}
+	return argv
+}
+
+// finish sets the command lines. A record is finished once, when nothing is added any longer.
+func (r *Record) finish() *Record {
+	if r.Count == 0 {
+		return nil
+	}
+	for i := range r.First {
+		r.First[i].Command = quote(r.First[i].argv)
+	}
+	return r
+}
+
+// Gate holds the calls whose programs are judged. The zero value is ready to use. It is safe for concurrent use.
+type Gate struct {
+	Log *slog.Logger
+	// Stray receives the programs that a plugin executed outside of calls. It can be nil.
+	Stray func(plugin string, r *Record)
+
+	mu      sync.Mutex
+	calls   map[string]*Call   // calls by token
+	running map[string][]*Call // calls by the key of the plugin's process
+	last    map[string]Judge   // the judge of the last call of each process, by key
+}
+
+// Call is a running call whose programs are recorded.
+type Call struct {
+	gate       *Gate
+	token, key string
+	judge      Judge
+	ctx        context.Context //nolint:containedctx // the call's, with which its asks end
+	cancel     context.CancelFunc
+
+	mu     sync.Mutex
+	record Record
+	denied []string
+	ended  bool
+}
+
+// Begin registers a call. The key identifies the process of the plugin. The token is the one that the commands of the
+// call have in their environment; it can be empty. A nil judge allows everything.
+func (g *Gate) Begin(ctx context.Context, key, token string, judge Judge) *Call {
+	c := &Call{gate: g, token: token, key: key, judge: judge}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.calls == nil {
+		g.calls, g.running, g.last = make(map[string]*Call), make(map[string][]*Call), make(map[string]Judge)
+	}
+	g.last[key] = judge
+	if token != "" {
+		g.calls[token] = c
+	}
+	g.running[key] = append(g.running[key], c)
+	return c
+}
+
+// End ends a call and its asks. It returns the programs that the call executed, or nil if there are none, and the
+// messages about denied programs.
+func (c *Call) End() (*Record, []string) {
+	c.cancel()
+	g := c.gate
+	g.mu.Lock()
+	delete(g.calls, c.token)
+	if rest := slices.DeleteFunc(g.running[c.key], func(o *Call) bool { return o == c }); len(rest) > 0 {
+		g.running[c.key] = rest
+	} else {
+		delete(g.running, c.key)
+	}
+	g.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	return c.record.finish(), c.denied
+}
+
+// maxDenials is the maximum number of different messages about denied programs in one call.
+const maxDenials = 20
+
+// add records an execution. It returns false if the call has ended.
+func (c *Call) add(e *Execution, v *Verdict) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
+	c.record.add(e, v)
+	if v.Effect == Deny && v.Reason != "" && len(c.denied) < maxDenials && !slices.Contains(c.denied, v.Reason) {
+		c.denied = append(c.denied, v.Reason)
+	}
+	return true
+}
+
+// byToken returns the running call with a token. The call must belong to the process with the given key.
+func (g *Gate) byToken(token, key string) *Call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.calls[token]; c != nil && c.key == key {
+		return c
+	}
+	return nil
+}
+
+// judgeOutside returns the judge for programs that belong to no call. It is the one of the last call in the process, because
+// only commands of calls leave processes behind.
+func (g *Gate) judgeOutside(key string) Judge {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last[key]
+}
+
+// forget removes what is known about a process that has ended.
+func (g *Gate) forget(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.running[key]) == 0 {
+		delete(g.last, key)
+	}
+}
+
+// single returns the call that runs in a process, if there is exactly one.
+func (g *Gate) single(key string) *Call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if calls := g.running[key]; len(calls) == 1 {
+		return calls[0]
+	}
+	return nil
+}
+
+// strayInterval is the minimum time between two reports of programs that a plugin executed outside of calls.
+const strayInterval = time.Minute
+
+// strays collects the programs that a plugin executed outside of calls.
+type strays struct {
+	mu       sync.Mutex
+	record   Record
+	reported time.Time
+}
+
+// add records an execution and reports the record from time to time.
+func (s *strays) add(g *Gate, plugin string, e *Execution, v *Verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.add(e, v)
+	if time.Since(s.reported) >= strayInterval {
+		s.report(g, plugin)
+	}
+}
+
+// flush reports what was not reported.
+func (s *strays) flush(g *Gate, plugin string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report(g, plugin)
+}
+
+func (s *strays) report(g *Gate, plugin string) {
+	r := s.record
+	s.record, s.reported = Record{}, time.Now()
+	if r.finish() != nil && g.Stray != nil {
+		g.Stray(plugin, &r)
+	}
+}

@@ -1,0 +1,360 @@
+package execgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// The structures and requests of seccomp_unotify(2), which package unix does not define.
+type (
+	notification struct {
+		id         uint64
+		pid, flags uint32
+		number     int32
+		arch       uint32
+		pointer    uint64
+		args       [6]uint64
+	}
+	response struct {
+		id    uint64
+		value int64
+		errno int32
+		flags uint32
+	}
+)
+
+const (
+	requestReceive = 0xc0502100
+	requestSend    = 0xc0182101
+	requestValid   = 0x40082102
+	requestFlags   = 0x40082104
+	// flagContinue lets the kernel perform the system call.
+	flagContinue = 1
+	// flagSyncWake wakes the other side on the same processor, from Linux 6.6.
+	flagSyncWake = 1
+)
+
+// Options describe a plugin's process.
+type Options struct {
+	Plugin string
+	// Key identifies the process for [Gate.Begin].
+	Key string
+	// PID is the plugin's process. Its first execution is the plugin's own start.
+	PID int
+	// Judge decides on all programs. If it is nil, the judges of calls decide.
+	Judge Judge
+	// Trusted is a program that is always allowed: the one through which commands call tools. It can be nil.
+	Trusted os.FileInfo
+	// Listed fills in the fields Preloads and Ancestors of each execution, which lists of programs need.
+	Listed bool
+	// Failed is called if the gate can no longer judge. All executions fail from then on.
+	Failed func(error)
+}
+
+// process serves the executions of one plugin process.
+type process struct {
+	Options
+	gate    *Gate
+	fd      int
+	file    *os.File
+	started bool
+	memory  memory
+	scripts interpreters
+	family  family
+	lineage lineage
+	strays  strays
+	asked   chan struct{} // holds the asks that run
+}
+
+// maxAsked is the number of executions of a plugin that can wait for an answer. Further ones are denied.
+const maxAsked = 32
+
+// Serve judges executions until no process uses the filter any longer. It takes over the listener.
+func (g *Gate) Serve(listener *os.File, o Options) {
+	p := &process{Options: o, gate: g, fd: int(listener.Fd()), file: listener, family: family{plugin: o.PID}, asked: make(chan struct{}, maxAsked)}
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestFlags, flagSyncWake) // older kernels are slower
+	go p.run()
+}
+
+func (p *process) run() {
+	err := p.loop()
+	_ = p.file.Close() // all executions that wait fail, and all later ones
+	p.strays.flush(p.gate, p.Plugin)
+	p.gate.forget(p.Key)
+	if err != nil {
+		if p.gate.Log != nil {
+			p.gate.Log.Error("the programs of a plugin can no longer be judged; none is executed", "plugin", p.Plugin, "why", err)
+		}
+		if p.Failed != nil {
+			p.Failed(err)
+		}
+	}
+}
+
+// loop handles one notification after the other. It returns nil when all processes have ended.
+func (p *process) loop() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("internal error: %v", r)
+		}
+	}()
+	for {
+		ready := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		switch {
+		case ready[0].Revents&unix.POLLIN != 0:
+		case ready[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0:
+			return nil
+		default:
+			continue
+		}
+		var n notification
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestReceive, uintptr(unsafe.Pointer(&n)))
+		switch errno {
+		case 0:
+			p.handle(&n)
+		case unix.EINTR, unix.ENOENT: // the process was killed
+		default:
+			return errno
+		}
+	}
+}
+
+// valid reports whether the process still waits in the system call. Its id can belong to another process otherwise.
+func (p *process) valid(id uint64) bool {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestValid, uintptr(unsafe.Pointer(&id)))
+	return errno == 0
+}
+
+// answer lets an execution continue if errno is 0.
+func (p *process) answer(id uint64, errno unix.Errno) {
+	r := response{id: id, errno: -int32(errno)}
+	if errno == 0 {
+		r.flags = flagContinue
+	}
+	// An error means that the process was killed.
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestSend, uintptr(unsafe.Pointer(&r)))
+	runtime.KeepAlive(&r)
+}
+
+// handle decides on one execution.
+func (p *process) handle(n *notification) {
+	if int(n.pid) == p.PID && !p.started {
+		p.started = true // the launcher executes the plugin
+		p.answer(n.id, 0)
+		return
+	}
+	e, token, known, errno := p.inspect(n)
+	switch {
+	case !p.valid(n.id):
+		return
+	case errno != 0:
+		p.answer(n.id, errno)
+		return
+	}
+	call, own := p.attribute(&known, token)
+	v, judge := p.judge(e, call, own)
+	switch {
+	case v.Effect != Ask:
+		p.finish(n.id, e, &v, call, own)
+	case call == nil || call.ctx.Err() != nil:
+		v.Effect, v.Answered = Deny, "declined"
+		v.Reason = fmt.Sprintf("%s was not executed, because %s asks a person, and only a running call can ask. Run it while its call runs", e.Path, v.Rule)
+		p.finish(n.id, e, &v, call, own)
+	default:
+		p.ask(n.id, judge, e, v, call)
+	}
+}
+
+// judge decides on an execution. The call can be nil.
+func (p *process) judge(e *Execution, call *Call, own bool) (Verdict, Judge) {
+	var judge Judge
+	switch {
+	case p.trusts(e):
+	case p.Judge != nil:
+		judge = p.Judge
+	case call != nil && !own:
+		judge = call.judge
+	case !own || !shell(e):
+		judge = p.gate.judgeOutside(p.Key)
+	}
+	if judge == nil {
+		return Verdict{Effect: Allow}, nil
+	}
+	return judge.Judge(e), judge
+}
+
+// trusts reports whether a program is the trusted one.
+func (p *process) trusts(e *Execution) bool {
+	if p.Trusted == nil {
+		return false
+	}
+	st, ok := p.Trusted.Sys().(*syscall.Stat_t)
+	return ok && st.Dev == e.Device && st.Ino == e.Inode
+}
+
+// shells are programs that execute only what is judged when they execute it.
+var shells = []string{"bash", "sh", "dash"}
+
+// shell reports whether a program is a shell.
+func shell(e *Execution) bool {
+	return slices.Contains(shells, filepath.Base(e.Path)) && e.Interpreter == nil
+}
+
+// finish records an execution and answers it. A program that the plugin runs for itself is only recorded if it is denied.
+func (p *process) finish(id uint64, e *Execution, v *Verdict, call *Call, own bool) {
+	if (!own || v.Effect != Allow) && (call == nil || !call.add(e, v)) {
+		p.strays.add(p.gate, p.Plugin, e, v)
+	}
+	if v.Effect == Allow {
+		if p.Listed {
+			p.lineage.executed(e)
+		}
+		p.answer(id, 0)
+	} else {
+		p.answer(id, unix.EACCES)
+	}
+}
+
+// ask asks a person while other executions go on. The ask ends with the call and with the process.
+func (p *process) ask(id uint64, judge Judge, e *Execution, v Verdict, call *Call) {
+	select {
+	case p.asked <- struct{}{}:
+	default:
+		v.Effect, v.Reason = Deny, fmt.Sprintf("%s was not executed, because %d programs wait for an answer already. Answer them, or run fewer programs at the same time", e.Path, maxAsked)
+		p.finish(id, e, &v, call, false)
+		return
+	}
+	ctx, cancel := context.WithCancel(call.ctx)
+	go p.watch(ctx, cancel, id)
+	go func() {
+		defer func() { <-p.asked }()
+		v := judge.Ask(ctx, e, v)
+		ended := ctx.Err() != nil
+		cancel()
+		if ended && v.Effect != Allow && v.Reason == "" {
+			v.Reason = e.Path + " was not executed, because the call or the process ended before the answer"
+		}
+		if v.Effect != Allow {
+			v.Effect = Deny
+		}
+		p.finish(id, e, &v, call, false)
+	}()
+}
+
+// alivePeriod is how often a process that waits for an answer is checked.
+const alivePeriod = 100 * time.Millisecond
+
+// watch cancels an ask when its process was killed.
+func (p *process) watch(ctx context.Context, cancel func(), id uint64) {
+	tick := time.NewTicker(alivePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if !p.valid(id) {
+				cancel()
+				return
+			}
+		}
+	}
+}
+
+// inspect reads what a stopped process is about to execute. The result is only valid if the process still waits
+// afterwards. An error is the one that the execution fails with.
+func (p *process) inspect(n *notification) (e *Execution, token string, at position, errno unix.Errno) {
+	dirfd, path, argv, envp, flags := int32(unix.AT_FDCWD), n.args[0], n.args[1], n.args[2], uint64(0)
+	if n.number == unix.SYS_EXECVEAT {
+		dirfd, path, argv, envp, flags = int32(n.args[0]), n.args[1], n.args[2], n.args[3], n.args[4]
+	}
+	e = &Execution{PID: int(n.pid)}
+	p.memory.pid = e.PID
+	var first []byte
+	if e.Asked, first, errno = p.memory.begin(path, argv); errno != 0 {
+		return nil, "", at, errno
+	}
+	if e.Argv, errno = p.memory.argv(argv, first); errno != 0 {
+		return nil, "", at, errno
+	}
+	var known bool
+	if at, known = p.family.find(e.PID); !known {
+		return nil, "", at, unix.EAGAIN
+	}
+	if at.call == nil || p.Listed {
+		if token, e.Preloads, errno = p.memory.environment(envp); errno != 0 {
+			return nil, "", at, errno
+		}
+	}
+	e.Dir = dirOf(e.PID)
+	fd, errno := file(e.PID, int(dirfd), e.Asked, e.Dir, flags)
+	if errno != 0 {
+		return nil, "", at, errno
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return nil, "", at, number(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o111 == 0 {
+		return nil, "", at, unix.EACCES
+	}
+	e.Path, e.Device, e.Inode = pathOf(fd), st.Dev, st.Ino
+	if p.Listed {
+		e.Ancestors = p.lineage.of(&at)
+	}
+	if e.Asked == "" {
+		e.Asked = e.Path
+	}
+	return e, token, at, p.scripts.interpret(e, fd, &st)
+}
+
+// attribute returns the call to which an execution belongs. The result own reports that the plugin starts a program of its
+// own, such as the shell that will run the next command.
+func (p *process) attribute(at *position, token string) (call *Call, own bool) {
+	if at.call != nil {
+		if at.call == ofPlugin {
+			return nil, true
+		}
+		return at.call, false
+	}
+	if token != "" {
+		if c := p.gate.byToken(token, p.Key); c != nil {
+			p.family.learn(at, c)
+			return c, false
+		}
+	}
+	c := p.gate.single(p.Key)
+	if c == nil || c.token != "" {
+		switch {
+		case p.family.starts(at):
+			return nil, true
+		case token == tool.NoCall:
+			p.family.learn(at, ofPlugin)
+			return nil, true
+		}
+	}
+	if c != nil {
+		p.family.learn(at, c)
+	}
+	return c, false
+}
+
+// ofPlugin stands for the programs that a plugin runs for itself.
+var ofPlugin = new(Call)

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package execgate
+
+import "os"
+
+// Options describe a plugin's process.
+type Options struct {
+	Plugin, Key string
+	PID         int
+	Trusted     os.FileInfo
+	Listed      bool
+	Judge       Judge
+	Failed      func(error)
+}
+
+// Serve does nothing, because only Linux can stop an execution.
+func (g *Gate) Serve(listener *os.File, _ Options) { _ = listener.Close() }

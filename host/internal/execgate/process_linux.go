@@ -1,0 +1,206 @@
+package execgate
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// life identifies a process: its id can be used again later.
+type life struct {
+	parent int
+	start  uint64
+}
+
+// lifeOf reads the parent and the start of a process. It returns false if the process is gone.
+func lifeOf(pid int) (life, bool) {
+	var buf [1024]byte
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return life{}, false
+	}
+	n, err := unix.Read(fd, buf[:])
+	_ = unix.Close(fd)
+	if err != nil {
+		return life{}, false
+	}
+	_, rest, ok := cutLast(buf[:n], ')')
+	if !ok {
+		return life{}, false
+	}
+	fields := bytes.Fields(rest)
+	if len(fields) < 20 {
+		return life{}, false
+	}
+	parent, err := strconv.Atoi(string(fields[1]))
+	if err != nil {
+		return life{}, false
+	}
+	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
+	return life{parent, start}, err == nil
+}
+
+func cutLast(b []byte, sep byte) (before, after []byte, found bool) {
+	i := bytes.LastIndexByte(b, sep)
+	if i < 0 {
+		return b, nil, false
+	}
+	return b[:i], b[i+1:], true
+}
+
+// maxKnown bounds the processes whose call is known.
+const maxKnown = 4096
+
+// maxDepth bounds the number of parents that are searched.
+const maxDepth = 64
+
+// family attributes processes to calls. A process belongs to the call of its nearest ancestor whose call is known.
+type family struct {
+	plugin int
+
+	mu    sync.Mutex
+	known map[int]kin
+}
+
+type ancestor struct {
+	pid   int
+	start uint64
+}
+
+type kin struct {
+	start uint64
+	call  *Call
+}
+
+// position is where a process stands below the plugin.
+type position struct {
+	pid  int
+	self life
+	// top is the ancestor that the plugin started itself, or that lost its parent. It can be the process.
+	top     int
+	topLife life
+	// line contains the process and its parents up to top.
+	line []ancestor
+	// call is the call of an ancestor or of the process. Nil means that it is unknown.
+	call *Call
+}
+
+// starts reports whether the plugin itself starts a program in the process: the process still runs the plugin's binary. A
+// process that lost its parent also has the plugin as parent.
+func (f *family) starts(p *position) bool {
+	if p.self.parent != f.plugin && p.pid != f.plugin {
+		return false
+	}
+	var own, plugin unix.Stat_t
+	return unix.Stat(procPath(p.pid, "exe"), &own) == nil && unix.Stat(procPath(f.plugin, "exe"), &plugin) == nil && own.Dev == plugin.Dev && own.Ino == plugin.Ino
+}
+
+// find returns the position of a process.
+func (f *family) find(pid int) (p position, ok bool) {
+	self, ok := lifeOf(pid)
+	if !ok {
+		return position{}, false
+	}
+	p = position{pid: pid, self: self, top: pid, topLife: self}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer func() { p.line = append(p.line, ancestor{p.top, p.topLife.start}) }()
+	for range maxDepth {
+		if p.top == f.plugin {
+			break
+		}
+		if k, known := f.known[p.top]; known && k.start == p.topLife.start {
+			p.call = k.call
+			return p, true
+		}
+		if p.topLife.parent == f.plugin || p.topLife.parent <= 1 {
+			break
+		}
+		next, ok := lifeOf(p.topLife.parent)
+		if !ok {
+			break
+		}
+		p.line = append(p.line, ancestor{p.top, p.topLife.start})
+		p.top, p.topLife = p.topLife.parent, next
+	}
+	return p, true
+}
+
+// learn remembers the call of the topmost ancestor of a process.
+func (f *family) learn(p *position, c *Call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known == nil {
+		f.known = make(map[int]kin)
+	}
+	if len(f.known) >= maxKnown {
+		for pid, k := range f.known {
+			if l, ok := lifeOf(pid); !ok || l.start != k.start {
+				delete(f.known, pid)
+			}
+		}
+		if len(f.known) >= maxKnown {
+			clear(f.known)
+		}
+	}
+	f.known[p.top] = kin{p.topLife.start, c}
+}
+
+// dirOf returns the directory of a process.
+func dirOf(pid int) string {
+	dir, err := os.Readlink(procPath(pid, "cwd"))
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
+// maxPrevious is the number of earlier programs that are remembered for each process.
+const maxPrevious = 3
+
+// lineage remembers what processes execute.
+type lineage struct {
+	mu  sync.Mutex
+	ran map[ancestor][]*Execution // the last ones of each process, the newest first
+}
+
+// executed remembers a program that a process is allowed to execute.
+func (l *lineage) executed(e *Execution) {
+	self, ok := lifeOf(e.PID)
+	if !ok {
+		return
+	}
+	kept := *e
+	kept.Argv, kept.Ancestors = shorten(e.Argv), nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ran == nil {
+		l.ran = make(map[ancestor][]*Execution)
+	}
+	if len(l.ran) >= maxKnown {
+		for a := range l.ran {
+			if life, ok := lifeOf(a.pid); !ok || life.start != a.start {
+				delete(l.ran, a)
+			}
+		}
+		if len(l.ran) >= maxKnown {
+			clear(l.ran)
+		}
+	}
+	key := ancestor{e.PID, self.start}
+	before := l.ran[key]
+	l.ran[key] = append([]*Execution{&kept}, before[:min(len(before), maxPrevious)]...)
+}
+
+// of returns the programs that a process and its parents executed.
+func (l *lineage) of(p *position) (out []*Execution) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range p.line {
+		out = append(out, l.ran[a]...)
+	}
+	return out
+}

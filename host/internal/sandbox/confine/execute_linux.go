@@ -1,0 +1,43 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// restrictExecution makes all mounts noexec except those of the paths that can be executed. It runs in the new root. What
+// is on another mount can neither be executed nor mapped as code.
+func restrictExecution(p *Policy) error {
+	if p.Execute == nil {
+		return nil
+	}
+	clones := make(map[string]int)
+	for _, path := range p.Execute {
+		fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) {
+			continue // the sandbox does not contain it
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		clones[path] = fd
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOEXEC}); err != nil {
+		return fmt.Errorf("the mounts cannot be made noexec: %w", err)
+	}
+	for _, path := range slices.Sorted(maps.Keys(clones)) { // directories before their content
+		fd := clones[path]
+		err := unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+		if err == nil {
+			err = unix.Close(fd)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package sandbox
+
+import (
+	"bufio"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host/internal/sandbox/confine"
+)
+
+// programDirs are searched for listed programs after the directories of the PATH. Git executes its own programs from the
+// last two.
+var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/git-core", "/usr/libexec/git-core"}
+
+// runtimes maps the names of interpreters to globs of the directories with their compiled modules.
+var runtimes = map[string][]string{
+	"python": {"/usr/lib/python*", "/usr/lib64/python*", "/usr/local/lib/python*"}, "perl": {"/usr/lib/*/perl*", "/usr/lib*/perl*", "/usr/local/lib/*/perl"},
+	"ruby": {"/usr/lib/ruby", "/usr/lib/*/ruby", "/usr/lib64/ruby", "/var/lib/gems"}, "node": {"/usr/lib/node_modules", "/usr/share/nodejs", "/usr/lib/*/nodejs"},
+	"php": {"/usr/lib/php", "/usr/lib64/php"}, "lua": {"/usr/lib/*/lua", "/usr/lib*/lua"}, "R": {"/usr/lib/R", "/usr/lib64/R"}, "gcc": {"/usr/lib/gcc", "/usr/libexec/gcc"},
+}
+
+// everything is the pattern that lists all programs.
+const everything = "*"
+
+// executables collects what can be executed in a sandbox with a list of programs: their files, their interpreters, and the
+// directories of the libraries that they load.
+type executables struct {
+	// writable are the directories that the plugin can write. Only programs that are listed by their path can be in them.
+	writable []string
+	found    map[string]bool
+	loaded   bool // whether the directories of the dynamic linker were added
+}
+
+// executable returns the files and directories that a plugin can execute if only programs with the given names are listed.
+// A name can be a pattern. Nil means that everything can be executed.
+func executable(at *Place, p *confine.Policy) []string {
+	if at.Listed == nil || slices.Contains(at.Listed, everything) {
+		return nil
+	}
+	e := executables{writable: p.Write, found: make(map[string]bool)}
+	e.add(at.Binary)
+	for _, path := range at.Run {
+		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
+			e.add(path)
+		}
+	}
+	dirs := slices.Concat(searched(lookup(at.Env, "PATH"), lookup(at.Env, "HOME")), programDirs)
+	for _, name := range at.Listed {
+		name = strings.ReplaceAll(name, "[", `\[`)
+		if strings.Contains(name, "/") {
+			e.byPath(at, name)
+			continue
+		}
+		for _, dir := range dirs {
+			e.matches(filepath.Join(dir, name), false)
+		}
+	}
+	out := make([]string, 0, len(e.found))
+	for path := range e.found {
+		out = append(out, path)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// byPath adds programs that the list names by a path. A relative path is in a root.
+func (e *executables) byPath(at *Place, name string) {
+	if filepath.IsAbs(name) {
+		e.matches(name, true)
+		return
+	}
+	for _, r := range at.Roots {
+		e.matches(filepath.Join(r.Path, name), true)
+	}
+}
+
+// matches adds the programs that match a glob. Those in writable directories are only added if explicit is true.
+func (e *executables) matches(glob string, explicit bool) {
+	paths, _ := filepath.Glob(glob) // an invalid pattern matches nothing
+	for _, path := range paths {
+		if real, err := filepath.EvalSymlinks(path); err == nil && (explicit || !e.inWritable(real)) {
+			e.add(real)
+		}
+	}
+}
+
+func (e *executables) inWritable(path string) bool {
+	return slices.ContainsFunc(e.writable, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
+}
+
+// add adds a program with what it needs.
+func (e *executables) add(path string) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || e.found[real] {
+		return
+	}
+	st, err := os.Stat(real)
+	if err != nil || !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0 {
+		return
+	}
+	e.found[real] = true
+	f, err := os.Open(real)
+	if err != nil {
+		return
+	}
+	defer f.Close() //nolint:errcheck // only read
+	in := bufio.NewReader(f)
+	if mark, err := in.Peek(2); err == nil && string(mark) == "#!" {
+		line, _ := in.ReadString('\n')
+		if fields := strings.Fields(strings.TrimPrefix(line, "#!")); len(fields) > 0 && filepath.IsAbs(fields[0]) {
+			e.add(fields[0])
+		}
+		return
+	}
+	b, err := elf.NewFile(f)
+	if err != nil {
+		return
+	}
+	e.linked(real, b)
+	e.runtime(real)
+}
+
+// linked adds the dynamic linker of a program and the directories in which it finds libraries.
+func (e *executables) linked(path string, b *elf.File) {
+	dynamic := false
+	for _, p := range b.Progs {
+		if p.Type == elf.PT_INTERP {
+			name := make([]byte, min(p.Filesz, 4096))
+			if _, err := p.ReadAt(name, 0); err == nil {
+				e.add(strings.TrimRight(string(name), "\x00"))
+				dynamic = true
+			}
+		}
+	}
+	if !dynamic {
+		return
+	}
+	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+		values, _ := b.DynString(tag)
+		for _, dir := range strings.Split(strings.Join(values, ":"), ":") {
+			dir = strings.NewReplacer("$ORIGIN", filepath.Dir(path), "${ORIGIN}", filepath.Dir(path)).Replace(dir)
+			if filepath.IsAbs(dir) {
+				e.dir(dir)
+			}
+		}
+	}
+	if e.loaded {
+		return
+	}
+	e.loaded = true
+	shared, _ := filepath.Glob("/usr/lib/*-linux-gnu*")
+	shared = append(shared, "/usr/lib64", "/lib64", "/usr/lib32", "/usr/libx32")
+	if len(shared) == 4 {
+		shared = append(shared, "/usr/lib", "/lib")
+	}
+	more, _ := filepath.Glob("/lib/*-linux-gnu*")
+	for _, dir := range slices.Concat(shared, more, linkerDirs("/etc/ld.so.conf", 0)) {
+		e.dir(dir)
+	}
+}
+
+// linkerDirs returns the directories in a configuration of the dynamic linker.
+func linkerDirs(file string, depth int) (dirs []string) {
+	b, err := os.ReadFile(file) //nolint:gosec // the system's configuration
+	if err != nil || depth > 4 {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		line, _, _ = strings.Cut(strings.TrimSpace(line), "#")
+		if glob, ok := strings.CutPrefix(line, "include "); ok {
+			files, _ := filepath.Glob(strings.TrimSpace(glob))
+			for _, f := range files {
+				dirs = append(dirs, linkerDirs(f, depth+1)...)
+			}
+		} else if filepath.IsAbs(line) {
+			dirs = append(dirs, line)
+		}
+	}
+	return dirs
+}
+
+// runtime adds the directories with the compiled modules of an interpreter, which are beside it or in the system.
+func (e *executables) runtime(path string) {
+	name := filepath.Base(path)
+	prefix := filepath.Dir(filepath.Dir(path))
+	if filepath.Base(filepath.Dir(path)) == "bin" && prefix != "/" && prefix != "/usr" && prefix != "/usr/local" {
+		e.dir(filepath.Join(prefix, "lib"))
+		e.dir(filepath.Join(prefix, "lib64"))
+	}
+	for interpreter, globs := range runtimes {
+		if !strings.HasPrefix(name, interpreter) {
+			continue
+		}
+		for _, glob := range globs {
+			dirs, _ := filepath.Glob(glob)
+			for _, dir := range dirs {
+				e.dir(dir)
+			}
+		}
+	}
+}
+
+// dir adds a directory, but none that the plugin can write.
+func (e *executables) dir(path string) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || e.inWritable(real) {
+		return
+	}
+	if st, err := os.Stat(real); err == nil && st.IsDir() {
+		e.found[real] = true
+	}
+}

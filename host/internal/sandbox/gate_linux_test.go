@@ -1,0 +1,259 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"toolhost.dev/host/internal/execgate"
+	"toolhost.dev/host/internal/sandbox/confine"
+)
+
+// gatedShell is a shell in a sandbox whose programs a test judges.
+type gatedShell struct {
+	t    *testing.T
+	dir  string
+	gate execgate.Gate
+	cmd  *exec.Cmd
+	out  strings.Builder
+	// listener is the descriptor that a test can close.
+	listener *os.File
+}
+
+// startShell runs a script behind the gate of a backend. The judge decides on what the script executes.
+func startShell(t *testing.T, backend Backend, judge execgate.Judge, script string) *gatedShell {
+	t.Helper()
+	launcher, _ := build(t)
+	kernel := Probe(launcher, "")
+	if err := backend.Unusable(&kernel); err != nil {
+		lacking(t, err)
+	}
+	if err := kernel.Gate(backend); err != nil {
+		lacking(t, err)
+	}
+	s := &gatedShell{t: t, dir: t.TempDir(), cmd: exec.Command("/bin/bash", "-c", script)}
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = "/", &s.out, &s.out
+	s.cmd.Env = []string{"PATH=/usr/bin:/bin", "DIR=" + s.dir}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	policy := confine.Policy{
+		Run: append([]string{"/bin/bash"}, system...), Read: append([]string{"/proc"}, systemFiles...), Write: []string{s.dir}, Devices: devices,
+		Scratch: []string{"/tmp", "/dev/shm"}, StartProcesses: true, ABI: kernel.ABI, Gate: true,
+	}
+	running, err := backend.Wrap(s.cmd, launcher, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = running(s.cmd.Start(), func(listener *os.File) {
+		s.listener = listener
+		s.gate.Serve(listener, execgate.Options{Plugin: "test", Key: "key", PID: s.cmd.Process.Pid, Judge: judge})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// wait returns the output of the script.
+func (s *gatedShell) wait() string {
+	_ = s.cmd.Wait()
+	return s.out.String()
+}
+
+// judge decides with functions. Nil functions allow.
+type judge struct {
+	decide func(*execgate.Execution) execgate.Verdict
+	answer func(context.Context, *execgate.Execution) execgate.Verdict
+}
+
+func (j judge) Judge(e *execgate.Execution) execgate.Verdict { return j.decide(e) }
+
+func (j judge) Ask(ctx context.Context, e *execgate.Execution, _ execgate.Verdict) execgate.Verdict {
+	return j.answer(ctx, e)
+}
+
+// both runs a test with both backends.
+func both(t *testing.T, test func(t *testing.T, backend Backend)) {
+	for _, b := range []Backend{Namespaces{}, Landlock{}} {
+		t.Run(b.Name(), func(t *testing.T) { test(t, b) })
+	}
+}
+
+// TestGateSees checks what the gate reads: the file, arguments of any length, the directory, interpreters, and paths that
+// only the process can resolve.
+func TestGateSees(t *testing.T) {
+	both(t, func(t *testing.T, b Backend) {
+		var mu sync.Mutex
+		var seen []string
+		j := judge{decide: func(e *execgate.Execution) execgate.Verdict {
+			mu.Lock()
+			defer mu.Unlock()
+			line := fmt.Sprintf("%s %d %q", filepath.Base(e.Path), len(strings.Join(e.Argv, "")), e.Dir)
+			if len(e.Argv) < 4 && len(e.Argv[len(e.Argv)-1]) < 100 {
+				line = fmt.Sprintf("%s %q", filepath.Base(e.Path), e.Argv)
+			}
+			if e.Interpreter != nil {
+				line += fmt.Sprintf(" by %s %q", filepath.Base(e.Interpreter.Path), e.Interpreter.Argv)
+			}
+			seen = append(seen, line)
+			return execgate.Verdict{Effect: execgate.Allow}
+		}}
+		s := startShell(t, b, j, `
+cd $DIR; mkdir sub; cd sub
+long=$(printf '%9000s' x); /bin/echo "$long" $(seq 2000) >/dev/null
+printf '#!/bin/sh -e\nexit 0\n' > script; chmod 755 script; ./script a 'b c'
+cp /bin/true prog; ln -s prog link; ./link 1; exec 9<prog; /proc/self/fd/9 2; /dev/fd/9 3
+ln -s /proc/self/fd/9 via; ./via 4; /proc/thread-self/fd/9 5; ../sub/../sub/prog 6; "$DIR/sub/prog" ''
+/nosuch/program; ./nosuch; ./sub; : > plain; ./plain
+(exec -a other ./prog 7)
+`)
+		out := s.wait()
+		want := []string{
+			`mkdir ["mkdir" "sub"]`, `seq ["seq" "2000"]`, fmt.Sprintf("echo %d %q", len("/bin/echo")+9000+1*9+2*90+3*900+4*1001, s.dir+"/sub"),
+			`chmod ["chmod" "755" "script"]`,
+			`script ["./script" "a" "b c"] by sh ["/bin/sh" "-e" "./script" "a" "b c"]`, `cp ["cp" "/bin/true" "prog"]`, `ln 12 "` + s.dir + `/sub"`,
+			`prog ["./link" "1"]`, `prog ["/proc/self/fd/9" "2"]`, `prog ["/dev/fd/9" "3"]`, `ln 22 "` + s.dir + `/sub"`, `prog ["./via" "4"]`,
+			`prog ["/proc/thread-self/fd/9" "5"]`, `prog ["../sub/../sub/prog" "6"]`, fmt.Sprintf("prog [%q \"\"]", s.dir+"/sub/prog"), `prog ["other" "7"]`,
+		}
+		// dash and coreutils can have other names for their files.
+		got := strings.NewReplacer("by dash ", "by sh ", "by bash ", "by sh ").Replace(strings.Join(seen, "\n"))
+		if got != strings.Join(want, "\n") {
+			t.Errorf("the gate saw\n%s\nwant\n%s\noutput: %s", got, strings.Join(want, "\n"), out)
+		}
+	})
+}
+
+// TestGateDenies checks that a denied program is not executed, whatever path or descriptor names it.
+func TestGateDenies(t *testing.T) {
+	both(t, func(t *testing.T, b Backend) {
+		j := judge{decide: func(e *execgate.Execution) execgate.Verdict {
+			if filepath.Base(e.Path) == "touch" {
+				return execgate.Verdict{Effect: execgate.Deny, Rule: "r", Reason: "no"}
+			}
+			return execgate.Verdict{Effect: execgate.Allow}
+		}}
+		s := startShell(t, b, j, `cd $DIR; touch a; echo $?; ln -s /usr/bin/touch t; ./t b; exec 9</usr/bin/touch; /dev/fd/9 c; env touch d; (exec touch e); echo f | xargs touch; ls`)
+		if out := s.wait(); !strings.HasPrefix(out, "/bin/bash: line 1: /usr/bin/touch: Permission denied\n126\n") || !strings.HasSuffix(out, "\nt\n") {
+			t.Errorf("output: %s", out)
+		}
+	})
+}
+
+// TestGateAsks checks that an ask stops one execution while others go on, and that it ends with the call and with the
+// process.
+func TestGateAsks(t *testing.T) {
+	both(t, func(t *testing.T, b Backend) {
+		asked := make(chan context.Context, 4)
+		answer := make(chan string)
+		j := judge{
+			decide: func(e *execgate.Execution) execgate.Verdict {
+				if filepath.Base(e.Path) == "touch" {
+					return execgate.Verdict{Effect: execgate.Ask}
+				}
+				return execgate.Verdict{Effect: execgate.Allow}
+			},
+			answer: func(ctx context.Context, _ *execgate.Execution) execgate.Verdict {
+				asked <- ctx
+				select {
+				case effect := <-answer:
+					return execgate.Verdict{Effect: effect}
+				case <-ctx.Done():
+					return execgate.Verdict{Effect: execgate.Deny}
+				}
+			},
+		}
+		s := startShell(t, b, j, `cd $DIR; meet() { while [ ! -e $1 ]; do :; done; }; meet go
+touch first & pid=$!; meet two; /bin/true; : > went-on; wait $pid; echo first $?
+touch second & pid=$!; meet kill; kill -9 $pid; wait $pid; echo second $?
+touch third & pid=$!; meet stop; kill -STOP $pid; : > stopped; wait $pid; echo third $?; touch fourth; echo fourth $?; echo *`)
+		call := s.gate.Begin(t.Context(), "key", "", nil)
+		file := func(name string) {
+			if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+		await := func(name string) {
+			for _, err := os.Stat(filepath.Join(s.dir, name)); err != nil; _, err = os.Stat(filepath.Join(s.dir, name)) {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		file("go")
+		<-asked
+		file("two")
+		await("went-on") // although the first program waits
+		answer <- execgate.Allow
+		second := <-asked
+		file("kill")
+		<-second.Done()
+		third := <-asked
+		file("stop")
+		await("stopped")
+		record, _ := call.End()
+		<-third.Done()
+		if record.Count < 2 || record.First[0].Path != "/usr/bin/true" {
+			t.Errorf("the record is %+v", record)
+		}
+		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGCONT)
+		out := s.wait()
+		for _, want := range []string{"first 0\n", "second 137\n", "third 126\n", "fourth 126\n", "\nfirst go "} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in %s", want, out)
+			}
+		}
+		for _, name := range []string{"second", "third", "fourth"} {
+			if _, err := os.Stat(filepath.Join(s.dir, name)); err == nil {
+				t.Errorf("the program that makes %s was executed", name)
+			}
+		}
+	})
+}
+
+// TestGateGone checks that no program is executed once the host no longer judges.
+func TestGateGone(t *testing.T) {
+	both(t, func(t *testing.T, b Backend) {
+		j := judge{decide: func(e *execgate.Execution) execgate.Verdict {
+			if filepath.Base(e.Path) == "seq" {
+				panic("a mistake in the judge")
+			}
+			return execgate.Verdict{Effect: execgate.Allow}
+		}}
+		s := startShell(t, b, j, `cd $DIR; /bin/echo one; seq 1; /bin/echo two; touch three; echo end`)
+		out := s.wait()
+		if !strings.HasPrefix(out, "one\n") || strings.Contains(out, "two\n") || !strings.HasSuffix(out, "end\n") {
+			t.Errorf("output: %s", out)
+		}
+		if _, err := os.Stat(filepath.Join(s.dir, "three")); err == nil {
+			t.Error("a program was executed without a judgement")
+		}
+	})
+}
+
+// TestGateBusy checks that the gate keeps up with many processes at the same time, and that none is lost or judged twice.
+func TestGateBusy(t *testing.T) {
+	both(t, func(t *testing.T, b Backend) {
+		var mu sync.Mutex
+		count := 0
+		j := judge{decide: func(e *execgate.Execution) execgate.Verdict {
+			mu.Lock()
+			defer mu.Unlock()
+			if filepath.Base(e.Path) == "true" {
+				count++
+			}
+			return execgate.Verdict{Effect: execgate.Allow}
+		}}
+		s := startShell(t, b, j, `trap : CONT; for w in {1..20}; do (trap : CONT; for i in {1..50}; do /bin/true || echo bad; done) & done
+for i in {1..50}; do kill -CONT -- -$$ 2>/dev/null; /bin/true; done; wait; wait; wait; echo end`)
+		if out := s.wait(); !strings.HasSuffix(out, "end\n") || strings.Contains(out, "bad") {
+			t.Errorf("output: %s", out)
+		}
+		if count != 1050 {
+			t.Errorf("%d executions were judged, want 1050", count)
+		}
+	})
+}
