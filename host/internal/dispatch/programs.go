@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 
@@ -51,18 +52,21 @@ type programJudge struct {
 	// commands reports that the tool runs commands of the model. The list of programs is about them. The programs of other
 	// tools are the operator's choice.
 	commands bool
+	// since is the start of the session, if the policy needs it.
+	since time.Time
 }
 
 func (d *Dispatcher) judgeOf(c *Call) execgate.Judge {
 	return &programJudge{
 		policy: d.Policy, decision: c.Decision.Policy, asker: c.Client, answers: c.Answers(d.State),
 		name: c.Identity.Tool.FullName(), call: c.Decision.Sent, workspace: c.Request.Session.Workspace, commands: c.Identity.Tool.Commands,
+		since: d.question(c).Since,
 	}
 }
 
 // execution returns an execution for the policy.
 func (j *programJudge) execution(e *execgate.Execution) *policy.Execution {
-	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace}
+	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since}
 	for _, a := range e.Ancestors {
 		x.Ancestors = append(x.Ancestors, policy.Ancestor{Path: a.Asked, File: a.Path, Args: a.Argv})
 	}

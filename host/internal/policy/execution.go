@@ -176,7 +176,7 @@ func (x *Execution) invoked() string {
 // isProgram reports whether a path is in a directory that is searched for programs, and which tools cannot change.
 func (p *Policy) isProgram(x *Execution, path string) bool {
 	dir := filepath.Dir(path)
-	if !filepath.IsAbs(path) || path != filepath.Clean(path) || !slices.Contains(script.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
+	if !filepath.IsAbs(path) || !slices.Contains(script.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
 		return false
 	}
 	if x.Call != nil {

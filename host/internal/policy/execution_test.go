@@ -85,7 +85,7 @@ func TestExecutionOfListedPrograms(t *testing.T) {
 	git := rule(policy.Allow, "git status *", "git commit *")
 	git.Starts = []string{"less", "git-*"}
 	p := rules(t, policy.Rules{AllowList: true, Search: []string{"/opt/go/bin", "/work/space/bin"}, Rules: []policy.Rule{
-		rule(policy.Allow, "ls *", "go *", "/opt/tool/run *"), git, rule(policy.Ask, "make *"), rule(policy.Deny, "less secret"),
+		rule(policy.Allow, "ls *", "go *", "/opt/tool/run *", "find *"), git, rule(policy.Ask, "make *"), rule(policy.Deny, "less secret"),
 	}})
 	under := func(x *policy.Execution, ancestors ...*policy.Execution) *policy.Execution {
 		for _, a := range ancestors {
@@ -107,6 +107,8 @@ func TestExecutionOfListedPrograms(t *testing.T) {
 		{"a shell", x("/bin/bash", "-c", "ls"), policy.Allow},
 		{"a login shell", as(x("/bin/bash"), "-bash"), policy.Allow},
 		{"a wrapper", x("/usr/bin/env", "ls"), policy.Allow},
+		{"a program that starts others", x("/usr/bin/find", ".", "-name", "x", "-exec", "touch", "{}", ";"), policy.Allow},
+		{"a program that deletes by itself", x("/usr/bin/find", ".", "-delete"), policy.Deny},
 		{"an applet", x("/bin/busybox", "ls"), policy.Allow},
 		{"listed, with global options", x("/usr/bin/git", "-C", "sub", "status"), policy.Allow},
 		{"not listed", x("/usr/bin/touch", "f"), policy.Deny},

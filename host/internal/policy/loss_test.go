@@ -182,6 +182,21 @@ func TestLossesBesidePipes(t *testing.T) {
 	}
 }
 
+// TestLossByMount makes sure that a directory is recognized under the path of a mount.
+func TestLossByMount(t *testing.T) {
+	_, ws := project(t)
+	other := t.TempDir()
+	if err := bind(ws, other); err != nil {
+		t.Skip("this test needs the right to mount: ", err)
+	}
+	t.Cleanup(func() { unbind(t, other) })
+	x := execution("/", "/usr/bin/rm", "-rf", other)
+	x.Workspace, x.Call = ws, &tool.Call{Cwd: ws, Roots: []tool.Root{{Path: ws, Writable: true}}}
+	if j := policy.New(policy.Rules{}).JudgeExecution(x); j.Effect != policy.Ask {
+		t.Errorf("%s %s", j.Effect, j.Rule)
+	}
+}
+
 // TestLossOfHome makes sure that the home directory can be the workspace.
 func TestLossOfHome(t *testing.T) {
 	home, ws := project(t)
@@ -225,7 +240,7 @@ func TestCareful(t *testing.T) {
 		"rm -rf src": "delete", "rm main.go": "delete", "rm ~/notes": "delete", "find src -name a.go -delete": "delete", "find src -name '*.pyc' -delete": "", "find . -name __pycache__ -exec rm -rf {} +": "", "find src -name '*.go' -exec rm {} +": "delete", "find src -name '*.go'": "", "rm -rf ../other": "delete", "shred main.go": "delete", "truncate -s 0 main.go": "delete", "rm -rf src/*": "delete", "find src -delete": "delete",
 
 		"git status": "", "git commit -m x": "", "git add -A": "", "git stash": "", "git stash pop": "", "git pull": "", "git fetch": "", "git checkout main": "", "git checkout -b x": "", "git push --dry-run": "", "npm install": "", "npm run build": "", "go test ./...": "",
-		"curl https://example.org": "", "curl -X POST localhost:8080/x -d '{}'": "", "curl -sS -X POST http://127.0.0.1:1/x": "", "wget https://example.org": "", "rm -rf build": "", "rm -rf node_modules": "", "rm -f /tmp/x": "", "rm new": "", "rm -rf src/__pycache__": "",
+		"curl https://example.org": "", "curl -X POST localhost:8080/x -d '{}'": "", "curl -sS -X POST http://127.0.0.1:1/x": "", "curl -d x http://localhost:3000/x": "", "wget https://example.org": "", "rm -rf build": "", "rm -rf node_modules": "", "rm -f /tmp/x": "", "rm new": "", "rm -rf src/__pycache__": "",
 		"cat .env.example": "", "ls -la ~/.ssh": "", "cat ~/.ssh/id_rsa.pub": "", "docker build .": "", "docker ps": "", "gh pr view 1": "", "gh pr list": "", "gh api repos/x": "", "kubectl get pods": "", "rsync -a src/ build/": "", "ssh -V": "", "ssh git@example.org \"git-upload-pack 'x'\"": "", "echo .env >> .gitignore": "", "cp .env.example .env": "",
 		"aws s3 ls": "", "npm publish --dry-run": "", "chmod +x x.sh": "", "mv main.go src": "", "touch .env": "",
 	} {

@@ -17,7 +17,7 @@ import (
 )
 
 // build builds the launcher and a program that tries to escape, and returns their paths.
-func build(t *testing.T) (launcher, escape string) {
+func build(t testing.TB) (launcher, escape string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"cmd/toolhost-sandbox", "internal/testescape"} {
