@@ -263,12 +263,13 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 		inside[dir][name] = inside[dir][name] || whole
 	}
 	for i, t := range targets {
+		stays := t.all && t.kept // all files of the directory stay below it
 		for _, g := range places {
-			if recursive && within(g.path, t.path) && !(t.all && t.kept) || t.all && !t.kept && g.path == t.path {
+			if !stays && (recursive && within(g.path, t.path) || t.all && g.path == t.path) {
 				lost = max(lost, g.kind)
 			}
 		}
-		if recursive && !(t.all && t.kept) && i < maxTargets {
+		if recursive && !stays && i < maxTargets {
 			lost = max(lost, at(t.path, places))
 		}
 		if i < maxTargets && f.isGit(t, recursive) {
@@ -317,7 +318,7 @@ func most(dir string, names map[string]bool, recursive bool) bool {
 	if err != nil {
 		return false
 	}
-	defer d.Close()
+	defer d.Close()                          //nolint:errcheck // nothing was written
 	entries, _ := d.Readdirnames(maxEntries) // ignore the error: the entries read so far are judged
 	all, count := 0, 0
 	for _, e := range entries {
@@ -347,7 +348,7 @@ func isEmpty(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer d.Close()
+	defer d.Close() //nolint:errcheck // nothing was written
 	_, err = d.Readdirnames(1)
 	return errors.Is(err, io.EOF)
 }

@@ -82,7 +82,11 @@ func TestOracleWaysToLose(t *testing.T) {
 	if len(ways) < 40 {
 		t.Fatal(len(ways))
 	}
+	early := 0 // ways that the text of the script shows
 	for _, script := range ways {
+		if p.Judge(command(t, ws, script)).Effect != policy.Allow {
+			early++
+		}
 		if program, _, _ := strings.Cut(script, " "); program == "perl" || strings.Contains(script, "| make") {
 			if _, err := exec.LookPath(map[bool]string{true: "perl", false: "make"}[program == "perl"]); err != nil {
 				continue
@@ -91,6 +95,9 @@ func TestOracleWaysToLose(t *testing.T) {
 		if ask, seen := judged(script); !ask {
 			t.Errorf("%s is allowed: %s", script, strings.Join(seen, "; "))
 		}
+	}
+	if early < 50 {
+		t.Errorf("only %d of %d ways are asked about before the script runs", early, len(ways))
 	}
 	for _, script := range []string{
 		`rm -rf build node_modules`, `rm -f src/*.o`, `find . -name '*.pyc' -exec rm {} +`, `find . -name '*.tmp' -delete`, `cd build && rm -rf *`, `rm -rf "$(mktemp -d)"`, `git status; git stash; git checkout main; git checkout -b x`, `git reset --soft HEAD~1`, `git clean -n`,
