@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -247,12 +248,35 @@ func (c *Command) toField(t target, s *simple, rest []word, tools Tools) *Comman
 		c.Name, rest = rest[0].text, rest[1:]
 		c.Args = c.Args[1:]
 	}
-	sig, ok := tools.Field(namespace, c.Name)
+	sig, ok := c.fieldTool(tools)
 	if !ok {
 		return c.refuse(unknownName("tool in the namespace "+namespace, c.Name, tools.FieldNames(namespace)))
 	}
 	sig.Names = t.params
 	return c.bind(sig, s, rest)
+}
+
+// fieldTool returns the signature of the tool with the command's name in the command's namespace. Without an exact match,
+// it ignores case, dashes and underscores if only one tool matches, and sets the command's name to that of the tool.
+func (c *Command) fieldTool(tools Tools) (tool.Signature, bool) {
+	sig, ok := tools.Field(c.Namespace, c.Name)
+	if ok {
+		return sig, true
+	}
+	found, folded := "", suggest.Fold(c.Name)
+	for _, name := range tools.FieldNames(c.Namespace) {
+		if suggest.Fold(name) != folded {
+			continue
+		}
+		if found != "" {
+			return tool.Signature{}, false
+		}
+		found = name
+	}
+	if sig, ok = tools.Field(c.Namespace, found); ok {
+		c.Name = found
+	}
+	return sig, ok
 }
 
 // clash routes a command with a name that belongs to a tool and to a system command.
@@ -375,7 +399,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c.Layer, c.Namespace, c.Name, c.Alias = t.layer, t.namespace, t.name, t.alias
 	sig, ok := tools.Agent(t.name)
 	if t.layer == Field {
-		sig, ok = tools.Field(t.namespace, t.name)
+		sig, ok = c.fieldTool(tools)
 	}
 	switch {
 	case ok:
