@@ -314,7 +314,7 @@ func (w *world) batch(t *testing.T, backend, more string, commands ...string) []
 	}
 	enforce := map[bool]string{true: "off", false: "require"}[backend == "none"]
 	config := filepath.Join(w.dir, "toolhost.hcl")
-	must(t, os.WriteFile(config, fmt.Appendf(nil, "sandbox {\n backend = %q\n enforce = %q\n}\nplugin \"bash\" {\n%s\n}\n", backend, enforce, more), 0o644))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "sandbox {\n backend = %q\n enforce = %q\n}\npermissions {\n builtin = false\n}\nplugin \"bash\" {\n%s\n}\n", backend, enforce, more), 0o644))
 	var in strings.Builder
 	for i, c := range commands {
 		vars := fmt.Sprintf("OUT=%s VICTIM=%d TCP=%d TCP6=%d UDP=%d ABSTRACT=%s SOCKET=%s SHM=%d\n", w.victimDir, w.victim, w.tcp, w.tcp6, w.udp, w.abstract, w.path, w.shm)

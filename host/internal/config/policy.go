@@ -14,7 +14,8 @@ func Stricter(a, b string) string {
 }
 
 // listedAllow and listedAsk are the lists of programs with policy = "listed", unless the configuration has its own. The
-// programs in listedAllow only read. Those in listedAsk build, run code of the workspace, or change files.
+// programs in listedAllow only read. Those in listedAsk build, run code of the workspace, or change files, and can start
+// any program once a person confirmed them.
 var (
 	listedAllow = []string{
 		"ls *", "cat *", "head *", "tail *", "wc *", "nl *", "tac *", "cut *", "paste *", "tr *", "uniq *", "comm *", "join *", "fold *", "column *", "rev *", "seq *", "expr *", "date", "date +*", "sleep *",
@@ -36,13 +37,13 @@ var (
 func (p *Permissions) list(at position) {
 	p.Programs.Listed = true
 	for _, l := range []struct {
-		effect string
-		list   []string
-		into   *[]string
-	}{{"ask", listedAsk, &p.Programs.Ask}, {"allow", listedAllow, &p.Programs.Allow}} {
+		effect       string
+		list, starts []string
+		into         *[]string
+	}{{"ask", listedAsk, []string{"*"}, &p.Programs.Ask}, {"allow", listedAllow, nil, &p.Programs.Allow}} {
 		if *l.into == nil {
 			*l.into = l.list
-			p.Rules = append(p.Rules, PermissionRule{Effect: l.effect, Name: "programs." + l.effect, Commands: l.list, List: true, at: at})
+			p.Rules = append(p.Rules, PermissionRule{Effect: l.effect, Name: "programs." + l.effect, Commands: l.list, Starts: l.starts, List: true, at: at})
 		}
 	}
 }

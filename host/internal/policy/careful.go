@@ -163,7 +163,8 @@ func publishes(c *script.Command) bool {
 			return sends(args, []string{"--method", "--field", "--raw-field", "--input"}, "XfF") && !slices.Contains(args, "GET")
 		}
 	case "ssh":
-		return len(operands) > 0 && short != "V"
+		last := args[max(0, len(args)-1)] // git itself is judged, and not the ssh that it starts
+		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") && !strings.HasPrefix(last, "git-receive-pack ")
 	}
 	return matchesAny(c, publishing)
 }

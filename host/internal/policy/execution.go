@@ -176,7 +176,7 @@ func (x *Execution) invoked() string {
 // isProgram reports whether a path is in a directory that is searched for programs, and which tools cannot change.
 func (p *Policy) isProgram(x *Execution, path string) bool {
 	dir := filepath.Dir(path)
-	if !filepath.IsAbs(path) || path != filepath.Clean(path) || !slices.Contains(script.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
+	if !filepath.IsAbs(path) || !slices.Contains(script.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
 		return false
 	}
 	if x.Call != nil {
@@ -239,11 +239,11 @@ func (pt *part) exact(pattern script.Pattern) bool {
 	return name != "" && pattern.Exact(&as)
 }
 
-// startedBy reports whether a listed program among the ancestors can start the program of a part.
-func (p *Policy) startedBy(pt *part) bool {
+// starters returns the rules that list an ancestor of the program of a part, and permit it to start the program.
+func (p *Policy) starters(pt *part) (out []*Rule) {
 	x := pt.execution
-	if x == nil || !slices.ContainsFunc(p.rules.Rules, func(r Rule) bool { return len(r.Starts) > 0 }) {
-		return false
+	if x == nil || !p.starting {
+		return nil
 	}
 	name := filepath.Base(x.Path)
 	for i := range x.Ancestors {
@@ -257,12 +257,12 @@ func (p *Policy) startedBy(pt *part) bool {
 		above := part{command: c, execution: up, spellings: p.spellings(up, c)}
 		for k := range p.rules.Rules {
 			r := &p.rules.Rules[k]
-			if r.Effect != Deny && r.lists(&above) && r.starts(name) && (x.invoked() == name || r.starts(x.invoked())) {
-				return true
+			if r.Effect != Deny && r.starts(name) && (x.invoked() == name || r.starts(x.invoked())) && r.lists(&above) {
+				out = append(out, r)
 			}
 		}
 	}
-	return false
+	return out
 }
 
 // starts reports whether a program that the rule lists can start a program with this name.

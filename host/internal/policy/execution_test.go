@@ -85,7 +85,7 @@ func TestExecutionOfListedPrograms(t *testing.T) {
 	git := rule(policy.Allow, "git status *", "git commit *")
 	git.Starts = []string{"less", "git-*"}
 	p := rules(t, policy.Rules{AllowList: true, Search: []string{"/opt/go/bin", "/work/space/bin"}, Rules: []policy.Rule{
-		rule(policy.Allow, "ls *", "go *", "/opt/tool/run *"), git, rule(policy.Ask, "make *"), rule(policy.Deny, "less secret"),
+		rule(policy.Allow, "ls *", "go *", "/opt/tool/run *", "find *"), git, rule(policy.Ask, "make *"), rule(policy.Deny, "less secret"),
 	}})
 	under := func(x *policy.Execution, ancestors ...*policy.Execution) *policy.Execution {
 		for _, a := range ancestors {
@@ -107,6 +107,8 @@ func TestExecutionOfListedPrograms(t *testing.T) {
 		{"a shell", x("/bin/bash", "-c", "ls"), policy.Allow},
 		{"a login shell", as(x("/bin/bash"), "-bash"), policy.Allow},
 		{"a wrapper", x("/usr/bin/env", "ls"), policy.Allow},
+		{"a program that starts others", x("/usr/bin/find", ".", "-name", "x", "-exec", "touch", "{}", ";"), policy.Allow},
+		{"a program that deletes by itself", x("/usr/bin/find", ".", "-delete"), policy.Deny},
 		{"an applet", x("/bin/busybox", "ls"), policy.Allow},
 		{"listed, with global options", x("/usr/bin/git", "-C", "sub", "status"), policy.Allow},
 		{"not listed", x("/usr/bin/touch", "f"), policy.Deny},
@@ -135,6 +137,20 @@ func TestExecutionOfListedPrograms(t *testing.T) {
 	} {
 		if j := p.JudgeExecution(c.x); j.Effect != c.effect {
 			t.Errorf("%s: %s, wanted %s (%s %s)", c.name, j.Effect, c.effect, j.Rule, j.Reason)
+		}
+	}
+	builds := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{{Effect: policy.Ask, Name: "build", Commands: []string{"make *", "gcc *"}, Starts: []string{"*"}}, rule(policy.Ask, "cp *"), rule(policy.Allow, "ls *")}})
+	for effect, all := range map[policy.Effect][]*policy.Execution{
+		policy.Ask: {
+			x("/usr/bin/make"), x("/usr/bin/gcc"), under(x("/usr/bin/cp", "a", "b"), x("/usr/bin/make")), under(x("/usr/bin/gcc"), x("/usr/bin/ls")), under(x("/usr/bin/rm", "-rf", "."), x("/usr/bin/make")),
+		},
+		policy.Allow: {under(x("/usr/bin/gcc"), x("/bin/sh", "-c", "gcc"), x("/usr/bin/make")), under(x("/usr/lib/gcc/cc1"), x("/usr/bin/gcc"))},
+		policy.Deny:  {x("/usr/lib/gcc/cc1"), under(x("/usr/lib/gcc/cc1"), x("/usr/bin/ls")), x("/usr/bin/strace", "ls"), x("/usr/bin/fakeroot", "ls")},
+	} {
+		for _, x := range all {
+			if j := builds.JudgeExecution(x); j.Effect != effect {
+				t.Errorf("%q below %v: %s, wanted %s (%s %s)", x.Args, x.Ancestors, j.Effect, effect, j.Rule, j.Reason)
+			}
 		}
 	}
 	names := p.Listed()

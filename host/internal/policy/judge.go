@@ -80,10 +80,13 @@ type matched struct {
 	// listed reports that a rule lists the command. lowered contains the built-in rules that other rules replace.
 	listed  bool
 	lowered []string
+	// starters contains the rules that permit an ancestor to start the program.
+	starters []*Rule
 }
 
 // rulesFor returns the operator's rules that match a part of a call.
 func (p *Policy) rulesFor(req *Request, pt *part) (found matched) {
+	found.starters = p.starters(pt)
 	for i := range p.rules.Rules {
 		r := &p.rules.Rules[i]
 		m := r.match(req, pt)
@@ -98,6 +101,7 @@ func (p *Policy) rulesFor(req *Request, pt *part) (found matched) {
 		case r.Effect == Deny && m == script.Yes:
 			found.deny = r
 			return found
+		case r.Effect == Ask && slices.Contains(found.starters, r): // a person confirmed the program that starts this one
 		case r.Effect == Allow:
 			if found.allow == nil || found.allow.patterns == nil {
 				found.allow = r
@@ -128,7 +132,7 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	if floor != nil || listing || found.deny != nil || found.ask != nil || found.allow != nil || pt.execution == nil {
 		out.Subject = pt.describe()
 	}
-	listed := found.listed || listing && p.startedBy(pt)
+	listed := found.listed || listing && len(found.starters) > 0
 	if listing && !listed && found.deny == nil && (floor == nil || floor.Effect != Deny) {
 		if j := p.otherwise(pt, out); j.Effect == Deny {
 			return j

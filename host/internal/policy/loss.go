@@ -1,11 +1,15 @@
 package policy
 
 import (
+	"errors"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
@@ -199,6 +203,9 @@ func (f *facts) places() []guarded {
 	}
 	add(homeDir(), home)
 	add(f.req.Workspace, workspace)
+	if f.req.Workspace != "" && f.req.Workspace == homeDir() {
+		kinds[f.req.Workspace] = workspace // the operator permits changes there
+	}
 	if f.req.Call != nil {
 		for _, root := range f.req.Call.Roots {
 			if root.Writable {
@@ -248,14 +255,21 @@ func repositoryOf(dir string) string {
 // covered returns the most that is lost with the targets.
 func (f *facts) covered(targets []target, recursive bool) (lost place) {
 	places := f.places()
-	inside := make(map[string][]string) // entries of each directory
+	inside := make(map[string]map[string]bool) // the targets in each directory
+	add := func(dir, name string, whole bool) {
+		if inside[dir] == nil {
+			inside[dir] = make(map[string]bool)
+		}
+		inside[dir][name] = inside[dir][name] || whole
+	}
 	for i, t := range targets {
+		stays := t.all && t.kept // all files of the directory stay below it
 		for _, g := range places {
-			if recursive && within(g.path, t.path) && !(t.all && t.kept) || t.all && !t.kept && g.path == t.path {
+			if !stays && (recursive && within(g.path, t.path) || t.all && g.path == t.path) {
 				lost = max(lost, g.kind)
 			}
 		}
-		if recursive && !(t.all && t.kept) && i < maxTargets {
+		if recursive && !stays && i < maxTargets {
 			lost = max(lost, at(t.path, places))
 		}
 		if i < maxTargets && f.isGit(t, recursive) {
@@ -263,7 +277,13 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 		}
 		if !t.all && !t.kept {
 			dir := filepath.Dir(t.path)
-			inside[dir] = append(inside[dir], filepath.Base(t.path))
+			add(dir, filepath.Base(t.path), true)
+			for _, g := range places {
+				if rel, ok := (tool.Root{Path: g.path}).Rel(t.path); ok && dir != g.path && rel != "." {
+					first, _, _ := strings.Cut(rel, "/")
+					add(g.path, first, false)
+				}
+			}
 		}
 	}
 	for dir, names := range inside {
@@ -292,29 +312,45 @@ const (
 )
 
 // most reports whether the names are nearly all entries of a directory. Hidden entries do not count, because the pattern
-// * of a shell does not match them.
-func most(dir string, names []string, recursive bool) bool {
-	d, err := os.Open(dir)
+// * of a shell does not match them. A name is true for a target, and false for a directory that contains one.
+func most(dir string, names map[string]bool, recursive bool) bool {
+	d, err := openDir(dir)
 	if err != nil {
 		return false
 	}
-	defer d.Close()
+	defer d.Close()                          //nolint:errcheck // nothing was written
 	entries, _ := d.Readdirnames(maxEntries) // ignore the error: the entries read so far are judged
-	gone := make(map[string]bool, len(names))
-	for _, n := range names {
-		gone[n] = true
-	}
 	all, count := 0, 0
 	for _, e := range entries {
 		if strings.HasPrefix(e, ".") {
 			continue
 		}
-		all++
-		if gone[e] && (recursive || !isDir(filepath.Join(dir, e))) {
+		whole, gone := names[e]
+		switch path := filepath.Join(dir, e); {
+		case gone && (!whole || recursive || !isDir(path)):
 			count++
+		case isEmpty(path):
+			continue // nothing is left there, either
 		}
+		all++
 	}
 	return count >= fewEntries && count*10 >= all*9
+}
+
+// openDir opens a directory. It fails for other files, without waiting for the other end of a named pipe.
+func openDir(path string) (*os.File, error) {
+	return os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+}
+
+// isEmpty reports whether a path is a directory without entries.
+func isEmpty(path string) bool {
+	d, err := openDir(path)
+	if err != nil {
+		return false
+	}
+	defer d.Close() //nolint:errcheck // nothing was written
+	_, err = d.Readdirnames(1)
+	return errors.Is(err, io.EOF)
 }
 
 // isGit reports whether a target is the data of a repository in a root or in the home directory: the directory .git, the

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/sdk/tool"
 )
@@ -26,7 +28,7 @@ func project(t *testing.T) (home, ws string) {
 			t.Fatal(err)
 		}
 	}
-	for _, f := range []string{"ws/.git/HEAD", "ws/.gitignore", "ws/go.mod", "ws/main.go", "ws/README", "ws/src/a.go", "ws/src/b.go", "ws/src/c.go", "ws/one/f", "notes", "other/x", "ws/.env", ".netrc", "x.pub"} {
+	for _, f := range []string{"ws/.git/HEAD", "ws/.gitignore", "ws/go.mod", "ws/main.go", "ws/README", "ws/src/a.go", "ws/src/b.go", "ws/src/c.go", "ws/one/f", "ws/nested/f", "notes", "other/x", "ws/.env", ".netrc", "x.pub"} {
 		if err := os.WriteFile(filepath.Join(home, f), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +73,7 @@ func TestLosses(t *testing.T) {
 	for _, c := range []struct{ dir, line, rule string }{
 		{ws, and("rm -rf", all), "remove-workspace"},
 		{ws, and("rm -rf --", all), "remove-workspace"},
-		{ws, and("rm -r", all[1:]), ""}, // of 9 entries one is left
+		{ws, and("rm -r", all[:len(all)-1]), ""}, // the last one has files
 		{ws, "rm -rf .", "remove-workspace"},
 		{ws, "rm -rf ./", "remove-workspace"},
 		{ws, "rm -rf ../ws", "remove-workspace"},
@@ -135,6 +137,8 @@ func TestLosses(t *testing.T) {
 		{ws, "kill -9 -1", "signal-all"}, {ws, "kill -KILL -- -1", "signal-all"}, {ws, "kill -1 4", ""}, {ws, "kill -9 4", ""}, {ws, "kill -l", ""}, {ws, "pkill -9 .", "signal-all"}, {ws, "pkill node", ""}, {ws, "pkill -u me", "signal-all"},
 		{ws, "systemctl reboot", "power"}, {ws, "systemctl status x", ""}, {ws, "/sbin/reboot", "power"}, {ws, "init 6", "power"},
 		{ws, "dd if=/dev/zero of=/dev/sda", "overwrite-device"}, {ws, "dd if=/dev/zero of=x", ""},
+		{ws, "rm -f src/a.go docs/x build/x nested/x one/f node_modules/x go.mod main.go README", "remove-workspace"}, {ws, "rm -f src/a.go docs/x build/x nested/x one/f node_modules/x", ""},
+		{ws, "coreutils --coreutils-prog=rm -rf .", "remove-workspace"}, {ws, "/usr/lib/git-core/git-clean -fdx", "discard-changes"}, {ws, "/usr/lib/git-core/git-status", ""},
 		{ws, "busybox rm -rf .", "remove-workspace"}, {ws, "rimraf .", "remove-workspace"}, {ws, "trash-put ../ws", "remove-workspace"},
 		{outside, "rm -rf x y z", ""}, {outside, "rm -rf .", ""},
 
@@ -160,6 +164,48 @@ func TestLosses(t *testing.T) {
 		x.Workspace, x.Call = ws, &tool.Call{Cwd: ws, Roots: []tool.Root{{Path: ws, Writable: true}}}
 		if j := p.JudgeExecution(x); !strings.Contains(j.Rule, fmt.Sprintf("%q (built-in)", c.rule)) && (c.rule != "" || j.Effect != policy.Allow) {
 			t.Errorf("in %s: %s: %s %s, wanted %q", strings.TrimPrefix(c.dir, home), strings.ReplaceAll(c.line, home, "~"), j.Effect, j.Rule, c.rule)
+		}
+	}
+}
+
+// TestLossesBesidePipes makes sure that a named pipe does not stop the judgement.
+func TestLossesBesidePipes(t *testing.T) {
+	_, ws := project(t)
+	if err := unix.Mkfifo(filepath.Join(ws, "pipe"), 0o600); err != nil {
+		t.Skip(err)
+	}
+	x := execution(ws, append([]string{"/usr/bin/rm", "-rf"}, expanded(t, ws, "*")...)...)
+	x.Args = slices.DeleteFunc(x.Args, func(a string) bool { return a == "pipe" })
+	x.Workspace, x.Call = ws, &tool.Call{Cwd: ws, Roots: []tool.Root{{Path: ws, Writable: true}}}
+	if j := policy.New(policy.Rules{}).JudgeExecution(x); j.Effect != policy.Ask {
+		t.Errorf("%s %s", j.Effect, j.Rule)
+	}
+}
+
+// TestLossByMount makes sure that a directory is recognized under the path of a mount.
+func TestLossByMount(t *testing.T) {
+	_, ws := project(t)
+	other := t.TempDir()
+	if err := bind(ws, other); err != nil {
+		t.Skip("this test needs the right to mount: ", err)
+	}
+	t.Cleanup(func() { unbind(t, other) })
+	x := execution("/", "/usr/bin/rm", "-rf", other)
+	x.Workspace, x.Call = ws, &tool.Call{Cwd: ws, Roots: []tool.Root{{Path: ws, Writable: true}}}
+	if j := policy.New(policy.Rules{}).JudgeExecution(x); j.Effect != policy.Ask {
+		t.Errorf("%s %s", j.Effect, j.Rule)
+	}
+}
+
+// TestLossOfHome makes sure that the home directory can be the workspace.
+func TestLossOfHome(t *testing.T) {
+	home, ws := project(t)
+	p := policy.New(policy.Rules{})
+	for dir, effect := range map[string]policy.Effect{home: policy.Ask, ws: policy.Deny} {
+		x := execution(home, "/usr/bin/rm", "-rf", ".")
+		x.Workspace, x.Call = dir, &tool.Call{Cwd: dir, Roots: []tool.Root{{Path: dir, Writable: true}}}
+		if j := p.JudgeExecution(x); j.Effect != effect {
+			t.Errorf("with the workspace %s: %s %s", dir, j.Effect, j.Rule)
 		}
 	}
 }
@@ -194,8 +240,8 @@ func TestCareful(t *testing.T) {
 		"rm -rf src": "delete", "rm main.go": "delete", "rm ~/notes": "delete", "find src -name a.go -delete": "delete", "find src -name '*.pyc' -delete": "", "find . -name __pycache__ -exec rm -rf {} +": "", "find src -name '*.go' -exec rm {} +": "delete", "find src -name '*.go'": "", "rm -rf ../other": "delete", "shred main.go": "delete", "truncate -s 0 main.go": "delete", "rm -rf src/*": "delete", "find src -delete": "delete",
 
 		"git status": "", "git commit -m x": "", "git add -A": "", "git stash": "", "git stash pop": "", "git pull": "", "git fetch": "", "git checkout main": "", "git checkout -b x": "", "git push --dry-run": "", "npm install": "", "npm run build": "", "go test ./...": "",
-		"curl https://example.org": "", "curl -X POST localhost:8080/x -d '{}'": "", "curl -sS -X POST http://127.0.0.1:1/x": "", "wget https://example.org": "", "rm -rf build": "", "rm -rf node_modules": "", "rm -f /tmp/x": "", "rm new": "", "rm -rf src/__pycache__": "",
-		"cat .env.example": "", "ls -la ~/.ssh": "", "cat ~/.ssh/id_rsa.pub": "", "docker build .": "", "docker ps": "", "gh pr view 1": "", "gh pr list": "", "gh api repos/x": "", "kubectl get pods": "", "rsync -a src/ build/": "", "ssh -V": "", "echo .env >> .gitignore": "", "cp .env.example .env": "",
+		"curl https://example.org": "", "curl -X POST localhost:8080/x -d '{}'": "", "curl -sS -X POST http://127.0.0.1:1/x": "", "curl -d x http://localhost:3000/x": "", "wget https://example.org": "", "rm -rf build": "", "rm -rf node_modules": "", "rm -f /tmp/x": "", "rm new": "", "rm -rf src/__pycache__": "",
+		"cat .env.example": "", "ls -la ~/.ssh": "", "cat ~/.ssh/id_rsa.pub": "", "docker build .": "", "docker ps": "", "gh pr view 1": "", "gh pr list": "", "gh api repos/x": "", "kubectl get pods": "", "rsync -a src/ build/": "", "ssh -V": "", "ssh git@example.org \"git-upload-pack 'x'\"": "", "echo .env >> .gitignore": "", "cp .env.example .env": "",
 		"aws s3 ls": "", "npm publish --dry-run": "", "chmod +x x.sh": "", "mv main.go src": "", "touch .env": "",
 	} {
 		d := p.Judge(command(t, ws, text))

@@ -65,6 +65,8 @@ type Policy struct {
 	idle bool
 	// unruled reports that there are no rules except built-in ones. domains reports that some rule has domains.
 	unruled, domains bool
+	// starting reports that some rule has Starts.
+	starting bool
 	// doubtful reports that some rule could apply to an unknown command.
 	doubtful bool
 	// external reports that some rule matches paths outside the roots. pathRules reports that some rule matches paths.
@@ -85,6 +87,7 @@ func New(r Rules) *Policy {
 			p.doubtful = p.doubtful || rule.Effect != Allow && (outside || rule.about(KindBash) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
 			p.external = p.external || outside
 			p.domains = p.domains || rule.Domains != nil
+			p.starting = p.starting || len(rule.Starts) > 0
 			p.pathRules = p.pathRules || outside || rule.Paths != nil
 		}
 	}

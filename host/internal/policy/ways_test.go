@@ -77,12 +77,16 @@ func TestOracleWaysToLose(t *testing.T) {
 		`ln -sfn "$PWD" ../away; rm -rf ../away/`, `ln -sfn "$PWD" ../away; rm -rf ../away/*`, `rm -rf .git`, `rm -rf .g*`, `git clean -fdx`, `git -C . clean -fdx`, `git reset --hard`, `git checkout .`, `cd src && git checkout -- ..`, `git checkout -- *`, `git restore .`,
 		`GIT_DIR=.git git reset --hard HEAD`, `git -c alias.x='reset --hard' x`, `mv * /tmp/`, `mv "$PWD" /tmp/elsewhere`, `chmod -R 000 .`, `chmod -R a-rwx ..`, `rsync -a --delete "$(mktemp -d)/" .`, `tar --remove-files -cf /tmp/x.tar .`,
 		`busybox rm -rf *`, `/usr/bin/env -S 'rm -rf' .`, `perl -e 'exec("rm", "-rf", ".")'`, `printf 'all:\n\trm -rf *\n' | make -f -`, `while read -r x; do set -- "$@" "$x"; done < <(ls); rm -rf "$@"`, `IFS=:; v=src:docs:build:nested:one:node_modules:go.mod:main.go:README; rm -rf $v`,
-		`mapfile -t a < <(ls); rm -rf "${a[@]}"`, `shred -u go.mod main.go README; rm -rf *`, `systemctl reboot`, `x='*'; rm -rf $x`, `rm -rf $(ls)`, "rm -rf `ls`", `f=rm; ${f} -rf "${PWD}"`, `sh -c 'cd ..; rm -rf ws'`, `sudo rm -rf .`, `rm -rf ~`,
+		`mapfile -t a < <(ls); rm -rf "${a[@]}"`, `shred -u go.mod main.go README; rm -rf *`, `systemctl reboot`, `x='*'; rm -rf $x`, `rm -rf $(ls)`, "rm -rf `ls`", `f=rm; ${f} -rf "${PWD}"`, `sh -c 'cd ..; rm -rf ws'`, `sudo rm -rf .`, `rm -rf ~`, `find . -type f | xargs rm -f`, `git init -q; find . -type f -not -path './.git/*' | xargs -n 100 rm`,
 	}
 	if len(ways) < 40 {
 		t.Fatal(len(ways))
 	}
+	early := 0 // ways that the text of the script shows
 	for _, script := range ways {
+		if p.Judge(command(t, ws, script)).Effect != policy.Allow {
+			early++
+		}
 		if program, _, _ := strings.Cut(script, " "); program == "perl" || strings.Contains(script, "| make") {
 			if _, err := exec.LookPath(map[bool]string{true: "perl", false: "make"}[program == "perl"]); err != nil {
 				continue
@@ -91,6 +95,9 @@ func TestOracleWaysToLose(t *testing.T) {
 		if ask, seen := judged(script); !ask {
 			t.Errorf("%s is allowed: %s", script, strings.Join(seen, "; "))
 		}
+	}
+	if early < 50 {
+		t.Errorf("only %d of %d ways are asked about before the script runs", early, len(ways))
 	}
 	for _, script := range []string{
 		`rm -rf build node_modules`, `rm -f src/*.o`, `find . -name '*.pyc' -exec rm {} +`, `find . -name '*.tmp' -delete`, `cd build && rm -rf *`, `rm -rf "$(mktemp -d)"`, `git status; git stash; git checkout main; git checkout -b x`, `git reset --soft HEAD~1`, `git clean -n`,

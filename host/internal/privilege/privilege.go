@@ -181,7 +181,7 @@ func (c *comparison) permissions(old, now config.Permissions) {
 		{"paths.deny", old.Paths.Deny, now.Paths.Deny}, {"paths.protect", old.Paths.Protect, now.Paths.Protect},
 	} {
 		gone := lost(l.old, l.now)
-		c.when(len(gone) > 0 && !(left && l.name == "programs.ask"), "permissions.%s lacks %s", l.name, some(gone))
+		c.when(len(gone) > 0 && (!left || l.name != "programs.ask"), "permissions.%s lacks %s", l.name, some(gone))
 	}
 	writable := lost(now.Paths.Writable, old.Paths.Writable)
 	c.when(len(writable) > 0, "permissions.paths.writable has %s", strings.Join(writable, ", "))

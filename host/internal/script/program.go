@@ -3,6 +3,7 @@ package script
 import (
 	"path"
 	"slices"
+	"strings"
 )
 
 // Carry returns the commands that a program carries out in its own process, beginning with the program itself. The
@@ -15,7 +16,18 @@ func Carry(words []string, o Options) (out []Command, doubts []string) {
 		all[i] = Word{Text: text}
 	}
 	first := Command{Words: all, Dir: o.Dir, Wrapper: Starts(words[0])}
-	if name := first.Name(); !slices.Contains(applets, name) && name != "git" && name != "find" {
+	name := first.Name()
+	applet, chosen := "", false
+	if name == "coreutils" && len(words) > 1 {
+		applet, chosen = strings.CutPrefix(words[1], "--coreutils-prog=")
+	}
+	sub, helper := strings.CutPrefix(name, "git-")
+	switch {
+	case chosen:
+		all = slices.Concat([]Word{{Text: applet}}, all[2:])
+	case helper: // git-clean is git clean
+		all = slices.Concat([]Word{{Text: "git"}, {Text: sub}}, all[1:])
+	case !slices.Contains(applets, name) && name != "git" && name != "find":
 		return []Command{first}, nil
 	}
 	defer func() {
@@ -25,27 +37,22 @@ func Carry(words []string, o Options) (out []Command, doubts []string) {
 	}()
 	w.tainted = make(map[string]bool)
 	w.run(all, &scope{dir: o.Dir, vars: make(map[string]string)}, feed{known: true})
+	if chosen || helper {
+		w.out.Commands[0].Wrapper = w.out.Commands[0].Wrapper || helper // the helper is listed by its own name
+		return append([]Command{first}, w.out.Commands...), w.out.Doubts
+	}
 	return w.out.Commands, w.out.Doubts
 }
 
 // applets lists programs whose first operand is the name of another program, which they run in their own process.
 var applets = []string{"busybox", "toybox", "coreutils"}
 
-// Starts reports whether a program does nothing except starting another program: a shell, or a wrapper such as "env".
-func Starts(program string) bool {
-	name := path.Base(program)
-	spec, ok := wrappers[name]
-	return ok && !spec.visible || name == "env" || slices.Contains(shells, name)
-}
+// starters lists programs that do nothing except starting other programs. Programs that could change how these run, such
+// as strace and fakeroot, are not among them.
+var starters = slices.Concat(applets, []string{"sh", "bash", "dash", "ash", "env", "nice", "ionice", "nohup", "setsid", "time", "timeout", "gtimeout", "xargs"})
 
-// Starters returns the names of the programs that do nothing except starting another program.
-func Starters() []string {
-	out := append(slices.Clone(shells), "env")
-	for name := range wrappers {
-		if Starts(name) {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
+// Starts reports whether a program does nothing except starting another program: a shell, or a wrapper such as "env".
+func Starts(program string) bool { return slices.Contains(starters, path.Base(program)) }
+
+// Starters returns the names of the programs for which [Starts] is true.
+func Starters() []string { return slices.Clone(starters) }
