@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -179,3 +180,71 @@ func TestRacesForUnlistedPrograms(t *testing.T) {
 		t.Errorf("races: %s", out)
 	}
 }
+
+// ordinaryScripts contains scripts that people write. Their output does not depend on the machine.
+var ordinaryScripts = []string{
+	`echo one; printf '%s\n' two three; seq 3 | tac`, `for f in a b c; do echo "$f" > "$f.txt"; done; cat *.txt`, `ls big evil | sort -r | head -3; echo $?`,
+	`grep -n 5 big | head -2; grep -c 9 big; grep nothing big; echo $?`, `awk '{ n += length($0) } END { print n, NR }' big`, `sed -n '3,5p;s/0/x/;7q' big | tail -2`,
+	`cat <<E | tr a-z A-Z\nsome text\nE`, `diff <(seq 3) <(seq 4); echo $?`, `find . -name '*.none' -exec echo {} ';'; find . -maxdepth 1 -name big -print0 | xargs -0 wc -l`,
+	`trap 'echo bye' EXIT; echo hi; exit 3`, `f() { local x=$1; echo "f $x"; return 4; }; f y; echo $?`, `set -e; true; false; echo never`, `set -o pipefail; false | true; echo $?; echo "${PIPESTATUS[@]}"`,
+	`nosuchprogram; echo $?; ./nosuchfile; echo $?; . ./nosuchfile; echo $?`, `(exit 7); echo $?; { bash -c 'kill -9 $$'; } 2>/dev/null; echo $?; sh -c 'exit 9'; echo $?`,
+	`sleep 0.05 & wait $!; echo $?; { sleep 0.01; echo late; } & wait; echo end`, `x=$(seq 3 | paste -sd+ ); echo "$x" = $((x))`, `while read -r a b; do echo "$b-$a"; done <<< 'one two'`,
+	`a=(1 2 3); echo "${a[@]:1}" "${#a[@]}"; declare -A m=([k]=v); echo "${m[k]}"`, `mkdir -p d/e; touch d/e/f; cp -r d g; mv g h; rm -r d; find h | sort; rmdir h 2>&1; rm -rf h; ls -d h 2>&1`,
+	`env -i A=b env; env | grep -c '^PATH='`, `tar -cf - big | tar -tf -; gzip -c big | gunzip | cmp - big && echo same`, `perl -e 'print join(",", map { $_ * 2 } 1..3), "\n"; system("echo from perl"); exit 5'; echo $?`,
+	`printf 'x:\n\t@echo made $(shell echo it)\n' > mk; make -sf mk; echo $?`, `git init -q repo && cd repo && git -c user.name=a -c user.email=b@c commit -q --allow-empty -m first && git log --format=%s | cat`,
+	`echo '#!/bin/sh' > s.sh; echo 'echo script "$0" "$@"' >> s.sh; chmod +x s.sh; ./s.sh a 'b c'; sh s.sh d`, `timeout 0.05 sleep 5; echo $?; timeout 5 echo quick; nice echo nice`, `cat /dev/fd/3 3<<< three; exec 4> out4; echo four >&4; exec 4>&-; cat out4`,
+	`yes | head -2; yes 2>/dev/null | true; echo "${PIPESTATUS[0]}"`, `xargs -n2 echo <<< '1 2 3 4 5'; echo 'a b' | xargs -I{} sh -c 'echo "<{}>"'`, `(cd / && pwd); pwd | grep -c ws; export V=1; bash -c 'echo $V'; V=2 bash -c 'echo $V'`,
+	`python3 -c "import subprocess; print(subprocess.run(['echo','x'],capture_output=True,text=True).stdout.strip())" 2>/dev/null || echo no python`, `ulimit -c; umask; true && false || echo or; ! false; echo $?`, `coproc cat; echo to >&"${COPROC[1]}"; read -r l <&"${COPROC[0]}"; echo "$l"`,
+}
+
+// TestOrdinaryScripts checks that scripts have the same output and status with the gate and without a sandbox. With a list
+// of programs, this holds for scripts that execute only those.
+func TestOrdinaryScripts(t *testing.T) {
+	needsNamespaces(t)
+	t.Parallel()
+	scripts := make(map[string]string)
+	for i, s := range ordinaryScripts {
+		scripts[fmt.Sprint("s", i)] = s
+	}
+	results := func(configuration string) map[string]string {
+		ws, config := writeConfig(t, configuration)
+		must(t, os.Remove(filepath.Join(ws, "ls")))
+		out := make(map[string]string)
+		for _, line := range runListed(t, ws, config, scripts) {
+			var r struct {
+				ID     string
+				Output any
+				Error  struct {
+					Code    int
+					Message string
+				}
+			}
+			must(t, json.Unmarshal([]byte(line), &r))
+			if r.ID == "" {
+				t.Errorf("a result without an id: %s", line)
+			}
+			out[r.ID] = strings.ReplaceAll(fmt.Sprintf("%d\n%v\n%s", r.Error.Code, r.Output, r.Error.Message), ws, "WS")
+		}
+		return out
+	}
+	plain := results("plugin \"bash\" {\n config {\n login_environment = false\n}\n}\nsandbox {\n enforce = \"off\"\n}\n")
+	for name, configuration := range map[string]string{
+		"gate": "plugin \"bash\" {\n config {\n login_environment = false\n}\n}\n",
+		"list": "plugin \"bash\" {\n config {\n login_environment = false\n}\n}\npermissions {\n programs {\n mode = \"listed\"\n allow = [" + listedAtExecution + ordinaryPrograms + "]\n}\n}\n",
+	} {
+		got := results(configuration)
+		for id, script := range scripts {
+			if name == "list" && slices.ContainsFunc(beyondLists, func(part string) bool { return strings.Contains(script, part) }) {
+				continue
+			}
+			if len(plain[id]) < len("0\nx\n") || got[id] != plain[id] {
+				t.Errorf("%s: %s\ngot\n%s\nwant\n%s", name, script, got[id], plain[id])
+			}
+		}
+	}
+}
+
+// beyondLists contains parts of scripts that execute unlisted programs, or programs that they made themselves.
+var beyondLists = []string{"nosuchprogram", "./s.sh", "python3 -c", "git init"}
+
+const ordinaryPrograms = `, "seq *", "tac *", "head *", "tail *", "grep *", "paste *", "diff *", "wc *", "touch *", "mv *", "rm *", "rmdir *", "gzip *", "gunzip *", "cmp *", "git *", "yes *", "timeout *", "nice *", "id *", "kill *", "python3.11 *", "pyenv *"`

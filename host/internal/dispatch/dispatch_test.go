@@ -10,6 +10,7 @@ import (
 
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/scheduler"
@@ -53,6 +54,7 @@ func TestExplainRunsNothing(t *testing.T) {
 func allOn(d *Dispatcher) *Dispatcher {
 	d.Gates, d.Adaptive, d.Commands = new(scheduler.Gates), new(adaptive.Learned), new(granted)
 	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"other"}}})
+	d.Programs = func(context.Context, string, string, []tool.Root, string, execgate.Judge) *execgate.Call { return nil }
 	return d
 }
 
@@ -83,7 +85,7 @@ func TestStagesOfFeaturesThatAreOffAreLeftOut(t *testing.T) {
 	all := names(allOn(dispatcher(t, ok)).stages())
 	least := names(dispatcher(t, ok).stages())
 	missing := slices.DeleteFunc(all, func(s string) bool { return slices.Contains(least, s) })
-	if want := []string{"hooks", "limit", "commands", "cache"}; !slices.Equal(missing, want) {
+	if want := []string{"hooks", "limit", "commands", "programs", "cache"}; !slices.Equal(missing, want) {
 		t.Errorf("left out are %q, want %q", missing, want)
 	}
 }

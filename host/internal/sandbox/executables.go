@@ -81,8 +81,8 @@ func (e *executables) byPath(at *Place, name string) {
 func (e *executables) matches(glob string, explicit bool) {
 	paths, _ := filepath.Glob(glob) // an invalid pattern matches nothing
 	for _, path := range paths {
-		if real, err := filepath.EvalSymlinks(path); err == nil && (explicit || !e.inWritable(real)) {
-			e.add(real)
+		if resolved, err := filepath.EvalSymlinks(path); err == nil && (explicit || !e.inWritable(resolved)) {
+			e.add(resolved)
 		}
 	}
 }
@@ -93,16 +93,16 @@ func (e *executables) inWritable(path string) bool {
 
 // add adds a program with what it needs.
 func (e *executables) add(path string) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil || e.found[real] {
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil || e.found[resolved] {
 		return
 	}
-	st, err := os.Stat(real)
+	st, err := os.Stat(resolved)
 	if err != nil || !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0 {
 		return
 	}
-	e.found[real] = true
-	f, err := os.Open(real)
+	e.found[resolved] = true
+	f, err := os.Open(resolved)
 	if err != nil {
 		return
 	}
@@ -119,8 +119,8 @@ func (e *executables) add(path string) {
 	if err != nil {
 		return
 	}
-	e.linked(real, b)
-	e.runtime(real)
+	e.linked(resolved, b)
+	e.runtime(resolved)
 }
 
 // linked adds the dynamic linker of a program and the directories in which it finds libraries.
@@ -164,7 +164,7 @@ func (e *executables) linked(path string, b *elf.File) {
 
 // linkerDirs returns the directories in a configuration of the dynamic linker.
 func linkerDirs(file string, depth int) (dirs []string) {
-	b, err := os.ReadFile(file) //nolint:gosec // the system's configuration
+	b, err := os.ReadFile(file)
 	if err != nil || depth > 4 {
 		return nil
 	}
@@ -205,11 +205,11 @@ func (e *executables) runtime(path string) {
 
 // dir adds a directory, but none that the plugin can write.
 func (e *executables) dir(path string) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil || e.inWritable(real) {
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil || e.inWritable(resolved) {
 		return
 	}
-	if st, err := os.Stat(real); err == nil && st.IsDir() {
-		e.found[real] = true
+	if st, err := os.Stat(resolved); err == nil && st.IsDir() {
+		e.found[resolved] = true
 	}
 }

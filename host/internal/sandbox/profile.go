@@ -103,7 +103,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		// A plugin that writes only in its private directories never has to change metadata.
 		FixedMetadata: !p.WriteRoots && !p.StartProcesses && len(p.Write) == 0,
 	}
-	env := at.Env
+	env, home := at.Env, lookup(at.Env, "HOME")
 	for _, r := range at.Roots {
 		switch {
 		case p.NoRoots:
@@ -127,7 +127,6 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 			out.Write = append(out.Write, dir)
 		}
 	}
-	home := lookup(at.Env, "HOME")
 	switch kind := binaryKind(at.Binary); {
 	case p.StartProcesses:
 		out.Run = slices.Concat(out.Run, system, at.Run, searched(lookup(at.Env, "PATH"), home))

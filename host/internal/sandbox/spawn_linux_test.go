@@ -3,7 +3,6 @@ package sandbox
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -57,7 +56,7 @@ func BenchmarkSpawn(b *testing.B) {
 			if err == nil {
 				_, err = out.ReadString('\n')
 			}
-			if err != nil && err != io.EOF {
+			if err != nil {
 				b.Fatal(err)
 			}
 			return time.Since(began) / each

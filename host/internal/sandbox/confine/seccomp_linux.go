@@ -99,6 +99,19 @@ func (f *filter) families(number uint32, allowed []uint32) {
 	f.add(load, offsetNumber, 0, 0)
 }
 
+// executions restricts what can be executed.
+func (f *filter) executions(p *Policy) {
+	if p.Execute != nil { // files in memory are on no mount that could be noexec
+		f.forbidWhere(unix.SYS_MEMFD_CREATE, 1, ifSet, noExecSeal, false)
+	}
+	if p.Gate {
+		for _, n := range []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT} {
+			f.add(ifEqual, n, 0, 1)
+			f.add(give, unix.SECCOMP_RET_USER_NOTIF, 0, 0)
+		}
+	}
+}
+
 // program returns the filter for a policy.
 func program(p *Policy) filter {
 	var f filter
@@ -149,15 +162,7 @@ func program(p *Policy) filter {
 	}
 	f.families(unix.SYS_SOCKET, allowed)
 	f.families(unix.SYS_SOCKETPAIR, allowed)
-	if p.Execute != nil { // files in memory are on no mount that could be noexec
-		f.forbidWhere(unix.SYS_MEMFD_CREATE, 1, ifSet, noExecSeal, false)
-	}
-	if p.Gate {
-		for _, n := range []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT} {
-			f.add(ifEqual, n, 0, 1)
-			f.add(give, unix.SECCOMP_RET_USER_NOTIF, 0, 0)
-		}
-	}
+	f.executions(p)
 	f.add(give, unix.SECCOMP_RET_ALLOW, 0, 0)
 	return f
 }
