@@ -39,6 +39,7 @@ func (e *Engine) goLive() {
 	ctx, end := context.WithCancel(context.Background())
 	e.live.end, e.live.reconfigured = end, make(chan struct{}, 1)
 	e.live.background.Go(func() { e.watchHealth(ctx) })
+	e.live.background.Go(e.locks.Sweep)
 	if err := e.watchFiles(e.Current().Config); err != nil {
 		e.problemf("%v. Use toolhost plugin reload.", err)
 	}
