@@ -109,6 +109,8 @@ type Engine struct {
 	ids      ids
 	local    *Principal // the user of this process
 	busy     busy
+	running  running
+	takeOver takeOver
 	opening  sync.Mutex // see open
 	closing  closing
 }
