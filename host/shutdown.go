@@ -25,13 +25,13 @@ func (h *Host) Ready() error { return h.engine.Ready() }
 func (h *Host) Yield(ctx context.Context) { h.engine.Yield(ctx) }
 
 // Share makes each change of a session visible to other hosts before the call is answered. Call it before another host
-// takes over the calls of this one.
+// serves the calls of this one.
 func (h *Host) Share() error { return h.engine.Share() }
 
-// OfferListener lets another process of the same user take over the socket of a server.
+// OfferListener lets another process of the same user acquire the socket of a server.
 func (h *Host) OfferListener(l Listening) { h.engine.OfferListener(l) }
 
-// TakeListener takes over the socket with an address from the running host that listens on it and has the same state
+// TakeListener acquires the socket with an address from the running host that listens on it and has the same state
 // directory. The caller must serve the listener and then call serving, which ends the other host.
 func (h *Host) TakeListener(ctx context.Context, address string) (l net.Listener, serving func(), err error) {
 	return h.engine.TakeListener(ctx, address)

@@ -109,7 +109,7 @@ func (f *serveFlags) taken(ctx context.Context, h *host.Host) (l net.Listener, s
 	return l, serving, f.check(l)
 }
 
-// offer lets another server take over the socket. The channel is closed when it did.
+// offer lets another server acquire the socket. The channel is closed when it did.
 func (f *serveFlags) offer(h *host.Host, l net.Listener) <-chan struct{} {
 	replaced := make(chan struct{})
 	h.OfferListener(host.Listening{

@@ -127,7 +127,7 @@ func TestTerminate(t *testing.T) {
 // restartCallers is the number of callers that use a server while it is replaced.
 const restartCallers = 64
 
-// TestRestartRefusesNothing replaces a server under load, by a server that takes over its socket, and by a service manager
+// TestRestartRefusesNothing replaces a server under load, by a server that acquires its socket, and by a service manager
 // that keeps the socket open. Every call must succeed.
 func TestRestartRefusesNothing(t *testing.T) {
 	dir := mcpDir(t)

@@ -12,7 +12,7 @@ const (
 	OpTakeOver = "take-over"
 )
 
-// TakeOverArgs contains the arguments of OpTakeOver: the address of the socket that the client wants to take over, and the
+// TakeOverArgs contains the arguments of OpTakeOver: the address of the socket that the client wants to acquire, and the
 // path of a Unix socket on which it receives the descriptor.
 type TakeOverArgs struct {
 	Address string `json:"address"`

@@ -108,7 +108,7 @@ func (e *Engine) Yield(ctx context.Context) {
 }
 
 // Share makes every change of a session visible to other hosts before the call is answered. It must be called before
-// another host takes over the calls of this one.
+// another host serves the calls of this one.
 func (e *Engine) Share() error {
 	e.state.WriteThrough()
 	return e.state.Flush()

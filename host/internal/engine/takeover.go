@@ -24,7 +24,7 @@ type Listening struct {
 	Replaced func()
 }
 
-// takeOver holds the socket that another process can take over.
+// takeOver holds the socket that another process can acquire.
 type takeOver struct {
 	mu    sync.Mutex
 	offer *Listening
@@ -34,7 +34,7 @@ type takeOver struct {
 // handOverTimeout limits the time in which the other process starts to serve.
 const handOverTimeout = 30 * time.Second
 
-// OfferListener lets another process of the same user take over the socket of a server; see [TakeListener].
+// OfferListener lets another process of the same user acquire the socket of a server; see [TakeListener].
 func (e *Engine) OfferListener(l Listening) {
 	e.takeOver.mu.Lock()
 	defer e.takeOver.mu.Unlock()
@@ -82,7 +82,7 @@ func (e *Engine) handOver(ctx context.Context, args control.TakeOverArgs) error 
 	}
 	var sent error
 	err = raw.Control(func(fd uintptr) {
-		_, _, sent = conn.WriteMsgUnix([]byte{1}, syscall.UnixRights(int(fd)), nil) //nolint:gosec // a descriptor
+		_, _, sent = conn.WriteMsgUnix([]byte{1}, syscall.UnixRights(int(fd)), nil)
 	})
 	if err = errors.Join(err, sent); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (e *Engine) handOver(ctx context.Context, args control.TakeOverArgs) error 
 	return nil
 }
 
-// TakeListener takes over the socket with an address from the host that listens on it. The home must be that of this
+// TakeListener acquires the socket with an address from the host that listens on it. The home must be that of this
 // process. The caller serves the listener and then calls serving, which ends the other host; without this call, the other
 // host continues.
 func (e *Engine) TakeListener(ctx context.Context, address string) (l net.Listener, serving func(), err error) {

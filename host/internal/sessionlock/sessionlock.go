@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -256,9 +257,6 @@ const suffix = ".lock"
 
 // lockFile locks the file of a session.
 func (l *Locks) lockFile(ctx context.Context, session string, released time.Time, waiting func(Holder)) (*os.File, error) {
-	if err := os.MkdirAll(l.dir, 0o700); err != nil {
-		return nil, err
-	}
 	sum := sha256.Sum256([]byte(session)) // a session's id can be longer than the name of a file
 	path := filepath.Join(l.dir, hex.EncodeToString(sum[:16])+suffix)
 	began, poll := time.Now(), max(firstPoll, pause-time.Since(released))
@@ -267,6 +265,11 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 	for {
 		if first {
 			f, err := open(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				if err = os.MkdirAll(l.dir, 0o700); err == nil {
+					f, err = open(path)
+				}
+			}
 			if err != nil {
 				return nil, fmt.Errorf("the session cannot be locked: %w", err)
 			}

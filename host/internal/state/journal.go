@@ -197,7 +197,7 @@ func (j *journal) append(r *record) error {
 		return err
 	}
 	frame := buf.Bytes()
-	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-frameHead)) //nolint:gosec // below maxFrame
+	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-frameHead))
 	binary.LittleEndian.PutUint32(frame[4:], crc32.ChecksumIEEE(frame[frameHead:]))
 	if len(frame) > maxFrame {
 		return errors.New("the record is too large")

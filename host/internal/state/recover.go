@@ -96,7 +96,7 @@ func (d *DB) recoverJournal(path string) error {
 		return err
 	}
 	if now, err := os.Stat(path); err != nil || !os.SameFile(opened, now) {
-		return nil //nolint:nilerr // another process recovered the journal
+		return nil
 	}
 	base := strings.TrimSuffix(path, journalSuffix)
 	segments, err := filepath.Glob(escapeGlob(base) + ".[0-9]*")
@@ -161,7 +161,7 @@ func readSegment(path string) ([]*record, error) {
 	in := bufio.NewReader(f)
 	head := make([]byte, len(journalHead))
 	if _, err := io.ReadFull(in, head); err != nil {
-		return nil, nil //nolint:nilerr // no record was written
+		return nil, nil // no record was written
 	}
 	if string(head) != journalHead {
 		return nil, errors.New("the format is unknown; update this program")
@@ -170,7 +170,7 @@ func readSegment(path string) ([]*record, error) {
 	for {
 		var frame [frameHead]byte
 		if _, err := io.ReadFull(in, frame[:]); err != nil {
-			return out, nil //nolint:nilerr // the end, or a record that was not answered
+			return out, nil // the end, or a record that was not answered
 		}
 		n := binary.LittleEndian.Uint32(frame[:])
 		if n > maxFrame {
@@ -178,7 +178,7 @@ func readSegment(path string) ([]*record, error) {
 		}
 		body := make([]byte, n)
 		if _, err := io.ReadFull(in, body); err != nil || crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(frame[4:]) {
-			return out, nil //nolint:nilerr // a record that was not answered
+			return out, nil
 		}
 		r := new(record)
 		if err := json.Unmarshal(body, r); err != nil {
