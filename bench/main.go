@@ -11,6 +11,7 @@
 //	bench edit      measures the success and the speed of the edits in the file TOOLHOST_EDIT_CORPUS
 //	bench mcp       compares a read through toolhost mcp with an MCP file server, using the same client
 //	bench scheduler measures the scheduler's overhead per call
+//	bench sessions  measures reads beside a running command, and in 1000 sessions
 //	bench search    compares grep and glob on a warm index with ripgrep, and measures code_query
 package main
 
@@ -29,7 +30,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"mcp", overMCP}, {"swap", swaps}, {"scheduler", scheduling}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"mcp", overMCP}, {"swap", swaps}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

@@ -10,6 +10,7 @@
 //	POST /v1/asks/ID answers an ask: {"outcome": "accepted", "values": […]}
 //	     /mcp        serves MCP over HTTP
 //	GET  /healthz    returns "ok", without a token
+//	GET  /readyz     returns "ok", or the status 503 while the host shuts down, without a token
 package api
 
 import (
@@ -99,10 +100,17 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.Handle("/mcp", requires("call", http.MaxBytesHandler(opts.MCP, MaxBody).ServeHTTP))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp or /healthz")
+		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp, /healthz or /readyz")
 	})
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	all.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := h.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ok\n")
+	})
 	all.Handle("/", s.authenticated(calls))
 	return s.named(http.NewCrossOriginProtection().Handler(all))
 }
@@ -177,7 +185,7 @@ func requires(rights string, next http.HandlerFunc) http.HandlerFunc {
 }
 
 // run runs one request. The HTTP status is 200 even if the call failed, but 403 if the principal may not use the
-// workspace.
+// workspace, and 503 if the host shuts down.
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
@@ -187,8 +195,14 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	line, code := s.requests(r).One(r.Context(), body), http.StatusOK
 	var res struct{ Error *tool.Error }
-	if json.Unmarshal(line, &res) == nil && res.Error != nil && res.Error.Source == tool.SourceHost && res.Error.Kind == tool.PermissionDenied && res.Error.Code == host.CodeWorkspace {
-		code = http.StatusForbidden
+	if json.Unmarshal(line, &res) == nil && res.Error != nil && res.Error.Source == tool.SourceHost {
+		switch {
+		case res.Error.Kind == tool.PermissionDenied && res.Error.Code == host.CodeWorkspace:
+			code = http.StatusForbidden
+		case res.Error.Kind == tool.Unavailable && res.Error.Code == host.CodeShutdown:
+			w.Header().Set("Retry-After", "1")
+			code = http.StatusServiceUnavailable
+		}
 	}
 	w.WriteHeader(code)
 	_, _ = w.Write(line) // a client that is gone has ended the call

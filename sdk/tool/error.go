@@ -2,8 +2,10 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Kind is the reason why a call failed. Only the values below are valid.
@@ -52,6 +54,9 @@ type Error struct {
 	Message string `json:"message"`
 	// Source is the party that caused the error. The host sets it.
 	Source Source `json:"source,omitempty"`
+	// RetryAfter is the time after which another try of an unavailable tool can succeed. Zero means that it is unknown. In
+	// JSON, it is the number of seconds.
+	RetryAfter time.Duration `json:"-"`
 
 	cause error
 }
@@ -71,6 +76,24 @@ func (e *Error) WithCode(code int) *Error {
 	c := *e
 	c.Code = code
 	return &c
+}
+
+// WithRetryAfter returns a copy of e that asks the host to repeat the call after a time. The host does so if the kind is
+// Unavailable, the tool is read-only or idempotent, and the call's timeout allows it. It never repeats the call sooner.
+// Otherwise the caller sees the time in the error.
+func (e *Error) WithRetryAfter(d time.Duration) *Error {
+	c := *e
+	c.RetryAfter = d
+	return &c
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	type plain Error
+	return json.Marshal(struct {
+		*plain
+		RetryAfter float64 `json:"retry_after,omitempty"`
+	}{(*plain)(e), e.RetryAfter.Seconds()})
 }
 
 // WithCause returns a copy of e that wraps cause. Use WithCause if the message must not contain the cause.
@@ -111,7 +134,7 @@ func AsError(err error) *Error {
 		if err.Error() == e.Message {
 			return e
 		}
-		return &Error{Kind: e.Kind, Code: e.Code, Source: e.Source, Message: err.Error(), cause: err}
+		return &Error{Kind: e.Kind, Code: e.Code, Source: e.Source, RetryAfter: e.RetryAfter, Message: err.Error(), cause: err}
 	case errors.Is(err, context.Canceled):
 		return &Error{Kind: Canceled, Message: "The call was canceled.", cause: err}
 	case errors.Is(err, context.DeadlineExceeded):

@@ -23,6 +23,10 @@ const CancelGrace = 3 * time.Second
 // endGrace is how long a plugin can take to end the stream after its result.
 const endGrace = time.Second
 
+// ErrAbandoned is wrapped by the error of a call that was abandoned, because the plugin did not acknowledge its end within
+// [CancelGrace].
+var ErrAbandoned = errors.New("the plugin did not acknowledge the end of the call")
+
 // Client is the host's end of a connection. It implements [tool.Plugin] for a plugin in another process. It is safe for
 // concurrent use.
 type Client struct {
@@ -140,7 +144,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *too
 	case ctx.Err() != nil && status.Code(err) == codes.Canceled:
 		l.cut()
 		e := tool.AsError(context.Cause(ctx))
-		return tool.Failed(tool.Errorf(e.Kind, "%s (%s was abandoned because it did not stop within %s.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin))
+		return tool.Failed(tool.Errorf(e.Kind, "%s (%s was abandoned because it did not stop within %s.)", e.Message, call.Tool, CancelGrace).From(tool.SourcePlugin).WithCause(ErrAbandoned))
 	}
 	l.cut()
 	return tool.Failed(callError(err))

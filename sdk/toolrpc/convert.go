@@ -233,6 +233,9 @@ func effectFromPB(e *toolpb.Effect) tool.Effect {
 	return out
 }
 
+// maxRetryAfter is the longest time for which a plugin can ask to wait.
+const maxRetryAfter = 24 * time.Hour
+
 func errorToPB(e *tool.Error) *toolpb.Error {
 	if e == nil {
 		return nil
@@ -241,7 +244,7 @@ func errorToPB(e *tool.Error) *toolpb.Error {
 	if !ok {
 		kind = toolpb.Kind_KIND_INTERNAL
 	}
-	return &toolpb.Error{Kind: kind, Code: int32(e.Code), Message: valid(e.Message)}
+	return &toolpb.Error{Kind: kind, Code: int32(e.Code), Message: valid(e.Message), RetryAfterMs: e.RetryAfter.Milliseconds()}
 }
 
 func errorFromPB(e *toolpb.Error) *tool.Error {
@@ -252,7 +255,10 @@ func errorFromPB(e *toolpb.Error) *tool.Error {
 	if !ok {
 		kind = tool.Internal
 	}
-	return &tool.Error{Kind: kind, Code: int(e.GetCode()), Message: e.GetMessage(), Source: tool.SourceTool}
+	return &tool.Error{
+		Kind: kind, Code: int(e.GetCode()), Message: e.GetMessage(), Source: tool.SourceTool,
+		RetryAfter: time.Duration(max(0, min(e.GetRetryAfterMs(), maxRetryAfter.Milliseconds()))) * time.Millisecond,
+	}
 }
 
 func resultToPB(r *tool.Result) *toolpb.Result {

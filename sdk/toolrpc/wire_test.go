@@ -215,7 +215,7 @@ func TestEveryKindComesThrough(t *testing.T) {
 	kinds := []tool.Kind{tool.NotFound, tool.InvalidArguments, tool.PermissionDenied, tool.Security, tool.Timeout, tool.Canceled, tool.Unavailable, tool.Conflict, tool.ExecutionFailed, tool.Internal}
 	next := make(chan tool.Kind, 1)
 	c := serve(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
-		return tool.Failed(tool.Errorf(<-next, "why \xff").WithCode(-3))
+		return tool.Failed(tool.Errorf(<-next, "why \xff").WithCode(-3).WithRetryAfter(1500 * time.Millisecond))
 	})
 	for _, k := range append(kinds, "made up") {
 		next <- k
@@ -224,7 +224,7 @@ func TestEveryKindComesThrough(t *testing.T) {
 			want = tool.Internal
 		}
 		e := c.Call(t.Context(), &tool.Call{}, &recorder{}).Error
-		if e == nil || e.Kind != want || e.Code != -3 || e.Message != "why \uFFFD" || e.Source != tool.SourceTool {
+		if e == nil || e.Kind != want || e.Code != -3 || e.RetryAfter != 1500*time.Millisecond || e.Message != "why \uFFFD" || e.Source != tool.SourceTool {
 			t.Errorf("%s: %+v", k, e)
 		}
 	}

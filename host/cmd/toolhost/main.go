@@ -10,15 +10,14 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"syscall"
 
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
 func main() {
 	delayCollection()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx = cli.WithHangup(ctx)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx = cli.WithTermination(cli.WithHangup(ctx))
 	err := newRoot().ExecuteContext(ctx)
 	stop()
 	var code cli.ExitError

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,7 +45,18 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			}
 			in, release := terminal.StandardInput()
 			defer release()
-			err = server.Serve(c.Context(), in, out)
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			terminated := cli.Terminated()
+			go func() {
+				select {
+				case <-terminated:
+					h.Drain(ctx)
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			err = server.Serve(ctx, in, out)
 			server.Close()
 			return errors.Join(err, h.Close())
 		},

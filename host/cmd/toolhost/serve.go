@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +37,8 @@ type serveFlags struct {
 	noAuth    bool
 	cert, key string
 	hosts     []string
+	takeOver  bool
+	activated bool // whether the socket came from the service manager, which keeps it open
 	mcp       mcp.Options
 }
 
@@ -47,7 +48,7 @@ func newServe(s *cli.Settings) *cobra.Command {
 		Use:   "serve",
 		Short: "Serve calls over HTTP: a JSON API and MCP",
 		Long: `Serve calls over HTTP until it is interrupted: MCP at /mcp, a JSON API at /v1 (run, batch,
-tools, status, stats, asks), /metrics, /healthz.
+tools, status, stats, asks), /metrics, /healthz, /readyz.
 
 Clients show a token, "Authorization: Bearer TOKEN". The token of $TOOLHOST_TOKEN or --token-file runs
 tools in the workspace, and in directories that --allow-workspace names. Other clients are principals:
@@ -58,7 +59,10 @@ a Unix socket (--listen unix:PATH) a client without a token is known by its user
 
 A permission that a call of the API asks for waits in /v1/asks until another principal answers: one with
 the token of $TOOLHOST_APPROVER_TOKEN, or with the right answer. MCP clients with the token of the server
-ask their user.`,
+ask their user.
+
+SIGTERM refuses new calls and lets the running ones end. To restart without a refused call, start the new
+server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
 		Example: `  toolhost serve --listen 127.0.0.1:7070
   curl -H "Authorization: Bearer $TOKEN" -d '{"command":"read go.mod"}' http://127.0.0.1:7070/v1/run
   toolhost serve --listen unix:$XDG_RUNTIME_DIR/toolhost.sock`,
@@ -72,6 +76,7 @@ ask their user.`,
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "`file` with the certificate, in PEM")
 	c.Flags().StringVar(&f.key, "tls-key", "", "`file` with its key, in PEM")
 	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `names` that clients call the server by (default: those of this machine and the address)")
+	c.Flags().BoolVar(&f.takeOver, "take-over", false, "take over the socket of the server that listens on the address, which then ends")
 	mcpFlags(c, &f.mcp)
 	return c
 }
@@ -83,14 +88,23 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	}
 	approver := os.Getenv(approverEnv)
 	_ = os.Unsetenv(approverEnv)
-	listener, err := f.listener(c.Context())
-	if err != nil {
-		return err
+	var listener net.Listener
+	if !f.takeOver {
+		if listener, err = f.listener(c.Context()); err != nil {
+			return err
+		}
+		defer listener.Close() //nolint:errcheck // Shutdown has closed it
 	}
-	defer listener.Close() //nolint:errcheck // Shutdown has closed it
 	h, err := s.OpenLive(c, host.Options{Prompt: true})
 	if err != nil {
 		return err
+	}
+	serving := func() {}
+	if f.takeOver {
+		if listener, serving, err = f.taken(c.Context(), h); err != nil {
+			return errors.Join(err, h.Close())
+		}
+		defer listener.Close() //nolint:errcheck // Shutdown has closed it
 	}
 	clients, made, err := f.clients(h, s, token, approver)
 	if err != nil {
@@ -102,13 +116,16 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	if err != nil {
 		return errors.Join(err, h.Close())
 	}
+	ctx, cancel := context.WithCancel(c.Context()) // its end cancels the calls
+	defer cancel()
+	leaving := new(leaving)
 	web := &http.Server{
-		Handler: api.Handler(h, api.Options{
+		Handler: leaving.handler(api.Handler(h, api.Options{
 			Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime})),
 			MCP: mcp.Authenticated(server.Handler(), func(r *http.Request) *host.Principal { return api.Principal(r.Context()) }),
-		}),
+		})),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return c.Context() }, // the end of this context cancels the calls
+		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: host.ConnContext,
 	}
 	f.announce(listener, made)
@@ -120,15 +137,22 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 		}
 		served <- web.Serve(listener)
 	}()
+	replaced := f.offer(h, listener)
+	serving()
 	select {
 	case err = <-served:
-	case <-c.Context().Done():
-		server.Close()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 5*time.Second)
-		defer cancel()
-		if err = web.Shutdown(ctx); err != nil {
-			err = web.Close() // end connections that clients keep open
+	case <-replaced:
+		leaving.yield(c.Context(), h, listener)
+		err = stop(web, server, cancel)
+	case <-cli.Terminated():
+		if f.activated {
+			leaving.yield(c.Context(), h, listener)
+		} else {
+			h.Drain(c.Context())
 		}
+		err = stop(web, server, cancel)
+	case <-c.Context().Done():
+		err = stop(web, server, cancel)
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
@@ -138,18 +162,6 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 
 func (f *serveFlags) askTimeout() time.Duration {
 	return cmp.Or(max(f.mcp.AskTimeout, 0), 10*time.Minute)
-}
-
-// names returns the host names that clients may use for the server.
-func (f *serveFlags) names(l net.Listener) []string {
-	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
-	if _, ok := l.(*net.UnixListener); ok {
-		return append(hosts, "unix", "")
-	}
-	if name, _, err := net.SplitHostPort(f.listen); err == nil && name != "" && !slices.Contains(hosts, name) {
-		hosts = append(hosts, name)
-	}
-	return hosts
 }
 
 // made contains the tokens that the server made.
@@ -230,52 +242,4 @@ func (f *serveFlags) token() (token string, err error) {
 		return "", fmt.Errorf("a token and --no-auth exclude each other: use one of them")
 	}
 	return token, nil
-}
-
-// listener opens the socket of the server. Without TLS it accepts only loopback addresses.
-func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
-	if (f.cert == "") != (f.key == "") {
-		return nil, errors.New("TLS needs both --tls-cert and --tls-key")
-	}
-	if path, ok := strings.CutPrefix(f.listen, "unix:"); ok {
-		return f.socket(ctx, path)
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
-	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
-	}
-	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
-		switch {
-		case f.noAuth:
-			err = fmt.Errorf("--no-auth needs a loopback address, and %s is not one: every client on the network could run commands", l.Addr())
-		case f.cert == "":
-			err = fmt.Errorf("%s is not a loopback address: set --tls-cert and --tls-key, or the token and all results are sent unencrypted", l.Addr())
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
-}
-
-// socket opens a Unix socket that every user can connect to. The server knows each client by its user.
-func (f *serveFlags) socket(ctx context.Context, path string) (net.Listener, error) {
-	if f.noAuth || f.cert != "" {
-		return nil, errors.New("a Unix socket identifies clients by their users: remove --no-auth, --tls-cert and --tls-key")
-	}
-	// Remove the socket of a server that was killed, but no other file and no socket in use.
-	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == os.ModeSocket {
-		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
-			return nil, errors.Join(fmt.Errorf("--listen: another server listens on %s", path), conn.Close())
-		}
-		_ = os.Remove(path)
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
-	}
-	if err := os.Chmod(path, 0o666); err != nil { //nolint:gosec // the directory limits who reaches it, and each request is authenticated
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
 }

@@ -37,6 +37,8 @@ type Call struct {
 
 	started bool // whether the turn of the call has come, so that a held function ends the ticket
 
+	waits atomic.Pointer[string] // see WaitFor
+
 	runs atomic.Int64 // when the tool started, in nanoseconds; 0 before
 
 	held []func() // release functions; see Hold
@@ -109,6 +111,17 @@ func (c *Call) RunsSince() time.Time {
 		return time.Unix(0, ns)
 	}
 	return time.Time{}
+}
+
+// WaitFor sets what the call waits for outside of this process, or "" if it waits for nothing. It is safe for concurrent use.
+func (c *Call) WaitFor(what string) { c.waits.Store(&what) }
+
+// WaitsFor returns what WaitFor set last.
+func (c *Call) WaitsFor() string {
+	if what := c.waits.Load(); what != nil {
+		return *what
+	}
+	return ""
 }
 
 // Start marks the turn of the call. The function done ends the turn.

@@ -27,6 +27,7 @@ type hostHCL struct {
 	OnAsk       hcl.Expression `hcl:"on_ask,optional"`
 	Timeout     hcl.Expression `hcl:"timeout,optional"`
 	MaxWait     hcl.Expression `hcl:"max_wait,optional"`
+	Shutdown    hcl.Expression `hcl:"shutdown_timeout,optional"`
 	MaxParallel hcl.Expression `hcl:"max_parallel,optional"`
 	MaxCalls    hcl.Expression `hcl:"max_calls,optional"`
 	Health      hcl.Expression `hcl:"health_interval,optional"`

@@ -91,6 +91,8 @@ type Host struct {
 	Timeout time.Duration
 	// MaxWait limits how long a call waits for other calls before it starts.
 	MaxWait time.Duration
+	// ShutdownTimeout is the time that running calls get when the host has to end.
+	ShutdownTimeout time.Duration
 	// AliasPresets names the enabled sets of aliases. See [Presets].
 	AliasPresets []string
 	// HealthInterval is the time between health checks of running plugins. Zero disables regular health checks.
@@ -273,5 +275,5 @@ type Alias struct {
 
 // DefaultHost returns the settings of a configuration without a host block.
 func DefaultHost() Host {
-	return Host{LogLevel: slog.LevelWarn, Timeout: 2 * time.Minute, MaxWait: 2 * time.Minute, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(Presets))}
+	return Host{LogLevel: slog.LevelWarn, Timeout: 2 * time.Minute, MaxWait: 2 * time.Minute, ShutdownTimeout: 30 * time.Second, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(Presets))}
 }

@@ -204,6 +204,9 @@ func (d *decoder) host(h *hostHCL) {
 	if t := d.duration(h.MaxWait); t > 0 {
 		out.MaxWait = t
 	}
+	if t := d.duration(h.Shutdown); t > 0 {
+		out.ShutdownTimeout = t
+	}
 	if given(h.Aliases) {
 		out.AliasPresets = nil
 		d.add(gohcl.DecodeExpression(h.Aliases, d.ctx, &out.AliasPresets))

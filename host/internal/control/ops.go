@@ -8,7 +8,16 @@ const (
 	OpEnable = "enable"
 	OpStats  = "stats"
 	OpRenew  = "renew"
+
+	OpTakeOver = "take-over"
 )
+
+// TakeOverArgs contains the arguments of OpTakeOver: the address of the socket that the client wants to acquire, and the
+// path of a Unix socket on which it receives the descriptor.
+type TakeOverArgs struct {
+	Address string `json:"address"`
+	Socket  string `json:"socket"`
+}
 
 // EnableArgs contains the arguments of OpEnable: the name of a tool or plugin, and whether to enable it.
 type EnableArgs struct {

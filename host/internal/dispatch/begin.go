@@ -9,9 +9,11 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/help"
+	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/pulse"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/router"
 )
 
@@ -22,6 +24,10 @@ type Pending struct {
 	// unsettled reports that the route of the command depends on the files in the session's directory. Earlier calls can
 	// still change both, so the route is determined again at the call's turn.
 	unsettled bool
+	// exclusive reports that the call can change the session, so that no other process may change it at the same time. The
+	// function label describes the call.
+	exclusive bool
+	label     func() string
 }
 
 // Begin resolves and queues the request without blocking. The caller must call Run on the result. The calls of a session
@@ -47,7 +53,9 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 		c.Ticket = nil
 		return p
 	}
-	c.Ticket.Claim(p.claim())
+	claim := p.claim()
+	p.exclusive, p.label = claim.Kind != scheduler.Read && claim.Kind != scheduler.Free, claim.Label
+	c.Ticket.Claim(claim)
 	return p
 }
 
@@ -92,12 +100,26 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 		p.turn(ctx)
 	}
 	p.d.prepare()
+	var res *tool.Result
 	if c.Identity.Answer != nil {
-		return p.d.answer(ctx, c)
+		res = p.d.answer(ctx, c)
+	} else {
+		c.Decision.Sent = c.Message()
+		p.d.gate(c)
+		res = p.d.run(ctx, c)
 	}
-	c.Decision.Sent = c.Message()
-	p.d.gate(c)
-	return p.d.run(ctx, c)
+	if c.Identity.Depth == 0 { // otherwise the parent's result comes later
+		p.d.keep(res)
+	}
+	return res
+}
+
+// keep returns when a kill of the host can no longer lose what the call changed in its session. If it cannot be kept, the
+// result says so.
+func (d *Dispatcher) keep(res *tool.Result) {
+	if err := d.State.Commit(); err != nil {
+		notes.Unsaved(res, err)
+	}
 }
 
 // Abandon ends the call without running it.

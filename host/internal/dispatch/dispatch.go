@@ -7,6 +7,7 @@ package dispatch
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/router"
@@ -63,6 +65,8 @@ type Dispatcher struct {
 	// Commands permits commands to call tools. A nil Commands forbids these calls.
 	Commands Commands
 	State    *state.DB
+	// Locks shares sessions with other processes. A nil Locks means that no other process uses them.
+	Locks *sessionlock.Locks
 	// Metrics counts calls. A nil Metrics disables the statistics.
 	Metrics *metrics.Metrics
 	// Hooks contains the hooks that run before and after calls. A nil Hooks means no hooks.
@@ -97,6 +101,9 @@ type Dispatcher struct {
 	// Gated reports whether the exec gate of a plugin judges programs so that their arguments and files need not be known
 	// before. A nil Gated means that there is no gate.
 	Gated func(plugin string, roots []tool.Root) bool
+
+	// Log gets warnings. A nil Log discards them.
+	Log *slog.Logger
 
 	// Watch prepares the sandbox for a call of a plugin by an owner. The returned function runs after the call and returns
 	// messages about what it took out of the workspace. The function and Watch can be nil.
@@ -180,6 +187,13 @@ func (d *Dispatcher) Adapted(name string) *metrics.Adaptive {
 		return nil
 	}
 	return d.Adaptive.Report(name, d.Metrics.Tool(name), d.configured(e))
+}
+
+func (d *Dispatcher) logger() *slog.Logger {
+	if d.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return d.Log
 }
 
 func (d *Dispatcher) latest() *Dispatcher {

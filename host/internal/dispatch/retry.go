@@ -13,9 +13,13 @@ const (
 	retryDelay  = 50 * time.Millisecond
 )
 
-// retry repeats a call after the death of its plugin if the tool is read-only or idempotent. The first retry starts
-// immediately, because most plugins die by accident. The delay doubles before each further retry. An error that the tool
-// itself returned is its answer and is never retried, whatever its kind.
+// maxDeaths is the number of processes that one call can end. The second one runs only this call.
+const maxDeaths = 2
+
+// retry repeats a call if the tool is read-only or idempotent. After the death of its plugin, the call is repeated once and
+// immediately, because most plugins die by accident. An error that the tool itself returned is its answer. It is retried
+// only if the tool is unavailable and names the time of the next try, and never sooner. The delay of the configuration
+// doubles before each such retry and is a minimum. A wait that the timeout does not allow is not begun.
 func (d *Dispatcher) retry() Stage {
 	return Stage{Name: "retry", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -33,15 +37,22 @@ func (d *Dispatcher) retry() Stage {
 			for attempt := 1; ; attempt++ {
 				res := next(ctx, c)
 				res.Run.Attempts = attempt
-				died := res.Error != nil && res.Error.Kind == tool.Unavailable && res.Error.Source == tool.SourcePlugin && res.Run.Plugin != ""
-				if !died || attempt >= attempts || ctx.Err() != nil {
+				if attempt >= attempts || ctx.Err() != nil || res.Error == nil || res.Error.Kind != tool.Unavailable || res.Run.Plugin == "" {
 					return res
 				}
-				if attempt == 1 {
+				if res.Error.Source == tool.SourcePlugin { // it died
+					if attempt >= maxDeaths {
+						return res
+					}
 					continue
 				}
+				wait := max(res.Error.RetryAfter, delay<<min(attempt-1, 10))
+				end, limited := ctx.Deadline()
+				if res.Error.Source != tool.SourceTool || res.Error.RetryAfter <= 0 || limited && time.Until(end) <= wait {
+					return res
+				}
 				select {
-				case <-time.After(delay << min(attempt-2, 10)):
+				case <-time.After(wait):
 				case <-ctx.Done():
 					return res
 				}

@@ -8,6 +8,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/sessionlock"
 )
 
 // DefaultMaxWait limits the time for which a call waits for other calls.
@@ -32,7 +33,12 @@ func (p *Pending) turn(ctx context.Context) {
 		return
 	}
 	c.Start(done)
-	if c.Outcome.Waited { // otherwise nothing has changed since Begin
+	renewed, err := p.lock(limited)
+	if err != nil {
+		c.Identity.Answer = p.d.notStarted(ctx, c, err, c.WaitsFor())
+		return
+	}
+	if c.Outcome.Waited || renewed { // otherwise nothing has changed since Begin
 		if p.renew() && p.unsettled {
 			c.ReleaseLease()
 			if c.Arrival != nil { // the tool can be another one now
@@ -42,11 +48,41 @@ func (p *Pending) turn(ctx context.Context) {
 			p.resolve(p.parse())
 		}
 	}
-	settled := p.unsettled || c.Outcome.Waited
+	settled := p.unsettled || c.Outcome.Waited || renewed
 	p.unsettled = false
 	if settled && c.Identity.Answer == nil {
 		c.Ticket.Settle(p.claim()) // the route and the directory are known only now
 	}
+}
+
+// lock locks the session for a call that can change it, so that no other process changes it at the same time. It reports
+// whether another process could change the session before. The lock is released at the end of the call.
+func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
+	if !p.exclusive {
+		return false, nil
+	}
+	c := &p.call
+	release, fresh, err := p.d.Locks.Take(ctx, c.Request.Session.ID, p.label, func(h sessionlock.Holder) {
+		c.Outcome.Waited = true
+		c.WaitFor(h.String() + ", which uses the same session")
+		c.Client.Progress("waits for "+c.WaitsFor(), map[string]any{"activity": "waits for " + c.WaitsFor(), "holder_pid": h.PID})
+	})
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			release()
+		}
+		return false, ctx.Err()
+	case err != nil: // calls must also run on a full disk, so that they can free space
+		p.d.logger().Warn("a session is not locked: other processes that use it at the same time can lose its state", "session", c.Request.Session.ID, "why", err)
+		return true, nil
+	}
+	c.WaitFor("")
+	c.Hold(release)
+	if fresh {
+		err = p.d.State.Recover() // the last holder can have been killed
+	}
+	return fresh, err
 }
 
 // renew loads the session as it is now. If the session cannot be read, renew sets the call's result and returns false.

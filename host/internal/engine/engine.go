@@ -24,6 +24,7 @@ import (
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
@@ -100,6 +101,7 @@ type Mode struct {
 type Engine struct {
 	opts     Options
 	state    *state.DB
+	locks    *sessionlock.Locks // nil if no other process can use the sessions
 	home     state.Home
 	super    *supervisor.Supervisor
 	reloader *reload.Reloader
@@ -108,6 +110,8 @@ type Engine struct {
 	local    *Principal // the user of this process
 	busy     busy
 	places   places
+	running  running
+	takeOver takeOver
 	opening  sync.Mutex // see open
 	closing  closing
 }
@@ -149,6 +153,9 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		return nil, err
 	}
 	generation.Audit(cfg, e.state)
+	if dir := e.home.Locks(); dir != "" {
+		e.locks = sessionlock.New(dir, e.state.Flush)
+	}
 	builder := e.builder(cfg)
 	e.reloader = reload.New(reload.Setup{
 		Builder: builder, Source: source, Live: opts.Live, OpenPins: func(cfg *config.Config) (*trust.Pins, error) { return e.openPins(source, cfg, mode.IgnorePins) }, FixedStateDir: opts.StateDir != "",
@@ -186,7 +193,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	return &generation.Builder{
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel)},
-		State:   e.state, Home: e.home, Supervisor: e.super,
+		State:   e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,
 		Confine:   confine,
 		Commands:  commands,
 		Overrides: new(generation.Overrides),
@@ -298,6 +305,7 @@ func (e *Engine) Close() error {
 		builder.Commands.Close()
 		builder.Close()
 		e.closing.err = errors.Join(searched, e.state.Close())
+		e.locks.Close() // other processes can use the sessions only now
 	})
 	return e.closing.err
 }

@@ -39,6 +39,7 @@ func (e *Engine) goLive() {
 	ctx, end := context.WithCancel(context.Background())
 	e.live.end, e.live.reconfigured = end, make(chan struct{}, 1)
 	e.live.background.Go(func() { e.watchHealth(ctx) })
+	e.live.background.Go(e.locks.Sweep)
 	if err := e.watchFiles(e.Current().Config); err != nil {
 		e.problemf("%v. Use toolhost plugin reload.", err)
 	}
@@ -146,6 +147,12 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 	case control.OpRenew:
 		e.reloader.Renew()
 		return e.reloader.Reload(ctx, reload.Options{}) // the approved version of the plugin can now be loaded
+	case control.OpTakeOver:
+		var a control.TakeOverArgs
+		if err := json.Unmarshal(args, &a); err != nil {
+			return nil, err
+		}
+		return struct{}{}, e.handOver(ctx, a)
 	case control.OpStatus:
 		return e.remoteStatus(), nil
 	case control.OpStats:

@@ -60,9 +60,18 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	if err != nil {
 		return e.refused(req, err)
 	}
-	done, err := e.busy.enter(s.Principal)
+	left, err := e.running.enter()
 	if err != nil {
 		return e.refused(req, err)
+	}
+	free, err := e.busy.enter(s.Principal)
+	if err != nil {
+		left()
+		return e.refused(req, err)
+	}
+	done := func() {
+		free()
+		left()
 	}
 	r := e.dispatchRequest(req, s)
 	r.Renew = func(s call.Session) (call.Session, error) { return e.renew(s, namesOutput(req)) }

@@ -98,6 +98,8 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Plugins:   leases(set),
 		Commands:  b.Commands.Programs(commandNames(g.Registry)),
 		State:     b.State,
+		Locks:     b.Locks,
+		Log:       b.Log,
 		Metrics:   &b.Calls.Metrics,
 		Hooks:     b.hooks(g),
 		Tracer:    b.tracing.of(g.Config, b.Log),

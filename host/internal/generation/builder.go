@@ -21,6 +21,7 @@ import (
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/settings"
 	"toolhost.dev/host/internal/shim"
 	"toolhost.dev/host/internal/state"
@@ -56,6 +57,7 @@ type Builder struct {
 	Options    Options
 	Calls      *Calls
 	State      *state.DB
+	Locks      *sessionlock.Locks // can be nil
 	Home       state.Home
 	Supervisor *supervisor.Supervisor
 	Confine    *confinement.Parts

@@ -59,6 +59,12 @@ func Warning(res *tool.Result, text string) {
 	Annotate(res, "warning", text)
 }
 
+// Unsaved adds a note that the changes of the session are only in memory.
+func Unsaved(res *tool.Result, err error) {
+	add(res, fmt.Sprintf("The call ended, but the session cannot be saved: %v. The directory, the variables and the file states are lost if toolhost ends now. Free space, or repair the state directory", err))
+	Annotate(res, "unsaved", err.Error())
+}
+
 // add adds a text to the end of the result.
 func add(res *tool.Result, text string) {
 	note := "[" + text + ".]"

@@ -121,6 +121,9 @@ func (p *Client) activity() (doing string, since time.Time) {
 	if began := p.call.RunsSince(); !began.IsZero() {
 		return p.name + " runs", began
 	}
+	if what := p.call.WaitsFor(); what != "" {
+		return "waits for " + what, p.began
+	}
 	if w, waits := p.ticket.Waiting(); waits {
 		if w.Label == "" {
 			return "waits for other calls", p.began

@@ -99,7 +99,7 @@ func (d *DB) AddAudit(e AuditEntry) {
 	if d.guard.lost.add(e) {
 		return
 	}
-	d.change(func(b *batch) { b.audit = appendWaiting(b.audit, e) })
+	d.changeAudit(func(b *batch) { b.audit = appendWaiting(b.audit, e) })
 }
 
 // appendWaiting adds an entry to the waiting entries. If too many entries wait, it drops the entry. In place of the first

@@ -97,10 +97,13 @@ CREATE TABLE audit_probe (only INTEGER PRIMARY KEY CHECK (only = 1), at_ns INTEG
 ALTER TABLE audit ADD COLUMN principal TEXT NOT NULL DEFAULT ''; -- empty: before principals were recorded
 `, `
 ALTER TABLE audit ADD COLUMN programs TEXT NOT NULL DEFAULT ''; -- a JSON object; empty: none
+`, `
+-- The number of the last record of each journal that the database contains.
+CREATE TABLE journals (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, at_ns INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `}
 
 // DB is an open database. It is safe for concurrent use. Most writes wait a short time and are then written as a batch.
-// If the host is killed earlier, the batch is lost, but the database stays consistent.
+// After [DB.Commit], a killed host loses no changes of sessions: the next host finds them in the journal.
 type DB struct {
 	sql  *sql.DB
 	path string
@@ -117,9 +120,21 @@ type DB struct {
 
 	cache cache
 
-	mu       sync.Mutex
-	pending  batch
-	writing  batch // batch that the flusher is writing; lookups must also search this batch
+	flush      sync.Mutex // held during a write to the database; locked before mu
+	recovering sync.Mutex // held during Recover; locked before the others
+
+	mu         sync.Mutex
+	cond       *sync.Cond // of mu; signaled after each write
+	pending    batch
+	writing    batch  // batch that the flusher is writing; lookups must also search this batch
+	unkept     batch  // changes in pending that the journal does not contain
+	changes    uint64 // number of changes
+	kept       uint64 // number of changes that a kill cannot lose
+	holding    bool   // whether the running write includes changes that the journal does not contain
+	journaling bool   // whether a record is being appended to the journal
+	through    bool   // see WriteThrough
+	journal    journal
+
 	signal   chan struct{}
 	done     chan struct{}
 	stopped  chan struct{}
@@ -132,7 +147,11 @@ type statements struct {
 	session, fileState, pluginState                        *sql.Stmt
 	putSession, dropFile, putFile, putState                *sql.Stmt
 	addHistory, trimHistory, auditTotal, addAudit, changes *sql.Stmt
+	putJournal                                             *sql.Stmt
 }
+
+// journalDir is the directory of journals, beside the database.
+const journalDir = "journal"
 
 // flushDelay is the time that a batch waits for further writes.
 const flushDelay = 50 * time.Millisecond
@@ -164,12 +183,17 @@ func open(path string, log *slog.Logger) (*DB, error) {
 		db.SetMaxIdleConns(4)
 	}
 	d := &DB{sql: db, path: path, log: log, signal: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
+	d.cond = sync.NewCond(&d.mu)
+	d.journal.dir = filepath.Join(filepath.Dir(path), journalDir)
 	err = d.prepare()
 	if err == nil && path != "" {
 		d.guard.file, err = os.Stat(path)
 	}
 	if err != nil {
 		return nil, unusable(errors.Join(err, db.Close()))
+	}
+	if err := d.Recover(); err != nil {
+		log.Error("changes of a killed host stay in its journal", "error", err)
 	}
 	go d.flusher()
 	return d, nil
@@ -194,6 +218,7 @@ func (d *DB) prepare() error {
 		{&d.stmt.addAudit, `INSERT INTO audit (at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, principal, programs, total)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&d.stmt.changes, `PRAGMA data_version`},
+		{&d.stmt.putJournal, `INSERT OR REPLACE INTO journals (id, seq, at_ns) VALUES (?, ?, ?)`},
 	} {
 		var err error
 		if *s.into, err = d.sql.Prepare(s.query); err != nil {
@@ -211,6 +236,7 @@ func (d *DB) Close() error {
 	d.once.Do(func() {
 		close(d.done)
 		<-d.stopped
+		d.closeJournal()
 		d.closeErr = errors.Join(d.closeErr, d.sql.Close())
 		if db := d.guard.lost.opened(); db != nil {
 			d.closeErr = errors.Join(d.closeErr, db.Close())

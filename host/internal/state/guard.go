@@ -189,8 +189,7 @@ func (d *DB) probe() error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	// Ignore errWriting, because the goroutine that is writing handles its own error.
-	if err := d.Flush(); err != nil && !errors.Is(err, errWriting) {
+	if err := d.Flush(); err != nil {
 		return err
 	}
 	d.prove(nil, d.version())

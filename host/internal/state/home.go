@@ -91,6 +91,14 @@ func (h Home) Control() string {
 	return filepath.Join(h.Root, "control")
 }
 
+// Locks returns the directory with the locks of sessions. It returns "" if the host keeps no state.
+func (h Home) Locks() string {
+	if h.Root == "" {
+		return ""
+	}
+	return filepath.Join(h.Root, "locks")
+}
+
 // Commands returns the directory with the programs through which commands call tools.
 func (h Home) Commands() (string, error) { return h.below("commands") }
 

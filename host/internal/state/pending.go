@@ -3,7 +3,6 @@ package state
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -36,11 +35,27 @@ func put[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
-// change calls f to add writes to the pending batch. Then it wakes the flusher.
+// change calls f to add writes to the pending batch and to the batch for the journal. Then it wakes the flusher.
 func (d *DB) change(f func(b *batch)) {
 	d.mu.Lock()
 	f(&d.pending)
+	if d.path != "" {
+		f(&d.unkept)
+	}
+	d.changes++
 	d.mu.Unlock()
+	d.wake()
+}
+
+// changeAudit adds audit entries to the pending batch. The journal does not contain them.
+func (d *DB) changeAudit(f func(b *batch)) {
+	d.mu.Lock()
+	f(&d.pending)
+	d.mu.Unlock()
+	d.wake()
+}
+
+func (d *DB) wake() {
 	select {
 	case d.signal <- struct{}{}:
 	default:
@@ -70,37 +85,62 @@ func (d *DB) flusher() {
 	}
 }
 
-var errWriting = errors.New("state: a write is under way")
-
 // Flush immediately writes the pending batch. If the write fails, the batch stays pending.
 func (d *DB) Flush() error {
+	d.flush.Lock()
+	defer d.flush.Unlock()
 	d.mu.Lock()
-	if !d.writing.empty() { // the flusher or another caller is writing
-		d.mu.Unlock()
-		return errWriting
-	}
+	d.keepBeforeFlush()
 	if d.pending.empty() {
 		d.mu.Unlock()
 		return nil
 	}
 	d.writing, d.pending = d.pending, batch{}
-	b := d.writing
+	b, unkept, upTo := d.writing, d.unkept, d.changes
+	d.unkept, d.holding = batch{}, !unkept.empty()
+	d.journal.rotate()
+	id, seq, segments := d.journal.id, d.journal.seq, len(d.journal.old)
 	d.mu.Unlock()
 
-	err := d.write(b)
+	err := d.write(b, id, seq)
 	if len(b.audit) > 0 {
 		d.prove(err, d.version())
 	}
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for d.journaling { // it uses the segments
+		d.cond.Wait()
+	}
 	if err != nil {
 		merged := b
 		d.pending.onto(&merged)
 		d.pending = merged
+		d.unkept.onto(&unkept)
+		d.unkept = unkept
+	} else {
+		d.kept = max(d.kept, upTo)
+		d.journal.empty(segments)
 	}
-	d.writing = batch{}
+	d.writing, d.holding = batch{}, false
+	d.cond.Broadcast()
 	return err
+}
+
+// keepBeforeFlush appends the unkept changes to the journal if possible, so that no Commit has to wait for the flush. It
+// returns when nothing is being appended. The caller holds d.mu, which is unlocked meanwhile.
+func (d *DB) keepBeforeFlush() {
+	for range 3 { // under load, there are always new changes
+		for d.journaling {
+			d.cond.Wait()
+		}
+		if d.unkept.empty() || d.journal.owner == nil || d.appendUnkept() != nil {
+			break
+		}
+	}
+	for d.journaling {
+		d.cond.Wait()
+	}
 }
 
 // onto adds the writes of batch b to batch a. If both contain the same key, the write of b replaces the write of a.
@@ -118,7 +158,9 @@ func (b *batch) onto(a *batch) {
 	a.audit = append(a.audit, b.audit...)
 }
 
-func (d *DB) write(b batch) error {
+// write writes a batch in one transaction. The database also gets the number of the last record of a journal that it then
+// contains. The caller holds d.flush.
+func (d *DB) write(b batch, journal string, seq uint64) error {
 	ctx := context.Background()
 	conn, err := d.sql.Conn(ctx)
 	if err != nil {
@@ -134,6 +176,9 @@ func (d *DB) write(b batch) error {
 	// During the transaction, other processes cannot write.
 	before, foreign := d.version(), w.number(d.stmt.changes)
 	d.writeBatch(&w, b)
+	if journal != "" {
+		w.exec(d.stmt.putJournal, journal, seq, time.Now().UnixNano())
+	}
 	if w.err == nil && !d.forgot {
 		w.err = forget(tx)
 		d.forgot = w.err == nil
@@ -232,8 +277,10 @@ const maxIdle = 90 * 24 * time.Hour
 // forget deletes sessions and configurations that nobody used for maxIdle.
 func forget(tx *sql.Tx) error {
 	before := time.Now().Add(-maxIdle).UnixNano()
-	if _, err := tx.Exec(`DELETE FROM applied WHERE at_ns < ?`, before); err != nil {
-		return err
+	for _, step := range []string{`DELETE FROM applied WHERE at_ns < ?`, `DELETE FROM journals WHERE at_ns < ?`} {
+		if _, err := tx.Exec(step, before); err != nil {
+			return err
+		}
 	}
 	res, err := tx.Exec(`DELETE FROM sessions WHERE used_ns < ?1 AND NOT EXISTS (SELECT 1 FROM history WHERE session = sessions.id AND at_ns >= ?1)`, before)
 	if err != nil {

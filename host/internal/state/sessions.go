@@ -33,6 +33,8 @@ type Entry struct {
 	Arguments json.RawMessage
 	Tool      string
 	Success   bool
+
+	masked bool // whether the secrets in Command are masked already
 }
 
 // Session returns the session with the given id. ok is false if the session does not exist.
@@ -159,6 +161,8 @@ func (d *DB) MaskCommand(command string) string {
 func (d *DB) masked(e *Entry) string {
 	m := d.masking.Load()
 	switch {
+	case e.masked:
+		return e.Command
 	case m == nil && e.Arguments == nil:
 		return e.Command
 	case m == nil:
@@ -169,8 +173,9 @@ func (d *DB) masked(e *Entry) string {
 	return e.Command + " " + m.Arguments(e.Arguments)
 }
 
-// AddHistory adds a command to the history.
+// AddHistory adds a command to the history. It masks the secrets now, because the journal must not contain them.
 func (d *DB) AddHistory(e Entry) {
+	e.Command, e.Arguments, e.masked = d.masked(&e), nil, true
 	d.change(func(b *batch) { b.history = append(b.history, e) })
 }
 

@@ -32,6 +32,10 @@ type instance struct {
 	began     time.Time
 	discovers bool        // whether the plugin discovers its tools at run time, so that they can change
 	proven    atomic.Bool // whether the process answered a call
+	checking  atomic.Bool // see Plugin.suspect
+	hung      atomic.Bool // whether the process was killed because it did not answer
+	countOnce sync.Once
+	atEnd     int64 // see callsAtEnd
 }
 
 func (in *instance) dead() bool {

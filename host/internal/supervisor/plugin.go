@@ -33,12 +33,14 @@ type Plugin struct {
 	starts   int
 	lastErr  error
 
-	siblings siblings
+	siblings  siblings
+	poisons   poisons
+	isolation isolation
 }
 
 func newPlugin(s *Supervisor, spec Spec) *Plugin {
 	life, end := context.WithCancel(context.Background())
-	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(), recovery: newRecovery(spec.Restart, spec.Observe)}
+	return &Plugin{super: s, spec: spec, life: life, end: end, users: newLeases(), recovery: newRecovery(spec.Restart, spec.Observe), isolation: isolation{turn: make(chan struct{}, 1)}}
 }
 
 // startup is a start in progress. Several callers can wait for the same start.
@@ -228,7 +230,7 @@ func (p *Plugin) prepareAndLaunch() (*instance, error) {
 // forget removes a dead instance. The next call then starts a new instance.
 func (p *Plugin) forget(in *instance) {
 	if p.current.CompareAndSwap(in, nil) {
-		why := in.proc.exitText()
+		why := in.exitText()
 		p.super.opts.Log.Info("plugin ended", "plugin", p.spec.Name, "pid", in.proc.pid(), "why", why)
 		p.recovery.ended(in.proven.Load() || time.Since(in.began) > provenAfter, why)
 		in.stop(0)
@@ -277,6 +279,7 @@ func (p *Plugin) close(grace time.Duration) {
 			p.super.opts.Log.Info("plugin stopped", "plugin", p.spec.Name, "pid", in.proc.pid())
 		}
 		p.siblings.close(grace)
+		p.isolation.close(grace)
 	})
 }
 

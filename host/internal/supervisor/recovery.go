@@ -150,6 +150,9 @@ func (r *recovery) proven() {
 	}
 }
 
+// absolve resets the failures after the arguments of a call proved to be their cause.
+func (r *recovery) absolve() { r.proven() }
+
 func (r *recovery) status(st *Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,10 +206,13 @@ func killedFromOutside(in *instance) bool {
 
 // crashed returns the error for a call whose plugin process ended during the call.
 func (p *Plugin) crashed(call string, in *instance) *tool.Error {
-	next := "The plugin is started again"
+	next, effects := "The plugin is started again", "It is unknown whether this call took effect."
+	if in.repeatable(call) {
+		effects = "The tool is read-only or idempotent, so the call can be repeated."
+	}
 	if !p.recovery.breaker.IsClosed() {
 		next = fmt.Sprintf("The plugin is suspended, because this happened %d times in a row", p.recovery.restart.MaxFailures)
 	}
-	return tool.Errorf(tool.Unavailable, "Plugin %s ended during the call of %s (%s). %s. It is unknown whether this call took effect.",
-		p.spec.Name, call, in.proc.exitText(), next).From(tool.SourcePlugin)
+	return tool.Errorf(tool.Unavailable, "Plugin %s ended during the call of %s (%s). %s. %s",
+		p.spec.Name, call, in.exitText(), next, effects).From(tool.SourcePlugin)
 }

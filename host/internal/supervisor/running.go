@@ -23,4 +23,7 @@ func (p *Plugin) running(yield func(plugin string, pid int)) {
 	if in := p.current.Load(); in != nil && !in.dead() {
 		yield(p.spec.Name, in.proc.pid())
 	}
+	if alone := p.isolation.current(); alone != nil {
+		alone.running(yield)
+	}
 }

@@ -37,6 +37,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/toolrpc"
 )
 
 // InheritedFD is the descriptor number of the file that Spec.Inherit returns, in the process of the plugin.
@@ -197,28 +198,56 @@ func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool
 	}
 	p, done := l.plugin.within(l.owner, call.Roots)
 	defer done()
+	switch s := p.poisons.of(call); {
+	case s.n >= maxStrikes:
+		return tool.Failed(p.refused(call.Tool, s))
+	case s.n > 0 && s.repeatable:
+		alone, left, err := p.isolated(ctx)
+		if err != nil {
+			return tool.Failed(tool.AsError(err).From(tool.SourceHost))
+		}
+		res, in := alone.call(ctx, call, peer, p)
+		left(in == nil || in.dead())
+		return res
+	}
+	res, in := p.call(ctx, call, peer, p)
+	if in != nil && in.discovers && p == l.plugin { // ignore processes for other roots, because their tools can differ
+		go p.rediscover(in)
+	}
+	return res
+}
+
+// call runs a call in the process of the plugin, which it also returns. The plugin counted counts the arguments that end
+// the process. The process is nil if it did not start.
+func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, counted *Plugin) (res *tool.Result, in *instance) {
 	in, err := p.acquire(ctx)
 	if err != nil {
-		return tool.Failed(err)
+		return tool.Failed(err), nil
 	}
 	defer in.calls.release()
 	if permit := p.spec.Permit; permit != nil {
 		if err := permit(call); err != nil {
-			return tool.Failed(tool.AsError(err).From(tool.SourceHost))
+			return tool.Failed(tool.AsError(err).From(tool.SourceHost)), in
 		}
 	}
-	res := in.rpc.Call(ctx, call, peer)
-	if mayHaveDied(ctx, res.Error) && in.proc.hasExited(500*time.Millisecond) {
+	res = in.rpc.Call(ctx, call, peer)
+	switch {
+	case mayHaveDied(ctx, res.Error) && in.proc.hasExited(500*time.Millisecond):
+		if !in.hung.Load() {
+			p.blame(in, call, counted)
+		}
 		p.forget(in)
 		res = tool.Failed(p.crashed(call.Tool, in))
-	} else if !in.proven.Load() && in.proven.CompareAndSwap(false, true) {
-		p.recovery.proven()
+	case res.Error != nil && errors.Is(res.Error, toolrpc.ErrAbandoned):
+		p.suspect(in)
+	default:
+		if !in.proven.Load() && in.proven.CompareAndSwap(false, true) {
+			p.recovery.proven()
+		}
+		counted.poisons.clear(call)
 	}
 	res.Run.Plugin, res.Run.PluginVersion = in.desc.Name, in.desc.Version
-	if in.discovers && p == l.plugin { // ignore processes for other roots, because their tools can differ
-		go p.rediscover(in)
-	}
-	return res
+	return res, in
 }
 
 // Hook calls the hook of the plugin. It starts the plugin if necessary.

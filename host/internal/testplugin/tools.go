@@ -33,6 +33,7 @@ func plugin() sdk.Plugin {
 		define(sdk.Definition{Name: "panic", Description: "Panic."}, panicking),
 		define(sdk.Definition{Name: "die", Description: "End the process in the middle of the call."}, die),
 		define(sdk.Definition{Name: "dieonce", Description: "End the process, but not a second time.", Traits: readOnly}, dieOnce),
+		define(sdk.Definition{Name: "poison", Description: "End the process with each call.", Traits: readOnly}, poison),
 		define(sdk.Definition{Name: "big", Description: "Return many bytes.", Traits: readOnly}, big),
 		define(sdk.Definition{Name: "danger", Description: "Need a confirmation.", Traits: sdk.Traits{Dangerous: true}}, danger),
 		define(sdk.Definition{Name: "ask", Description: "Ask for a permission.", Traits: readOnly}, ask),
@@ -158,7 +159,11 @@ func panicking(context.Context, *sdk.Call, none) (*sdk.Result, error) {
 	panic("a bug in the tool")
 }
 
-func die(context.Context, *sdk.Call, none) (*sdk.Result, error) {
+type dieArgs struct {
+	Text string `json:"text,omitempty" jsonschema:"any text"`
+}
+
+func die(context.Context, *sdk.Call, dieArgs) (*sdk.Result, error) {
 	go func() { panic("out of coffee") }()
 	select {}
 }
@@ -175,6 +180,15 @@ func dieOnce(_ context.Context, call *sdk.Call, in fileArgs) (*sdk.Result, error
 	if err := os.WriteFile(in.Marker, nil, 0o600); err != nil {
 		return nil, err
 	}
+	os.Exit(7)
+	return nil, nil
+}
+
+type poisonArgs struct {
+	Text string `json:"text" jsonschema:"any text"`
+}
+
+func poison(context.Context, *sdk.Call, poisonArgs) (*sdk.Result, error) {
 	os.Exit(7)
 	return nil, nil
 }

@@ -2643,7 +2643,10 @@ type Error struct {
 	// A code that the tool defines. 0 means no code.
 	Code int32 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
 	// The problem and the remedy.
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// For KIND_UNAVAILABLE: the time after which another try can succeed, in milliseconds. 0 means that it is unknown. The
+	// host repeats a call of a read-only or idempotent tool after this time, if the call's timeout allows it.
+	RetryAfterMs  int64 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2697,6 +2700,13 @@ func (x *Error) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *Error) GetRetryAfterMs() int64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
 }
 
 type Attachment struct {
@@ -3410,11 +3420,12 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\aeffects\x18\a \x03(\v2\x13.toolhost.v2.EffectR\aeffects\x12(\n" +
 	"\rsession_state\x18\b \x01(\fH\x00R\fsessionState\x88\x01\x01\x12\x10\n" +
 	"\x03cwd\x18\t \x01(\tR\x03cwdB\x10\n" +
-	"\x0e_session_state\"\\\n" +
+	"\x0e_session_state\"\x82\x01\n" +
 	"\x05Error\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.toolhost.v2.KindR\x04kind\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\xc8\x01\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12$\n" +
+	"\x0eretry_after_ms\x18\x04 \x01(\x03R\fretryAfterMs\"\xc8\x01\n" +
 	"\n" +
 	"Attachment\x120\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x1c.toolhost.v2.Attachment.TypeR\x04type\x12\x12\n" +

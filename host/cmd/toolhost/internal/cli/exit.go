@@ -42,3 +42,31 @@ func WithHangup(ctx context.Context) context.Context {
 	}()
 	return ctx
 }
+
+// terminated is closed at the first SIGTERM after Terminated was called.
+var terminated atomic.Pointer[chan struct{}]
+
+// Terminated returns a channel that is closed at the first SIGTERM from now on. A second SIGTERM cancels the context of
+// the command, as every SIGTERM does for commands that do not call Terminated.
+func Terminated() <-chan struct{} {
+	c := make(chan struct{})
+	terminated.Store(&c)
+	return c
+}
+
+// WithTermination returns a context that SIGTERM cancels; see [Terminated].
+func WithTermination(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	go func() {
+		for range signals {
+			if c := terminated.Swap(nil); c != nil {
+				close(*c)
+				continue
+			}
+			cancel()
+		}
+	}()
+	return ctx
+}

@@ -90,9 +90,16 @@ func (t *Terminal) elapsed(d time.Duration) {
 // New returns a terminal for one call. If quiet is true, the terminal prints only the result.
 func New(quiet bool) *Terminal { return &Terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
 
-// Progress implements [host.Client]. It prints only to a terminal, because the line must be erased later.
+// Progress implements [host.Client]. It prints only to a terminal, because the line must be erased later. A wait for another
+// process is printed in any case, because only that process can end it.
 func (t *Terminal) Progress(title string, metadata map[string]any) {
-	if t.quiet || title == "" || !term.IsTerminal(int(os.Stderr.Fd())) {
+	if t.quiet || title == "" {
+		return
+	}
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		if _, waits := metadata["holder_pid"]; waits {
+			fmt.Fprintln(os.Stderr, "toolhost:", cli.Printable(title))
+		}
 		return
 	}
 	if doing, ok := metadata["activity"].(string); ok { // a sign of life of the host; the line has the elapsed time anyway

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const hungConfig = `plugin "test" {
+  path = %q
+}
+tool "echo" {
+  timeout = "300ms"
+}
+`
+
+func hungHost(t *testing.T) *batchHost {
+	t.Helper()
+	work, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(work, "toolhost.hcl"), fmt.Appendf(nil, hungConfig, filepath.Join(bin, "testplugin")), 0o600))
+	h := startBatch(t, work)
+	t.Cleanup(func() {
+		_ = h.in.Close()
+		_ = h.cmd.Wait()
+	})
+	return h
+}
+
+func (h *batchHost) want(t *testing.T, session, command string, want ...string) {
+	t.Helper()
+	res := fmt.Sprint(h.call(session, command))
+	for _, w := range want {
+		if !strings.Contains(res, w) {
+			t.Errorf("%s: %s, wanted %s", command, res, w)
+		}
+	}
+}
+
+// TestHungPluginIsReplaced stops the process of a plugin. The call that runs out of time shows that the plugin hangs. Calls
+// that hang with it end, those of read-only tools are repeated, and the next call gets another process.
+func TestHungPluginIsReplaced(t *testing.T) {
+	t.Parallel()
+	h := hungHost(t)
+	h.want(t, "a", "tool:echo hi", "output:hi", "success:true")
+	must(t, syscall.Kill(childNamed(t, h.cmd.Process.Pid, "testplugin"), syscall.SIGSTOP))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		h.want(t, "b", "count", "kind:unavailable", "did not answer two health checks and was killed", "It is unknown whether this call took effect")
+	})
+	wg.Go(func() { h.want(t, "c", "where", "success:true", "attempts:2") })
+	h.want(t, "a", "tool:echo hung", "kind:timeout", "source:host")
+	wg.Wait()
+	h.want(t, "a", "tool:echo again", "output:again")
+}
+
+// TestPoisonedArguments checks that arguments that end a plugin are tried twice and then refused, that calls beside them
+// are not refused, and that other arguments get a plugin.
+func TestPoisonedArguments(t *testing.T) {
+	t.Parallel()
+	h := hungHost(t)
+	var wg sync.WaitGroup
+	for i := range 4 { // each of these runs beside a call that ends its plugin
+		wg.Go(func() { h.want(t, fmt.Sprint("nap", i), fmt.Sprint("nap --ms ", 400+i), "success:true") })
+	}
+	time.Sleep(100 * time.Millisecond)
+	h.want(t, "p", "poison x", "kind:unavailable", "ended during the call of poison (exit status 7)", "attempts:2")
+	for range 6 { // more than the failures after which a plugin is suspended
+		h.want(t, "p", "poison x", "these arguments ended plugin test 2 times", "attempts:1")
+	}
+	h.want(t, "q", "tool:echo fine", "output:fine")
+	wg.Wait()
+	for i := range 6 {
+		h.want(t, "p", fmt.Sprint("poison y", i), "ended during the call of poison")
+	}
+	h.want(t, "q", "tool:echo fine", "output:fine")
+}

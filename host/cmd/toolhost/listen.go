@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/mcp"
+)
+
+// names returns the host names that clients may use for the server.
+func (f *serveFlags) names(l net.Listener) []string {
+	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
+	if _, ok := l.(*net.UnixListener); ok {
+		return append(hosts, "unix", "")
+	}
+	if name, _, err := net.SplitHostPort(f.listen); err == nil && name != "" && !slices.Contains(hosts, name) {
+		hosts = append(hosts, name)
+	}
+	return hosts
+}
+
+// listener opens the socket of the server. Without TLS it accepts only loopback addresses.
+func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
+	if (f.cert == "") != (f.key == "") {
+		return nil, errors.New("TLS needs both --tls-cert and --tls-key")
+	}
+	l, err := inherited()
+	if err != nil {
+		return nil, err
+	}
+	if l != nil {
+		f.activated = true
+		return l, f.check(l)
+	}
+	if path, ok := strings.CutPrefix(f.listen, "unix:"); ok {
+		return f.socket(ctx, path)
+	}
+	l, err = new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("--listen: %w. To replace the toolhost server that listens there, add --take-over", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	return l, f.check(l)
+}
+
+// check closes a listener that clients without TLS must not reach, and returns an error.
+func (f *serveFlags) check(l net.Listener) (err error) {
+	if _, socket := l.(*net.UnixListener); socket && (f.noAuth || f.cert != "") {
+		err = errSocketClients
+	}
+	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
+		switch {
+		case f.noAuth:
+			err = fmt.Errorf("--no-auth needs a loopback address, and %s is not one: every client on the network could run commands", l.Addr())
+		case f.cert == "":
+			err = fmt.Errorf("%s is not a loopback address: set --tls-cert and --tls-key, or the token and all results are sent unencrypted", l.Addr())
+		}
+	}
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return nil
+}
+
+// inherited returns the socket that a service manager passed, as systemd does. It returns nil without such a socket.
+func inherited() (net.Listener, error) {
+	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
+		_ = os.Unsetenv(name) // commands must not take the socket for theirs
+	}
+	if count == "" || pid != strconv.Itoa(os.Getpid()) {
+		return nil, nil //nolint:nilnil // no socket is no error
+	}
+	if count != "1" {
+		return nil, fmt.Errorf("the service manager passed %s sockets: configure one ListenStream", count)
+	}
+	syscall.CloseOnExec(firstPassed)
+	file := os.NewFile(firstPassed, "LISTEN_FD_3")
+	defer file.Close() //nolint:errcheck // FileListener has a duplicate
+	l, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("the socket of the service manager cannot be used: %w", err)
+	}
+	return l, nil
+}
+
+// firstPassed is the descriptor of the first socket that a service manager passes.
+const firstPassed = 3
+
+// taken returns the socket of the server that listens on the address now. That server ends when serving is called.
+func (f *serveFlags) taken(ctx context.Context, h *host.Host) (l net.Listener, serving func(), err error) {
+	if l, serving, err = h.TakeListener(ctx, f.listen); err != nil {
+		return nil, nil, fmt.Errorf("--take-over: %w", err)
+	}
+	return l, serving, f.check(l)
+}
+
+// offer lets another server acquire the socket. The channel is closed when it did.
+func (f *serveFlags) offer(h *host.Host, l net.Listener) <-chan struct{} {
+	replaced := make(chan struct{})
+	h.OfferListener(host.Listening{
+		Serves: func(address string) bool { return address == f.listen || address == l.Addr().String() },
+		File: func() (*os.File, error) {
+			if u, ok := l.(*net.UnixListener); ok {
+				u.SetUnlinkOnClose(false) // the other server uses the path
+			}
+			if own, ok := l.(interface{ File() (*os.File, error) }); ok {
+				return own.File()
+			}
+			return nil, fmt.Errorf("the listener %s has no descriptor", l.Addr())
+		},
+		Replaced: func() { close(replaced) },
+	})
+	return replaced
+}
+
+// leaving closes the connections of clients after their next request, so that they connect to another server.
+type leaving struct{ now atomic.Bool }
+
+func (l *leaving) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l.now.Load() {
+			w.Header().Set("Connection", "close")
+			if r.URL.Path == "/readyz" {
+				http.Error(w, "another server takes over", http.StatusServiceUnavailable)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// yield stops accepting connections and waits until no more requests arrive on the existing ones. Another server accepts
+// from the same socket.
+func (l *leaving) yield(ctx context.Context, h *host.Host, listener net.Listener) {
+	if err := h.Share(); err != nil {
+		fmt.Fprintln(os.Stderr, "toolhost: the sessions cannot be saved:", cli.Clean(err.Error()))
+	}
+	l.now.Store(true)
+	_ = listener.Close() // only the descriptor of this process
+	h.Yield(ctx)
+}
+
+// stop ends a server. Running requests can end within 5 seconds, unless cancel ends them.
+func stop(web *http.Server, server *mcp.Server, cancel func()) error {
+	server.Close()
+	late := time.AfterFunc(stopGrace, cancel)
+	defer late.Stop()
+	ctx, done := context.WithTimeout(context.Background(), 2*stopGrace)
+	defer done()
+	err := web.Shutdown(ctx)
+	if err != nil {
+		err = web.Close() // end connections that clients keep open
+	}
+	return err
+}
+
+// stopGrace is the time in which requests can end after the calls have ended.
+const stopGrace = 2 * time.Second
+
+// errSocketClients is the error for flags that a Unix socket does not need.
+var errSocketClients = errors.New("a Unix socket identifies clients by their users: remove --no-auth, --tls-cert and --tls-key")
+
+// socket opens a Unix socket that every user can connect to. The server knows each client by its user.
+func (f *serveFlags) socket(ctx context.Context, path string) (net.Listener, error) {
+	if f.noAuth || f.cert != "" {
+		return nil, errSocketClients
+	}
+	// Remove the socket of a server that was killed, but no other file and no socket in use.
+	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == os.ModeSocket {
+		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+			return nil, errors.Join(fmt.Errorf("--listen: another server listens on %s", path), conn.Close())
+		}
+		_ = os.Remove(path)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil { //nolint:gosec // the directory limits who reaches it, and each request is authenticated
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"toolhost.dev/host/internal/control"
+)
+
+// Listening describes the socket of a server for [Engine.OfferListener].
+type Listening struct {
+	// Serves reports whether the server listens on an address.
+	Serves func(address string) bool
+	// File returns a duplicate of the socket.
+	File func() (*os.File, error)
+	// Replaced is called when another process accepts the connections of the socket.
+	Replaced func()
+}
+
+// takeOver holds the socket that another process can acquire.
+type takeOver struct {
+	mu    sync.Mutex
+	offer *Listening
+	busy  bool
+}
+
+// handOverTimeout limits the time in which the other process starts to serve.
+const handOverTimeout = 30 * time.Second
+
+// OfferListener lets another process of the same user acquire the socket of a server; see [TakeListener].
+func (e *Engine) OfferListener(l Listening) {
+	e.takeOver.mu.Lock()
+	defer e.takeOver.mu.Unlock()
+	e.takeOver.offer = &l
+}
+
+// handOver sends the server's socket to another process. When that process serves, it tells the server.
+func (e *Engine) handOver(ctx context.Context, args control.TakeOverArgs) error {
+	e.takeOver.mu.Lock()
+	l := e.takeOver.offer
+	if l == nil || !l.Serves(args.Address) || e.takeOver.busy {
+		e.takeOver.mu.Unlock()
+		return fmt.Errorf("this host does not listen on %s", args.Address)
+	}
+	e.takeOver.busy = true
+	e.takeOver.mu.Unlock()
+	replaced := false
+	defer func() {
+		e.takeOver.mu.Lock()
+		defer e.takeOver.mu.Unlock()
+		e.takeOver.busy = replaced
+	}()
+	if err := e.Share(); err != nil {
+		return fmt.Errorf("the sessions cannot be saved: %w", err)
+	}
+	file, err := l.File()
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // the other process has its own
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", args.Socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // nothing can be done
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		return errors.New("the connection is not a Unix socket")
+	}
+	_ = conn.SetDeadline(time.Now().Add(handOverTimeout))
+	raw, err := file.SyscallConn() // File.Fd would make the socket blocking, also here
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = raw.Control(func(fd uintptr) {
+		_, _, sent = conn.WriteMsgUnix([]byte{1}, syscall.UnixRights(int(fd)), nil)
+	})
+	if err = errors.Join(err, sent); err != nil {
+		return err
+	}
+	if n, err := conn.Read(make([]byte, 1)); n != 1 {
+		return fmt.Errorf("the other process did not begin to serve: %w", err)
+	}
+	replaced = true
+	l.Replaced()
+	return nil
+}
+
+// TakeListener acquires the socket with an address from the host that listens on it. The home must be that of this
+// process. The caller serves the listener and then calls serving, which ends the other host; without this call, the other
+// host continues.
+func (e *Engine) TakeListener(ctx context.Context, address string) (l net.Listener, serving func(), err error) {
+	dir, err := os.MkdirTemp("", "toolhost-listen-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	path := filepath.Join(dir, "s")
+	in, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close() //nolint:errcheck // nothing can be done
+	asking, cancel := context.WithTimeout(ctx, handOverTimeout)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- e.askForListener(context.WithoutCancel(ctx), address, path, in) }()
+	stop := context.AfterFunc(asking, func() { _ = in.SetDeadline(time.Now()) })
+	defer stop()
+	conn, err := in.AcceptUnix()
+	if err != nil {
+		select {
+		case refused := <-failed:
+			err = refused
+		default:
+		}
+		return nil, nil, fmt.Errorf("the socket %s cannot be taken over: %w", address, err)
+	}
+	if l, err = receiveListener(conn); err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return l, func() {
+		_, _ = conn.Write([]byte{1}) // the other host continues to accept if it does not get this
+		_ = conn.Close()
+	}, nil
+}
+
+// askForListener asks all hosts for a socket. If none has it, it closes in.
+func (e *Engine) askForListener(ctx context.Context, address, path string, in *net.UnixListener) error {
+	err := errors.New("no running host with the same state directory listens on it")
+	for _, s := range control.Sockets(e.home.Control()) {
+		if s.PID == os.Getpid() {
+			continue
+		}
+		if asked := s.Ask(ctx, control.OpTakeOver, control.TakeOverArgs{Address: address, Socket: path}, &struct{}{}); asked == nil {
+			return nil
+		}
+	}
+	_ = in.SetDeadline(time.Now())
+	return err
+}
+
+// receiveListener receives a socket from a connection.
+func receiveListener(conn *net.UnixConn) (net.Listener, error) {
+	oob := make([]byte, syscall.CmsgSpace(4))
+	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), oob)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := syscall.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(messages) != 1 {
+		return nil, errors.Join(err, errors.New("the other host sent no socket"))
+	}
+	fds, err := syscall.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, errors.Join(err, errors.New("the other host sent no socket"))
+	}
+	syscall.CloseOnExec(fds[0])
+	f := os.NewFile(uintptr(fds[0]), "listener")
+	defer f.Close() //nolint:errcheck // FileListener has a duplicate
+	return net.FileListener(f)
+}

@@ -1,0 +1,348 @@
+// Package sessionlock lets several host processes use one session. [Locks.Take] locks a session for a call that can change
+// the session. A call that waits learns which process holds the lock, and what that process does.
+//
+// A lock is a kernel lock of a file, so the kernel releases it when its process is killed. The holder removes the file
+// before it unlocks. Several calls of one process share the lock of the session.
+package sessionlock
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// linger is the time for which a process keeps the lock after the last call. The usual delayed write of the session then
+	// happens before the release, and a sequence of calls locks once.
+	linger = 50 * time.Millisecond
+	// maxHold is the time after which a process releases the lock between two calls, even under constant load.
+	maxHold = 10 * time.Second
+	// pause is the time for which a process does not lock again after maxHold. Waiting processes try more often.
+	pause = 3 * maxPoll
+	// firstPoll and maxPoll limit the time between two attempts to lock.
+	firstPoll, maxPoll = 2 * time.Millisecond, 25 * time.Millisecond
+	// quiet is the time after which a waiting call reports the holder.
+	quiet = 100 * time.Millisecond
+	// described is the time after which the lock file names the command of the holder. Most calls end earlier.
+	described = 20 * time.Millisecond
+	// retry is the time before another attempt to save a session.
+	retry = time.Second
+	// swept is the age after which [Locks.Sweep] removes the file of a killed process.
+	swept = time.Hour
+)
+
+// Locks holds the locks of one process. A nil Locks locks nothing. It is safe for concurrent use.
+type Locks struct {
+	dir  string
+	save func() error
+
+	mu   sync.Mutex
+	held map[string]*lock
+}
+
+// New returns locks in a directory, which is created when it is needed. The function save writes the changes of all
+// sessions to the database, so that the next holder reads them. It is called before a lock is released.
+func New(dir string, save func() error) *Locks {
+	return &Locks{dir: dir, save: save, held: make(map[string]*lock)}
+}
+
+// lock is the lock of one session. Locks.mu protects its fields.
+type lock struct {
+	users    int
+	taking   bool // whether a call is locking the file
+	changed  chan struct{}
+	file     *os.File // nil while the lock is not held
+	since    time.Time
+	released time.Time // when maxHold ended the last hold
+	closing  *time.Timer
+	naming   *time.Timer
+}
+
+// Holder describes the process that holds a lock.
+type Holder struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command,omitempty"`
+}
+
+// String returns the description for people, such as "process 812 (bash: npm test)".
+func (h Holder) String() string {
+	switch {
+	case h.PID == 0:
+		return "another process"
+	case h.Command == "":
+		return fmt.Sprintf("process %d", h.PID)
+	}
+	return fmt.Sprintf("process %d (%s)", h.PID, h.Command)
+}
+
+// Take locks a session. The caller must call release at the end of its call. fresh reports that another process could
+// change the session before: the caller must read it again. The function label describes the call for other processes.
+// If the call has to wait for another process, Take calls waiting with the holder. If ctx ends, Take returns its error.
+// Other errors mean that the file system cannot lock.
+func (l *Locks) Take(ctx context.Context, session string, label func() string, waiting func(Holder)) (release func(), fresh bool, err error) {
+	if l == nil {
+		return func() {}, false, ctx.Err()
+	}
+	l.mu.Lock()
+	for {
+		k := l.held[session]
+		if k == nil {
+			k = &lock{changed: make(chan struct{})}
+			l.held[session] = k
+		}
+		if k.file != nil && time.Since(k.since) < maxHold {
+			l.join(k, label)
+			l.mu.Unlock()
+			return sync.OnceFunc(func() { l.leave(session, k) }), false, nil
+		}
+		if k.file == nil && !k.taking {
+			k.taking = true
+			break
+		}
+		changed := k.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+		l.mu.Lock()
+	}
+	k := l.held[session]
+	l.mu.Unlock()
+
+	f, err := l.lockFile(ctx, session, k.released, waiting)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k.taking = false
+	k.announce()
+	if err != nil {
+		l.drop(session, k)
+		return nil, false, err
+	}
+	k.file, k.since = f, time.Now()
+	l.join(k, label)
+	return sync.OnceFunc(func() { l.leave(session, k) }), true, nil
+}
+
+// announce wakes the calls that wait in this process.
+func (k *lock) announce() {
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// join adds a call to a held lock.
+func (l *Locks) join(k *lock, label func() string) {
+	k.users++
+	if k.closing != nil {
+		k.closing.Stop()
+		k.closing = nil
+	}
+	if k.users == 1 {
+		f := k.file
+		k.naming = time.AfterFunc(described, func() { describe(f, label()) })
+	}
+}
+
+// leave ends a call. After the last one, the lock is released soon.
+func (l *Locks) leave(session string, k *lock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k.users--; k.users > 0 || k.file == nil {
+		return
+	}
+	k.naming.Stop()
+	wait := linger
+	if time.Since(k.since) >= maxHold {
+		wait = 0
+	}
+	l.closeAfter(wait, session, k)
+}
+
+func (l *Locks) closeAfter(wait time.Duration, session string, k *lock) {
+	var timer *time.Timer
+	timer = time.AfterFunc(wait, func() {
+		l.mu.Lock()
+		current := k.closing == timer && k.users == 0
+		l.mu.Unlock()
+		if !current {
+			return
+		}
+		err := l.save()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case k.closing != timer || k.users > 0 || k.file == nil:
+		case err != nil: // the next holder would not see the session, so keep the lock
+			l.closeAfter(retry, session, k)
+		default:
+			l.unlock(session, k)
+		}
+	})
+	k.closing = timer
+}
+
+// unlock releases the lock. The caller holds l.mu.
+func (l *Locks) unlock(session string, k *lock) {
+	_ = os.Remove(k.file.Name())
+	_ = k.file.Close()
+	k.file, k.closing = nil, nil
+	if time.Since(k.since) >= maxHold { // remember it until the pause is over
+		k.released = time.Now()
+		time.AfterFunc(2*pause, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.held[session] == k {
+				l.drop(session, k)
+			}
+		})
+	}
+	k.announce()
+	l.drop(session, k)
+}
+
+// drop forgets a lock that nobody holds or waits for. The caller holds l.mu.
+func (l *Locks) drop(session string, k *lock) {
+	if k.file == nil && !k.taking && time.Since(k.released) > pause {
+		delete(l.held, session)
+	}
+}
+
+// Close releases all locks. The sessions must be saved already.
+func (l *Locks) Close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for session, k := range l.held {
+		if k.file != nil {
+			l.unlock(session, k)
+		}
+	}
+}
+
+// Sweep removes the files of processes that were killed.
+func (l *Locks) Sweep() {
+	if l == nil {
+		return
+	}
+	entries, _ := os.ReadDir(l.dir) // an unreadable directory contains nothing to remove
+	for _, e := range entries {
+		path := filepath.Join(l.dir, e.Name())
+		st, err := os.Lstat(path)
+		if err != nil || !st.Mode().IsRegular() || !strings.HasSuffix(path, suffix) || time.Since(st.ModTime()) < swept {
+			continue
+		}
+		if f, err := open(path); err == nil && f != nil {
+			_ = os.Remove(path)
+			_ = f.Close()
+		}
+	}
+}
+
+const suffix = ".lock"
+
+// lockFile locks the file of a session.
+func (l *Locks) lockFile(ctx context.Context, session string, released time.Time, waiting func(Holder)) (*os.File, error) {
+	sum := sha256.Sum256([]byte(session)) // a session's id can be longer than the name of a file
+	path := filepath.Join(l.dir, hex.EncodeToString(sum[:16])+suffix)
+	began, poll := time.Now(), max(firstPoll, pause-time.Since(released))
+	told := false
+	first := time.Since(released) > pause
+	for {
+		if first {
+			f, err := open(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				if err = os.MkdirAll(l.dir, 0o700); err == nil {
+					f, err = open(path)
+				}
+			}
+			if err != nil {
+				return nil, fmt.Errorf("the session cannot be locked: %w", err)
+			}
+			if f != nil {
+				describe(f, "")
+				return f, nil
+			}
+			if !told && time.Since(began) >= quiet {
+				told = true
+				waiting(holder(path))
+			}
+		}
+		first = true
+		select {
+		case <-time.After(poll):
+		case <-ctx.Done():
+			if !told {
+				waiting(holder(path))
+			}
+			return nil, ctx.Err()
+		}
+		poll = min(2*poll, maxPoll)
+	}
+}
+
+// open opens and locks a file. It returns nil without an error if another process holds the lock.
+func open(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		switch err := flock(f); {
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return nil, f.Close()
+		case err != nil:
+			return nil, errors.Join(err, f.Close())
+		}
+		// The last holder can have removed the file after it was opened here.
+		locked, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if now, err := os.Stat(path); err == nil && os.SameFile(locked, now) {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+}
+
+func flock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// describe writes the holder to its lock file. Failures are ignored, because the description is only for people.
+func describe(f *os.File, command string) {
+	b, err := json.Marshal(Holder{PID: os.Getpid(), Command: command})
+	if err != nil {
+		return
+	}
+	if _, err := f.WriteAt(append(b, '\n'), 0); err == nil {
+		_ = f.Truncate(int64(len(b) + 1))
+	}
+}
+
+// holder reads the holder from a lock file. The result is empty if the file has no description.
+func holder(path string) (h Holder) {
+	if b, err := os.ReadFile(path); err == nil {
+		_ = json.Unmarshal(b, &h) // ignore the error: the holder is unknown
+	}
+	return h
+}

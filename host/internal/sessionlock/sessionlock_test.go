@@ -1,0 +1,98 @@
+package sessionlock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func take(t *testing.T, l *Locks, session string) (release func(), fresh bool) {
+	t.Helper()
+	release, fresh, err := l.Take(t.Context(), session, func() string { return "label" }, func(Holder) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return release, fresh
+}
+
+// TestProcessesExcludeEachOther uses two Locks as two processes: kernel locks of different open files exclude each other.
+func TestProcessesExcludeEachOther(t *testing.T) {
+	dir := t.TempDir()
+	save := func() error { return nil }
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for _, l := range []*Locks{New(dir, save), New(dir, save)} {
+		wg.Go(func() {
+			for range 5 {
+				first, _ := take(t, l, "s")
+				second, again := take(t, l, "s") // calls of one process share the lock
+				if again {
+					t.Error("the second call of a process locked again")
+				}
+				first()
+				if inside.Add(1) != 1 {
+					t.Error("both processes hold the lock")
+				}
+				time.Sleep(time.Millisecond)
+				inside.Add(-1)
+				second()
+				second() // is allowed
+				l.Close()
+			}
+		})
+	}
+	wg.Wait()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left (%v)", left, err)
+	}
+}
+
+// TestCanceledWait checks that a call that gives up learns the holder and leaves nothing, and that the lock stays usable.
+func TestCanceledWait(t *testing.T) {
+	dir := t.TempDir()
+	var unsaved atomic.Bool
+	unsaved.Store(true)
+	a := New(dir, func() error {
+		if unsaved.Load() {
+			return errors.New("the disk is full")
+		}
+		return nil
+	})
+	b := New(dir, func() error { return nil })
+	release, _ := take(t, a, "s")
+	ctx, cancel := context.WithCancel(t.Context())
+	var holder Holder
+	_, _, err := b.Take(ctx, "s", func() string { return "" }, func(h Holder) {
+		holder = h
+		cancel()
+	})
+	if !errors.Is(err, context.Canceled) || holder.PID != os.Getpid() || !strings.Contains(holder.String(), "(label)") {
+		t.Errorf("%v %v", err, holder)
+	}
+	if len(b.held) != 0 {
+		t.Errorf("%v", b.held)
+	}
+	other, fresh := take(t, b, "other") // other sessions are free
+	if !fresh {
+		t.Error("a new lock is not fresh")
+	}
+	other()
+	release()
+	ctx, cancel = context.WithTimeout(t.Context(), 5*linger)
+	defer cancel()
+	if _, _, err := b.Take(ctx, "s", func() string { return "" }, func(Holder) {}); err == nil {
+		t.Error("a session that could not be saved was released")
+	}
+	unsaved.Store(false)
+	next, fresh := take(t, b, "s")
+	if !fresh {
+		t.Error("the session is not fresh after another process held it")
+	}
+	next()
+	b.Close()
+}

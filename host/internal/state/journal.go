@@ -1,0 +1,324 @@
+package state
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// journal keeps the writes of sessions that are answered but not yet in the database. Each process appends to files of its
+// own. The page cache keeps the bytes of a killed process, so no fsync is needed. Another process writes what a killed
+// process left to the database; see [DB.Recover].
+//
+// A journal consists of segments. Each write to the database starts a new segment and then empties the older ones. The
+// database holds the number of the last record that it contains, so no record is applied twice.
+type journal struct {
+	dir string
+	id  string // empty before the first record
+	seq uint64 // number of the last record
+	old []*os.File
+	now *os.File // nil before the first record of a segment
+	// spare contains empty segments, and made is the number of segments.
+	spare []*os.File
+	made  int
+	owner *os.File // locked as long as the process lives
+	known known    // the journals of other processes
+}
+
+const (
+	journalHead   = "toolhost journal 1\n"
+	journalSuffix = ".owner"
+	frameHead     = 8 // length and checksum
+	maxFrame      = 1 << 30
+)
+
+// record is a group of writes in a journal. Its fields correspond to those of [batch].
+type record struct {
+	Seq      uint64          `json:"n"`
+	Sessions []Session       `json:"sessions,omitempty"`
+	Files    []fileRecord    `json:"files,omitempty"`
+	States   []stateRecord   `json:"states,omitempty"`
+	History  []historyRecord `json:"history,omitempty"`
+}
+
+type fileRecord struct {
+	Session string `json:"s"`
+	Path    string `json:"p"`
+	Time    int64  `json:"t"`
+	Size    int64  `json:"z,omitempty"`
+	Hash    []byte `json:"h,omitempty"`
+	Partial bool   `json:"a,omitempty"`
+	Removed bool   `json:"r,omitempty"`
+}
+
+type stateRecord struct {
+	Session string `json:"s"`
+	Plugin  string `json:"p"`
+	State   []byte `json:"b"`
+}
+
+type historyRecord struct {
+	Session string `json:"s"`
+	At      int64  `json:"t"`
+	Command string `json:"c"`
+	Tool    string `json:"o,omitempty"`
+	Success bool   `json:"k,omitempty"`
+}
+
+// recordOf returns the writes of a batch as a record. Audit entries are not part of it.
+func recordOf(b *batch) *record {
+	var r record
+	for _, s := range b.sessions {
+		r.Sessions = append(r.Sessions, s)
+	}
+	for k, c := range b.files {
+		f := fileRecord{Session: k.session, Path: k.name, Removed: c.removed}
+		if !c.removed {
+			f.Time, f.Size, f.Hash, f.Partial = c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:], c.state.Partial
+		}
+		r.Files = append(r.Files, f)
+	}
+	for k, s := range b.pluginStates {
+		r.States = append(r.States, stateRecord{Session: k.session, Plugin: k.name, State: s})
+	}
+	for _, e := range b.history { // its commands are masked
+		r.History = append(r.History, historyRecord{Session: e.Session, At: e.At.UnixNano(), Command: e.Command, Tool: e.Tool, Success: e.Success})
+	}
+	return &r
+}
+
+// onto adds the writes of a record to a batch.
+func (r *record) onto(b *batch) {
+	for _, s := range r.Sessions {
+		put(&b.sessions, s.ID, s)
+	}
+	for _, f := range r.Files {
+		c := fileChange{removed: f.Removed, state: tool.FileState{Path: f.Path, ModTime: time.Unix(0, f.Time), Size: f.Size, Partial: f.Partial}}
+		copy(c.state.Hash[:], f.Hash)
+		put(&b.files, key{f.Session, f.Path}, c)
+	}
+	for _, s := range r.States {
+		put(&b.pluginStates, key{s.Session, s.Plugin}, s.State)
+	}
+	for _, h := range r.History { // commands in a journal are masked
+		b.history = append(b.history, Entry{Session: h.Session, At: time.Unix(0, h.At), Command: h.Command, Tool: h.Tool, Success: h.Success, masked: true})
+	}
+}
+
+// Commit returns when no kill of this process can lose the changes made so far. It writes them to the journal, together
+// with the changes of other callers that wait. If the journal cannot be written, Commit writes to the database. If that
+// fails, too, the changes stay in memory and are saved later, and Commit returns the error.
+func (d *DB) Commit() error {
+	if d.path == "" {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	want := d.changes
+	for d.kept < want {
+		switch {
+		case d.journaling || d.holding:
+			d.cond.Wait()
+			continue
+		case d.through:
+			d.mu.Unlock()
+			err := d.Flush()
+			d.mu.Lock()
+			if err != nil {
+				return d.unsavable(err)
+			}
+			continue
+		}
+		if err := d.appendUnkept(); err != nil {
+			d.mu.Unlock()
+			flushed := d.Flush()
+			d.mu.Lock()
+			if flushed != nil {
+				return d.unsavable(errors.Join(err, flushed))
+			}
+		}
+	}
+	return nil
+}
+
+// WriteThrough makes each Commit write to the database, so that other processes see the changes at once.
+func (d *DB) WriteThrough() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.through = true
+}
+
+func (d *DB) unsavable(err error) error {
+	return fmt.Errorf("%s: %w", filepath.Dir(d.path), withSpace(err, d.path))
+}
+
+// appendUnkept appends the unkept changes to the journal. The caller holds d.mu, which is unlocked meanwhile.
+func (d *DB) appendUnkept() error {
+	b, upTo := d.unkept, d.changes
+	d.unkept, d.journaling = batch{}, true
+	d.mu.Unlock()
+	err := d.journal.append(recordOf(&b))
+	d.mu.Lock()
+	d.journaling = false
+	if err == nil {
+		d.kept = max(d.kept, upTo)
+	} else {
+		d.unkept.onto(&b)
+		d.unkept = b
+	}
+	d.cond.Broadcast()
+	return err
+}
+
+// append writes a record. One caller at a time may call it.
+func (j *journal) append(r *record) error {
+	if j.now == nil {
+		if err := j.begin(); err != nil {
+			return err
+		}
+	}
+	r.Seq = j.seq + 1
+	var buf bytes.Buffer
+	buf.Write(make([]byte, frameHead))
+	if err := json.NewEncoder(&buf).Encode(r); err != nil {
+		return err
+	}
+	frame := buf.Bytes()
+	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-frameHead))
+	binary.LittleEndian.PutUint32(frame[4:], crc32.ChecksumIEEE(frame[frameHead:]))
+	if len(frame) > maxFrame {
+		return errors.New("the record is too large")
+	}
+	if n, err := j.now.Write(frame); err != nil {
+		if n > 0 { // a torn record would hide the following ones, so continue in another segment
+			j.old = append(j.old, j.now)
+			j.now = nil
+		}
+		return err
+	}
+	j.seq = r.Seq
+	return nil
+}
+
+// begin opens an empty segment. It creates the journal if it does not exist.
+func (j *journal) begin() error {
+	if j.owner == nil {
+		if err := j.create(); err != nil {
+			return err
+		}
+	}
+	if n := len(j.spare); n > 0 {
+		j.now, j.spare = j.spare[n-1], j.spare[:n-1]
+	} else {
+		f, err := os.OpenFile(filepath.Join(j.dir, j.id+"."+strconv.Itoa(j.made)), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+		if err != nil {
+			return err
+		}
+		j.made++
+		j.now = f
+	}
+	_, err := j.now.WriteString(journalHead)
+	if err != nil {
+		j.old = append(j.old, j.now)
+		j.now = nil
+	}
+	return err
+}
+
+// create makes the file that is locked as long as this process lives.
+func (j *journal) create() error {
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return err
+	}
+	for {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // the error is ignored, because Read always succeeds
+		id := hex.EncodeToString(b[:])
+		f, err := os.OpenFile(filepath.Join(j.dir, id+journalSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		if !tryLock(f) { // a recovering process was faster
+			_ = f.Close()
+			continue
+		}
+		opened, err := f.Stat()
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		if now, err := os.Stat(f.Name()); err != nil || !os.SameFile(opened, now) {
+			_ = f.Close()
+			continue
+		}
+		j.id, j.owner = id, f
+		return nil
+	}
+}
+
+// rotate ends the current segment. The next record begins another one.
+func (j *journal) rotate() {
+	if j.now != nil {
+		j.old = append(j.old, j.now)
+		j.now = nil
+	}
+}
+
+// empty removes the content of the first n segments, because the database contains their records.
+func (j *journal) empty(n int) {
+	for _, f := range j.old[:n] {
+		if f.Truncate(0) == nil {
+			j.spare = append(j.spare, f)
+		}
+	}
+	j.old = append([]*os.File(nil), j.old[n:]...)
+}
+
+// remove deletes the files of the journal, because the database contains all records.
+func (j *journal) remove() {
+	if j.owner == nil {
+		return
+	}
+	j.rotate()
+	for _, f := range append(j.old, j.spare...) {
+		_ = os.Remove(f.Name())
+		_ = f.Close()
+	}
+	_ = os.Remove(j.owner.Name())
+	_ = j.owner.Close()
+	*j = journal{dir: j.dir}
+}
+
+// closeJournal removes the journal if the database contains all of it.
+func (d *DB) closeJournal() {
+	d.mu.Lock()
+	saved := d.pending.empty()
+	id := d.journal.id
+	if saved {
+		d.journal.remove()
+	}
+	d.mu.Unlock()
+	if saved && id != "" {
+		_, _ = d.sql.Exec(`DELETE FROM journals WHERE id = ?`, id) // the row is removed later otherwise
+	}
+}
+
+func tryLock(f *os.File) bool {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
+			return err == nil
+		}
+	}
+}

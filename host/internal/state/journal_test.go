@@ -1,0 +1,154 @@
+package state
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// openTest opens a database without its background writes, so that a test decides when they happen.
+func openTest(t *testing.T, dir string) *DB {
+	t.Helper()
+	d, err := Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// die ends a database as a kill does: its lock is gone, and nothing more is written.
+func die(d *DB) {
+	d.flush.Lock() // forever
+	_ = d.journal.owner.Close()
+}
+
+func commit(t *testing.T, d *DB) {
+	t.Helper()
+	if err := d.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCommittedChangesSurviveAKill checks each kind of change, with and without an earlier write to the database, and
+// with a record that was torn by the kill.
+func TestCommittedChangesSurviveAKill(t *testing.T) {
+	dir := t.TempDir()
+	d := openTest(t, dir)
+	file := tool.FileState{Path: "/w/f", ModTime: time.Unix(5, 7), Size: 3, Hash: [32]byte{1, 2}, Partial: true}
+	d.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w"})
+	d.AddHistory(Entry{Session: "s", At: time.Unix(1, 0), Command: "first", Tool: "bash", Success: true})
+	commit(t, d)
+	if err := d.Flush(); err != nil { // the journal still has the first record if the process dies before it is emptied
+		t.Fatal(err)
+	}
+	d.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/sub"})
+	d.SavePluginState("s", "bash", []byte("A=1"))
+	d.Apply("s", []tool.Effect{{File: file}, {File: tool.FileState{Path: "/w/gone"}, Operation: tool.OpDelete}})
+	commit(t, d)
+	d.AddHistory(Entry{Session: "s", At: time.Unix(2, 0), Command: "second", Tool: "read"})
+	commit(t, d)
+	segment := d.journal.now.Name()
+	die(d)
+	f, err := os.OpenFile(segment, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.Write([]byte{200, 0, 0, 0, 1, 2, 3, 4, '{'})
+	_ = f.Close()
+
+	for range 2 { // the second time, nothing is left to recover
+		next := openTest(t, dir)
+		s, known, err := next.Session("s")
+		if err != nil || !known || s.Cwd != "/w/sub" {
+			t.Errorf("%+v %v %v", s, known, err)
+		}
+		if got, known, err := next.FileState("s", "/w/f"); err != nil || !known || got != file {
+			t.Errorf("%+v %v %v", got, known, err)
+		}
+		if state, err := next.PluginState("s", "bash"); err != nil || string(state) != "A=1" {
+			t.Errorf("%q %v", state, err)
+		}
+		h, err := next.History("s", 10)
+		if err != nil || len(h) != 2 || h[0].Command != "first" || h[1].Command != "second" || !h[0].Success || h[1].Success {
+			t.Errorf("%+v %v", h, err)
+		}
+		if err := next.Close(); err != nil {
+			t.Error(err)
+		}
+		if left, err := os.ReadDir(filepath.Join(dir, journalDir)); err != nil || len(left) > 0 {
+			t.Errorf("%v is left (%v)", left, err)
+		}
+	}
+}
+
+// TestJournalOfALivingProcess checks that only the journals of killed processes are recovered.
+func TestJournalOfALivingProcess(t *testing.T) {
+	dir := t.TempDir()
+	a, b := openTest(t, dir), openTest(t, dir)
+	defer b.Close()
+	a.flush.Lock() // it must be the journal that keeps the session
+	a.SaveSession(Session{ID: "a", Workspace: "/w", Cwd: "/w"})
+	commit(t, a)
+	if err := b.Recover(); err != nil {
+		t.Fatal(err)
+	}
+	if _, known, err := b.Session("a"); known || err != nil {
+		t.Errorf("%v %v", known, err)
+	}
+	_ = a.journal.owner.Close()
+	if err := b.Recover(); err != nil {
+		t.Fatal(err)
+	}
+	if _, known, err := b.Session("a"); !known || err != nil {
+		t.Errorf("%v %v", known, err)
+	}
+}
+
+// TestCommitWithoutAJournal checks that a commit goes to the database if there is no journal. If both fail, the commit
+// returns an error, the changes stay, and a later commit writes them.
+func TestCommitWithoutAJournal(t *testing.T) {
+	dir := t.TempDir()
+	d := openTest(t, dir)
+	defer d.Close()
+	if err := os.WriteFile(filepath.Join(dir, journalDir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w"})
+	commit(t, d)
+	if s := stored(t, dir, "s"); s.Cwd != "/w" {
+		t.Errorf("%+v", s)
+	}
+	if _, err := d.sql.Exec(`ALTER TABLE sessions RENAME TO hidden`); err != nil {
+		t.Fatal(err)
+	}
+	d.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/sub"})
+	if err := d.Commit(); err == nil {
+		t.Error("a commit succeeded without a journal and a table")
+	}
+	if s, known, err := d.Session("s"); err != nil || !known || s.Cwd != "/w/sub" {
+		t.Errorf("%+v %v %v", s, known, err)
+	}
+	if _, err := d.sql.Exec(`ALTER TABLE hidden RENAME TO sessions`); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, d)
+	if s := stored(t, dir, "s"); s.Cwd != "/w/sub" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// stored returns a session as another process reads it.
+func stored(t *testing.T, dir, id string) Session {
+	t.Helper()
+	other := openTest(t, dir)
+	defer other.Close()
+	s, _, err := other.Session(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

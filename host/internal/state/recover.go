@@ -1,0 +1,189 @@
+package state
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// known holds the journals of other processes that were alive at the last look.
+type known struct {
+	at    time.Time // modification time of the directory at the last look
+	files []string
+}
+
+// Recover writes what killed processes left in their journals to the database. It is fast if no process was killed.
+func (d *DB) Recover() error {
+	if d.path == "" {
+		return nil
+	}
+	d.recovering.Lock()
+	defer d.recovering.Unlock()
+	st, err := os.Stat(d.journal.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	k := &d.journal.known
+	if changed := st.ModTime(); changed != k.at {
+		names, err := filepath.Glob(filepath.Join(escapeGlob(d.journal.dir), "*"+journalSuffix))
+		if err != nil {
+			return err
+		}
+		k.at, k.files = changed, names
+		if time.Since(changed) < time.Second { // another change can have the same time
+			k.at = time.Time{}
+		}
+	}
+	own := d.ownJournal()
+	for _, path := range k.files {
+		if path == own {
+			continue
+		}
+		if err := d.recoverJournal(path); err != nil {
+			k.at = time.Time{}
+			return fmt.Errorf("the journal %s cannot be recovered: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// escapeGlob returns a pattern that matches only the path.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func (d *DB) ownJournal() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.journaling { // the journal can be created meanwhile
+		d.cond.Wait()
+	}
+	if d.journal.owner == nil {
+		return ""
+	}
+	return d.journal.owner.Name()
+}
+
+// recoverJournal applies a journal if its process has ended.
+func (d *DB) recoverJournal(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if !tryLock(f) {
+		return nil
+	}
+	opened, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if now, err := os.Stat(path); err != nil || !os.SameFile(opened, now) {
+		return nil
+	}
+	base := strings.TrimSuffix(path, journalSuffix)
+	segments, err := filepath.Glob(escapeGlob(base) + ".[0-9]*")
+	if err != nil {
+		return err
+	}
+	var records []*record
+	for _, s := range segments {
+		found, err := readSegment(s)
+		if err != nil {
+			return err
+		}
+		records = append(records, found...)
+	}
+	slices.SortFunc(records, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
+	if err := d.replay(filepath.Base(base), records); err != nil {
+		return err
+	}
+	for _, s := range append(segments, path) {
+		if err := os.Remove(s); err != nil {
+			return err
+		}
+	}
+	_, err = d.sql.Exec(`DELETE FROM journals WHERE id = ?`, filepath.Base(base))
+	return err
+}
+
+// replay writes the records of a journal to the database, except those that it already contains.
+func (d *DB) replay(id string, records []*record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	d.flush.Lock() // one transaction at a time uses the prepared statements
+	defer d.flush.Unlock()
+	var done uint64
+	rows := d.sql.QueryRow(`SELECT COALESCE((SELECT seq FROM journals WHERE id = ?), 0)`, id)
+	if err := rows.Scan(&done); err != nil {
+		return err
+	}
+	var b batch
+	for _, r := range records {
+		if r.Seq > done {
+			r.onto(&b)
+		}
+	}
+	if b.empty() {
+		return nil
+	}
+	return d.write(b, id, records[len(records)-1].Seq)
+}
+
+// readSegment reads the records of a segment up to the first incomplete one.
+func readSegment(path string) ([]*record, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	in := bufio.NewReader(f)
+	head := make([]byte, len(journalHead))
+	if _, err := io.ReadFull(in, head); err != nil {
+		return nil, nil // no record was written
+	}
+	if string(head) != journalHead {
+		return nil, errors.New("the format is unknown; update this program")
+	}
+	var out []*record
+	for {
+		var frame [frameHead]byte
+		if _, err := io.ReadFull(in, frame[:]); err != nil {
+			return out, nil // the end, or a record that was not answered
+		}
+		n := binary.LittleEndian.Uint32(frame[:])
+		if n > maxFrame {
+			return out, nil
+		}
+		body := make([]byte, n)
+		if _, err := io.ReadFull(in, body); err != nil || crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(frame[4:]) {
+			return out, nil
+		}
+		r := new(record)
+		if err := json.Unmarshal(body, r); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+}

@@ -1,0 +1,186 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+const (
+	// maxStrikes is the number of processes that the same arguments can end. Then the host refuses them.
+	maxStrikes = 2
+	// strikeLife is the time after which the host tries such arguments again.
+	strikeLife = 10 * time.Minute
+	// maxPoisons limits the number of remembered arguments of a plugin.
+	maxPoisons = 1000
+)
+
+// poisons remembers the arguments of calls during which the plugin's process ended. The same arguments are not tried more
+// than twice, so that they cannot take the plugin from other callers.
+type poisons struct {
+	mu sync.Mutex
+	by map[[sha256.Size]byte]strikes
+}
+
+type strikes struct {
+	n    int
+	last time.Time
+	why  string
+	// repeatable reports whether another try in a process of its own has no further effects.
+	repeatable bool
+}
+
+// keyOf identifies the tool, the arguments and the directory of a call.
+func keyOf(call *tool.Call) [sha256.Size]byte {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(call.Tool), call.Arguments, []byte(call.Cwd)} {
+		var n [8]byte
+		binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		h.Write(part)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// of returns the strikes of a call.
+func (p *poisons) of(call *tool.Call) strikes {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.by) == 0 { // the usual case needs no key
+		return strikes{}
+	}
+	s := p.by[keyOf(call)]
+	if time.Since(s.last) > strikeLife {
+		return strikes{}
+	}
+	return s
+}
+
+// strike records that the process ended during a call. It returns the number of strikes.
+func (p *poisons) strike(call *tool.Call, why string, repeatable bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by == nil || len(p.by) >= maxPoisons {
+		p.by = make(map[[sha256.Size]byte]strikes)
+	}
+	key := keyOf(call)
+	s := p.by[key]
+	if time.Since(s.last) > strikeLife {
+		s.n = 0
+	}
+	s = strikes{n: s.n + 1, last: time.Now(), why: why, repeatable: repeatable}
+	p.by[key] = s
+	return s.n
+}
+
+// clear forgets the strikes of a call that succeeded.
+func (p *poisons) clear(call *tool.Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.by) > 0 {
+		delete(p.by, keyOf(call))
+	}
+}
+
+// refused returns the error for arguments that ended the plugin too often.
+func (p *Plugin) refused(call string, s strikes) *tool.Error {
+	return tool.Errorf(tool.Unavailable, "%s was not run, because these arguments ended plugin %s %d times. Use other arguments. The same ones are tried again in %s, or after toolhost plugin reload %s. Last time: %s",
+		call, p.spec.Name, s.n, (strikeLife - time.Since(s.last)).Round(time.Second), p.spec.Name, s.why).From(tool.SourceHost)
+}
+
+// repeatable reports whether a tool can run again without further effects.
+func (in *instance) repeatable(name string) bool {
+	i := slices.IndexFunc(in.desc.Tools, func(d tool.Definition) bool { return d.Name == name })
+	return i >= 0 && (in.desc.Tools[i].Traits.ReadOnly || in.desc.Tools[i].Traits.Idempotent)
+}
+
+// blame records the end of a process for a call that it ran. The end of a process that ran one call alone is due to this
+// call. If several calls ran, each of them that can be repeated is suspected. The next try of a suspected call runs in a
+// process of its own, which shows whether the suspicion is right. A call that cannot be repeated is not suspected,
+// because a process of its own would lose what it leaves running.
+func (p *Plugin) blame(in *instance, call *tool.Call, counted *Plugin) {
+	repeatable := in.repeatable(call.Tool)
+	if in.callsAtEnd() > 1 && !repeatable {
+		return
+	}
+	if counted.poisons.strike(call, in.exitText(), repeatable) >= maxStrikes {
+		counted.recovery.absolve() // the arguments are to blame, and not the plugin
+	}
+}
+
+// callsAtEnd returns the number of calls that the process ran when it ended. Each of these calls must ask before it
+// releases its lease.
+func (in *instance) callsAtEnd() int64 {
+	in.countOnce.Do(func() { in.atEnd = in.calls.n.Load() })
+	return in.atEnd
+}
+
+// isolation is a process in which suspected calls run, one at a time.
+type isolation struct {
+	turn chan struct{}
+
+	mu     sync.Mutex
+	plugin *Plugin // nil if no call is suspected
+	users  int
+	closed bool
+}
+
+// isolated returns a plugin with a process that runs no other call. The caller must call done, with true if the process
+// ended.
+func (p *Plugin) isolated(ctx context.Context) (alone *Plugin, done func(ended bool), err error) {
+	i := &p.isolation
+	i.mu.Lock()
+	i.users++
+	i.mu.Unlock()
+	leave := func(ended bool) {
+		i.mu.Lock()
+		i.users--
+		var old *Plugin
+		if ended || i.users == 0 {
+			old, i.plugin = i.plugin, nil
+		}
+		i.mu.Unlock()
+		if old != nil {
+			go old.close(0)
+		}
+	}
+	select {
+	case i.turn <- struct{}{}:
+	case <-ctx.Done():
+		leave(false)
+		return nil, nil, ctx.Err()
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.plugin == nil {
+		i.plugin = newPlugin(p.super, p.spec)
+		i.plugin.closed = i.closed
+	}
+	return i.plugin, func(ended bool) {
+		leave(ended)
+		<-i.turn
+	}, nil
+}
+
+// close stops the process of suspected calls.
+func (i *isolation) close(grace time.Duration) {
+	i.mu.Lock()
+	i.closed = true
+	old := i.plugin
+	i.mu.Unlock()
+	if old != nil {
+		old.close(grace)
+	}
+}
+
+// current returns the plugin of suspected calls, or nil.
+func (i *isolation) current() *Plugin {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.plugin
+}

@@ -1,0 +1,38 @@
+package host
+
+import (
+	"context"
+	"net"
+
+	"toolhost.dev/host/internal/engine"
+)
+
+// CodeShutdown is the code of the error for calls that arrive while the host shuts down.
+const CodeShutdown = engine.CodeShutdown
+
+// Listening describes the socket of a server for [Host.OfferListener].
+type Listening = engine.Listening
+
+// Drain refuses new calls with the kind unavailable. It waits for the running calls, at most for the shutdown_timeout of
+// the configuration. The caller then closes the host, which cancels the rest.
+func (h *Host) Drain(ctx context.Context) { h.engine.Drain(ctx) }
+
+// Ready returns an error if the host takes no more calls.
+func (h *Host) Ready() error { return h.engine.Ready() }
+
+// Yield waits until no more calls arrive, because another host accepts the connections. It refuses no calls, and waits at
+// most for the shutdown_timeout of the configuration.
+func (h *Host) Yield(ctx context.Context) { h.engine.Yield(ctx) }
+
+// Share makes each change of a session visible to other hosts before the call is answered. Call it before another host
+// serves the calls of this one.
+func (h *Host) Share() error { return h.engine.Share() }
+
+// OfferListener lets another process of the same user acquire the socket of a server.
+func (h *Host) OfferListener(l Listening) { h.engine.OfferListener(l) }
+
+// TakeListener acquires the socket with an address from the running host that listens on it and has the same state
+// directory. The caller must serve the listener and then call serving, which ends the other host.
+func (h *Host) TakeListener(ctx context.Context, address string) (l net.Listener, serving func(), err error) {
+	return h.engine.TakeListener(ctx, address)
+}
