@@ -35,8 +35,8 @@ func (d *Dispatcher) retry() Stage {
 			var last *tool.Result
 			for attempt := 1; ; attempt++ {
 				res := next(ctx, c)
-				if last != nil && res.Error != nil && res.Run.Plugin == "" && res.Error.Kind == tool.Unavailable {
-					return last // this attempt did not reach the plugin
+				if last != nil && res.Error != nil && res.Run.Plugin == "" && res.Error.Source == tool.SourceHost {
+					return last // the arguments are refused now
 				}
 				res.Run.Attempts = attempt
 				if attempt >= attempts || ctx.Err() != nil || res.Error == nil || res.Error.Kind != tool.Unavailable || res.Run.Plugin == "" {
