@@ -139,20 +139,25 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	}()
 	replaced := f.offer(h, listener)
 	serving()
+	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, cancel) })
+}
+
+// untilEnd serves until the server is stopped, replaced or fails. It closes the host.
+func (f *serveFlags) untilEnd(ctx context.Context, h *host.Host, listener net.Listener, served <-chan error, replaced <-chan struct{}, leaving *leaving, stop func() error) (err error) {
 	select {
 	case err = <-served:
 	case <-replaced:
-		leaving.yield(c.Context(), h, listener)
-		err = stop(web, server, cancel)
+		leaving.yield(ctx, h, listener)
+		err = stop()
 	case <-cli.Terminated():
 		if f.activated {
-			leaving.yield(c.Context(), h, listener)
+			leaving.yield(ctx, h, listener)
 		} else {
-			h.Drain(c.Context())
+			h.Drain(ctx)
 		}
-		err = stop(web, server, cancel)
-	case <-c.Context().Done():
-		err = stop(web, server, cancel)
+		err = stop()
+	case <-ctx.Done():
+		err = stop()
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil

@@ -115,7 +115,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 }
 
 // keep returns when a kill of the host can no longer lose what the call changed in its session. If it cannot be kept, the
-// result says so.
+// result has a note.
 func (d *Dispatcher) keep(res *tool.Result) {
 	if err := d.State.Commit(); err != nil {
 		notes.Unsaved(res, err)

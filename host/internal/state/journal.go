@@ -220,16 +220,16 @@ func (j *journal) begin() error {
 			return err
 		}
 	}
-	if n := len(j.spare); n > 0 {
-		j.now, j.spare = j.spare[n-1], j.spare[:n-1]
-	} else {
+	for len(j.spare) == 0 || j.made < 2 { // one segment is usually in use while the database gets the other
 		f, err := os.OpenFile(filepath.Join(j.dir, j.id+"."+strconv.Itoa(j.made)), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 		if err != nil {
 			return err
 		}
 		j.made++
-		j.now = f
+		j.spare = append(j.spare, f)
 	}
+	last := len(j.spare) - 1
+	j.now, j.spare = j.spare[last], j.spare[:last]
 	_, err := j.now.WriteString(journalHead)
 	if err != nil {
 		j.old = append(j.old, j.now)

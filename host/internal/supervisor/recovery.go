@@ -191,7 +191,7 @@ func (p *Plugin) watch(in *instance) {
 	_ = p.waitForStart(p.life) // the error is ignored here, because the status contains it
 }
 
-// killedFromOutside reports whether a start failed because another program killed the process.
+// killedFromOutside reports whether another program or the kernel killed the process, so that its end has no cause in it.
 func killedFromOutside(in *instance) bool {
 	if in == nil || !in.dead() {
 		return false

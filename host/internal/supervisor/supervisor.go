@@ -233,7 +233,7 @@ func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, coun
 	res = in.rpc.Call(ctx, call, peer)
 	switch {
 	case mayHaveDied(ctx, res.Error) && in.proc.hasExited(500*time.Millisecond):
-		if !in.hung.Load() {
+		if !in.hung.Load() && !killedFromOutside(in) {
 			p.blame(in, call, counted)
 		}
 		p.forget(in)
