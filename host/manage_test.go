@@ -139,8 +139,8 @@ func TestStatesFollowThePlugin(t *testing.T) {
 	if l := state("nap"); l.State != "ready" || l.Running != 0 {
 		t.Errorf("%+v", l)
 	}
-	for range 3 { // the first exit does not count as a failure, because the process answered calls
-		h.Run(t.Context(), host.Request{Name: "die"}, nil)
+	for i := range 3 { // the first exit does not count as a failure, because the process answered calls
+		h.Run(t.Context(), host.Request{Command: fmt.Sprint("die ", i)}, nil) // the same call is tried only twice
 	}
 	for end := time.Now().Add(10 * time.Second); state("echo").State != "disabled" && time.Now().Before(end); {
 		time.Sleep(time.Millisecond) // give the supervisor time to notice the exit

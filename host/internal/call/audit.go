@@ -40,7 +40,7 @@ func (c *Call) AuditEntry(res *tool.Result) state.AuditEntry {
 	return e
 }
 
-// AuditPrograms returns the programs of a record for the audit log. It returns nil if there are none.
+// AuditPrograms returns the programs of a record for the audit log. It returns nil if the record has no program.
 func AuditPrograms(r *execgate.Record) *state.Programs {
 	if r == nil {
 		return nil

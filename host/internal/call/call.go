@@ -77,7 +77,7 @@ type Outcome struct {
 	Full   bool          // whether a limit on concurrent calls refused the call
 	Ran    bool          // whether the plugin or the cache returned a result
 
-	Programs *execgate.Record // the programs that the call executed; nil if there are none, or if they are not recorded
+	Programs *execgate.Record // the programs that the call executed; nil if the call executed no program, or if programs are not recorded
 	Refused  []string         // messages about programs that the exec gate denied
 }
 

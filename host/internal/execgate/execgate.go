@@ -178,7 +178,7 @@ func (g *Gate) Begin(ctx context.Context, key, token string, judge Judge) *Call 
 	return c
 }
 
-// End ends a call and its asks. It returns the programs that the call executed, or nil if there are none, and the
+// End ends a call and its asks. It returns the programs that the call executed, or nil if it executed none, and the
 // messages about denied programs.
 func (c *Call) End() (*Record, []string) {
 	c.cancel()

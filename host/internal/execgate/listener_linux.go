@@ -81,7 +81,7 @@ type process struct {
 // maxAsked is the number of executions of a plugin that can wait for an answer. Further ones are denied.
 const maxAsked = 32
 
-// Serve judges executions until no process uses the filter any longer. It takes over the listener.
+// Serve judges executions until no process uses the filter any longer. It closes the listener at the end.
 func (g *Gate) Serve(listener *os.File, o Options) {
 	p := &process{Options: o, gate: g, fd: int(listener.Fd()), file: listener, family: family{plugin: o.PID}, asked: make(chan struct{}, maxAsked)}
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestFlags, flagSyncWake) // older kernels are slower

@@ -108,12 +108,23 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Pulse:     b.Options.Pulse,
 		Latest:    func() *dispatch.Dispatcher { return b.Current().Dispatch },
 		Unloaded:  g.whyUnloaded,
-		Denied: func(plugin string, roots []tool.Root, since time.Time, printed string) []string {
-			if p := g.Plugin(plugin); p != nil {
-				return g.Launcher.Denied(&p.Plugin, roots, since, printed)
-			}
-			return nil
-		},
+	}
+	g.confine(d)
+	if g.Config.Host.Adaptive {
+		d.Adaptive = &b.Calls.Adaptive
+	} else {
+		b.Calls.Adaptive.Results.Clear()
+	}
+	return d
+}
+
+// confine sets the functions of a dispatcher that ask about the confinement of a plugin.
+func (g *Generation) confine(d *dispatch.Dispatcher) {
+	d.Denied = func(plugin string, roots []tool.Root, since time.Time, printed string) []string {
+		if p := g.Plugin(plugin); p != nil {
+			return g.Launcher.Denied(&p.Plugin, roots, since, printed)
+		}
+		return nil
 	}
 	d.Weaker = func(plugin string, roots []tool.Root) string {
 		if p := g.Plugin(plugin); p != nil {
@@ -143,12 +154,6 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		}
 		return nil, nil
 	}
-	if g.Config.Host.Adaptive {
-		d.Adaptive = &b.Calls.Adaptive
-	} else {
-		b.Calls.Adaptive.Results.Clear()
-	}
-	return d
 }
 
 // commandNames returns the names of the programs through which commands can call tools. The names are agent tools,

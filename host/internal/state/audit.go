@@ -52,7 +52,7 @@ type AuditEntry struct {
 	Version string `json:"version,omitempty"`
 	// Trace is the trace id of the call. It is empty if the call was not traced.
 	Trace string `json:"trace_id,omitempty"`
-	// Programs lists the programs that the call executed. It is nil if there are none, and if they are not recorded.
+	// Programs lists the programs that the call executed. It is nil if the call executed none, or if programs are not recorded.
 	Programs *Programs `json:"programs,omitempty"`
 }
 
