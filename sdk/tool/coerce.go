@@ -137,7 +137,7 @@ func coerceProperties(raw json.RawMessage, s *jsonschema.Schema) (json.RawMessag
 }
 
 // propertyLike returns the only property whose name differs from the given name in case, dashes and underscores alone. It
-// returns the given name if there is none, or if the given name can be that of another value.
+// returns the given name if no property matches, or if the given name can be that of another value.
 func propertyLike(name string, s *jsonschema.Schema) string {
 	found := name
 	for p := range s.Properties {
