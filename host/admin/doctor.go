@@ -67,6 +67,9 @@ func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis
 		if gated {
 			out.Programs = policy.AtExecution
 		}
+		for _, multi := range sandbox.MultiCall(settings.Listed(cfg), os.Getenv("PATH")) {
+			gap(true, "a program with several threads can race for it: "+multi, "list programs that have files of their own")
+		}
 		gap(!gated, "what a listed program starts is not judged", "list only programs that start no others, and no interpreters")
 	}
 	gap(out.Deny > 0 && !ns, sandbox.Advice, "use the backend ns")

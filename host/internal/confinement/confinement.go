@@ -170,6 +170,10 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 		return errors.New("connections to single hosts need the backend ns (namespaces)")
 	case !can.OwnRoot && l.advice(p):
 		return errors.New("denied paths (permissions.paths.deny) need the backend ns (namespaces)")
+	case l.listed != nil && listable(p) && Profile(p).StartProcesses && !can.OwnRoot:
+		return errors.New("programs that are not listed (permissions.programs) can only be kept from running by the backend ns")
+	case l.listed != nil && listable(p) && Profile(p).StartProcesses && l.Kernel().Gate(backend) != nil:
+		return fmt.Errorf("programs that are not listed (permissions.programs) cannot be kept from running: %w", l.Kernel().Gate(backend))
 	case p.Confinement.Limits.Total != (config.Totals{}) && l.Kernel().NoCgroup != "":
 		return fmt.Errorf("limits for all processes of the plugin together cannot be enforced: %s", l.Kernel().NoCgroup)
 	}

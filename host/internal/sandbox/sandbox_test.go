@@ -144,3 +144,46 @@ func TestGaps(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestMultiCall checks that programs which share a file with other ones are described, but no program with few names.
+func TestMultiCall(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"box", "snake", "alone"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/true\n"), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{"list": "box", "remove": "box", "snake3": "snake"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{"copy": "box", "move": "box"} {
+		if err := os.Link(filepath.Join(dir, target), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	describes := func(listed ...string) (out []string) {
+		for _, text := range MultiCall(listed, dir) {
+			if strings.Contains(text, "box") {
+				out = append(out, text)
+			}
+		}
+		return out
+	}
+	want := "list can be executed as box, copy, move, remove, which the same file contains"
+	if got := describes("li*", "snake", "alone"); len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := describes("snake", "alone"); len(got) > 0 {
+		t.Errorf("no listed program shares its file: %q", got)
+	}
+	if got := describes("list", "box", "copy", "move", "remove"); len(got) > 0 {
+		t.Errorf("all names are listed: %q", got)
+	}
+	for _, text := range MultiCall([]string{"snake"}, dir) {
+		if strings.Contains(text, "snake") {
+			t.Errorf("a program with two names: %q", text)
+		}
+	}
+}
