@@ -79,10 +79,10 @@ func (j *programJudge) Judge(e *execgate.Execution) execgate.Verdict {
 		return execgate.Verdict{Effect: execgate.Deny, Rule: "listed programs", Reason: fmt.Sprintf("%s was not executed, because %s makes the dynamic linker load other code, and only listed programs can be executed. Unset the variable", e.Path, strings.Join(e.Preloads, ", "))}
 	}
 	out := j.verdict(e, j.commands)
-	if e.Interpreter != nil && out.Effect != execgate.Deny {
-		// Who lists a script also lists its interpreter, which the kernel executes.
-		if by := j.verdict(e.Interpreter, false); by.Effect == execgate.Deny || out.Effect == execgate.Allow {
-			return by
+	for i := e.Interpreter; i != nil && out.Effect != execgate.Deny; i = i.Interpreter {
+		// Who lists a script also lists its interpreters, which the kernel executes.
+		if by := j.verdict(i, false); by.Effect == execgate.Deny || out.Effect == execgate.Allow {
+			out = by
 		}
 	}
 	return out

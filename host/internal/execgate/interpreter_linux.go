@@ -2,7 +2,6 @@ package execgate
 
 import (
 	"bytes"
-	"os"
 	"strconv"
 	"strings"
 
@@ -12,51 +11,30 @@ import (
 // maxInterpreters is the number of scripts whose interpreters are scripts again. The kernel has the same limit.
 const maxInterpreters = 4
 
-// fileKey identifies the content of a file.
-type fileKey struct {
-	dev, ino             uint64
-	size, mtime, changed int64
-}
-
-func keyOf(st *unix.Stat_t) fileKey {
-	return fileKey{st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
-}
-
-// interpreters remembers which files are scripts. Only one goroutine can use it.
-type interpreters map[fileKey]string
-
-// maxInterpreterKeys bounds the remembered files.
-const maxInterpreterKeys = 4096
-
-// line returns the first line of a script without "#!", or "" for another file.
-func (in *interpreters) line(fd int, st *unix.Stat_t) string {
-	key := keyOf(st)
-	if line, known := (*in)[key]; known {
-		return line
+// scriptLine returns the first line of a script without "#!", or "" for another file. The argument fd is the file. It does
+// not wait for a process that has a lease on the file: it returns EAGAIN, and the program can be executed again.
+func scriptLine(fd int) (string, unix.Errno) {
+	f, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil { // whether the file is a script is unknown
+		return "", number(err)
 	}
-	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
+	defer unix.Close(f) //nolint:errcheck // only read
+	var buf [256]byte   // the kernel reads as much
+	n, err := unix.Pread(f, buf[:], 0)
 	if err != nil {
-		return ""
+		return "", number(err)
 	}
-	defer f.Close()   //nolint:errcheck // only read
-	var buf [256]byte // the kernel reads as much
-	n, _ := f.ReadAt(buf[:], 0)
 	line, found := bytes.CutPrefix(buf[:n], []byte("#!"))
-	text := ""
-	if found {
-		line, _, _ = bytes.Cut(line, []byte("\n"))
-		line, _, _ = bytes.Cut(line, []byte{0})
-		text = strings.Trim(string(line), " \t")
+	if !found {
+		return "", 0
 	}
-	if *in == nil || len(*in) >= maxInterpreterKeys {
-		*in = make(interpreters)
-	}
-	(*in)[key] = text
-	return text
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	line, _, _ = bytes.Cut(line, []byte{0})
+	return strings.Trim(string(line), " \t"), 0
 }
 
 // interpret finds the interpreters of a script, as the kernel does. The argument fd is the file of the execution.
-func (in *interpreters) interpret(e *Execution, fd int, st *unix.Stat_t) unix.Errno {
+func interpret(e *Execution, fd int, st *unix.Stat_t) unix.Errno {
 	opened := -1
 	defer func() {
 		if opened >= 0 {
@@ -64,9 +42,9 @@ func (in *interpreters) interpret(e *Execution, fd int, st *unix.Stat_t) unix.Er
 		}
 	}()
 	for range maxInterpreters {
-		line := in.line(fd, st)
+		line, errno := scriptLine(fd)
 		if line == "" {
-			return 0
+			return errno
 		}
 		name, arg := line, ""
 		if i := strings.IndexAny(line, " \t"); i >= 0 {

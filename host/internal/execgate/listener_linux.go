@@ -71,7 +71,6 @@ type process struct {
 	file    *os.File
 	started bool
 	memory  memory
-	scripts interpreters
 	family  family
 	lineage lineage
 	strays  strays
@@ -322,7 +321,7 @@ func (p *process) inspect(n *notification) (e *Execution, token string, at posit
 	if e.Asked == "" {
 		e.Asked = e.Path
 	}
-	return e, token, at, p.scripts.interpret(e, fd, &st)
+	return e, token, at, interpret(e, fd, &st)
 }
 
 // attribute returns the call to which an execution belongs. The result own reports that the plugin starts a program of its
@@ -342,11 +341,11 @@ func (p *process) attribute(at *position, token string) (call *Call, own bool) {
 	}
 	c := p.gate.single(p.Key)
 	if c == nil || c.token != "" {
-		switch {
-		case p.family.starts(at):
-			return nil, true
-		case token == tool.NoCall:
-			p.family.learn(at, ofPlugin)
+		if p.family.starts(at) {
+			// A command can set this value as well, so it counts only for what the plugin itself starts.
+			if token == tool.NoCall {
+				p.family.learn(at, ofPlugin)
+			}
 			return nil, true
 		}
 	}

@@ -163,7 +163,10 @@ func publishes(c *script.Command) bool {
 			return sends(args, []string{"--method", "--field", "--raw-field", "--input"}, "XfF") && !slices.Contains(args, "GET")
 		}
 	case "ssh":
-		last := args[max(0, len(args)-1)] // git itself is judged, and not the ssh that it starts
+		if len(args) == 0 {
+			return false
+		}
+		last := args[len(args)-1] // git itself is judged, and not the ssh that it starts
 		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") && !strings.HasPrefix(last, "git-receive-pack ")
 	}
 	return matchesAny(c, publishing)

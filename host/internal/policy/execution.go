@@ -50,6 +50,9 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 		return out
 	}
 	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since}
+	// Git starts itself by this path, for example at the end of "git stash" and "git submodule add", after it has saved what
+	// it discards or where nothing can be lost. The command that a caller wrote was already judged.
+	req.byGit = slices.Contains(gitPaths, x.Path)
 	if req.Call == nil {
 		req.Call = new(tool.Call)
 	}
@@ -173,10 +176,14 @@ func (x *Execution) invoked() string {
 	return filepath.Base(strings.TrimPrefix(x.Args[0], "-"))
 }
 
-// isProgram reports whether a path is in a directory that is searched for programs, and which tools cannot change.
+// gitPaths contains the paths by which git starts itself.
+var gitPaths = []string{"/usr/lib/git-core/git", "/usr/libexec/git-core/git"}
+
+// isProgram reports whether a path is in a directory that is searched for programs, and which tools cannot change. A path
+// with ".." is not, because the kernel follows a link before "..", so it can lead to another directory.
 func (p *Policy) isProgram(x *Execution, path string) bool {
 	dir := filepath.Dir(path)
-	if !filepath.IsAbs(path) || !slices.Contains(script.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
+	if !filepath.IsAbs(path) || path != filepath.Clean(path) || !slices.Contains(script.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
 		return false
 	}
 	if x.Call != nil {

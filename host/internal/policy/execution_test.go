@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,6 +74,30 @@ func TestExecutionRules(t *testing.T) {
 	}
 }
 
+// TestGitItself checks that programs which git starts by its own path are not asked about, and no other ones.
+func TestGitItself(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, ".git", "objects"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{".git/HEAD": "ref: refs/heads/main\n", "f": "1"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := policy.New(policy.Rules{})
+	for path, want := range map[string]policy.Effect{"/usr/bin/git": policy.Ask, "/usr/lib/git-core/git": policy.Allow, dir + "/git-core/git": policy.Ask} {
+		x := execution(dir, path, "reset", "--hard", "-q")
+		x.Workspace = dir
+		if j := p.JudgeExecution(x); j.Effect != want {
+			t.Errorf("%s: %s, wanted %s", path, j.Effect, want)
+		}
+	}
+}
+
 func prepared(t *testing.T, r policy.Rule) policy.Rule {
 	t.Helper()
 	if bad := r.Prepare(); bad != nil {
@@ -118,6 +143,8 @@ func TestExecutionOfListedPrograms(t *testing.T) {
 		{"a directory of PATH in the workspace", x("/work/space/bin/ls"), policy.Deny},
 		{"the same name by a relative path", x("./ls"), policy.Deny},
 		{"a path with ..", x("/usr/bin/../../work/space/ls"), policy.Deny},
+		{"a path with .. that looks like a listed program", x("/work/space/link/../../../usr/bin/ls"), policy.Deny},
+		{"a path with .. that looks like a shell", x("/work/space/link/../../../usr/bin/sh", "x.pl"), policy.Deny},
 		{"another argv[0]", as(x("/usr/bin/ls"), "rm"), policy.Deny},
 		{"a listed argv[0]", as(x("/usr/bin/rm", "f"), "ls"), policy.Deny},
 		{"an empty argv[0]", as(x("/usr/bin/ls"), ""), policy.Deny},

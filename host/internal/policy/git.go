@@ -12,7 +12,7 @@ import (
 // discarded returns how much uncommitted work a git command discards: all changes in a repository, or some files,
 // branches or stashes. The command must begin with the subcommand.
 func (f *facts) discarded() (all, some bool) {
-	if f.c.Name() != "git" || len(f.c.Words) < 2 || f.c.Remote {
+	if f.c.Name() != "git" || len(f.c.Words) < 2 || f.c.Remote || f.req.byGit {
 		return false, false
 	}
 	g := &gitCommand{facts: f, sub: f.c.Words[1].Text}

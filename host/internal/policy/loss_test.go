@@ -241,7 +241,7 @@ func TestCareful(t *testing.T) {
 
 		"git status": "", "git commit -m x": "", "git add -A": "", "git stash": "", "git stash pop": "", "git pull": "", "git fetch": "", "git checkout main": "", "git checkout -b x": "", "git push --dry-run": "", "npm install": "", "npm run build": "", "go test ./...": "",
 		"curl https://example.org": "", "curl -X POST localhost:8080/x -d '{}'": "", "curl -sS -X POST http://127.0.0.1:1/x": "", "curl -d x http://localhost:3000/x": "", "wget https://example.org": "", "rm -rf build": "", "rm -rf node_modules": "", "rm -f /tmp/x": "", "rm new": "", "rm -rf src/__pycache__": "",
-		"cat .env.example": "", "ls -la ~/.ssh": "", "cat ~/.ssh/id_rsa.pub": "", "docker build .": "", "docker ps": "", "gh pr view 1": "", "gh pr list": "", "gh api repos/x": "", "kubectl get pods": "", "rsync -a src/ build/": "", "ssh -V": "", "ssh git@example.org \"git-upload-pack 'x'\"": "", "echo .env >> .gitignore": "", "cp .env.example .env": "",
+		"cat .env.example": "", "ls -la ~/.ssh": "", "cat ~/.ssh/id_rsa.pub": "", "docker build .": "", "docker ps": "", "gh pr view 1": "", "gh pr list": "", "gh api repos/x": "", "kubectl get pods": "", "rsync -a src/ build/": "", "ssh -V": "", "ssh": "", "git": "", "scp": "", "curl": "", "gh": "", "wget": "", "rsync": "", "ssh git@example.org \"git-upload-pack 'x'\"": "", "echo .env >> .gitignore": "", "cp .env.example .env": "",
 		"aws s3 ls": "", "npm publish --dry-run": "", "chmod +x x.sh": "", "mv main.go src": "", "touch .env": "",
 	} {
 		d := p.Judge(command(t, ws, text))

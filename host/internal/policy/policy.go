@@ -118,6 +118,8 @@ type Request struct {
 	// Since is the start of the session. Files that are younger were made in the session. A zero time means that it is
 	// unknown.
 	Since time.Time
+
+	byGit bool // whether git itself starts the program
 }
 
 // Decision is the policy's decision on a call.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
@@ -40,7 +42,7 @@ func executable(at *Place, p *confine.Policy) []string {
 	if at.Listed == nil || slices.Contains(at.Listed, everything) {
 		return nil
 	}
-	e := executables{writable: p.Write, found: make(map[string]bool)}
+	e := executables{writable: slices.Concat(p.Write, p.Scratch), found: make(map[string]bool)}
 	e.add(at.Binary)
 	for _, path := range at.Run {
 		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
@@ -139,6 +141,9 @@ func (e *executables) linked(path string, b *elf.File) {
 		return
 	}
 	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+		if e.inWritable(path) { // tools choose the directories of such a program
+			break
+		}
 		values, _ := b.DynString(tag)
 		for _, dir := range strings.Split(strings.Join(values, ":"), ":") {
 			dir = strings.NewReplacer("$ORIGIN", filepath.Dir(path), "${ORIGIN}", filepath.Dir(path)).Replace(dir)
@@ -203,10 +208,10 @@ func (e *executables) runtime(path string) {
 	}
 }
 
-// dir adds a directory, but none that the plugin can write.
+// dir adds a directory, but none that the plugin can write, and none that contains one.
 func (e *executables) dir(path string) {
 	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil || e.inWritable(resolved) {
+	if err != nil || e.inWritable(resolved) || slices.ContainsFunc(e.writable, func(dir string) bool { return (tool.Root{Path: resolved}).Contains(dir) }) {
 		return
 	}
 	if st, err := os.Stat(resolved); err == nil && st.IsDir() {

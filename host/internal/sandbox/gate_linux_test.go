@@ -121,6 +121,8 @@ ln -s /proc/self/fd/9 via; ./via 4; /proc/thread-self/fd/9 5; ../sub/../sub/prog
 			`prog ["./link" "1"]`, `prog ["/proc/self/fd/9" "2"]`, `prog ["/dev/fd/9" "3"]`, `ln 22 "` + s.dir + `/sub"`, `prog ["./via" "4"]`,
 			`prog ["/proc/thread-self/fd/9" "5"]`, `prog ["../sub/../sub/prog" "6"]`, fmt.Sprintf("prog [%q \"\"]", s.dir+"/sub/prog"), `prog ["other" "7"]`,
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		// dash and coreutils can have other names for their files.
 		got := strings.NewReplacer("by dash ", "by sh ", "by bash ", "by sh ").Replace(strings.Join(seen, "\n"))
 		if got != strings.Join(want, "\n") {
@@ -252,6 +254,8 @@ for i in {1..50}; do kill -CONT -- -$$ 2>/dev/null; /bin/true; done; wait; wait;
 		if out := s.wait(); !strings.HasSuffix(out, "end\n") || strings.Contains(out, "bad") {
 			t.Errorf("output: %s", out)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if count != 1050 {
 			t.Errorf("%d executions were judged, want 1050", count)
 		}

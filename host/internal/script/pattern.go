@@ -175,8 +175,10 @@ func (p Pattern) name(c *Command, exact bool) Match {
 	if glob(p.words[0], have.Text) {
 		return Yes
 	}
-	base := path.Base(path.Clean(have.Text))
-	if strings.Contains(p.words[0], "/") || base == have.Text || exact && !slices.Contains(SystemDirs, path.Dir(path.Clean(have.Text))) {
+	clean := path.Clean(have.Text)
+	base := path.Base(clean)
+	// A path with ".." can lead elsewhere, because the kernel follows a link before "..".
+	if strings.Contains(p.words[0], "/") || base == have.Text || exact && (clean != have.Text || !slices.Contains(SystemDirs, path.Dir(clean))) {
 		return No
 	}
 	if glob(p.words[0], base) {

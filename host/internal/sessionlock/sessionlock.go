@@ -298,7 +298,7 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 // open opens and locks a file. It returns nil without an error if another process holds the lock.
 func open(path string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // known holds the journals of other processes that were alive at the last look.
@@ -49,16 +51,40 @@ func (d *DB) Recover() error {
 		}
 	}
 	own := d.ownJournal()
-	for _, path := range k.files {
-		if path == own {
-			continue
-		}
+	others := slices.DeleteFunc(slices.Clone(k.files), func(path string) bool { return path == own })
+	if len(others) == 0 {
+		return nil
+	}
+	// One process recovers at a time. Another one waits, because it must not use a session before its journal is applied:
+	// otherwise the journal would overwrite what that process has changed.
+	turn, err := os.OpenFile(filepath.Join(filepath.Dir(d.journal.dir), recoverFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer turn.Close() //nolint:errcheck // nothing was written
+	if err := lock(turn); err != nil {
+		return err
+	}
+	var errs []error
+	for _, path := range others {
 		if err := d.recoverJournal(path); err != nil {
 			k.at = time.Time{}
-			return fmt.Errorf("the journal %s cannot be recovered: %w", path, err)
+			errs = append(errs, fmt.Errorf("the journal %s of a host that was killed cannot be applied: %w", path, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// recoverFile is the file beside the journals that a process locks while it recovers journals.
+const recoverFile = "recover.lock"
+
+// lock waits for the lock of a file.
+func lock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 // escapeGlob returns a pattern that matches only the path.
@@ -80,7 +106,7 @@ func (d *DB) ownJournal() string {
 
 // recoverJournal applies a journal if its process has ended.
 func (d *DB) recoverJournal(path string) error {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -148,9 +174,21 @@ func (d *DB) replay(id string, records []*record) error {
 	return d.write(b, id, records[len(records)-1].Seq)
 }
 
+// openRegular opens a regular file. It does not wait for a writer of a pipe, and follows no link.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file; remove it", path), err, f.Close())
+	}
+	return f, nil
+}
+
 // readSegment reads the records of a segment up to the first incomplete one.
 func readSegment(path string) ([]*record, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -164,7 +202,7 @@ func readSegment(path string) ([]*record, error) {
 		return nil, nil // no record was written
 	}
 	if string(head) != journalHead {
-		return nil, errors.New("the format is unknown; update this program")
+		return nil, errors.New("its format is unknown. Update this program if a later version wrote it, or remove the file")
 	}
 	var out []*record
 	for {
