@@ -68,7 +68,7 @@ func besideCommand(ctx context.Context, out *tabwriter.Writer, h *host.Host) err
 	return <-ended
 }
 
-// acrossSessions compares the latencies of reads in one session with those in many sessions.
+// acrossSessions compares the latency of reads in one session with the latency of reads in many sessions.
 func acrossSessions(ctx context.Context, out *tabwriter.Writer, h *host.Host) error {
 	one, many := new(spread), &spread{sessions: manySessions}
 	for range 5 { // alternately, because the speed of the machine changes
@@ -83,7 +83,7 @@ func acrossSessions(ctx context.Context, out *tabwriter.Writer, h *host.Host) er
 	return fairness(ctx, out, h)
 }
 
-// spread spreads calls over sessions. Without sessions, all calls use one session.
+// spread distributes calls over a number of sessions. If the number is 0, all calls use one session.
 type spread struct {
 	sessions int
 	next     atomic.Int64
@@ -140,7 +140,7 @@ func fairness(ctx context.Context, out *tabwriter.Writer, h *host.Host) error {
 	return nil
 }
 
-// idleShells runs a command in each of many sessions and counts the descriptors of the plugin afterwards.
+// idleShells runs a command in each of many sessions. Then it counts the open descriptors of the plugin.
 func idleShells(ctx context.Context, out *tabwriter.Writer, h *host.Host) error {
 	var next atomic.Int64
 	var mu sync.Mutex

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"toolhost.dev/host/internal/testneed"
 )
 
 // onSmallDisk runs a bash script. The script's directory "state" is a file system of 2 MB. $TOOLHOST is the program with
@@ -13,7 +15,7 @@ import (
 func onSmallDisk(t *testing.T, script string) string {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
-		lacking(t, "no user and mount namespaces here: "+err.Error()+" "+string(out))
+		testneed.Missing(t, "no user and mount namespaces here: "+err.Error()+" "+string(out))
 	}
 	dir := t.TempDir()
 	runtime, err := os.MkdirTemp("", "th")

@@ -18,8 +18,8 @@ import (
 // durableRounds is the number of hosts that TestNothingAnsweredIsLost kills, and durableSessions the number of callers.
 const durableRounds, durableSessions = 32, 5
 
-// TestNothingAnsweredIsLost kills hosts at random moments while several callers use a session each. The next host must
-// know every variable, directory and file state of the calls that were answered.
+// TestNothingAnsweredIsLost kills hosts at random moments. Until then, several callers make calls, each in a session of
+// its own. The next host must know every variable, directory and file state of the calls that were answered.
 func TestNothingAnsweredIsLost(t *testing.T) {
 	t.Parallel()
 	work, err := filepath.EvalSymlinks(t.TempDir())

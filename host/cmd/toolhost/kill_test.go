@@ -64,15 +64,6 @@ func TestKilledWhileWriting(t *testing.T) {
 	}
 }
 
-// lacking skips a test because the machine lacks something. In CI, nothing may be left out.
-func lacking(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

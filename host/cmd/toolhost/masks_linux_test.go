@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"toolhost.dev/host/internal/testneed"
 )
 
 // secret is the content of denied files.
@@ -147,7 +149,7 @@ var maskReaders = []string{
 func eachMaskUser(t *testing.T, test func(t *testing.T, user string)) {
 	t.Helper()
 	if !supports(t, "ns") {
-		lacking(t, "this machine has no namespaces: toolhost doctor says why")
+		testneed.Missing(t, "this machine has no namespaces: toolhost doctor says why")
 	}
 	if os.Getuid() == 0 {
 		t.Run("root", func(t *testing.T) { test(t, "root") })

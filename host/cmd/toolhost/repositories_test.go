@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"toolhost.dev/host/internal/testneed"
 )
 
 // repositoryWays are commands that make a repository in the current directory, whose git runs the program $E. $S is a
@@ -80,7 +82,7 @@ func TestRepositoriesOfCommands(t *testing.T) {
 			t.Run(backend+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				if !supports(t, backend) {
-					lacking(t, "this machine has no "+backend+": toolhost doctor says why")
+					testneed.Missing(t, "this machine has no "+backend+": toolhost doctor says why")
 				}
 				w := newRepositories(t, backend, mode)
 				w.make(t)

@@ -72,7 +72,7 @@ func (d *Dispatcher) loadState(c *Call) error {
 
 // saveState saves the effects of the call, the state of the plugin and the working directory. For a child call it saves
 // only the effects, because the state of the session depends on the parent call. It does not save a state that a
-// read-only tool returns. Calls of read-only tools run beside other calls and could overwrite their state.
+// read-only tool returns, because a read-only call can run at the same time as a call that changes the state.
 func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 	s := c.Request.Session
 	d.State.Apply(s.ID, res.Effects)

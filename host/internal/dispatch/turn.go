@@ -56,7 +56,8 @@ func (p *Pending) turn(ctx context.Context) {
 }
 
 // lock locks the session for a call that can change it, so that no other process changes it at the same time. It reports
-// whether another process could change the session before. The lock is released at the end of the call.
+// whether another process can have changed the session since the last call in this process. The lock is released at the
+// end of the call.
 func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 	if !p.exclusive {
 		return false, nil

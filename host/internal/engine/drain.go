@@ -11,7 +11,7 @@ import (
 // CodeShutdown is the code of the error for calls that arrive while the host shuts down.
 const CodeShutdown = 503
 
-// retryShutdown is the time after which another host is usually running.
+// retryShutdown is the time after which a refused caller can try again. Another host usually runs by then.
 const retryShutdown = time.Second
 
 // running counts the calls that have not ended.

@@ -13,6 +13,8 @@ import (
 
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/testneed"
 )
 
 // project creates a home directory with a workspace, which is a repository. It sets HOME and returns both paths.
@@ -172,7 +174,7 @@ func TestLosses(t *testing.T) {
 func TestLossesBesidePipes(t *testing.T) {
 	_, ws := project(t)
 	if err := unix.Mkfifo(filepath.Join(ws, "pipe"), 0o600); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	x := execution(ws, append([]string{"/usr/bin/rm", "-rf"}, expanded(t, ws, "*")...)...)
 	x.Args = slices.DeleteFunc(x.Args, func(a string) bool { return a == "pipe" })
@@ -187,7 +189,7 @@ func TestLossByMount(t *testing.T) {
 	_, ws := project(t)
 	other := t.TempDir()
 	if err := bind(ws, other); err != nil {
-		t.Skip("this test needs the right to mount: ", err)
+		testneed.Missing(t, fmt.Sprintf("this test needs the right to mount: %v", err))
 	}
 	t.Cleanup(func() { unbind(t, other) })
 	x := execution("/", "/usr/bin/rm", "-rf", other)

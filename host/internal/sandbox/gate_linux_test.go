@@ -14,6 +14,8 @@ import (
 
 	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/sandbox/confine"
+
+	"toolhost.dev/host/internal/testneed"
 )
 
 // gatedShell is a shell in a sandbox whose programs a test judges.
@@ -33,10 +35,10 @@ func startShell(t *testing.T, backend Backend, judge execgate.Judge, script stri
 	launcher, _ := build(t)
 	kernel := Probe(launcher, "")
 	if err := backend.Unusable(&kernel); err != nil {
-		lacking(t, err)
+		testneed.Missing(t, err)
 	}
 	if err := kernel.Gate(backend); err != nil {
-		lacking(t, err)
+		testneed.Missing(t, err)
 	}
 	s := &gatedShell{t: t, dir: t.TempDir(), cmd: exec.Command("/bin/bash", "-c", script)}
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = "/", &s.out, &s.out

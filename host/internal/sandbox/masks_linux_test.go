@@ -14,6 +14,8 @@ import (
 
 	"toolhost.dev/host/internal/sandbox/confine"
 	"toolhost.dev/host/internal/sandbox/warden"
+
+	"toolhost.dev/host/internal/testneed"
 )
 
 // TestMasks checks the masks of a program from its start on, and those that a warden adds later.
@@ -21,7 +23,7 @@ func TestMasks(t *testing.T) {
 	launcher, _ := build(t)
 	kernel := Probe(launcher, "")
 	if err := (Namespaces{}).Unusable(&kernel); err != nil {
-		lacking(t, err)
+		testneed.Missing(t, err)
 	}
 	linked := filepath.Join(t.TempDir(), "linked")
 	if out, err := exec.Command("go", "build", "-ldflags=-E main.entry", "-o", linked, "toolhost.dev/host/cmd/toolhost-sandbox").CombinedOutput(); err != nil {

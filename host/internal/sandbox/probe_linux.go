@@ -113,7 +113,7 @@ func try(b Backend, launcher string, abi int, gate bool) error {
 		err = waited
 	}
 	if errno := syscall.Errno(0); gate && errors.As(err, &errno) {
-		return fmt.Errorf("what processes of plugins execute cannot be inspected: %w. Check the sysctl kernel.yama.ptrace_scope and the container's profile", errno)
+		return fmt.Errorf("the programs that plugins execute cannot be inspected: %w. Set the sysctl kernel.yama.ptrace_scope to 0 or 1, or permit ptrace in the profile of the container", errno)
 	}
 	if err == nil && gate {
 		err = seen.check(launcher)

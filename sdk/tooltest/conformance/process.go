@@ -103,8 +103,8 @@ func (s *suite) launch(ctx context.Context, cookie bool) (*process, error) {
 }
 
 const (
-	// maxLine limits the stored part of a line on standard output, in bytes. A handshake line with a certificate is
-	// shorter.
+	// maxLine limits the stored part of a line on standard output, in bytes. It is enough for a handshake line with a
+	// certificate.
 	maxLine = 16 << 10
 	// maxBefore is the maximum number of lines before the handshake line that are kept.
 	maxBefore = 7
