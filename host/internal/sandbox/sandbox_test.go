@@ -187,3 +187,24 @@ func TestMultiCall(t *testing.T) {
 		}
 	}
 }
+
+// TestDirectoriesOfLibraries checks that neither a directory that tools can write permits execution, nor one that contains
+// such a directory.
+func TestDirectoriesOfLibraries(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(top, "work", "root")
+	for _, dir := range []string{filepath.Join(root, "lib"), filepath.Join(top, "lib")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := executables{writable: []string{root}, found: make(map[string]bool)}
+	for path, want := range map[string]bool{top: false, filepath.Dir(root): false, root: false, filepath.Join(root, "lib"): false, filepath.Join(top, "lib"): true, "/": false} {
+		if e.dir(path); e.found[path] != want {
+			t.Errorf("%s: %t, want %t", path, e.found[path], want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,9 @@ const (
 	described = 20 * time.Millisecond
 	// retry is the time before another attempt to save a session.
 	retry = time.Second
+	// dying limits the time for which a caller waits until a killed holder has released its files. Its id can belong to
+	// another process meanwhile.
+	dying = time.Second
 	// swept is the age after which [Locks.Sweep] removes the file of a killed process.
 	swept = time.Hour
 )
@@ -255,6 +259,36 @@ func (l *Locks) Sweep() {
 
 const suffix = ".lock"
 
+// awaitEnd waits until a killed process has released all its files, for at most the duration dying. The kernel releases
+// them one after another. The caller of [Locks.Take] must not see the session's lock free, and the journal of the process
+// still locked.
+func awaitEnd(ctx context.Context, pid int) {
+	ctx, cancel := context.WithTimeout(ctx, dying)
+	defer cancel()
+	for !ended(pid) {
+		select {
+		case <-time.After(firstPoll):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ended reports whether a process has no thread left that could have files open.
+func ended(pid int) bool {
+	if pid == os.Getpid() || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		return true
+	}
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil { // a system without /proc: wait until the parent has seen the end
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	threads, err := os.ReadDir(filepath.Join(dir, "task"))
+	return strings.HasPrefix(state, "Z") && err == nil && len(threads) <= 1
+}
+
 // lockFile locks the file of a session.
 func (l *Locks) lockFile(ctx context.Context, session string, released time.Time, waiting func(Holder)) (*os.File, error) {
 	sum := sha256.Sum256([]byte(session)) // a session's id can be longer than the name of a file
@@ -274,6 +308,9 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 				return nil, fmt.Errorf("the session cannot be locked: %w", err)
 			}
 			if f != nil {
+				if last := holder(path); last.PID != 0 { // it did not remove the file, so it was killed
+					awaitEnd(ctx, last.PID)
+				}
 				describe(f, "")
 				return f, nil
 			}

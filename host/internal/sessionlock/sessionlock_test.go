@@ -2,8 +2,14 @@ package sessionlock
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,4 +101,66 @@ func TestCanceledWait(t *testing.T) {
 	}
 	next()
 	b.Close()
+}
+
+// TestAwaitEnd checks that a caller waits for a holder that is being killed, and not for one that has ended.
+func TestAwaitEnd(t *testing.T) {
+	c := exec.Command("sleep", "60")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := c.Process.Pid
+	if ended(pid) {
+		t.Error("a living process counts as ended")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if awaitEnd(ctx, pid); ctx.Err() == nil {
+		t.Error("nothing waited for a living process")
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS == "linux" { // there, a process that nobody has waited for counts as ended
+		awaitEnd(t.Context(), pid)
+		if !ended(pid) {
+			t.Error("a killed process does not count as ended")
+		}
+	}
+	_ = c.Wait()
+	if !ended(pid) {
+		t.Error("a process that is gone does not count as ended")
+	}
+}
+
+// TestTakeAfterAKill checks that the lock of a killed holder is given only after the end of the holder.
+func TestTakeAfterAKill(t *testing.T) {
+	c := exec.Command("sleep", "60")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	l := New(dir, func() error { return nil })
+	release, _ := take(t, l, "s") // creates the directory
+	release()
+	l.Close()
+	sum := sha256.Sum256([]byte("s"))
+	path := filepath.Join(dir, hex.EncodeToString(sum[:16])+suffix)
+	if err := os.WriteFile(path, fmt.Appendf(nil, "{\"pid\":%d}\n", c.Process.Pid), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	killed := make(chan struct{})
+	time.AfterFunc(50*time.Millisecond, func() {
+		close(killed)
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	if _, fresh := take(t, l, "s"); !fresh {
+		t.Error("the session need not be read again")
+	}
+	select {
+	case <-killed:
+	default:
+		t.Error("the lock was given while its last holder was alive")
+	}
 }

@@ -4,8 +4,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
 )
@@ -151,4 +154,67 @@ func stored(t *testing.T, dir, id string) Session {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// TestOneProcessRecovers checks that a process waits while another one recovers. Otherwise it could use a session before
+// the changes of the killed process are in the database, and these would overwrite its own changes later.
+func TestOneProcessRecovers(t *testing.T) {
+	dir := t.TempDir()
+	a, b := openTest(t, dir), openTest(t, dir)
+	defer b.Close()
+	a.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w"})
+	a.flush.Lock() // nothing is written to the database
+	commit(t, a)
+	_ = a.journal.owner.Close()
+	other, err := os.OpenFile(filepath.Join(dir, recoverFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock(other); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- b.Recover() }()
+	select {
+	case err := <-done:
+		t.Fatal("the process did not wait: ", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	_ = other.Close()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, known, err := b.Session("s"); !known || err != nil {
+		t.Errorf("%v %v", known, err)
+	}
+}
+
+// TestBadJournals checks that a journal that cannot be read stays, and that neither it nor a named pipe prevents the recovery of others.
+func TestBadJournals(t *testing.T) {
+	dir := t.TempDir()
+	a, b := openTest(t, dir), openTest(t, dir)
+	defer b.Close()
+	a.flush.Lock()
+	a.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w"})
+	commit(t, a)
+	_ = a.journal.owner.Close()
+	journals := filepath.Join(dir, journalDir)
+	for name, text := range map[string]string{"00aa" + journalSuffix: "", "00aa.0": "toolhost journal 9\nxx"} {
+		if err := os.WriteFile(filepath.Join(journals, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(journals, "00ab"+journalSuffix), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := b.Recover()
+	if err == nil || !strings.Contains(err.Error(), "its format is unknown") || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, known, err := b.Session("s"); !known || err != nil {
+		t.Errorf("%v %v", known, err)
+	}
+	if _, err := os.Stat(filepath.Join(journals, "00aa.0")); err != nil {
+		t.Error("the unknown journal was removed")
+	}
 }
