@@ -38,6 +38,7 @@ var layers = [][]string{
 	{"internal/audit", "internal/execgate", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
 	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/principal", "internal/quarantine", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace"},
 	{"internal/breadth", "internal/ownfile", "internal/stamp", "internal/testescape", "internal/testmcp", "internal/testneed", "internal/testplugin", "internal/testserver"},
+	{"internal/flock"},
 }
 
 const module = "toolhost.dev/host"

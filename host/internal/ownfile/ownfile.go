@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"toolhost.dev/host/internal/flock"
 )
 
 // File is a file with a value in JSON. Several processes can use it at the same time.
@@ -76,7 +78,7 @@ func (f File) Change(change func() (any, error)) error {
 		return failed(err)
 	}
 	defer lock.Close() //nolint:errcheck // also unlocks
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+	if err := flock.Apply(lock, syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("%s cannot be locked: %w", f.Name, err)
 	}
 	v, err := change()

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/host/internal/flock"
 	"toolhost.dev/host/internal/ownfile"
 )
 
@@ -64,13 +65,7 @@ func openLedger(dir, root string) (*ledger, *record, error) {
 	return l, &r, nil
 }
 
-func (l *ledger) lock(how int) error {
-	for {
-		if err := unix.Flock(int(l.file.Fd()), how); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
+func (l *ledger) lock(how int) error { return flock.Apply(l.file, how) }
 
 // write replaces the record and permits other hosts to read it.
 func (l *ledger) write(r *record) error {

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/flock"
 )
 
 const (
@@ -339,7 +341,7 @@ func open(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch err := flock(f); {
+		switch err := flock.Apply(f, unix.LOCK_EX|unix.LOCK_NB); {
 		case errors.Is(err, unix.EWOULDBLOCK):
 			return nil, f.Close()
 		case err != nil:
@@ -354,14 +356,6 @@ func open(path string) (*os.File, error) {
 			return f, nil
 		}
 		_ = f.Close()
-	}
-}
-
-func flock(f *os.File) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
-			return err
-		}
 	}
 }
 

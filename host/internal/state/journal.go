@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/flock"
 )
 
 // journal keeps the writes of sessions that are answered but not yet in the database. Each process appends to files of its
@@ -251,7 +251,7 @@ func (j *journal) create() error {
 		if err != nil {
 			return err
 		}
-		if !tryLock(f) { // a recovering process was faster
+		if !flock.Try(f) { // a recovering process was faster
 			_ = f.Close()
 			continue
 		}
@@ -312,13 +312,5 @@ func (d *DB) closeJournal() {
 	d.mu.Unlock()
 	if saved && id != "" {
 		_, _ = d.sql.Exec(`DELETE FROM journals WHERE id = ?`, id) // the row is removed later otherwise
-	}
-}
-
-func tryLock(f *os.File) bool {
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
-			return err == nil
-		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/flock"
 )
 
 // openTest opens a database without its background writes, so that a test decides when they happen.
@@ -170,7 +172,7 @@ func TestOneProcessRecovers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lock(other); err != nil {
+	if err := flock.Apply(other, unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error)

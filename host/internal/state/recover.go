@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/flock"
 )
 
 // known holds the journals of other processes that were alive at the last look.
@@ -62,7 +64,7 @@ func (d *DB) Recover() error {
 		return err
 	}
 	defer turn.Close() //nolint:errcheck // nothing was written
-	if err := lock(turn); err != nil {
+	if err := flock.Apply(turn, unix.LOCK_EX); err != nil {
 		return err
 	}
 	var errs []error
@@ -77,15 +79,6 @@ func (d *DB) Recover() error {
 
 // recoverFile is the file beside the journals that a process locks while it recovers journals.
 const recoverFile = "recover.lock"
-
-// lock waits for the lock of a file.
-func lock(f *os.File) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
 
 // escapeGlob returns a pattern that matches only the path.
 func escapeGlob(path string) string {
@@ -114,7 +107,7 @@ func (d *DB) recoverJournal(path string) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	if !tryLock(f) {
+	if !flock.Try(f) {
 		return nil
 	}
 	opened, err := f.Stat()
