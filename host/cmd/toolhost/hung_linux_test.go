@@ -59,9 +59,9 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	h.want(t, "a", "tool:echo again", "output:again")
 }
 
-// TestPoisonedArguments checks that arguments that end a plugin are tried twice and then refused, that calls beside them
-// are not refused, and that other arguments get a plugin.
-func TestPoisonedArguments(t *testing.T) {
+// TestPoisonedCall checks that a session makes a call that ends a plugin twice and is then refused, that other sessions and
+// calls are not refused, and that the messages contain no dump of the process.
+func TestPoisonedCall(t *testing.T) {
 	t.Parallel()
 	h := hungHost(t)
 	var wg sync.WaitGroup
@@ -71,10 +71,13 @@ func TestPoisonedArguments(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	h.want(t, "p", "poison x", "kind:unavailable", "ended during the call of poison (exit status 7)", "attempts:2")
 	for range 6 { // more than the failures after which a plugin is suspended
-		h.want(t, "p", "poison x", "these arguments ended plugin test 2 times", "attempts:1")
+		h.want(t, "p", "poison x", "poison was not run, because this call ended plugin test 2 times (exit status 7). Make another call, or change its arguments.", "attempts:1")
 	}
+	h.want(t, "other", "poison x", "ended during the call of poison (exit status 7)", "attempts:2") // the strikes of p cost only p
 	h.want(t, "q", "tool:echo fine", "output:fine")
 	wg.Wait()
+	h.want(t, "p", "poison abort", "ended during the call of poison (exit status 2; its output ends with:\n  SIGABRT: abort). ")
+	h.want(t, "p", "poison abort", "2 times (exit status 2: SIGABRT: abort). Make another call")
 	for i := range 6 {
 		h.want(t, "p", fmt.Sprint("poison y", i), "ended during the call of poison")
 	}

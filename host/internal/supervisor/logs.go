@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -80,8 +81,8 @@ type tail struct {
 	lines [][]byte
 	size  int
 	limit int
-	// panicked reports whether the output starts with a Go panic. In this case, tail keeps the first lines of the
-	// output.
+	// panicked reports whether the output contains the report of a Go panic or of a fatal signal. In this case, tail keeps
+	// the first lines of the report.
 	panicked bool
 }
 
@@ -90,7 +91,7 @@ func newTail(limit int) *tail { return &tail{limit: limit} }
 func (t *tail) add(line []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.panicked && (bytes.HasPrefix(line, []byte("panic: ")) || bytes.HasPrefix(line, []byte("fatal error: "))) {
+	if !t.panicked && crash.Match(line) {
 		t.panicked, t.lines, t.size = true, nil, 0
 	}
 	if t.panicked && t.size > t.limit {
@@ -104,16 +105,40 @@ func (t *tail) add(line []byte) {
 	}
 }
 
-// said returns the message of a panic without its stack. Without a panic, it returns the last lines.
+// crash matches the first line of the report that Go's runtime prints about a panic or a fatal signal. In this report,
+// addresses matches the lines that mean nothing to a user.
+var crash, addresses = regexp.MustCompile(`^(panic|fatal error|SIG[A-Z0-9]+): `), regexp.MustCompile(`^(PC=0x|\[signal )`)
+
+// cause returns the first line of the report about a crash, or else the last line, truncated if it is long.
+func (t *tail) cause() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) == 0 {
+		return ""
+	}
+	line := t.lines[len(t.lines)-1]
+	if t.panicked {
+		line = t.lines[0]
+	}
+	const most = 200
+	text := strings.ToValidUTF8(string(bytes.TrimSpace(line[:min(len(line), most)])), "")
+	if len(line) > most {
+		text += "…"
+	}
+	return text
+}
+
+// said returns the report about a crash without registers and stacks. Without a crash, it returns the last lines.
 func (t *tail) said() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	const most = 8
-	lines := t.lines
+	lines := slices.Clone(t.lines)
 	if t.panicked {
 		if i := slices.IndexFunc(lines, func(l []byte) bool { return bytes.HasPrefix(l, []byte("goroutine ")) }); i > 0 {
 			lines = lines[:i]
 		}
+		lines = slices.DeleteFunc(lines, addresses.Match)
 		lines = lines[:min(len(lines), most)]
 	}
 	lines = lines[max(0, len(lines)-most):]

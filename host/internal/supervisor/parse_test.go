@@ -88,6 +88,8 @@ func TestLastWords(t *testing.T) {
 		"long panic":      {append([]string{"panic: a"}, many(100, "m%d")...), "  panic: a\n  " + strings.Join(many(7, "m%d"), "\n  ")},
 		"not a panic":     {[]string{"no panic: a", "b"}, "  no panic: a\n  b"},
 		"not UTF-8":       {[]string{"a\xff"}, "  a\uFFFD"},
+		"signal":          {[]string{"x", "SIGABRT: abort", "PC=0x47 m=0 sigcode=0", "", "goroutine 0 gp=0x1 m=0 [idle]:", "main.f()", "rax    0x0", "rip    0x47"}, "  SIGABRT: abort\n  "},
+		"segment fault":   {[]string{"panic: runtime error: invalid memory address or nil pointer dereference", "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x1]", "goroutine 1"}, "  panic: runtime error: invalid memory address or nil pointer dereference"},
 		"goroutine first": {[]string{"goroutine 1"}, "  goroutine 1"},
 	} {
 		tl := newTail(lastWordsSize)

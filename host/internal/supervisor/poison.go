@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// maxStrikes is the number of processes that the same arguments can end. Then the host refuses them.
+	// maxStrikes is the number of processes that the same call can end. Then the host refuses it.
 	maxStrikes = 2
-	// strikeLife is the time after which the host tries such arguments again.
+	// strikeLife is the time after which the host tries such a call again.
 	strikeLife = 10 * time.Minute
-	// maxPoisons limits the number of remembered arguments of a plugin.
+	// maxPoisons limits the number of remembered calls of a plugin.
 	maxPoisons = 1000
 )
 
-// poisons remembers the arguments of calls during which the plugin's process ended. The same arguments are not tried more
-// than twice, so that they cannot take the plugin from other callers.
+// poisons remembers the calls during which the plugin's process ended. A session does not try the same call more than
+// twice, so that it cannot take the plugin from other callers. Other sessions can make the call: it can do something else
+// there, and it can have been the only victim of another cause.
 type poisons struct {
 	mu sync.Mutex
 	by map[[sha256.Size]byte]strikes
@@ -35,10 +36,11 @@ type strikes struct {
 	repeatable bool
 }
 
-// keyOf identifies the tool, the arguments and the directory of a call.
+// keyOf identifies a call: its session, its tool, its arguments, and what else it depends on in its session. Each principal
+// has plugins of its own; see [Plugin.within].
 func keyOf(call *tool.Call) [sha256.Size]byte {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(call.Tool), call.Arguments, []byte(call.Cwd)} {
+	for _, part := range [][]byte{[]byte(call.SessionID), []byte(call.Tool), call.Arguments, []byte(call.Cwd), call.SessionState} {
 		var n [8]byte
 		binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])
@@ -87,10 +89,10 @@ func (p *poisons) clear(call *tool.Call) {
 	}
 }
 
-// refused returns the error for arguments that ended the plugin too often.
+// refused returns the error for a call that ended the plugin too often.
 func (p *Plugin) refused(call string, s strikes) *tool.Error {
-	return tool.Errorf(tool.Unavailable, "%s was not run, because these arguments ended plugin %s %d times. Use other arguments. The same ones are tried again in %s, or after toolhost plugin reload %s. Last time: %s",
-		call, p.spec.Name, s.n, (strikeLife - time.Since(s.last)).Round(time.Second), p.spec.Name, s.why).From(tool.SourceHost)
+	return tool.Errorf(tool.Unavailable, "%s was not run, because this call ended plugin %s %d times (%s). Make another call, or change its arguments. This session can make the same call again in %s, or after toolhost plugin reload %s.",
+		call, p.spec.Name, s.n, s.why, (strikeLife - time.Since(s.last)).Round(time.Second), p.spec.Name).From(tool.SourceHost)
 }
 
 // repeatable reports whether a tool can run again without further effects.
@@ -108,8 +110,8 @@ func (p *Plugin) blame(in *instance, call *tool.Call, counted *Plugin) {
 	if in.callsAtEnd() > 1 && !repeatable {
 		return
 	}
-	if counted.poisons.strike(call, in.exitText(), repeatable) >= maxStrikes {
-		counted.recovery.absolve() // the arguments are to blame, and not the plugin
+	if counted.poisons.strike(call, in.proc.exitCause(), repeatable) >= maxStrikes {
+		counted.recovery.absolve() // the call is to blame, and not the plugin
 	}
 }
 

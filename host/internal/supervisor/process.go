@@ -299,12 +299,25 @@ func (p *process) hasExited(d time.Duration) bool {
 // exitText describes how the process ended and contains its last output. The caller must first wait until exited is
 // closed.
 func (p *process) exitText() string {
-	how := "exit status 0"
-	if p.exitErr != nil {
-		how = p.exitErr.Error()
-	}
+	how := p.exitStatus()
 	if words := p.lastWords.said(); words != "" {
 		how += "; its output ends with:\n" + words
 	}
 	return how
+}
+
+// exitCause describes how the process ended in one line.
+func (p *process) exitCause() string {
+	how := p.exitStatus()
+	if cause := p.lastWords.cause(); cause != "" {
+		how += ": " + cause
+	}
+	return how
+}
+
+func (p *process) exitStatus() string {
+	if p.exitErr != nil {
+		return p.exitErr.Error()
+	}
+	return "exit status 0"
 }

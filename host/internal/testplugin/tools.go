@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"toolhost.dev/sdk"
@@ -185,10 +186,14 @@ func dieOnce(_ context.Context, call *sdk.Call, in fileArgs) (*sdk.Result, error
 }
 
 type poisonArgs struct {
-	Text string `json:"text" jsonschema:"any text"`
+	Text string `json:"text" jsonschema:"any text; abort: end with a report of Go's runtime"`
 }
 
-func poison(context.Context, *sdk.Call, poisonArgs) (*sdk.Result, error) {
+func poison(_ context.Context, _ *sdk.Call, in poisonArgs) (*sdk.Result, error) {
+	if in.Text == "abort" {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGABRT)
+		select {}
+	}
 	os.Exit(7)
 	return nil, nil
 }
