@@ -119,3 +119,53 @@ func TestLastEntryOfAFullDisk(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestKilledHostOnAFullDisk kills a host whose last answers are only in its journal, and fills the disk. Calls must see
+// what was answered, the program must name the problem, and nothing may be lost when the disk has free space again.
+func TestKilledHostOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	out := onSmallDisk(t, `
+		cat >../continue.hcl <<<'plugin "bash" {}
+			plugin "read" {}
+			audit { on_failure = "continue" }'
+		mkdir sub ../state/journal
+		echo text >sub/file
+		mkfifo ../in
+		command toolhost --state ../state batch <../in >../out 2>/dev/null &
+		exec 5>../in
+		n=0
+		unsaved() { find ../state/journal -name '*.[0-9]*' -size +0 | grep -q .; }
+		until kill -STOP $! && unsaved; do
+			kill -CONT $!
+			n=$((n+1))
+			echo "{\"session\":\"q\",\"command\":\"N=$n; cd $PWD/sub\"}" >&5
+			until (($(wc -l <../out) >= n)); do :; done
+		done
+		kill -KILL $!
+		wait 2>/dev/null || true
+		fill
+		echo "=== refused"
+		if toolhost --session q run 'touch RAN'; then echo BAD; fi
+		echo "=== runs"
+		toolhost --config ../continue.hcl --session q run 'read file' || true
+		rm ../state/filler
+		echo "=== free"
+		toolhost --session q run 'echo "$N ${PWD##*/}"; ls'
+		! unsaved
+		echo "=== want $n sub"
+	`)
+	_, refused, _ := strings.Cut(out, "=== refused")
+	refused, runs, _ := strings.Cut(refused, "=== runs")
+	runs, free, _ := strings.Cut(runs, "=== free\n")
+	free, want, _ := strings.Cut(free, "=== want ")
+	const why = "calls use them from memory, and its journal keeps them. Free space on the disk"
+	if !strings.Contains(refused, why) || !strings.Contains(refused, "bash was not run, because the audit log cannot be written") || strings.Contains(refused, "the session cannot be saved") || strings.Contains(refused, "BAD") {
+		t.Errorf("refused: %s", refused)
+	}
+	if !strings.Contains(runs, why) || !strings.Contains(runs, "\ntext\n[The call ended, but the session cannot be saved: ") {
+		t.Errorf("runs: %s", runs)
+	}
+	if free != want+"file\n" {
+		t.Errorf("%q, wanted %q", free, want)
+	}
+}

@@ -109,15 +109,15 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 		res = p.d.run(ctx, c)
 	}
 	if c.Identity.Depth == 0 { // otherwise the parent's result comes later
-		p.d.keep(res)
+		p.d.keep(c, res)
 	}
 	return res
 }
 
 // keep returns when a kill of the host can no longer lose what the call changed in its session. If it cannot be kept, the
-// result has a note.
-func (d *Dispatcher) keep(res *tool.Result) {
-	if err := d.State.Commit(); err != nil {
+// result has a note. A call that did not run changed nothing, and its entry in the history is not worth a note.
+func (d *Dispatcher) keep(c *Call, res *tool.Result) {
+	if err := d.State.Commit(); err != nil && c.Outcome.Ran {
 		notes.Unsaved(res, err)
 	}
 }

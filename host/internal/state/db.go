@@ -134,6 +134,8 @@ type DB struct {
 	journaling bool   // whether a record is being appended to the journal
 	through    bool   // see WriteThrough
 	journal    journal
+	orphans    []*orphan // adopted journals; see replay
+	orphaned   batch     // the changes in these journals, which are older than those in pending
 
 	signal   chan struct{}
 	done     chan struct{}

@@ -12,6 +12,7 @@ func (d *DB) unsaved() batch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out batch
+	d.orphaned.onto(&out)
 	d.writing.onto(&out)
 	d.pending.onto(&out)
 	return out

@@ -11,8 +11,10 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"toolhost.dev/sdk/tool"
 
@@ -31,6 +33,8 @@ type journal struct {
 	seq uint64 // number of the last record
 	old []*os.File
 	now *os.File // nil before the first record of a segment
+	// unsaved contains segments to which records can be appended although the database did not get the earlier ones.
+	unsaved []*os.File
 	// spare contains empty segments, and made is the number of segments.
 	spare []*os.File
 	made  int
@@ -48,15 +52,21 @@ const (
 // record is a group of writes in a journal. Its fields correspond to those of [batch].
 type record struct {
 	Seq      uint64          `json:"n"`
-	Sessions []Session       `json:"sessions,omitempty"`
+	Sessions []sessionRecord `json:"sessions,omitempty"`
 	Files    []fileRecord    `json:"files,omitempty"`
 	States   []stateRecord   `json:"states,omitempty"`
 	History  []historyRecord `json:"history,omitempty"`
 }
 
+type sessionRecord struct {
+	ID        raw `json:"id"`
+	Workspace raw `json:"workspace"`
+	Cwd       raw `json:"cwd"`
+}
+
 type fileRecord struct {
-	Session string `json:"s"`
-	Path    string `json:"p"`
+	Session raw    `json:"s"`
+	Path    raw    `json:"p"`
 	Time    int64  `json:"t"`
 	Size    int64  `json:"z,omitempty"`
 	Hash    []byte `json:"h,omitempty"`
@@ -65,37 +75,60 @@ type fileRecord struct {
 }
 
 type stateRecord struct {
-	Session string `json:"s"`
-	Plugin  string `json:"p"`
+	Session raw    `json:"s"`
+	Plugin  raw    `json:"p"`
 	State   []byte `json:"b"`
 }
 
 type historyRecord struct {
-	Session string `json:"s"`
-	At      int64  `json:"t"`
-	Command string `json:"c"`
-	Tool    string `json:"o,omitempty"`
-	Success bool   `json:"k,omitempty"`
+	Session raw   `json:"s"`
+	At      int64 `json:"t"`
+	Command raw   `json:"c"`
+	Tool    raw   `json:"o,omitempty"`
+	Success bool  `json:"k,omitempty"`
+}
+
+// raw is a text of any bytes, such as the name of a file. JSON would replace bytes that are not UTF-8, so such a text is
+// encoded as a list with its base64 encoding.
+type raw string
+
+// MarshalJSON implements [json.Marshaler].
+func (r raw) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(r)) {
+		return json.Marshal(string(r))
+	}
+	return json.Marshal([][]byte{[]byte(r)})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *raw) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] != '[' {
+		return json.Unmarshal(b, (*string)(r))
+	}
+	var list [1][]byte
+	err := json.Unmarshal(b, &list)
+	*r = raw(list[0])
+	return err
 }
 
 // recordOf returns the writes of a batch as a record. Audit entries are not part of it.
 func recordOf(b *batch) *record {
 	var r record
 	for _, s := range b.sessions {
-		r.Sessions = append(r.Sessions, s)
+		r.Sessions = append(r.Sessions, sessionRecord{raw(s.ID), raw(s.Workspace), raw(s.Cwd)})
 	}
 	for k, c := range b.files {
-		f := fileRecord{Session: k.session, Path: k.name, Removed: c.removed}
+		f := fileRecord{Session: raw(k.session), Path: raw(k.name), Removed: c.removed}
 		if !c.removed {
 			f.Time, f.Size, f.Hash, f.Partial = c.state.ModTime.UnixNano(), c.state.Size, c.state.Hash[:], c.state.Partial
 		}
 		r.Files = append(r.Files, f)
 	}
 	for k, s := range b.pluginStates {
-		r.States = append(r.States, stateRecord{Session: k.session, Plugin: k.name, State: s})
+		r.States = append(r.States, stateRecord{Session: raw(k.session), Plugin: raw(k.name), State: s})
 	}
 	for _, e := range b.history { // its commands are masked
-		r.History = append(r.History, historyRecord{Session: e.Session, At: e.At.UnixNano(), Command: e.Command, Tool: e.Tool, Success: e.Success})
+		r.History = append(r.History, historyRecord{Session: raw(e.Session), At: e.At.UnixNano(), Command: raw(e.Command), Tool: raw(e.Tool), Success: e.Success})
 	}
 	return &r
 }
@@ -103,18 +136,18 @@ func recordOf(b *batch) *record {
 // onto adds the writes of a record to a batch.
 func (r *record) onto(b *batch) {
 	for _, s := range r.Sessions {
-		put(&b.sessions, s.ID, s)
+		put(&b.sessions, string(s.ID), Session{ID: string(s.ID), Workspace: string(s.Workspace), Cwd: string(s.Cwd)})
 	}
 	for _, f := range r.Files {
-		c := fileChange{removed: f.Removed, state: tool.FileState{Path: f.Path, ModTime: time.Unix(0, f.Time), Size: f.Size, Partial: f.Partial}}
+		c := fileChange{removed: f.Removed, state: tool.FileState{Path: string(f.Path), ModTime: time.Unix(0, f.Time), Size: f.Size, Partial: f.Partial}}
 		copy(c.state.Hash[:], f.Hash)
-		put(&b.files, key{f.Session, f.Path}, c)
+		put(&b.files, key{string(f.Session), string(f.Path)}, c)
 	}
 	for _, s := range r.States {
-		put(&b.pluginStates, key{s.Session, s.Plugin}, s.State)
+		put(&b.pluginStates, key{string(s.Session), string(s.Plugin)}, s.State)
 	}
 	for _, h := range r.History { // commands in a journal are masked
-		b.history = append(b.history, Entry{Session: h.Session, At: time.Unix(0, h.At), Command: h.Command, Tool: h.Tool, Success: h.Success, masked: true})
+		b.history = append(b.history, Entry{Session: string(h.Session), At: time.Unix(0, h.At), Command: string(h.Command), Tool: string(h.Tool), Success: h.Success, masked: true})
 	}
 }
 
@@ -147,7 +180,7 @@ func (d *DB) Commit() error {
 			flushed := d.Flush()
 			d.mu.Lock()
 			if flushed != nil {
-				return d.unsavable(errors.Join(err, flushed))
+				return d.unsavable(fmt.Errorf("%w; %w", err, flushed))
 			}
 		}
 	}
@@ -220,6 +253,10 @@ func (j *journal) begin() error {
 			return err
 		}
 	}
+	if last := len(j.unsaved) - 1; last >= 0 {
+		j.now, j.unsaved = j.unsaved[last], j.unsaved[:last]
+		return nil
+	}
 	for len(j.spare) == 0 || j.made < 2 { // one segment is usually in use while the database gets the other
 		f, err := os.OpenFile(filepath.Join(j.dir, j.id+"."+strconv.Itoa(j.made)), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 		if err != nil {
@@ -268,12 +305,22 @@ func (j *journal) create() error {
 	}
 }
 
-// rotate ends the current segment. The next record begins another one.
-func (j *journal) rotate() {
+// rotate ends the current segment. The next record begins another one. It returns the segments that it ended.
+func (j *journal) rotate() (ended []*os.File) {
+	ended, j.unsaved = j.unsaved, nil
 	if j.now != nil {
-		j.old = append(j.old, j.now)
+		ended = append(ended, j.now)
 		j.now = nil
 	}
+	j.old = append(j.old, ended...)
+	return ended
+}
+
+// reuse permits further records in segments that rotate ended, because the database did not get their records. Otherwise
+// each failed write to the database would cost a file.
+func (j *journal) reuse(ended []*os.File) {
+	j.old = slices.DeleteFunc(j.old, func(f *os.File) bool { return slices.Contains(ended, f) })
+	j.unsaved = append(j.unsaved, ended...)
 }
 
 // empty removes the content of the first n segments, because the database contains their records.
@@ -306,6 +353,9 @@ func (d *DB) closeJournal() {
 	d.mu.Lock()
 	saved := d.pending.empty()
 	id := d.journal.id
+	for _, o := range d.orphans {
+		_ = o.owner.Close() // another process applies them
+	}
 	if saved {
 		d.journal.remove()
 	}

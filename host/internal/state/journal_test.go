@@ -1,9 +1,11 @@
 package state
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,165 @@ func TestCommittedChangesSurviveAKill(t *testing.T) {
 		}
 		if left, err := os.ReadDir(filepath.Join(dir, journalDir)); err != nil || len(left) > 0 {
 			t.Errorf("%v is left (%v)", left, err)
+		}
+	}
+}
+
+// TestBytesSurviveAKill checks that texts that are not UTF-8, such as names of files, come back unchanged.
+func TestBytesSurviveAKill(t *testing.T) {
+	dir := t.TempDir()
+	d := openTest(t, dir)
+	d.flush.Lock() // it must be the journal that keeps them
+	file := tool.FileState{Path: "/w/\xff\xfe[\ufffd", ModTime: time.Unix(5, 7), Size: 3}
+	d.SaveSession(Session{ID: "s\x80", Workspace: "/w/\xc3", Cwd: "/w/\xc3/\xff"})
+	d.SavePluginState("s\x80", "bash", []byte("A=\xff"))
+	d.Apply("s\x80", []tool.Effect{{File: file}})
+	d.AddHistory(Entry{Session: "s\x80", At: time.Unix(1, 0), Command: "cat \xff", Tool: "bash"})
+	commit(t, d)
+	_ = d.journal.owner.Close()
+	next := openTest(t, dir)
+	defer next.Close()
+	if s, known, err := next.Session("s\x80"); err != nil || !known || s.Workspace != "/w/\xc3" || s.Cwd != "/w/\xc3/\xff" {
+		t.Errorf("%+q %v %v", s, known, err)
+	}
+	if got, known, err := next.FileState("s\x80", file.Path); err != nil || !known || got != file {
+		t.Errorf("%+v %v %v", got, known, err)
+	}
+	if state, err := next.PluginState("s\x80", "bash"); err != nil || string(state) != "A=\xff" {
+		t.Errorf("%q %v", state, err)
+	}
+	if h, err := next.History("s\x80", 10); err != nil || len(h) != 1 || h[0].Command != "cat \xff" {
+		t.Errorf("%+v %v", h, err)
+	}
+}
+
+// TestCorruptLength checks that a segment costs no more memory than its size, whatever length a record claims.
+func TestCorruptLength(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "segment")
+	if err := os.WriteFile(path, []byte(journalHead+"\xff\xff\xff\x3f\x00\x00\x00\x00{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if found, err := readSegment(path); err != nil || len(found) > 0 {
+		t.Errorf("%v %v", found, err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 10<<20 {
+		t.Errorf("%d bytes for a small file", n)
+	}
+}
+
+// unwritable makes all writes of sessions fail until the returned function is called.
+func unwritable(t *testing.T, d *DB) (repair func()) {
+	t.Helper()
+	exec := func(query string) {
+		if _, err := d.sql.Exec(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`ALTER TABLE sessions RENAME TO hidden`)
+	return func() { exec(`ALTER TABLE hidden RENAME TO sessions`) }
+}
+
+// TestOrphanOfAnUnwritableDatabase checks that calls see the changes of a killed host although the database cannot be
+// written, also if the host that adopted them is killed, and that newer changes win.
+func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
+	dir := t.TempDir()
+	killed, adopts, next := openTest(t, dir), openTest(t, dir), openTest(t, dir)
+	killed.flush.Lock()
+	killed.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/answered"})
+	killed.SaveSession(Session{ID: "other", Workspace: "/w", Cwd: "/w/other"})
+	commit(t, killed)
+	repair := unwritable(t, adopts)
+	rename(t, killed, "ff")
+	_ = killed.journal.owner.Close()
+
+	if err := adopts.Recover(); err != nil {
+		t.Error(err)
+	}
+	if s, known, err := adopts.Session("s"); err != nil || !known || s.Cwd != "/w/answered" {
+		t.Errorf("%+v %v %v", s, known, err)
+	}
+	if err := next.Recover(); err != nil { // the journal belongs to the other process
+		t.Error(err)
+	}
+	if len(next.orphans) > 0 {
+		t.Error("two processes adopted a journal")
+	}
+	adopts.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/newer"})
+	commit(t, adopts)
+	adopts.flush.Lock() // it is killed
+	time.Sleep(10 * time.Millisecond)
+	rename(t, adopts, "00")
+	_ = adopts.journal.owner.Close()
+	for _, o := range adopts.orphans {
+		_ = o.owner.Close()
+	}
+
+	if err := next.Recover(); err != nil {
+		t.Error(err)
+	}
+	for id, cwd := range map[string]string{"s": "/w/newer", "other": "/w/other"} {
+		if s, known, err := next.Session(id); err != nil || !known || s.Cwd != cwd {
+			t.Errorf("%+v %v %v, wanted %s", s, known, err, cwd)
+		}
+	}
+	if len(next.orphans) != 2 {
+		t.Errorf("%d journals are adopted, wanted 2", len(next.orphans))
+	}
+	repair()
+	if err := next.Flush(); err != nil {
+		t.Error(err)
+	}
+	if s := stored(t, dir, "s"); s.Cwd != "/w/newer" {
+		t.Errorf("%+v", s)
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, journalDir)); err != nil || len(left) > 0 {
+		t.Errorf("%v is left (%v)", left, err)
+	}
+}
+
+// rename gives the journal of a database another name, which decides when it is found.
+func rename(t *testing.T, d *DB, id string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(d.journal.dir, d.journal.id+".*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := os.Rename(name, filepath.Join(d.journal.dir, id+filepath.Ext(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSegmentsOfAnUnwritableDatabase checks that failed writes to the database do not add files to the journal.
+func TestSegmentsOfAnUnwritableDatabase(t *testing.T) {
+	dir := t.TempDir()
+	d := openTest(t, dir)
+	repair := unwritable(t, d)
+	for n := range 20 {
+		d.SaveSession(Session{ID: fmt.Sprint("s", n), Workspace: "/w", Cwd: "/w"})
+		commit(t, d)
+		if err := d.Flush(); err == nil {
+			t.Fatal("the database can be written")
+		}
+	}
+	if files, err := os.ReadDir(filepath.Join(dir, journalDir)); err != nil || len(files) > 4 {
+		t.Errorf("%d files (%v)", len(files), err)
+	}
+	d.flush.Lock()
+	_ = d.journal.owner.Close() // it is killed
+	repair()
+	next := openTest(t, dir)
+	defer next.Close()
+	for n := range 20 {
+		if _, known, err := next.Session(fmt.Sprint("s", n)); !known || err != nil {
+			t.Errorf("session %d: %v %v", n, known, err)
 		}
 	}
 }

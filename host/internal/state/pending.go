@@ -65,7 +65,7 @@ func (d *DB) wake() {
 // flusher writes the pending batch after a short delay. It runs until Close.
 func (d *DB) flusher() {
 	defer close(d.stopped)
-	delay := flushDelay
+	delay, failed := flushDelay, false
 	for {
 		select {
 		case <-d.signal:
@@ -74,10 +74,15 @@ func (d *DB) flusher() {
 			case <-d.done:
 			}
 			delay = flushDelay
-			if err := d.Flush(); err != nil {
+			err := d.Flush()
+			if err != nil {
+				if !failed {
+					d.log.Error("cannot save session states; they stay in memory and are saved later", "error", err)
+				}
 				delay = failedDelay
-				d.log.Error("cannot save session states; they stay in memory and are saved later", "error", err)
+				d.wake()
 			}
+			failed = err != nil
 		case <-d.done:
 			d.closeErr = d.Flush()
 			return
@@ -91,18 +96,28 @@ func (d *DB) Flush() error {
 	defer d.flush.Unlock()
 	d.mu.Lock()
 	d.keepBeforeFlush()
-	if d.pending.empty() {
+	if d.pending.empty() && d.orphaned.empty() {
 		d.mu.Unlock()
 		return nil
 	}
 	d.writing, d.pending = d.pending, batch{}
 	b, unkept, upTo := d.writing, d.unkept, d.changes
 	d.unkept, d.holding = batch{}, !unkept.empty()
-	d.journal.rotate()
-	id, seq, segments := d.journal.id, d.journal.seq, len(d.journal.old)
+	rotated := d.journal.rotate()
+	segments, orphans := len(d.journal.old), d.orphans
+	written := []applied{{id: d.journal.id, seq: d.journal.seq}}
+	for _, o := range orphans {
+		written = append(written, o.applied)
+	}
+	all := b
+	if len(orphans) > 0 {
+		all = batch{}
+		d.orphaned.onto(&all)
+		b.onto(&all)
+	}
 	d.mu.Unlock()
 
-	err := d.write(b, id, seq)
+	err := d.write(all, written...)
 	if len(b.audit) > 0 {
 		d.prove(err, d.version())
 	}
@@ -118,9 +133,17 @@ func (d *DB) Flush() error {
 		d.pending = merged
 		d.unkept.onto(&unkept)
 		d.unkept = unkept
+		d.journal.reuse(rotated)
 	} else {
 		d.kept = max(d.kept, upTo)
 		d.journal.empty(segments)
+		d.orphans, d.orphaned = nil, batch{} // nothing is adopted during a flush
+		for _, o := range orphans {
+			if err := d.removeOrphan(o); err != nil {
+				d.log.Warn("a journal cannot be removed, although the database contains its changes", "journal", o.owner.Name(), "why", err)
+			}
+			_ = o.owner.Close()
+		}
 	}
 	d.writing, d.holding = batch{}, false
 	d.cond.Broadcast()
@@ -158,9 +181,9 @@ func (b *batch) onto(a *batch) {
 	a.audit = append(a.audit, b.audit...)
 }
 
-// write writes a batch in one transaction. The database also gets the number of the last record of a journal that it then
-// contains. The caller holds d.flush.
-func (d *DB) write(b batch, journal string, seq uint64) error {
+// write writes a batch in one transaction. The database also gets the numbers of the last records of the journals that it
+// then contains. The caller holds d.flush.
+func (d *DB) write(b batch, journals ...applied) error {
 	ctx := context.Background()
 	conn, err := d.sql.Conn(ctx)
 	if err != nil {
@@ -176,8 +199,10 @@ func (d *DB) write(b batch, journal string, seq uint64) error {
 	// During the transaction, other processes cannot write.
 	before, foreign := d.version(), w.number(d.stmt.changes)
 	d.writeBatch(&w, b)
-	if journal != "" {
-		w.exec(d.stmt.putJournal, journal, seq, time.Now().UnixNano())
+	for _, j := range journals {
+		if j.id != "" {
+			w.exec(d.stmt.putJournal, j.id, j.seq, time.Now().UnixNano())
+		}
 	}
 	if w.err == nil && !d.forgot {
 		w.err = forget(tx)
@@ -259,14 +284,17 @@ func (w *writer) number(query *sql.Stmt) (n int64) {
 	return n
 }
 
-// lookup searches the pending batches for the newest value with a key. Such a value is not yet in the database.
+// lookup searches the batches for the newest value with a key. Such a value is not yet in the database.
 func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if v, ok := in(&d.pending)[k]; ok {
 		return v, true
 	}
-	v, ok := in(&d.writing)[k]
+	if v, ok := in(&d.writing)[k]; ok {
+		return v, true
+	}
+	v, ok := in(&d.orphaned)[k]
 	return v, ok
 }
 

@@ -67,6 +67,8 @@ func (d *DB) Recover() error {
 	if err := flock.Apply(turn, unix.LOCK_EX); err != nil {
 		return err
 	}
+	// If a host was killed on a full disk, it had adopted the journal of an earlier one, and its own has the newer changes.
+	slices.SortStableFunc(others, func(a, b string) int { return lastWrite(a).Compare(lastWrite(b)) })
 	var errs []error
 	for _, path := range others {
 		if err := d.recoverJournal(path); err != nil {
@@ -75,6 +77,17 @@ func (d *DB) Recover() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lastWrite returns the time of the last write to a journal.
+func lastWrite(path string) (last time.Time) {
+	segments, _ := filepath.Glob(escapeGlob(strings.TrimSuffix(path, journalSuffix)) + ".[0-9]*")
+	for _, s := range segments {
+		if st, err := os.Lstat(s); err == nil && st.Size() > 0 && st.ModTime().After(last) {
+			last = st.ModTime()
+		}
+	}
+	return last
 }
 
 // recoverFile is the file beside the journals that a process locks while it recovers journals.
@@ -97,8 +110,8 @@ func (d *DB) ownJournal() string {
 	return d.journal.owner.Name()
 }
 
-// recoverJournal applies a journal if its process has ended.
-func (d *DB) recoverJournal(path string) error {
+// recoverJournal applies a journal if its process has ended. If the database cannot be written, it adopts the journal.
+func (d *DB) recoverJournal(path string) (err error) {
 	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -106,7 +119,12 @@ func (d *DB) recoverJournal(path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	adopted := false
+	defer func() {
+		if !adopted {
+			_ = f.Close()
+		}
+	}()
 	if !flock.Try(f) {
 		return nil
 	}
@@ -131,29 +149,50 @@ func (d *DB) recoverJournal(path string) error {
 		records = append(records, found...)
 	}
 	slices.SortFunc(records, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
-	if err := d.replay(filepath.Base(base), records); err != nil {
+	o := orphan{applied: applied{id: filepath.Base(base)}, owner: f, files: append(segments, path)}
+	if adopted, err = d.replay(&o, records); err != nil || adopted {
 		return err
 	}
-	for _, s := range append(segments, path) {
-		if err := os.Remove(s); err != nil {
+	return d.removeOrphan(&o)
+}
+
+// applied is the number of the last record of a journal that the database contains.
+type applied struct {
+	id  string
+	seq uint64
+}
+
+// orphan is the journal of a process that was killed. This process has locked it.
+type orphan struct {
+	applied
+	owner *os.File
+	files []string
+}
+
+// removeOrphan removes a journal whose records the database contains.
+func (d *DB) removeOrphan(o *orphan) error {
+	for _, path := range o.files {
+		if err := os.Remove(path); err != nil {
 			return err
 		}
 	}
-	_, err = d.sql.Exec(`DELETE FROM journals WHERE id = ?`, filepath.Base(base))
+	_, err := d.sql.Exec(`DELETE FROM journals WHERE id = ?`, o.id)
 	return err
 }
 
-// replay writes the records of a journal to the database, except those that it already contains.
-func (d *DB) replay(id string, records []*record) error {
+// replay writes the records of a journal to the database, except those that it already contains. If the database cannot be
+// written, for example on a full disk, calls must not run without these changes. Then replay adopts the journal: calls see
+// its changes, and it stays locked until the database contains them.
+func (d *DB) replay(o *orphan, records []*record) (adopted bool, err error) {
 	if len(records) == 0 {
-		return nil
+		return false, nil
 	}
 	d.flush.Lock() // one transaction at a time uses the prepared statements
 	defer d.flush.Unlock()
 	var done uint64
-	rows := d.sql.QueryRow(`SELECT COALESCE((SELECT seq FROM journals WHERE id = ?), 0)`, id)
+	rows := d.sql.QueryRow(`SELECT COALESCE((SELECT seq FROM journals WHERE id = ?), 0)`, o.id)
 	if err := rows.Scan(&done); err != nil {
-		return err
+		return false, err
 	}
 	var b batch
 	for _, r := range records {
@@ -162,9 +201,21 @@ func (d *DB) replay(id string, records []*record) error {
 		}
 	}
 	if b.empty() {
-		return nil
+		return false, nil
 	}
-	return d.write(b, id, records[len(records)-1].Seq)
+	o.seq = records[len(records)-1].Seq
+	unwritable := d.write(b, o.applied)
+	if unwritable == nil {
+		return false, nil
+	}
+	d.log.Error("the changes of a killed host are not in the database, because it cannot be written; calls use them from memory, and its journal keeps them. Free space on the disk, or repair the state directory",
+		"journal", o.owner.Name(), "why", withSpace(unwritable, d.path))
+	d.mu.Lock()
+	b.onto(&d.orphaned)
+	d.orphans = append(d.orphans, o)
+	d.mu.Unlock()
+	d.wake()
+	return true, nil
 }
 
 // openRegular opens a regular file. It does not wait for a writer of a pipe, and follows no link.
@@ -189,6 +240,11 @@ func readSegment(path string) ([]*record, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	left := st.Size() - int64(len(journalHead))
 	in := bufio.NewReader(f)
 	head := make([]byte, len(journalHead))
 	if _, err := io.ReadFull(in, head); err != nil {
@@ -204,7 +260,7 @@ func readSegment(path string) ([]*record, error) {
 			return out, nil // the end, or a record that was not answered
 		}
 		n := binary.LittleEndian.Uint32(frame[:])
-		if n > maxFrame {
+		if left -= frameHead + int64(n); left < 0 {
 			return out, nil
 		}
 		body := make([]byte, n)

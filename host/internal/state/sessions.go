@@ -208,7 +208,7 @@ func (d *DB) Began(session string) time.Time {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, b := range []*batch{&d.writing, &d.pending} {
+	for _, b := range []*batch{&d.orphaned, &d.writing, &d.pending} {
 		for _, e := range b.history {
 			if e.Session == session {
 				return e.At
