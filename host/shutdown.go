@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 
+	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/engine"
 )
 
@@ -36,3 +37,7 @@ func (h *Host) OfferListener(l Listening) { h.engine.OfferListener(l) }
 func (h *Host) TakeListener(ctx context.Context, address string) (l net.Listener, serving func(), err error) {
 	return h.engine.TakeListener(ctx, address)
 }
+
+// ErrStopped is the cause with which a program cancels the context of calls because it stops itself. The results of the
+// calls then say so, and do not blame the caller.
+var ErrStopped = dispatch.ErrStopped

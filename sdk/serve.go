@@ -1,7 +1,6 @@
 package sdk
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,10 +10,12 @@ import (
 	"syscall"
 	"time"
 
+	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/toolrpc"
 )
 
-var errHostGone = errors.New("sdk: the host has ended")
+// errHostGone is the error of calls that run when the plugin is told to end, usually because the host is gone.
+var errHostGone = tool.Errorf(tool.Canceled, "The call was stopped, because its plugin was told to end.")
 
 // Serve serves the plugin until the host ends it. Call Serve first in main. It does not return. The exit status of
 // the process is 1 if the plugin's own name, version or configuration is invalid, and 0 otherwise. If the definition

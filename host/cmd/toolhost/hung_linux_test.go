@@ -14,6 +14,7 @@ import (
 const hungConfig = `plugin "test" {
   path = %q
 }
+plugin "bash" {}
 tool "echo" {
   timeout = "300ms"
 }
@@ -57,6 +58,30 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	h.want(t, "a", "tool:echo hung", "kind:timeout", "source:host")
 	wg.Wait()
 	h.want(t, "a", "tool:echo again", "output:again")
+
+	// The process is stopped while a call runs that has a long time yet.
+	wg.Go(func() {
+		h.want(t, "b", "count --ms 100000", "kind:unavailable", "did not answer two health checks and was killed")
+	})
+	plugin := childNamed(t, h.cmd.Process.Pid, "testplugin")
+	eventually(t, "the call runs", func() bool { return strings.Contains(fmt.Sprint(h.call("c", "count")), "output:") })
+	must(t, syscall.Kill(plugin, syscall.SIGSTOP))
+	wg.Wait()
+
+	// The process is told to end, which cancels its calls.
+	wg.Go(func() { h.want(t, "c", "nap --ms 1000", "success:true", "attempts:2") })
+	wg.Go(func() {
+		h.want(t, "b", "echo printed; touch began; sleep 60", "kind:unavailable", "Plugin bash ended during the call of bash (exit status 0). The plugin is started again. It is unknown whether this call took effect. The tool still reported: ", "was killed with everything it had started", "printed")
+	})
+	eventually(t, "the calls run", func() bool {
+		_, err := os.Stat(filepath.Join(h.cmd.Dir, "began"))
+		return err == nil
+	})
+	for _, name := range []string{"testplugin", "bash"} {
+		must(t, syscall.Kill(childNamed(t, h.cmd.Process.Pid, name), syscall.SIGTERM))
+	}
+	wg.Wait()
+	h.want(t, "b", "echo again", "output:again")
 }
 
 // TestPoisonedCall checks that a session makes a call that ends a plugin twice and is then refused, that other sessions and

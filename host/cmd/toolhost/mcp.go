@@ -45,14 +45,14 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			}
 			in, release := terminal.StandardInput()
 			defer release()
-			ctx, cancel := context.WithCancel(c.Context())
-			defer cancel()
+			ctx, cancel := context.WithCancelCause(c.Context())
+			defer cancel(nil)
 			terminated := cli.Terminated()
 			go func() {
 				select {
 				case <-terminated:
 					h.Drain(ctx)
-					cancel()
+					cancel(host.ErrStopped)
 				case <-ctx.Done():
 				}
 			}()

@@ -70,7 +70,8 @@ func (s *server) wantEnd(t *testing.T) {
 	}
 }
 
-// TestTerminate checks that SIGTERM lets running calls end, refuses new ones, and cancels those that take too long.
+// TestTerminate checks that SIGTERM lets running calls end, refuses new ones, and cancels those that take too long. A second
+// SIGTERM cancels at once.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -109,19 +110,28 @@ func TestTerminate(t *testing.T) {
 	config, err := os.ReadFile(filepath.Join(dir, "toolhost.hcl"))
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "short.hcl"), append(config, "\nhost { shutdown_timeout = \"100ms\" }\n"...), 0o600))
-	must(t, os.Remove(filepath.Join(dir, "began")))
-	s = startServer(t, dir, nil, "--listen", "127.0.0.1:0", "--config", "short.hcl")
-	c.base = s.base
-	go func() {
-		_, body := c.do("POST", "/v1/run", `{"command":"touch began; sleep 60"}`)
-		running <- body
-	}()
-	eventually(t, "the call runs", began)
-	must(t, s.cmd.Process.Signal(syscall.SIGTERM))
-	if body := <-running; !strings.Contains(body, `"kind":"canceled"`) {
-		t.Error(body)
+	for _, flags := range [][]string{{"--config", "short.hcl"}, nil} {
+		must(t, os.Remove(filepath.Join(dir, "began")))
+		s = startServer(t, dir, nil, append(flags, "--listen", "127.0.0.1:0")...)
+		c.base = s.base
+		go func() {
+			_, body := c.do("POST", "/v1/run", `{"command":"touch began; sleep 60"}`)
+			running <- body
+		}()
+		eventually(t, "the call runs", began)
+		must(t, s.cmd.Process.Signal(syscall.SIGTERM))
+		if flags == nil { // nobody waits for the end of the time
+			eventually(t, "it is not ready", func() bool {
+				code, _ := c.do("GET", "/readyz", "")
+				return code == 503
+			})
+			must(t, s.cmd.Process.Signal(syscall.SIGTERM))
+		}
+		if body := <-running; !strings.Contains(body, `"kind":"canceled"`) || !strings.Contains(body, "bash was stopped, because the host was stopped while it ran") {
+			t.Error(body)
+		}
+		s.wantEnd(t)
 	}
-	s.wantEnd(t)
 }
 
 // restartCallers is the number of callers that use a server while it is replaced.

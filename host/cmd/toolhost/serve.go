@@ -116,8 +116,8 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	if err != nil {
 		return errors.Join(err, h.Close())
 	}
-	ctx, cancel := context.WithCancel(c.Context()) // its end cancels the calls
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(c.Context()) // its end cancels the calls
+	defer cancel(nil)
 	leaving := new(leaving)
 	web := &http.Server{
 		Handler: leaving.handler(api.Handler(h, api.Options{
@@ -139,7 +139,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	}()
 	replaced := f.offer(h, listener)
 	serving()
-	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, cancel) })
+	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, func() { cancel(host.ErrStopped) }) })
 }
 
 // untilEnd serves until the server is stopped, replaced or fails. It closes the host.

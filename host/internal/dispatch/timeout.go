@@ -71,8 +71,14 @@ func (d *Dispatcher) describeEnd(ctx, limited context.Context, c *Call, res *too
 	}
 }
 
+// ErrStopped is the cause of a context that ends because the host is stopped, and not because of the caller.
+var ErrStopped = errors.New("the host was stopped")
+
 // canceled returns the error of a call whose caller ended it. The caller's own deadline counts as a timeout.
 func canceled(ctx context.Context, name string) *tool.Error {
+	if errors.Is(context.Cause(ctx), ErrStopped) {
+		return tool.Errorf(tool.Canceled, "%s was stopped, because the host was stopped while it ran. Check what it did, and call it again when a host runs.", name).From(tool.SourceHost)
+	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return tool.Errorf(tool.Timeout, "%s was stopped, because the caller's own deadline passed. Allow more time, or ask for less.", name).From(tool.SourceHost)
 	}

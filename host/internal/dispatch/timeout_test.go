@@ -87,6 +87,19 @@ type lateTimer struct{ context.Context }
 
 func (lateTimer) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
+// TestEndOfAWaitingCall checks that a call that never ran names who ended it.
+func TestEndOfAWaitingCall(t *testing.T) {
+	d := dispatcher(t, ok)
+	for cause, text := range map[error]string{
+		nil:        "look did not start, because its caller ended it while it waited for bash. Nothing was run.",
+		ErrStopped: "look did not start, because the host was stopped while it waited for bash. Nothing was run. Call it again when a host runs.",
+	} {
+		ctx, end := context.WithCancelCause(t.Context())
+		end(cause)
+		must(t, d.notStarted(ctx, prepared(t, d, "look"), ctx.Err(), "bash"), tool.Canceled, text)
+	}
+}
+
 // TestEachEndHasOneError checks that the error of a call that was ended depends only on who ended it.
 func TestEachEndHasOneError(t *testing.T) {
 	d := dispatcher(t, ok)
@@ -94,6 +107,10 @@ func TestEachEndHasOneError(t *testing.T) {
 	cancel()
 	late, stop := context.WithTimeout(t.Context(), 0)
 	defer stop()
+	ended, end := context.WithCancelCause(t.Context())
+	end(ErrStopped)
+	ended, stopEnded := context.WithTimeout(ended, time.Hour)
+	defer stopEnded()
 	for _, raw := range []*tool.Error{
 		tool.Errorf(tool.Timeout, "stream terminated by RST_STREAM with error code: CANCEL"), tool.Errorf(tool.ExecutionFailed, "context deadline exceeded"),
 		tool.Errorf(tool.Unavailable, "error reading from server: EOF"), tool.Errorf(tool.Canceled, "context canceled"),
@@ -106,6 +123,7 @@ func TestEachEndHasOneError(t *testing.T) {
 			{t.Context(), lateTimer{t.Context()}, tool.Timeout, "look took longer than 1m0s and was stopped"},
 			{t.Context(), late, tool.Timeout, "look took longer than 1m0s and was stopped"},
 			{gone, gone, tool.Canceled, "look was canceled by its caller"},
+			{ended, ended, tool.Canceled, "look was stopped, because the host was stopped"},
 			{late, late, tool.Timeout, "the caller's own deadline passed"},
 		} {
 			c := prepared(t, d, "look")

@@ -127,6 +127,9 @@ func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
 
 // canceledBefore returns the error of a call whose caller ended it while it waited.
 func canceledBefore(ctx context.Context, c *Call, waitedFor string) *tool.Error {
+	if errors.Is(context.Cause(ctx), ErrStopped) {
+		return tool.Errorf(tool.Canceled, "%s did not start, because the host was stopped while it waited for %s. Nothing was run. Call it again when a host runs.", nameOf(c), waitedFor)
+	}
 	kind := canceled(ctx, nameOf(c)).Kind
 	return tool.Errorf(kind, "%s did not start, because its caller ended it while it waited for %s. Nothing was run.", nameOf(c), waitedFor)
 }

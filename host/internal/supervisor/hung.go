@@ -34,6 +34,29 @@ func (p *Plugin) suspect(in *instance) {
 	}()
 }
 
+// stopChecks is the time between two checks of whether a process is stopped.
+const stopChecks = 5 * time.Second
+
+// watchForStop returns when the process has ended. If a signal such as SIGSTOP stopped the process during a call, nobody
+// would notice before the timeout of the call, so watchForStop treats the process as hung. A process that is only slow is
+// never stopped.
+func (p *Plugin) watchForStop(in *instance) {
+	tick := time.NewTicker(stopChecks)
+	defer tick.Stop()
+	for before := false; ; {
+		select {
+		case <-in.proc.exited:
+			return
+		case <-tick.C:
+		}
+		now := in.calls.n.Load() > 0 && isStopped(in.proc.pid())
+		if now && before {
+			p.suspect(in)
+		}
+		before = now
+	}
+}
+
 // exitText describes how the process ended.
 func (in *instance) exitText() string {
 	if in.hung.Load() {

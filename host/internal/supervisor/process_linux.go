@@ -1,6 +1,9 @@
 package supervisor
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"syscall"
@@ -12,6 +15,16 @@ import (
 // kernel's scheduling would nearly double the round-trip time on a busy machine.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+}
+
+// isStopped reports whether a signal such as SIGSTOP stopped a process.
+func isStopped(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" ")) // the name before it can contain anything
+	return ok && bytes.HasPrefix(rest, []byte("T "))
 }
 
 var (

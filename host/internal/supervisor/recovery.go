@@ -178,7 +178,7 @@ func (p *Plugin) Suspended() bool { return !p.recovery.breaker.IsClosed() }
 
 // watch waits for the end of an instance. It restarts the plugin if no call restarts it first.
 func (p *Plugin) watch(in *instance) {
-	<-in.proc.exited
+	p.watchForStop(in)
 	p.forget(in)
 	if p.users.ended.Load() || !p.recovery.breaker.IsClosed() {
 		return
@@ -204,14 +204,18 @@ func killedFromOutside(in *instance) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// crashed returns the error for a call whose plugin process ended during the call.
-func (p *Plugin) crashed(call string, in *instance) *tool.Error {
+// crashed returns the error for a call whose plugin process ended during the call. The argument answer is the error that
+// the call got, which contains the tool's own words if it could still answer.
+func (p *Plugin) crashed(call string, in *instance, answer *tool.Error) *tool.Error {
 	next, effects := "The plugin is started again", "It is unknown whether this call took effect."
 	if in.repeatable(call) {
 		effects = "The tool is read-only or idempotent, so the call can be repeated."
 	}
 	if !p.recovery.breaker.IsClosed() {
 		next = fmt.Sprintf("The plugin is suspended, because this happened %d times in a row", p.recovery.restart.MaxFailures)
+	}
+	if answer.Source != tool.SourcePlugin {
+		effects += " The tool still reported: " + answer.Message
 	}
 	return tool.Errorf(tool.Unavailable, "Plugin %s ended during the call of %s (%s). %s. %s",
 		p.spec.Name, call, in.exitText(), next, effects).From(tool.SourcePlugin)

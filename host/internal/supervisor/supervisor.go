@@ -237,7 +237,8 @@ func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, coun
 			p.blame(in, call, counted)
 		}
 		p.forget(in)
-		res = tool.Failed(p.crashed(call.Tool, in))
+		res.Error = p.crashed(call.Tool, in, res.Error)
+		res.Output = ""
 	case res.Error != nil && errors.Is(res.Error, toolrpc.ErrAbandoned):
 		p.suspect(in)
 	default:
@@ -276,12 +277,16 @@ func (l *Lease) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnsw
 }
 
 // mayHaveDied reports whether the death of the plugin's process can be the cause of an error. If the process dies, the
-// connection closes. A running call then fails with a cancellation.
+// connection closes. A running call then fails with a cancellation. A process that is told to end cancels its calls, and
+// their tools can still answer.
 func mayHaveDied(ctx context.Context, e *tool.Error) bool {
-	if e == nil || e.Source != tool.SourcePlugin {
+	switch {
+	case e == nil:
 		return false
+	case e.Kind == tool.Canceled:
+		return ctx.Err() == nil
 	}
-	return e.Kind == tool.Unavailable || e.Kind == tool.Internal || e.Kind == tool.Canceled && ctx.Err() == nil
+	return e.Source == tool.SourcePlugin && (e.Kind == tool.Unavailable || e.Kind == tool.Internal)
 }
 
 // Close stops all plugins. A plugin is stopped before the plugins on which it depends. Running calls can continue for

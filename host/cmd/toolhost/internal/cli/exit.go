@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+
+	"toolhost.dev/host"
 )
 
 // Exit statuses of the program. If a native command fails, the exit status is the status of the command.
@@ -56,7 +58,7 @@ func Terminated() <-chan struct{} {
 
 // WithTermination returns a context that SIGTERM cancels; see [Terminated].
 func WithTermination(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	go func() {
@@ -65,7 +67,7 @@ func WithTermination(ctx context.Context) context.Context {
 				close(*c)
 				continue
 			}
-			cancel()
+			cancel(host.ErrStopped)
 		}
 	}()
 	return ctx
