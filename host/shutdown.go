@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"net"
 
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/engine"
@@ -32,9 +31,12 @@ func (h *Host) Share() error { return h.engine.Share() }
 // OfferListener lets another process of the same user acquire the socket of a server.
 func (h *Host) OfferListener(l Listening) { h.engine.OfferListener(l) }
 
+// Taken is the socket of another host.
+type Taken = engine.Taken
+
 // TakeListener acquires the socket with an address from the running host that listens on it and has the same state
-// directory. The caller must serve the listener and then call serving, which ends the other host.
-func (h *Host) TakeListener(ctx context.Context, address string) (l net.Listener, serving func(), err error) {
+// directory. The caller must serve the listener and then call Serving, which ends the other host, or call Return.
+func (h *Host) TakeListener(ctx context.Context, address string) (*Taken, error) {
 	return h.engine.TakeListener(ctx, address)
 }
 

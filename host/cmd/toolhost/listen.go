@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -101,18 +102,33 @@ func inherited() (net.Listener, error) {
 // firstPassed is the descriptor of the first socket that a service manager passes.
 const firstPassed = 3
 
-// taken returns the socket of the server that listens on the address now. That server ends when serving is called.
-func (f *serveFlags) taken(ctx context.Context, h *host.Host) (l net.Listener, serving func(), err error) {
-	if l, serving, err = h.TakeListener(ctx, f.listen); err != nil {
-		return nil, nil, fmt.Errorf("--take-over: %w", err)
+// taken returns the socket of the server that listens on the address now. It returns an error if the clients of that
+// server could not use this one.
+func (f *serveFlags) taken(ctx context.Context, h *host.Host, mine *terms) (*host.Taken, error) {
+	l, err := h.TakeListener(ctx, f.listen)
+	if err != nil {
+		return nil, fmt.Errorf("--take-over: %w", err)
 	}
-	return l, serving, f.check(l)
+	var theirs terms
+	if err := json.Unmarshal(l.Terms, &theirs); err != nil {
+		return nil, errors.Join(fmt.Errorf("--take-over: the other server is of another version: %w", err), l.Return())
+	}
+	refused, warnings := mine.replacing(&theirs)
+	if len(refused) > 0 {
+		return nil, errors.Join(fmt.Errorf("--take-over: clients of the running server would be refused or misled: %s. Use the same settings, or stop that server first", strings.Join(refused, "; ")), l.Return())
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(os.Stderr, "toolhost: --take-over:", cli.Clean(w))
+	}
+	return l, f.check(l.Listener)
 }
 
 // offer lets another server acquire the socket. The channel is closed when it did.
-func (f *serveFlags) offer(h *host.Host, l net.Listener) <-chan struct{} {
+func (f *serveFlags) offer(h *host.Host, l net.Listener, mine *terms) <-chan struct{} {
 	replaced := make(chan struct{})
+	text, _ := json.Marshal(mine) // only texts and flags
 	h.OfferListener(host.Listening{
+		Terms:  text,
 		Serves: func(address string) bool { return address == f.listen || address == l.Addr().String() },
 		File: func() (*os.File, error) {
 			if u, ok := l.(*net.UnixListener); ok {

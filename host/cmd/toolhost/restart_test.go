@@ -144,6 +144,18 @@ func TestRestartRefusesNothing(t *testing.T) {
 	first := startServer(t, dir, nil, "--listen", "127.0.0.1:0")
 	address := strings.TrimPrefix(first.base, "http://")
 	load := startLoad(t, first.base)
+	for _, different := range []struct {
+		env, flag, want string
+	}{
+		{"", "--", "clients of the running server would be refused or misled: it has other tokens ($TOOLHOST_TOKEN"},
+		{"TOOLHOST_TOKEN=" + serverToken, "--workspace=" + t.TempDir(), "the workspace is "},
+	} { // the running server continues
+		c := toolhost(t, dir, "serve", "--listen", address, "--take-over", different.flag)
+		c.Stderr, c.Env = nil, append(os.Environ(), different.env)
+		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), different.want) {
+			t.Errorf("%v: %s, wanted %s", err, out, different.want)
+		}
+	}
 	for range 2 {
 		load.more()
 		next := startServer(t, dir, nil, "--listen", address, "--take-over")

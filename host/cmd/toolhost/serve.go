@@ -99,16 +99,18 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	if err != nil {
 		return err
 	}
-	serving := func() {}
-	if f.takeOver {
-		if listener, serving, err = f.taken(c.Context(), h); err != nil {
-			return errors.Join(err, h.Close())
-		}
-		defer listener.Close() //nolint:errcheck // Shutdown has closed it
-	}
 	clients, made, err := f.clients(h, s, token, approver)
 	if err != nil {
 		return errors.Join(err, h.Close())
+	}
+	mine, serving := f.termsOf(h, clients), func() {}
+	if f.takeOver {
+		taken, err := f.taken(c.Context(), h, mine)
+		if err != nil {
+			return errors.Join(err, h.Close())
+		}
+		listener, serving = taken.Listener, taken.Serving
+		defer listener.Close() //nolint:errcheck // Shutdown has closed it
 	}
 	asks := api.NewAsks(f.askTimeout())
 	f.mcp.Approver = asks.Client
@@ -137,7 +139,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 		}
 		served <- web.Serve(listener)
 	}()
-	replaced := f.offer(h, listener)
+	replaced := f.offer(h, listener, mine)
 	serving()
 	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, func() { cancel(host.ErrStopped) }) })
 }

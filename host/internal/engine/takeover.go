@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ type Listening struct {
 	Serves func(address string) bool
 	// File returns a duplicate of the socket.
 	File func() (*os.File, error)
+	// Terms describes on which terms the server serves its clients. The other process gets it with the socket. It can be
+	// nil.
+	Terms []byte
 	// Replaced is called when another process accepts the connections of the socket.
 	Replaced func()
 }
@@ -82,7 +86,7 @@ func (e *Engine) handOver(ctx context.Context, args control.TakeOverArgs) error 
 	}
 	var sent error
 	err = raw.Control(func(fd uintptr) {
-		_, _, sent = conn.WriteMsgUnix([]byte{1}, syscall.UnixRights(int(fd)), nil)
+		_, _, sent = conn.WriteMsgUnix(append(append([]byte(nil), l.Terms...), '\n'), syscall.UnixRights(int(fd)), nil)
 	})
 	if err = errors.Join(err, sent); err != nil {
 		return err
@@ -95,19 +99,36 @@ func (e *Engine) handOver(ctx context.Context, args control.TakeOverArgs) error 
 	return nil
 }
 
+// Taken is the socket of another host.
+type Taken struct {
+	net.Listener
+	// Terms is that of the other host's [Listening].
+	Terms []byte
+
+	conn *net.UnixConn
+}
+
+// Serving ends the other host.
+func (t *Taken) Serving() {
+	_, _ = t.conn.Write([]byte{1}) // the other host continues to accept if it does not get this
+	_ = t.conn.Close()
+}
+
+// Return closes the socket. The other host continues.
+func (t *Taken) Return() error { return errors.Join(t.Close(), t.conn.Close()) }
+
 // TakeListener acquires the socket with an address from the host that listens on it. The home must be that of this
-// process. The caller serves the listener and then calls serving, which ends the other host; without this call, the other
-// host continues.
-func (e *Engine) TakeListener(ctx context.Context, address string) (l net.Listener, serving func(), err error) {
+// process. The caller serves the socket and then calls Serving, which ends the other host, or it calls Return.
+func (e *Engine) TakeListener(ctx context.Context, address string) (*Taken, error) {
 	dir, err := os.MkdirTemp("", "toolhost-listen-*")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	path := filepath.Join(dir, "s")
 	in, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer in.Close() //nolint:errcheck // nothing can be done
 	asking, cancel := context.WithTimeout(ctx, handOverTimeout)
@@ -123,15 +144,14 @@ func (e *Engine) TakeListener(ctx context.Context, address string) (l net.Listen
 			err = refused
 		default:
 		}
-		return nil, nil, fmt.Errorf("the socket %s cannot be taken over: %w", address, err)
+		return nil, fmt.Errorf("the socket %s cannot be taken over: %w", address, err)
 	}
-	if l, err = receiveListener(conn); err != nil {
-		return nil, nil, errors.Join(err, conn.Close())
+	_ = conn.SetReadDeadline(time.Now().Add(handOverTimeout))
+	t, err := receiveListener(conn)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
-	return l, func() {
-		_, _ = conn.Write([]byte{1}) // the other host continues to accept if it does not get this
-		_ = conn.Close()
-	}, nil
+	return t, nil
 }
 
 // askForListener asks all hosts for a socket. If none has it, it closes in.
@@ -149,12 +169,22 @@ func (e *Engine) askForListener(ctx context.Context, address, path string, in *n
 	return err
 }
 
-// receiveListener receives a socket from a connection.
-func receiveListener(conn *net.UnixConn) (net.Listener, error) {
-	oob := make([]byte, syscall.CmsgSpace(4))
-	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), oob)
+// maxTerms limits the terms of another host, in bytes.
+const maxTerms = 1 << 20
+
+// receiveListener receives a socket and the terms of its server from a connection.
+func receiveListener(conn *net.UnixConn) (*Taken, error) {
+	oob, text := make([]byte, syscall.CmsgSpace(4)), make([]byte, maxTerms)
+	size, n, _, _, err := conn.ReadMsgUnix(text, oob)
 	if err != nil {
 		return nil, err
+	}
+	for text = text[:size]; !bytes.HasSuffix(text, []byte("\n")); { // the text can arrive in parts
+		more, err := conn.Read(text[len(text):cap(text)])
+		if err != nil {
+			return nil, fmt.Errorf("the terms of the other host are incomplete: %w", err)
+		}
+		text = text[:len(text)+more]
 	}
 	messages, err := syscall.ParseSocketControlMessage(oob[:n])
 	if err != nil || len(messages) != 1 {
@@ -167,5 +197,6 @@ func receiveListener(conn *net.UnixConn) (net.Listener, error) {
 	syscall.CloseOnExec(fds[0])
 	f := os.NewFile(uintptr(fds[0]), "listener")
 	defer f.Close() //nolint:errcheck // FileListener has a duplicate
-	return net.FileListener(f)
+	l, err := net.FileListener(f)
+	return &Taken{Listener: l, Terms: bytes.TrimSpace(text), conn: conn}, err
 }
