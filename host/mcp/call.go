@@ -17,6 +17,8 @@ import (
 // handler returns the handler for calls of one function.
 func (s *Server) handler(f export.Function) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		ctx, done := s.posts.follow(ctx, req)
+		defer done()
 		if req.Params.RequestState != "" {
 			r, err := s.parked.resume(ctx, req)
 			if err != nil {

@@ -58,6 +58,7 @@ type Server struct {
 	mcp    *mcp.Server
 	parked *parkedCalls
 	roots  *workspaces
+	posts  posts
 	// session is the shared session of clients without a connection.
 	session string
 

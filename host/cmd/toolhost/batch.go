@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 
@@ -28,7 +29,10 @@ Changes of plugins and of the configuration apply while it runs, also on SIGHUP.
 			if err != nil {
 				return err
 			}
-			err = batch.Batch{Host: h, Request: s.Request(), Ordered: ordered}.Run(c.Context(), os.Stdin, cli.Screen(os.Stdout))
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			go cli.WhenUnread(os.Stdout, cancel)
+			err = batch.Batch{Host: h, Request: s.Request(), Ordered: ordered}.Run(ctx, os.Stdin, cli.Screen(os.Stdout))
 			return errors.Join(err, h.Close())
 		},
 	}

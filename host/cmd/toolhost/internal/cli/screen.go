@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -16,6 +18,25 @@ import (
 // single text can be split between several writes. The caller must call Flush at the end.
 func Screen(f *os.File) *Writer {
 	return &Writer{w: f, raw: !term.IsTerminal(int(f.Fd()))}
+}
+
+// WhenUnread calls f when nobody can read a pipe or a socket any more, because its readers have ended. It returns then, or at
+// once for other files.
+func WhenUnread(file *os.File, f func()) {
+	if st, err := file.Stat(); err != nil || st.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return
+	}
+	for {
+		// Without requested events, only errors and the end of the other side are reported.
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(file.Fd())}}, -1)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if n > 0 && err == nil {
+			f()
+		}
+		return
+	}
 }
 
 // Writer is the result of [Screen]. It is not safe for concurrent use.

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// vanishing is the transport of an HTTP client that can vanish.
+type vanishing struct {
+	token string
+
+	mu    sync.Mutex
+	conns []net.Conn
+	gone  bool
+	over  http.Transport
+}
+
+func newVanishing(token string) *vanishing {
+	v := &vanishing{token: token}
+	v.over.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, addr)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.gone {
+			err = errors.New("the client has vanished")
+		}
+		if err == nil {
+			v.conns = append(v.conns, c)
+		}
+		return c, err
+	}
+	return v
+}
+
+func (v *vanishing) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("Authorization", "Bearer "+v.token)
+	return v.over.RoundTrip(r)
+}
+
+// vanish closes the connections of the client without any message.
+func (v *vanishing) vanish() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.gone = true
+	for _, c := range v.conns {
+		_ = c.Close()
+	}
+}
+
+// TestHTTPClientGone checks that a client that vanishes in the middle of a call ends it, over each protocol, and that its
+// waiting call never runs.
+func TestHTTPClientGone(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	s := startServer(t, dir, nil, "--listen", "127.0.0.1:0")
+	c := &client{t, s.base, serverToken}
+	post := func(path, body string) func(*http.Client, string) {
+		return func(h *http.Client, command string) {
+			res, err := h.Post(s.base+path, "application/json", strings.NewReader(fmt.Sprintf(body, command)))
+			if err == nil {
+				_ = res.Body.Close()
+			}
+		}
+	}
+	for name, call := range map[string]func(*http.Client, string){
+		"run":   post("/v1/run", `{"session":"run","command":%q}`),
+		"batch": post("/v1/batch", `{"session":"batch","command":%q}`+"\n"),
+		"mcp":   nil, "mcp without sessions": nil,
+	} {
+		v := newVanishing(serverToken)
+		h := &http.Client{Transport: v}
+		if call == nil {
+			era := eras[1]
+			if strings.Contains(name, "without") {
+				era = eras[2]
+			}
+			m := connect(t, era, &mcp.StreamableClientTransport{Endpoint: s.base + "/mcp", HTTPClient: h, MaxRetries: -1}, nil, nil)
+			call = func(_ *http.Client, command string) {
+				_, _ = m.CallTool(t.Context(), &mcp.CallToolParams{Name: "bash", Arguments: map[string]any{"command": command}})
+			}
+		}
+		began, never := filepath.Join(dir, name+" began"), filepath.Join(dir, name+" never")
+		var wg sync.WaitGroup
+		wg.Go(func() { call(h, "touch '"+began+"'; sleep 61") })
+		eventually(t, name+": the command starts", func() bool {
+			_, err := os.Stat(began)
+			return err == nil && running(t, "sleep", dir)
+		})
+		wg.Go(func() { call(h, "touch '"+never+"'") })
+		waitsFor(t, dir, "waits for bash: touch")
+		v.vanish()
+		wg.Wait()
+		eventually(t, name+": the command ends", func() bool { return !running(t, "sleep", dir) })
+		c.want(200, `"output":"free\n"`, "POST", "/v1/run", fmt.Sprintf(`{"session":%q,"command":"echo free"}`, name))
+		if _, err := os.Stat(never); err == nil {
+			t.Errorf("%s: the waiting call ran", name)
+		}
+	}
+}
+
+// TestBatchReaderGone checks that a batch ends its running call when the reader of its results has vanished.
+func TestBatchReaderGone(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	c := toolhost(t, dir, "batch")
+	in, err := c.StdinPipe()
+	must(t, err)
+	results, out, err := os.Pipe()
+	must(t, err)
+	c.Stdout = out
+	must(t, c.Start())
+	_ = out.Close()
+	fmt.Fprintln(in, `{"id":1,"command":"sleep 61"}`)
+	fmt.Fprintln(in, `{"id":2,"command":"touch never"}`)
+	eventually(t, "the command starts", func() bool { return running(t, "sleep", dir) })
+	_ = in.Close() // this alone is the usual end of the requests
+	_ = results.Close()
+	eventually(t, "the command ends", func() bool { return !running(t, "sleep", dir) })
+	if err := c.Wait(); err == nil {
+		t.Error("the exit status is 0")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "never")); err == nil {
+		t.Error("the waiting call ran")
+	}
+}
