@@ -24,6 +24,12 @@ var kindsOf = map[string]scheduler.Kind{
 	"job": scheduler.Free, "ask_user": scheduler.Free,
 }
 
+// controls reports whether calls of a tool start beside any number of others: job, which must reach commands that hold all
+// the room, and ask_user, which only waits for a person.
+func controls(e *registry.Entry) bool {
+	return e.Namespace == "" && kindsOf[e.Definition.Name] == scheduler.Free
+}
+
 // kindOf returns the kind of a tool, which determines the calls that it waits for.
 func kindOf(e *registry.Entry) scheduler.Kind {
 	def := &e.Definition

@@ -11,7 +11,7 @@ import (
 )
 
 // limit waits until the host, the tool and the adaptive mode permit another concurrent call. A child call does not wait,
-// because it uses the slots of its parent.
+// because it uses the slots of its parent. Calls of job and ask_user are limited only by the limits of these tools.
 func (d *Dispatcher) limit() Stage {
 	if d.Gates == nil && d.Adaptive == nil {
 		return Stage{}
@@ -66,13 +66,15 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 		if err != nil {
 			return d.noRoom(ctx, c, err)
 		}
-		leaveHost, err := d.Gates.Enter(limited, "", scheduler.Limits{Max: d.MaxCalls, Waits: waits}, l.Priority)
-		if err != nil {
-			leaveTool()
-			return d.noRoom(ctx, c, err)
+		if !controls(c.Identity.Tool) {
+			leaveHost, err := d.Gates.Enter(limited, "", scheduler.Limits{Max: d.MaxCalls, Waits: waits}, l.Priority)
+			if err != nil {
+				leaveTool()
+				return d.noRoom(ctx, c, err)
+			}
+			c.Hold(leaveHost)
 		}
 		c.Hold(leaveTool)
-		c.Hold(leaveHost)
 		return next(ctx, c)
 	}
 }
@@ -83,7 +85,7 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		e := c.Identity.Tool
-		if c.Identity.Depth > 0 || e.Timeout < 0 || !e.Definition.Traits.ConcurrencySafe {
+		if c.Identity.Depth > 0 || e.Timeout < 0 || !e.Definition.Traits.ConcurrencySafe || controls(e) {
 			return next(ctx, c)
 		}
 		limited, cancel := context.WithTimeout(ctx, d.maxWait())

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
@@ -37,6 +38,27 @@ func TestBusyTools(t *testing.T) {
 	}
 	if res := run(t, d, "look"); !res.Success() {
 		t.Error(res.Error)
+	}
+}
+
+// TestJobNeedsNoRoom checks that calls of job run while other calls have all the room. Nobody could stop them otherwise.
+func TestJobNeedsNoRoom(t *testing.T) {
+	d := dispatcher(t, ok)
+	d.Gates, d.MaxCalls, d.Adaptive, d.MaxWait = new(scheduler.Gates), 1, new(adaptive.Learned), 100*time.Millisecond // the end of a call that waits
+	ran := false
+	d.limit().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
+		job := prepared(t, d, "look")
+		entry := *job.Identity.Tool
+		entry.Definition.Name = "job"
+		job.Identity.Tool = &entry
+		d.limit().Wrap(func(context.Context, *Call) *tool.Result {
+			ran = true
+			return &tool.Result{}
+		})(ctx, job)
+		return &tool.Result{}
+	})(t.Context(), prepared(t, d, "look"))
+	if !ran {
+		t.Error("the call of job waits for room")
 	}
 }
 
