@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 
-	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/engine"
 )
 
@@ -42,4 +41,4 @@ func (h *Host) TakeListener(ctx context.Context, address string) (*Taken, error)
 
 // ErrStopped is the cause with which a program cancels the context of calls because it stops itself. The results of the
 // calls then say so, and do not blame the caller.
-var ErrStopped = dispatch.ErrStopped
+var ErrStopped = engine.ErrStopped

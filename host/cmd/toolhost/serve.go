@@ -132,16 +132,18 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	}
 	f.announce(listener, made)
 	served := make(chan error, 1)
-	go func() {
-		if f.cert != "" {
-			served <- web.ServeTLS(listener, f.cert, f.key)
-			return
-		}
-		served <- web.Serve(listener)
-	}()
+	go func() { served <- f.serve(web, listener) }()
 	replaced := f.offer(h, listener, mine)
 	serving()
 	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, func() { cancel(host.ErrStopped) }) })
+}
+
+// serve serves the connections of a listener, with TLS if the flags name a certificate.
+func (f *serveFlags) serve(web *http.Server, l net.Listener) error {
+	if f.cert != "" {
+		return web.ServeTLS(l, f.cert, f.key)
+	}
+	return web.Serve(l)
 }
 
 // untilEnd serves until the server is stopped, replaced or fails. It closes the host.

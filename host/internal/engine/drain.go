@@ -6,10 +6,15 @@ import (
 	"time"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/dispatch"
 )
 
 // CodeShutdown is the code of the error for calls that arrive while the host shuts down.
 const CodeShutdown = 503
+
+// ErrStopped is the cause of contexts that end because the host is stopped. See host.ErrStopped.
+var ErrStopped = dispatch.ErrStopped
 
 // retryShutdown is the time after which a refused caller can try again. Another host usually runs by then.
 const retryShutdown = time.Second
