@@ -63,8 +63,15 @@ func TestFullDiskStopsCalls(t *testing.T) {
 		rm ../state/filler
 		toolhost run 'echo two'
 		toolhost log
+		mount -o remount,ro ../state
+		if toolhost run 'echo three'; then echo BAD; fi
 	`)
-	if strings.Contains(out, "BAD") || strings.Contains(out, "hello") || strings.Count(out, "was not run, because the audit log cannot be written: ") != 2 || !strings.Contains(out, `"command":"echo two"`) {
+	for _, want := range []string{"0 bytes are free on the disk. Free space on the disk, or choose another directory", "read-only file system. Make the file system writable, or choose another directory"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing: %s", want, out)
+		}
+	}
+	if strings.Contains(out, "remove this file") || strings.Contains(out, "BAD") || strings.Contains(out, "hello") || strings.Count(out, "was not run, because the audit log cannot be written: ") != 3 || !strings.Contains(out, `"command":"echo two"`) {
 		t.Error(out)
 	}
 }

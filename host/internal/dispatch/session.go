@@ -3,8 +3,11 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"toolhost.dev/sdk/tool"
 
@@ -85,11 +88,18 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 	switch {
 	case res.Cwd == "" || res.Cwd == s.Cwd && !s.Displaced:
 	case !s.Contains(res.Cwd):
-		notes.Directory(res, s.Cwd, res.Cwd)
+		notes.Directory(res, s.Cwd, res.Cwd+" is outside of its roots")
+	case strings.ContainsRune(res.Cwd, utf8.RuneError) && !isDirectory(res.Cwd): // the protocol replaced bytes of the name
+		notes.Directory(res, s.Cwd, "the name of the directory "+res.Cwd+" is not UTF-8")
 	default:
 		s.Cwd = filepath.Clean(res.Cwd)
 		d.State.SaveSession(s.Session)
 	}
+}
+
+func isDirectory(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
 
 // warned is the name under which a session remembers the warning that it got. No plugin can have this name.

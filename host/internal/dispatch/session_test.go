@@ -92,7 +92,7 @@ func TestDirectoriesAndFiles(t *testing.T) {
 	if s, ok, err := d.State.Session("s"); err != nil || !ok || s.Cwd != cwd {
 		t.Errorf("%+v %v", s, err)
 	}
-	for _, out := range []string{"/", "/w-evil", "relative", "/w/../etc"} {
+	for _, out := range []string{"/", "/w-evil", "relative", "/w/../etc", "/w/not UTF-8: \uFFFD"} {
 		cwd = out
 		if res := run(t, d, "look"); !strings.Contains(res.Output, "[note: the session stays in /w") {
 			t.Errorf("%s: %q", out, res.Output)

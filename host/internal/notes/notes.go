@@ -84,10 +84,10 @@ func OldDirectory(res *tool.Result, cwd, command string) {
 	Annotate(res, "directory", cwd)
 }
 
-// Directory adds a note that the session stays in the directory cwd, because the command changed to a directory outside
-// of the roots.
-func Directory(res *tool.Result, cwd, outside string) {
-	note := fmt.Sprintf("[note: the session stays in %s, because %s is outside of its roots]", cwd, outside)
+// Directory adds a note that the session stays in the directory cwd, although the command changed to another one. The
+// argument why is the reason.
+func Directory(res *tool.Result, cwd, why string) {
+	note := fmt.Sprintf("[note: the session stays in %s, because %s]", cwd, why)
 	Annotate(res, "note", note)
 	if res.Success() {
 		res.Output = strings.TrimSuffix(res.Output, "\n") + "\n" + note

@@ -56,11 +56,11 @@ func TestSimilarNames(t *testing.T) {
 func TestDirectory(t *testing.T) {
 	const note = "[note: the session stays in /w, because /x is outside of its roots]"
 	res := &tool.Result{Output: "words\n"}
-	if Directory(res, "/w", "/x"); res.Output != "words\n"+note || res.Metadata["note"] != note {
+	if Directory(res, "/w", "/x is outside of its roots"); res.Output != "words\n"+note || res.Metadata["note"] != note {
 		t.Errorf("%+v", res)
 	}
 	res = &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "words")}
-	if Directory(res, "/w", "/x"); res.Error.Message != "words\n"+note || res.Metadata["note"] != note {
+	if Directory(res, "/w", "/x is outside of its roots"); res.Error.Message != "words\n"+note || res.Metadata["note"] != note {
 		t.Errorf("%+v", res)
 	}
 }

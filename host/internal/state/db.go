@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"toolhost.dev/sdk/statedb"
 )
 
@@ -174,7 +176,15 @@ func OpenInMemory(log *slog.Logger) (*DB, error) { return open("", log) }
 
 func open(path string, log *slog.Logger) (*DB, error) {
 	unusable := func(err error) error {
-		return fmt.Errorf("the state database %s cannot be used: %w. To start with empty state, remove this file, or choose another directory with --state", path, withSpace(err, filepath.Dir(path)))
+		remedy := "To start with empty state, remove this file"
+		if errors.Is(err, unix.EROFS) {
+			remedy = "Make the file system writable"
+		}
+		full := withSpace(err, filepath.Dir(path))
+		if full.Error() != err.Error() {
+			remedy = "Free space on the disk" // nothing is wrong with the file
+		}
+		return fmt.Errorf("the state database %s cannot be used: %w. %s, or choose another directory with --state", path, full, remedy)
 	}
 	db, err := statedb.Open(context.Background(), path, schema)
 	if err != nil {
