@@ -77,8 +77,8 @@ func (b *binder) fail(offset int, format string, a ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, a...)+" ("+place(b.src, offset)+")")
 }
 
-// error returns the error with all problems. The text name is the name of the tool for the message. The text see says how
-// to learn more.
+// error returns the error with all problems. The text name is the name of the tool for the message. The text see is how
+// the caller learns more.
 func (b *binder) error(name, see string) *tool.Error {
 	problems := b.problems
 	if extra := len(problems) - maxProblems; extra > 0 {

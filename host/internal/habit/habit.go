@@ -35,7 +35,7 @@ type Alias struct {
 // Args are the arguments of a call by parameter name.
 type Args = map[string]json.RawMessage
 
-// Converter returns the conversion of an alias in a preset. It returns nil if there is none.
+// Converter returns the conversion of an alias in a preset. It returns nil for an alias without a conversion.
 func Converter(preset, name string) func(args Args) (tool string, out Args, err error) {
 	for _, a := range Presets[preset] {
 		if a.Name == name {
@@ -83,7 +83,7 @@ func switching(params map[string]string, convert func(c *call) (tool string)) fu
 }
 
 // similar returns the new name of a parameter whose old or new name differs only in case, dashes and underscores. It
-// returns the name itself if there is none. A short flag is similar to nothing.
+// returns the name itself without a match. A short flag is similar to nothing.
 func similar(name string, params map[string]string) string {
 	if strings.HasPrefix(name, "-") {
 		return name
