@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/host"
 )
 
-// terms describes on which terms a server serves its clients. A server that takes over the socket of another one compares
+// terms describes on which terms a server serves its clients. A server that acquires the socket of another one compares
 // both, because the clients do not know that the server changed.
 type terms struct {
 	Workspace  string            `json:"workspace"`

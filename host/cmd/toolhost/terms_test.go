@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReplacing checks which differences between two servers prevent that one takes over the socket of the other, and
+// TestReplacing checks which differences between two servers prevent that one acquires the socket of the other, and
 // which only cause a warning.
 func TestReplacing(t *testing.T) {
 	base := func() *terms {

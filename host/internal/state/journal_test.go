@@ -210,7 +210,7 @@ func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
 	}
 }
 
-// rename gives the journal of a database another name, which decides when it is found.
+// rename renames the journal of a database. The name decides when it is found.
 func rename(t *testing.T, d *DB, id string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(d.journal.dir, d.journal.id+".*"))
