@@ -66,7 +66,7 @@ func (d *Dispatcher) judgeOf(c *Call) execgate.Judge {
 
 // execution returns an execution for the policy.
 func (j *programJudge) execution(e *execgate.Execution) *policy.Execution {
-	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since}
+	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since, Files: e.Files}
 	for _, a := range e.Ancestors {
 		x.Ancestors = append(x.Ancestors, policy.Ancestor{Path: a.Asked, File: a.Path, Args: a.Argv})
 	}
@@ -81,33 +81,45 @@ func (j *programJudge) Judge(e *execgate.Execution) execgate.Verdict {
 	out := j.verdict(e, j.commands)
 	for i := e.Interpreter; i != nil && out.Effect != execgate.Deny; i = i.Interpreter {
 		// Who lists a script also lists its interpreters, which the kernel executes.
-		if by := j.verdict(i, false); by.Effect == execgate.Deny || out.Effect == execgate.Allow {
+		by := j.verdict(i, false)
+		asks := append(pending(out), pending(by)...)
+		if by.Effect == execgate.Deny || out.Effect == execgate.Allow {
 			out = by
 		}
+		out.Pending = asks
 	}
 	return out
 }
 
+// pending returns the judgements that a person must confirm.
+func pending(v execgate.Verdict) []policy.Judgement {
+	asks, _ := v.Pending.([]policy.Judgement)
+	return asks
+}
+
 // verdict judges one program. The argument listed reports that the program must be listed.
 func (j *programJudge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
-	x := j.execution(e)
-	judged := j.policy.JudgeExecution(x)
+	judged := j.policy.JudgeExecution(j.execution(e))
 	if !listed && j.policy.Unlisted(&judged) {
 		return execgate.Verdict{Effect: execgate.Allow}
 	}
 	v := execgate.Verdict{Effect: string(judged.Effect), Rule: judged.Rule}
-	if judged.Effect == policy.Deny {
-		_, err := j.policy.CheckExecution(context.Background(), x, j.decision, j.asker, j.answers)
+	switch judged.Effect {
+	case policy.Ask:
+		v.Pending = []policy.Judgement{judged}
+	case policy.Deny:
+		_, err := policy.ConfirmExecution(context.Background(), j.name, judged, j.decision, j.asker, j.answers)
 		v.Reason = reason(err)
 	}
 	return v
 }
 
-// Ask implements [execgate.Judge].
-func (j *programJudge) Ask(ctx context.Context, e *execgate.Execution, v execgate.Verdict) execgate.Verdict {
+// Ask implements [execgate.Judge]. It asks about what was judged before, because the files can have changed.
+func (j *programJudge) Ask(ctx context.Context, _ *execgate.Execution, v execgate.Verdict) execgate.Verdict {
+	asks := pending(v)
 	v.Effect = execgate.Allow
-	for ; e != nil && v.Effect == execgate.Allow; e = e.Interpreter {
-		judged, err := j.policy.CheckExecution(ctx, j.execution(e), j.decision, j.asker, j.answers)
+	for i := 0; i < len(asks) && v.Effect == execgate.Allow; i++ {
+		judged, err := policy.ConfirmExecution(ctx, j.name, asks[i], j.decision, j.asker, j.answers)
 		if v.Effect, v.Reason = string(judged.Effect), reason(err); judged.Effect != policy.Allow {
 			v.Rule = judged.Rule
 		}

@@ -32,6 +32,8 @@ type Execution struct {
 	Workspace string
 	// Since is the start of the session; see [Request.Since].
 	Since time.Time
+	// Files is the file system as the process sees it. Nil means that it is the one of the host.
+	Files Files
 }
 
 // Ancestor is the program of a parent process.
@@ -49,7 +51,7 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out
 	}
-	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since}
+	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files)}
 	// Git starts itself by this path, for example at the end of "git stash" and "git submodule add", after it has saved what
 	// it discards or where nothing can be lost. The command that a caller wrote was already judged.
 	req.byGit = slices.Contains(gitPaths, x.Path)
@@ -96,23 +98,23 @@ func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []stri
 	return commands, doubts
 }
 
-// CheckExecution decides like [Policy.JudgeExecution]. If a rule requires a confirmation, it asks a person, unless the
-// decision d on the call already contains the person's answer about the same command. The error describes a denial.
-func (p *Policy) CheckExecution(ctx context.Context, x *Execution, d *Decision, asker Asker, answers Answers) (Judgement, error) {
-	j := p.JudgeExecution(x)
+// ConfirmExecution completes a judgement of [Policy.JudgeExecution] for a tool. If a rule requires a confirmation, it asks
+// a person, unless the decision d on the call already contains the person's answer about the same command. The error
+// describes a denial.
+func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision, asker Asker, answers Answers) (Judgement, error) {
 	if j.Effect == Allow {
 		return j, nil
 	}
 	e := &Decision{Effect: Allow, Kind: j.Kind}
 	e.add(j)
 	if j.Effect == Deny {
-		return j, denied(x.Tool, e)
+		return j, denied(name, e)
 	}
 	if d != nil && d.Effect == Allow && slices.ContainsFunc(d.asks, func(asked Judgement) bool { return asked.Subject == j.Subject && asked.Rule == j.Rule }) {
 		j.Effect = Allow
 		return j, nil
 	}
-	if err := e.resolve(ctx, x.Tool, asker, answers); err != nil {
+	if err := e.resolve(ctx, name, asker, answers); err != nil {
 		j.Effect = Deny
 		return j, err
 	}
