@@ -113,7 +113,7 @@ func (t *tree) follow(path string) string {
 
 // failed notes an error. Errors that the process meets as well are not uncertain.
 func (t *tree) failed(err error) {
-	for _, ordinary := range []error{errLinks, syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.EACCES, syscall.ENAMETOOLONG, syscall.EINVAL} {
+	for _, ordinary := range []error{errLinks, os.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.EACCES, syscall.ENAMETOOLONG, syscall.EINVAL} {
 		if errors.Is(err, ordinary) {
 			return
 		}

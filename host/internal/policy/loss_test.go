@@ -342,6 +342,8 @@ type slow struct{ broken }
 
 func (slow) Follow(path string) (string, error) { return path, nil }
 
+func (slow) Names(string, int) ([]string, error) { return nil, os.ErrNotExist }
+
 func (slow) Lstat(string) (device, inode uint64, dir bool, err error) {
 	time.Sleep(time.Millisecond)
 	return 0, 0, false, os.ErrNotExist

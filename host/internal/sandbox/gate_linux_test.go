@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -290,7 +289,7 @@ func TestGatePanics(t *testing.T) {
 		t.Errorf("output: %s", out)
 	}
 	record, messages := call.End()
-	if record.Count != 4 || record.Denied != 2 || len(messages) != 2 || !strings.Contains(messages[0], "seq was not executed, because toolhost failed to judge it (internal error: a mistake in the judge)") {
+	if record == nil || record.Count != 4 || record.Denied != 2 || len(messages) != 2 || !strings.Contains(messages[0], "seq was not executed, because toolhost failed to judge it (internal error: a mistake in the judge)") {
 		t.Errorf("%+v %q", record, messages)
 	}
 }
@@ -303,7 +302,7 @@ func TestGateSlow(t *testing.T) {
 		case "seq":
 			select {
 			case <-quick:
-			case <-time.After(time.Minute):
+			case <-time.After(20 * time.Second):
 				t.Error("other programs wait for a slow judgement")
 			}
 		case "touch":
@@ -343,51 +342,28 @@ func TestGateFull(t *testing.T) {
 	}
 	out := s.wait()
 	record, messages := call.End()
-	if !strings.HasSuffix(out, "\n32\n") || record.Denied != 3 || len(messages) != 1 || !strings.Contains(messages[0], "32 programs wait for an answer already") {
+	if !strings.HasSuffix(out, "\n32\n") || record == nil || record.Denied != 3 || len(messages) != 1 || !strings.Contains(messages[0], "32 programs wait for an answer already") {
 		t.Errorf("output: %s\n%d denied, %q", out, record.Denied, messages)
 	}
 }
 
-// TestGateAttributes checks that programs belong to the call that started them: also the ones that a thread executes, and
-// those of processes that run the plugin's binary and claim to be the plugin's own.
+// TestGateAttributes checks that a program that a thread executes belongs to the call that started the process.
 func TestGateAttributes(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		testneed.Missing(t, "this test needs /usr/bin/python3")
+	}
 	allow := judge{decide: func(*execgate.Execution) execgate.Verdict { return execgate.Verdict{Effect: execgate.Allow} }}
-	script := `cd $DIR; while [ ! -e go ]; do :; done
-(TOOLHOST_CALL=t bash -c '(trap : TERM; echo >forked; while [ ! -e orphan ]; do :; done; TOOLHOST_CALL=none /bin/uname; echo > ran) & while [ ! -e forked ]; do :; done')
-echo > orphan; while [ ! -e ran ]; do :; done`
-	python := "/usr/bin/python3"
-	if _, err := os.Stat(python); err == nil {
-		script += `
-TOOLHOST_CALL=t /usr/bin/python3 -c "import os, threading; t=threading.Thread(target=os.execve, args=('/bin/true', ['true'], {})); t.start(); t.join()"; :`
-	} else {
-		python = ""
-	}
-	s := startShell(t, Namespaces{}, allow, script)
-	var stray execgate.Record
-	done := make(chan struct{})
-	s.gate.Stray = func(_ string, r *execgate.Record) {
-		stray = *r
-		close(done)
-	}
+	s := startShell(t, Namespaces{}, allow, `cd $DIR; while [ ! -e go ]; do :; done
+TOOLHOST_CALL=t /usr/bin/python3 -c "import os, threading; t=threading.Thread(target=os.execve, args=('/bin/true', ['true'], {})); t.start(); t.join()"; :`)
 	call := s.gate.Begin(t.Context(), "key", "t", nil)
 	s.gate.Begin(t.Context(), "key", "u", nil) // so that there is not only one call
 	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out := s.wait()
-	<-done
 	record, _ := call.End()
-	names := func(r *execgate.Record) (out []string) {
-		for _, p := range r.First {
-			out = append(out, filepath.Base(p.Path))
-		}
-		return out
-	}
-	if got := names(&stray); !slices.Contains(got, "uname") {
-		t.Errorf("the programs outside of calls are %v, without uname; output: %s", got, out)
-	}
-	if got := names(record); python != "" && !slices.Contains(got, "true") {
-		t.Errorf("the programs of the call are %v, without true; output: %s", got, out)
+	if record == nil || record.Count != 2 || filepath.Base(record.First[1].Path) != "true" {
+		t.Errorf("the programs of the call are %+v, without true; output: %s", record, out)
 	}
 }
 
