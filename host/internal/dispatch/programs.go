@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/script"
 )
 
 // programs records the programs that a call executes, and judges them before they run.
@@ -78,10 +81,11 @@ func (j *programJudge) Judge(e *execgate.Execution) execgate.Verdict {
 	if len(e.Preloads) > 0 && j.commands && j.policy.Lists() {
 		return execgate.Verdict{Effect: execgate.Deny, Rule: "listed programs", Reason: fmt.Sprintf("%s was not executed, because %s makes the dynamic linker load other code, and only listed programs can be executed. Unset the variable", e.Path, strings.Join(e.Preloads, ", "))}
 	}
-	out := j.verdict(e, j.commands)
+	out := j.verdict(e, j.commands && !j.continues(e))
 	for i := e.Interpreter; i != nil && out.Effect != execgate.Deny; i = i.Interpreter {
-		// Who lists a script also lists its interpreters, which the kernel executes.
-		by := j.verdict(i, false)
+		// Who lists a script also lists its interpreters, which the kernel executes. But tools can change the scripts, so
+		// other programs must be listed themselves.
+		by := j.verdict(i, j.commands && !j.policy.Interprets(j.execution(i)))
 		asks := append(pending(out), pending(by)...)
 		if by.Effect == execgate.Deny || out.Effect == execgate.Allow {
 			out = by
@@ -89,6 +93,29 @@ func (j *programJudge) Judge(e *execgate.Execution) execgate.Verdict {
 		out.Pending = asks
 	}
 	return out
+}
+
+// continues reports whether an execution is the second part of the start of a script whose first line is "#!/usr/bin/env
+// …": the same process executed the script, and env executes what the line names, with the script as its argument.
+func (j *programJudge) continues(e *execgate.Execution) bool {
+	if len(e.Ancestors) == 0 || e.Ancestors[0].PID != e.PID || e.Ancestors[0].Interpreter == nil {
+		return false
+	}
+	last := e.Ancestors[0]
+	for last.Interpreter != nil {
+		last = last.Interpreter
+	}
+	want := script.EnvCommand(last.Argv)
+	n := len(want)
+	if filepath.Base(last.Asked) != "env" || n < 2 || filepath.Base(e.Asked) != want[0] {
+		return false
+	}
+	if strings.HasSuffix(want[n-1], "…") { // only the beginning of a long command line is known
+		n--
+	} else if len(e.Argv) > n {
+		return false
+	}
+	return len(e.Argv) >= n && slices.Equal(e.Argv[:n], want[:n]) && j.policy.Interprets(j.execution(e))
 }
 
 // pending returns the judgements that a person must confirm.

@@ -230,6 +230,11 @@ func (l *lineage) executed(e *Execution) {
 	}
 	kept := *e
 	kept.Argv, kept.Ancestors, kept.Files = shorten(e.Argv), nil, nil
+	for at := &kept; at.Interpreter != nil; at = at.Interpreter {
+		i := *at.Interpreter
+		i.Argv, i.Files = shorten(i.Argv), nil
+		at.Interpreter = &i
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ran == nil {

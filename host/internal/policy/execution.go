@@ -148,6 +148,11 @@ func (p *Policy) Unlisted(j *Judgement) bool {
 	return p.rules.AllowList && j.Effect == Deny && j.Rule == p.rules.ListedBy
 }
 
+// Interprets reports whether a program is an interpreter of scripts that tools cannot change.
+func (p *Policy) Interprets(x *Execution) bool {
+	return script.Interprets(x.Path) && script.Interprets(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
+}
+
 // stricter returns the judgement with the stricter effect, or else the one in which a rule matched.
 func stricter(a, b Judgement) Judgement {
 	rank := map[Effect]int{Allow: 0, Ask: 1, Deny: 2}
