@@ -79,6 +79,10 @@ type Tools interface {
 	// Alias returns the tool that an alias refers to. The result params maps parameter names of the alias to parameter
 	// names of the tool; see [tool.Signature].
 	Alias(name string) (namespace, target string, params map[string]string, ok bool)
+	// Habit returns how agents write a function call that they know from other programs. The result target is the agent
+	// tool, or "" if the name is unknown. The result params has additional names of parameters. The result convert is nil
+	// if the arguments need no conversion.
+	Habit(name string) (target string, params map[string]string, convert Converter)
 	// Field returns the signature of a tool in a namespace.
 	Field(namespace, name string) (tool.Signature, bool)
 	// Namespaces lists the field namespaces.
@@ -86,6 +90,10 @@ type Tools interface {
 	// FieldNames lists the tools of a namespace.
 	FieldNames(namespace string) []string
 }
+
+// Converter converts the arguments of a habit to arguments of an agent tool. The tool can depend on the arguments. A
+// Converter does not change args. The error says what is wrong with them.
+type Converter = func(args map[string]json.RawMessage) (tool string, out map[string]json.RawMessage, err error)
 
 // MaxCommand limits the length of a command string, in bytes.
 const MaxCommand = 32 << 20

@@ -53,7 +53,7 @@ type Signature struct {
 	// Stdin is the name of the parameter that receives the text of a heredoc or of standard input. It can be empty.
 	Stdin string
 	// Names maps additional names to parameters. The additional names are defined by an alias of the tool. A name
-	// that begins with a dash is a short flag.
+	// that begins with a dash is a short flag. A name that maps to "" is accepted and ignored.
 	Names map[string]string
 }
 
