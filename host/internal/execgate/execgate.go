@@ -42,6 +42,10 @@ type Execution struct {
 	Ancestors []*Execution
 	// Preloads lists the variables in the environment that make the dynamic linker load other code.
 	Preloads []string
+	// Before is the file that the process has executed until now, if the program is git.
+	Before string
+	// WorkTree is the variable GIT_WORK_TREE, if the program is git.
+	WorkTree string
 	// PID is the process, as the host sees it.
 	PID int
 	// Files resolves paths as the process does. It can be used while the execution is judged, but not when a person is asked.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -321,8 +322,12 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 		return nil, "", at, unix.EAGAIN
 	}
 	e.PID = at.pid
-	if at.call == nil || p.Listed {
-		if token, e.Preloads, errno = m.environment(envp); errno != 0 {
+	isGit := strings.Contains(e.Asked, "git") || len(e.Argv) > 0 && strings.Contains(e.Argv[0], "git")
+	if isGit {
+		e.Before, _ = os.Readlink(procPath(thread, "exe")) // empty means that it is not known
+	}
+	if at.call == nil || p.Listed || isGit {
+		if token, e.WorkTree, e.Preloads, errno = m.environment(envp); errno != 0 {
 			return nil, "", at, errno
 		}
 	}

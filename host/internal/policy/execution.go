@@ -32,6 +32,10 @@ type Execution struct {
 	Workspace string
 	// Since is the start of the session; see [Request.Since].
 	Since time.Time
+	// Before is the file that the process has executed until now. It can be empty if the program is not one of git's own.
+	Before string
+	// WorkTree is the variable GIT_WORK_TREE of the program's environment.
+	WorkTree string
 	// Files is the file system as the process sees it. Nil means that it is the one of the host.
 	Files Files
 }
@@ -51,10 +55,11 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out
 	}
-	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files)}
+	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files), workTree: x.WorkTree}
 	// Git starts itself by this path, for example at the end of "git stash" and "git submodule add", after it has saved what
-	// it discards or where nothing can be lost. The command that a caller wrote was already judged.
-	req.byGit = slices.Contains(gitPaths, x.Path)
+	// it discards or where nothing can be lost. The command that a caller wrote was already judged. In the shells that git
+	// starts, the path is the first one as well: for aliases, hooks and "git bisect run".
+	req.byGit = slices.Contains(gitPaths, x.Path) && isGit(x.Before)
 	if req.Call == nil {
 		req.Call = new(tool.Call)
 	}
@@ -185,6 +190,12 @@ func (x *Execution) invoked() string {
 
 // gitPaths contains the paths by which git starts itself.
 var gitPaths = []string{"/usr/lib/git-core/git", "/usr/libexec/git-core/git"}
+
+// isGit reports whether a file is git or one of its programs.
+func isGit(file string) bool {
+	name := filepath.Base(file)
+	return name == "git" || strings.HasPrefix(name, "git-")
+}
 
 // isProgram reports whether a path is in a directory that is searched for programs, and which tools cannot change. A path
 // with ".." is not, because the kernel follows a link before "..", so it can lead to another directory.

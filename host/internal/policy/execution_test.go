@@ -90,7 +90,17 @@ func TestGitItself(t *testing.T) {
 	}
 	p := policy.New(policy.Rules{})
 	for path, want := range map[string]policy.Effect{"/usr/bin/git": policy.Ask, "/usr/lib/git-core/git": policy.Allow, dir + "/git-core/git": policy.Ask} {
+		elsewhere := execution("/", path, "reset", "--hard", "-q")
+		elsewhere.Workspace, elsewhere.WorkTree, elsewhere.Before = dir, dir, "/usr/bin/git"
+		if j := p.JudgeExecution(elsewhere); j.Effect != want {
+			t.Errorf("%s with GIT_WORK_TREE: %s, wanted %s", path, j.Effect, want)
+		}
 		x := execution(dir, path, "reset", "--hard", "-q")
+		x.Before = "/usr/bin/dash"
+		if x.Workspace = dir; p.JudgeExecution(x).Effect != policy.Ask {
+			t.Errorf("%s in a shell is allowed", path)
+		}
+		x.Before = "/usr/bin/git"
 		x.Workspace = dir
 		if j := p.JudgeExecution(x); j.Effect != want {
 			t.Errorf("%s: %s, wanted %s", path, j.Effect, want)

@@ -63,9 +63,6 @@ const maxOperations = 500_000
 // maxTime limits the time of one judgement.
 var maxTime = 2 * time.Second
 
-// errLimit is the error of an operation beyond the limits.
-var errLimit = errors.New("the judgement would take too long")
-
 // tree is the file system of one judgement. It remembers what it resolved. An error for which no process would fail, or
 // the end of the limits, makes it uncertain.
 type tree struct {

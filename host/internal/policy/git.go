@@ -14,6 +14,14 @@ func (f *facts) discarded() (all, some bool) {
 	if f.c.Name() != "git" || len(f.c.Words) < 2 || f.c.Remote || f.req.byGit {
 		return false, false
 	}
+	if tree := f.req.workTree; tree != "" && f.c.Dir != "" { // git works there
+		req, c := *f.req, *f.c
+		if c.Dir = tree; !filepath.IsAbs(tree) {
+			c.Dir = filepath.Join(f.c.Dir, tree)
+		}
+		req.workTree = ""
+		return (&facts{req: &req, c: &c}).discarded()
+	}
 	g := &gitCommand{facts: f, sub: f.c.Words[1].Text}
 	if f.c.Dir != "" {
 		if g.top = f.req.files().repositoryOf(f.c.Dir); g.top == "" {

@@ -157,6 +157,8 @@ func TestLosses(t *testing.T) {
 		{ws, "git restore .", "discard-changes"}, {ws, "git restore --source=HEAD~1 -W -S .", "discard-changes"}, {ws, "git restore --staged .", ""}, {ws, "git restore main.go", ""},
 		{ws, "git switch -f main", "discard-changes"}, {ws, "git switch --discard-changes main", "discard-changes"}, {ws, "git switch main", ""}, {ws, "git switch -c x", ""},
 		{ws, "git rm -rf .", "discard-changes"}, {ws, "git rm -r --cached .", ""}, {ws, "git rm main.go", ""}, {ws, "git read-tree -u --reset HEAD", "discard-changes"}, {ws, "git checkout-index -fa", "discard-changes"},
+		{outside, "git --work-tree=" + ws + " --git-dir=" + ws + "/.git reset --hard", "discard-changes"}, {outside, "git --work-tree " + ws + " checkout .", "discard-changes"},
+		{outside, "find -L " + home + "/link -delete", "remove-workspace"}, {outside, "find -H " + home + "/link -type f -exec rm {} ;", "remove-workspace"}, {outside, "find " + home + "/link -delete", ""},
 		{ws, "git stash", ""}, {ws, "git stash drop", ""}, {ws, "git status", ""}, {ws, "git push", ""}, {outside, "git reset --hard", ""},
 	} {
 		words := strings.Split(c.line, " ")

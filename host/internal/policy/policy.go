@@ -121,6 +121,8 @@ type Request struct {
 
 	byGit bool  // whether git itself starts the program
 	tree  *tree // set by files
+	// workTree is the variable GIT_WORK_TREE of a program.
+	workTree string
 }
 
 // Decision is the policy's decision on a call.
