@@ -77,8 +77,9 @@ func (b *binder) fail(offset int, format string, a ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, a...)+" ("+place(b.src, offset)+")")
 }
 
-// error returns the error with all problems. The texts name and help are the names of the tool for the message.
-func (b *binder) error(name, help string) *tool.Error {
+// error returns the error with all problems. The text name is the name of the tool for the message. The text see is how
+// the caller learns more.
+func (b *binder) error(name, see string) *tool.Error {
 	problems := b.problems
 	if extra := len(problems) - maxProblems; extra > 0 {
 		problems, b.more = problems[:maxProblems:maxProblems], b.more+extra
@@ -86,7 +87,26 @@ func (b *binder) error(name, help string) *tool.Error {
 	if b.more > 0 {
 		problems = append(problems, fmt.Sprintf("and %d more problems", b.more))
 	}
-	return tool.Errorf(tool.InvalidArguments, "%s: %s. Nothing was run; see %s --help.", name, strings.Join(problems, "; "), help)
+	return tool.Errorf(tool.InvalidArguments, "%s: %s Nothing was run; %s.", name, sentences(problems), see)
+}
+
+// sentences joins problems, some of which end with a question or a full stop.
+func sentences(problems []string) string {
+	var out strings.Builder
+	for i, p := range problems {
+		p = strings.TrimSuffix(p, ".")
+		out.WriteString(p)
+		last, asks := i == len(problems)-1, strings.HasSuffix(p, "?")
+		switch {
+		case last && !asks:
+			out.WriteString(".")
+		case !last && !asks:
+			out.WriteString("; ")
+		case !last:
+			out.WriteString(" Also: ")
+		}
+	}
+	return out.String()
 }
 
 // failFor reports a problem with one parameter.

@@ -92,7 +92,7 @@ type Tools interface {
 }
 
 // Converter converts the arguments of a habit to arguments of an agent tool. The tool can depend on the arguments. A
-// Converter does not change args. The error says what is wrong with them.
+// Converter does not change args. The error describes arguments that cannot be converted.
 type Converter = func(args map[string]json.RawMessage) (tool string, out map[string]json.RawMessage, err error)
 
 // MaxCommand limits the length of a command string, in bytes.

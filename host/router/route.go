@@ -228,7 +228,7 @@ func (c *Command) bindConverted(t *target, s *simple, args []word, tools Tools) 
 	b.bindStdin(s.stdin)
 	if len(b.problems) > 0 {
 		c.Kwargs = b.out
-		return c.refuse(b.error(c.Alias, c.helpName()))
+		return c.refuse(b.error(c.Alias, c.see()))
 	}
 	return c.convert(t, b.out, tools)
 }
@@ -249,13 +249,12 @@ func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Too
 	name, args, err := t.convert(given)
 	if err != nil {
 		b.problems = append(b.problems, err.Error())
-		return c.refuse(b.error(cmp.Or(c.Alias, c.Name), c.helpName()))
+		return c.refuse(b.error(cmp.Or(c.Alias, c.Name), c.see()))
 	}
 	sig, ok := tools.Agent(name)
 	if !ok {
 		return c.refuse(unknownName("tool", name, tools.AgentNames()))
 	}
-	sig.Names = t.params
 	c.Name, b.sig, b.out = name, sig, args
 	c.complete(sig, b)
 	return c
@@ -395,21 +394,24 @@ func (c *Command) complete(sig tool.Signature, b *binder) {
 		}
 	}
 	if len(b.problems) > 0 {
-		c.refuse(b.error(cmp.Or(c.Alias, c.Name), c.helpName()))
+		c.refuse(b.error(cmp.Or(c.Alias, c.Name), c.see()))
 		return
 	}
 	c.Arguments = complete
 }
 
-// helpName returns the text that a user types before "--help".
-func (c *Command) helpName() string {
-	if c.Alias != "" {
-		return c.Alias
+// see returns where the caller learns more about the tool. A function call has no --help.
+func (c *Command) see() string {
+	name := c.Name
+	switch {
+	case c.Rule == RuleFunction:
+		return "see the parameters in the tool's definition"
+	case c.Alias != "":
+		name = c.Alias
+	case c.Namespace != "":
+		name = "field:" + c.Namespace + " " + c.Name
 	}
-	if c.Namespace != "" {
-		return "field:" + c.Namespace + " " + c.Name
-	}
-	return c.Name
+	return "see " + name + " --help"
 }
 
 func helpFlag(w word) bool { return !w.quoted && (w.text == "-h" || w.text == "--help") }

@@ -57,14 +57,18 @@ type Signature struct {
 	Names map[string]string
 }
 
-// NameOf returns the name by which callers know a parameter: its first additional name that is not a short flag, or the
-// parameter's own name if there is no such name.
+// NameOf returns the name by which callers know a parameter: its additional name that is not a short flag, or the parameter's
+// own name if there is no such name, or several.
 func (s *Signature) NameOf(param string) string {
 	best := ""
 	for name, to := range s.Names {
-		if to == param && !strings.HasPrefix(name, "-") && (best == "" || name < best) {
-			best = name
+		if to != param || strings.HasPrefix(name, "-") {
+			continue
 		}
+		if best != "" {
+			return param
+		}
+		best = name
 	}
 	if best == "" {
 		return param

@@ -5,6 +5,42 @@ import (
 	"strings"
 )
 
+const endPatch = "*** End Patch"
+
+// run chooses the tool for a command: one that only applies a patch is an edit.
+func run(c *call) string {
+	argv(c)
+	terminal(c)
+	restart(c)
+	raw := c.args["command"]
+	script := strings.TrimSpace(unquoted(raw))
+	begin, end := strings.Index(script, "*** Begin Patch"), strings.LastIndex(script, endPatch)
+	rest, applies := strings.CutPrefix(script, "apply_patch")
+	if !applies || begin < 0 || end < begin {
+		return "bash"
+	}
+	before, after := rest[:begin-len("apply_patch")], strings.Fields(strings.Trim(script[end+len(endPatch):], "'\""))
+	ended := len(after) == 0 || len(after) == 1 && strings.Contains(before, after[0]) // by the word of a heredoc
+	if !ended || strings.ContainsAny(before, ";&|$`>(") {
+		return "bash"
+	}
+	for name := range c.args {
+		if name != "command" && name != "cwd" {
+			delete(c.args, name) // a limit of time, or the like
+		}
+	}
+	if _, ok := c.args["cwd"]; ok {
+		return "bash"
+	}
+	patch := script[begin : end+len(endPatch)]
+	if strings.HasPrefix(strings.TrimSpace(rest), "'") {
+		patch = strings.ReplaceAll(patch, `'\''`, "'")
+	}
+	delete(c.args, "command")
+	c.set("diff", patch+"\n")
+	return "edit"
+}
+
 // argv converts a command as a list of words to a script. A list such as ["bash", "-lc", "make test"] is a script already.
 func argv(c *call) {
 	raw, ok := c.args["command"]
@@ -49,15 +85,6 @@ func quote(word string) string {
 func terminal(c *call) {
 	if tty, ok := c.truth("tty"); ok && tty {
 		c.set("keep_stdin_open", true)
-	}
-}
-
-// background drops a flag that is false, and starts a job otherwise.
-func background(name string) func(c *call) {
-	return func(c *call) {
-		if v, ok := c.truth(name); ok {
-			c.set("run_in_background", v)
-		}
 	}
 }
 

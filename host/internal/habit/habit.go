@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"toolhost.dev/sdk/suggest"
 )
 
 // Alias is a tool of another program.
@@ -33,7 +35,7 @@ type Alias struct {
 // Args are the arguments of a call by parameter name.
 type Args = map[string]json.RawMessage
 
-// Converter returns the conversion of an alias in a preset. It returns nil if there is none.
+// Converter returns the conversion of an alias in a preset. It returns nil for an alias without a conversion.
 func Converter(preset, name string) func(args Args) (tool string, out Args, err error) {
 	for _, a := range Presets[preset] {
 		if a.Name == name {
@@ -63,15 +65,13 @@ func converter(tool string, params map[string]string, steps ...func(c *call)) fu
 func switching(params map[string]string, convert func(c *call) (tool string)) func(Args) (string, Args, error) {
 	return func(args Args) (string, Args, error) {
 		c := &call{args: make(Args, len(args))}
-		maps.Copy(c.args, args)
-		for _, from := range slices.Sorted(maps.Keys(params)) {
-			v, given := c.args[from]
-			if !given {
-				continue
+		for _, given := range slices.Sorted(maps.Keys(args)) {
+			to, known := params[given]
+			if !known {
+				to = similar(given, params)
 			}
-			delete(c.args, from)
-			if to := params[from]; to != "" {
-				c.set(to, v)
+			if to != "" {
+				c.set(to, args[given])
 			}
 		}
 		tool := convert(c)
@@ -80,6 +80,24 @@ func switching(params map[string]string, convert func(c *call) (tool string)) fu
 		}
 		return tool, c.args, nil
 	}
+}
+
+// similar returns the new name of a parameter whose old or new name differs only in case, dashes and underscores. It
+// returns the name itself without a match. A short flag is similar to nothing.
+func similar(name string, params map[string]string) string {
+	if strings.HasPrefix(name, "-") {
+		return name
+	}
+	fold := suggest.Fold(name)
+	for _, from := range slices.Sorted(maps.Keys(params)) {
+		switch to := params[from]; {
+		case to == name:
+			return name
+		case !strings.HasPrefix(from, "-") && suggest.Fold(from) == fold, to != "" && suggest.Fold(to) == fold:
+			return to
+		}
+	}
+	return name
 }
 
 func (c *call) fail(format string, a ...any) {

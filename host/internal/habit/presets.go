@@ -44,13 +44,13 @@ var (
 	dir  = params(talk, map[string]string{"dir": "path", "directory": "path", "dir_path": "path", "target_directory": "path", "relative_workspace_path": "path", "respect_gemini_ignore": ""})
 	find = params(dir, map[string]string{
 		"query": "pattern", "regex": "pattern", "search": "pattern", "include": "glob", "includes": "glob", "glob_pattern": "glob", "file_pattern": "glob", "exclude": "exclude_pattern",
-		"-A": "after", "-B": "before", "-C": "context", "-i": "ignore_case", "-n": "line_numbers", "case_insensitive": "ignore_case", "is_regexp": "", "limit": "head_limit",
+		"-A": "after", "-B": "before", "-C": "context", "-i": "ignore_case", "-n": "line_numbers", "case_insensitive": "ignore_case", "isRegexp": "is_regexp", "includePattern": "include_pattern", "excludePattern": "exclude_pattern", "limit": "head_limit",
 		"max_results": "head_limit", "total_max_matches": "head_limit",
 	})
-	name  = params(dir, map[string]string{"query": "pattern", "glob": "pattern", "glob_pattern": "pattern", "file_pattern": "pattern", "limit": "head_limit", "max_results": "head_limit"})
+	name  = params(dir, map[string]string{"case_sensitive": "case_sensitive", "query": "pattern", "glob": "pattern", "glob_pattern": "pattern", "file_pattern": "pattern", "limit": "head_limit", "max_results": "head_limit"})
 	shell = map[string]string{
 		"cmd": "command", "script": "command", "commandLine": "command", "workdir": "cwd", "directory": "cwd", "dir_path": "cwd", "working_directory": "cwd", "timeout_ms": "timeout", "timeoutMs": "timeout",
-		"explanation": "", "justification": "", "with_escalated_permissions": "", "sandbox_permissions": "", "additional_permissions": "", "prefix_rule": "", "login": "", "shell": "", "max_output_tokens": "",
+		"explanation": "", "justification": "", "wait_for_previous": "", "with_escalated_permissions": "", "sandbox_permissions": "", "additional_permissions": "", "prefix_rule": "", "login": "", "shell": "", "max_output_tokens": "",
 		"max_output_length": "", "require_user_approval": "", "requires_approval": "", "dangerouslyDisableSandbox": "", "yield_time_ms": "yield_ms", "delay_ms": "yield_ms",
 		"is_background": "run_in_background", "isBackground": "run_in_background", "background": "run_in_background",
 	}
@@ -70,11 +70,13 @@ func inCalls(all ...Alias) []Alias {
 func reading(name string) Alias { return converts(name, "read", span, whole, lines, sliceMode, pages) }
 func editing(name string) Alias { return converts(name, "edit", swap, edits, expected, preview) }
 func searching(name string) Alias {
-	return converts(name, "grep", find, globs, letterCase, names, fixed, ignoring, only)
+	return converts(name, "grep", find, globs, letterCase, names, fixed, regexps, unlimited, ignoring, only)
 }
 func finding(n string) Alias    { return converts(n, "glob", name, anyCase, ignoring) }
-func listing(name string) Alias { return converts(name, "list", dir, ignoring, depth, first) }
-func running(name string) Alias { return converts(name, "bash", shell, argv, terminal, restart) }
+func listing(name string) Alias { return converts(name, "list", dir, ignoring, ignored, depth, first) }
+func running(name string) Alias {
+	return Alias{Name: name, Tool: "bash", Params: shell, Convert: switching(shell, run)}
+}
 func patching(name string) Alias {
 	return renames(name, "edit", talk, map[string]string{"input": "diff", "patch": "diff", "patchText": "diff", "patch_text": "diff", "workdir": ""})
 }
@@ -119,7 +121,10 @@ var claude = []Alias{
 
 var codex = append([]Alias{
 	running("shell_command"), running("container.exec"), running("exec_command"), running("unified_exec"),
-	converts("local_shell", "bash", shell, action, argv),
+	{Name: "local_shell", Tool: "bash", Params: shell, Convert: switching(shell, func(c *call) string {
+		action(c)
+		return run(c)
+	})},
 	converts("write_stdin", "job", job, stdin),
 	planning("update_plan"),
 	reading("view_image"),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // globs converts globs of files to search, and of files to leave out.
@@ -42,6 +43,7 @@ func letterCase(c *call) {
 func anyCase(c *call) {
 	if v, ok := c.truth("case_sensitive"); ok && !v {
 		if raw, given := c.args["pattern"]; given {
+			delete(c.args, "pattern")
 			c.set("pattern", insensitive(unquoted(raw)))
 		}
 	}
@@ -79,7 +81,42 @@ func fixed(c *call) {
 	}
 }
 
-// only refuses to print nothing but the matching parts of lines.
+// regexps converts whether the pattern is a regular expression.
+func regexps(c *call) {
+	if v, ok := c.truth("is_regexp"); ok && !v {
+		c.set("dialect", "fixed")
+	}
+}
+
+// unlimited drops a limit that is null.
+func unlimited(c *call) {
+	if raw, ok := c.args["max_matches_per_file"]; ok && string(raw) == "null" {
+		delete(c.args, "max_matches_per_file")
+	}
+}
+
+// ignored converts names that are left out of a listing.
+func ignored(c *call) {
+	raw, ok := c.take("ignore")
+	if !ok {
+		return
+	}
+	var list []string
+	if json.Unmarshal([]byte(unquoted(raw)), &list) != nil {
+		list = []string{unquoted(raw)}
+	}
+	for i := range list {
+		list[i] = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(list[i], "/**"), "**/"), "/")
+	}
+	switch {
+	case len(list) == 1 && list[0] != "":
+		c.set("pattern", "!"+list[0])
+	case len(list) > 1:
+		c.set("pattern", "!{"+strings.Join(list, ",")+"}")
+	}
+}
+
+// only drops a request not to print only the matching parts of lines.
 func only(c *call) {
 	if v, ok := c.args["-o"]; ok && unquoted(v) == "false" {
 		delete(c.args, "-o")
@@ -122,6 +159,7 @@ func questions(c *call) {
 	if !ok {
 		return
 	}
+	c.drop("answers", "annotations", "metadata", "autoResolutionMs") // what another program adds
 	var all []struct {
 		Question, Header, Placeholder, Type string
 		Options                             []json.RawMessage
