@@ -356,7 +356,7 @@ func TestGateAttributes(t *testing.T) {
 	s := startShell(t, Namespaces{}, allow, `cd $DIR; while [ ! -e go ]; do :; done
 TOOLHOST_CALL=t /usr/bin/python3 -c "import os, threading; t=threading.Thread(target=os.execve, args=('/bin/true', ['true'], {})); t.start(); t.join()"; :`)
 	call := s.gate.Begin(t.Context(), "key", "t", nil)
-	s.gate.Begin(t.Context(), "key", "u", nil) // so that there is not only one call
+	s.gate.Begin(t.Context(), "key", "u", nil) // with one call only, a process without a token belongs to it
 	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
