@@ -101,8 +101,10 @@ const MaxCommand = 32 << 20
 // Options are the options of [Parse]. The zero value is ready to use.
 type Options struct {
 	// Exists reports whether a path exists. Relative paths start at the directory of the command. The router uses Exists
-	// only to decide whether "read NAME" means the tool "read". A nil Exists means that no path exists.
+	// only to decide whether "bash NAME" runs a script. A nil Exists means that no path exists.
 	Exists func(path string) bool
+	// alone is true if the command is all of the script and has no input.
+	alone bool
 	// Commands reports whether commands in a script can call a tool as the program "tool:NAME".
 	Commands bool
 }

@@ -31,7 +31,8 @@ var clashes = map[string]clash{
 }
 
 // bashReadRefuses reports whether the shell builtin "read" refuses the arguments. The builtin accepts only a few flags
-// and the names of variables.
+// and the names of variables. A command that is only "read NAME" counts as refused if it has no input: the builtin would
+// read nothing, and agents mean a file.
 func bashReadRefuses(args []word, opts Options) bool {
 	operands := false
 	for i := 0; i < len(args); i++ {
@@ -62,7 +63,7 @@ func bashReadRefuses(args []word, opts Options) bool {
 			}
 		}
 	}
-	return len(args) == 1 && !isFlag(args[0]) && opts.Exists != nil && opts.Exists(args[0].text)
+	return opts.alone && len(args) == 1 && !isFlag(args[0]) && !args[0].dynamic
 }
 
 // bashRefuses reports whether the program bash refuses the arguments. The program accepts the name of a script, or -c
@@ -207,14 +208,17 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 		return c.refuse(unknownName("tool", t.name, tools.AgentNames()))
 	}
 	sig.Names = t.params
-	if t.convert != nil && !slices.ContainsFunc(rest, helpFlag) {
-		return c.bindConverted(&t, s, rest, tools)
-	}
 	before := *c
-	if c.bind(sig, s, rest); c.Error == nil || t.alias != "" {
+	if c.bind(sig, s, rest); c.Error == nil {
 		return c
 	}
 	try := before
+	if t.alias != "" {
+		if t.convert != nil && try.bindConverted(&t, s, rest, tools).Error == nil {
+			return &try
+		}
+		return c
+	}
 	if _, sig.Names, _ = tools.Habit(t.name); sig.Names != nil && try.bind(sig, s, rest).Error == nil {
 		return &try
 	}
@@ -264,7 +268,7 @@ func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Too
 // shows its own help.
 func (c *Command) about(name word, tools Tools) *Command {
 	t, known := resolve(name.text, nil, tools)
-	if !known || t.name == "help" || name.text == "read" { // the shell also shows help about these names
+	if !known || t.name == "help" { // the shell also shows help about help
 		return nil
 	}
 	_, ok := tools.Agent(t.name)
@@ -336,6 +340,7 @@ func (c *Command) fieldTool(tools Tools) (tool.Signature, bool) {
 // clash routes a command with a name that belongs to a tool and to a system command.
 func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Tools, opts Options) *Command {
 	sig, _ := tools.Agent(name)
+	opts.alone = len(s.heredocs) == 0 && s.stdin == nil
 	refused := cl.refuses(rest, opts)
 	expands := slices.ContainsFunc(rest, func(w word) bool { return w.dynamic })
 	fits := true

@@ -35,6 +35,7 @@ func TestConversions(t *testing.T) {
 		{"common", "read_file", `{"path":"f","nonsense":1}`, "read", `{"file_path":"f","nonsense":1}`, ""},
 		{"claude", "Read", `{"file_path":"f","pages":"1-5"}`, "read", `{"file_path":"f","pages":"1-5"}`, ""},
 		{"claude", "Grep", `{"pattern":"x","-A":2,"-i":true,"glob":"*.{a,b}"}`, "grep", `{"after":2,"glob":["*.{a,b}"],"ignore_case":true,"pattern":"x"}`, ""},
+		{"claude", "Grep", `{"pattern":"x","glob":5}`, "grep", `{"glob":5,"pattern":"x"}`, ""},
 		{"claude", "Grep", `{"pattern":"x","-o":true}`, "grep", `{"-o":true,"pattern":"x"}`, ""},
 		{"claude", "LS", `{"path":"p","ignore":["a","**/b/**"]}`, "list", `{"path":"p","pattern":"!{a,b}"}`, ""},
 		{"common", "grep_search", `{"query":"x","exclude_pattern":"*.md","case_sensitive":false}`, "grep", `{"glob":["!*.md"],"ignore_case":true,"pattern":"x"}`, ""},

@@ -15,10 +15,10 @@ func globs(c *call) {
 		if !ok {
 			continue
 		}
-		var list []string
-		text := unquoted(raw)
-		if json.Unmarshal([]byte(text), &list) != nil && text != "" {
-			list = []string{text}
+		list, ok := texts(raw)
+		if !ok {
+			c.args[name] = raw // the tool refuses it
+			return
 		}
 		for _, glob := range list {
 			if name == "exclude_pattern" {
@@ -30,6 +30,21 @@ func globs(c *call) {
 	if len(all) > 0 {
 		c.set("glob", all)
 	}
+}
+
+// texts returns the strings in a list, in a list as JSON text, or a single string. An empty string is no string.
+func texts(raw json.RawMessage) (list []string, ok bool) {
+	if json.Unmarshal(raw, &list) == nil {
+		return list, true
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return nil, false
+	}
+	if json.Unmarshal([]byte(text), &list) != nil && text != "" {
+		list = []string{text}
+	}
+	return list, true
 }
 
 // letterCase converts whether upper and lower case differ.
@@ -101,9 +116,10 @@ func ignored(c *call) {
 	if !ok {
 		return
 	}
-	var list []string
-	if json.Unmarshal([]byte(unquoted(raw)), &list) != nil {
-		list = []string{unquoted(raw)}
+	list, ok := texts(raw)
+	if !ok {
+		c.args["ignore"] = raw // the tool refuses it
+		return
 	}
 	for i := range list {
 		list[i] = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(list[i], "/**"), "**/"), "/")
