@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	"toolhost.dev/host/internal/script"
 )
@@ -16,4 +17,11 @@ func CanDelete(req *Request) bool {
 		f := &facts{req: req, c: &c}
 		return c.Words[0].Known() && len(f.deleted()) > 0
 	})
+}
+
+// LimitTime changes the maximum time of a judgement. The result restores it.
+func LimitTime(limit time.Duration) (restore func()) {
+	before := maxTime
+	maxTime = limit
+	return func() { maxTime = before }
 }

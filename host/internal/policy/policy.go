@@ -119,7 +119,10 @@ type Request struct {
 	// unknown.
 	Since time.Time
 
-	byGit bool // whether git itself starts the program
+	byGit bool  // whether git itself starts the program
+	tree  *tree // set by files
+	// workTree is the variable GIT_WORK_TREE of a program.
+	workTree string
 }
 
 // Decision is the policy's decision on a call.
@@ -167,6 +170,7 @@ type Judgement struct {
 // Judge decides on a call without asking a person.
 func (p *Policy) Judge(req *Request) *Decision {
 	d := &Decision{Effect: Allow, Kind: req.Kind()}
+	req.tree = nil // the file system can have changed
 	var parts []part
 	if !p.idle || req.Shell || req.Definition.Traits.Dangerous {
 		parts = p.parts(req, d)

@@ -27,6 +27,13 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 			starts = append(starts, a)
 		}
 	}
+	if slices.ContainsFunc(args[:min(len(args), len(starts)+2)], func(a Word) bool { return a.Text == "-L" || a.Text == "-H" }) {
+		for i, s := range starts { // find follows the links that it starts at
+			if s.Known() && !strings.HasSuffix(s.Text, "/") {
+				starts[i].Text += "/"
+			}
+		}
+	}
 	if len(starts) == 0 {
 		starts = []Word{{Text: "."}}
 	}
@@ -103,14 +110,17 @@ func (w *walker) git(args []Word, sc *scope) bool {
 	i, harmless := 0, true
 	aliases := make(map[string]string)
 	for ; i < len(args) && strings.HasPrefix(args[i].Text, "-"); i++ {
-		name, _, valued := strings.Cut(args[i].Text, "=")
+		name, value, valued := strings.Cut(args[i].Text, "=")
+		if valued && name == "--work-tree" {
+			inner.dir = inner.join(Word{Text: value})
+		}
 		harmless = harmless && slices.Contains([]string{"-C", "-P", "-p", "--no-pager", "--paginate", "--literal-pathspecs", "--no-optional-locks"}, name)
 		if valued || !slices.Contains(gitOptions, name) || i+1 == len(args) {
 			continue
 		}
 		i++
 		switch name {
-		case "-C":
+		case "-C", "--work-tree":
 			inner.dir = inner.join(args[i])
 		case "-c":
 			key, value, _ := strings.Cut(args[i].Text, "=")
