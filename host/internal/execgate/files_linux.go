@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/stamp"
 )
 
 // processFiles implements [Files] for a stopped process: in its root and its mounts, and with its own links in /proc. It is
@@ -122,9 +124,5 @@ func (f *processFiles) Born(path string) time.Time {
 		return time.Time{}
 	}
 	defer func() { _ = unix.Close(fd) }()
-	var st unix.Statx_t
-	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) != nil || st.Mask&unix.STATX_BTIME == 0 {
-		return time.Time{}
-	}
-	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
+	return stamp.Born(fd, "")
 }

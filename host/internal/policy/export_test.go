@@ -8,7 +8,7 @@ import (
 )
 
 // StoresBirth reports whether the file system stores when a file was created.
-func StoresBirth(path string) bool { return !born(path).IsZero() }
+func StoresBirth(path string) bool { return !hostFiles{}.Born(path).IsZero() }
 
 // CanDelete reports whether the mode careful asks before a script deletes files, if all of them existed before.
 func CanDelete(req *Request) bool {

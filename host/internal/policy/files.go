@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/stamp"
 )
 
 // Files is the file system as a process sees it. All paths are absolute.
@@ -54,7 +56,7 @@ func (hostFiles) Names(dir string, limit int) ([]string, error) {
 	return names, err
 }
 
-func (hostFiles) Born(path string) time.Time { return born(path) }
+func (hostFiles) Born(path string) time.Time { return stamp.Born(unix.AT_FDCWD, path) }
 
 // maxOperations limits the operations on files in one judgement, and the entries of directories that are read. A judgement
 // that exceeds a limit is not certain.

@@ -18,26 +18,7 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 		}
 		return
 	}
-	var starts []Word
-	for _, a := range args {
-		if strings.HasPrefix(a.Text, "-") && !slices.Contains([]string{"-H", "-L", "-P"}, a.Text) || a.Text == "(" || a.Text == "!" {
-			break
-		}
-		if !strings.HasPrefix(a.Text, "-") {
-			starts = append(starts, a)
-		}
-	}
-	if slices.ContainsFunc(args[:min(len(args), len(starts)+2)], func(a Word) bool { return a.Text == "-L" || a.Text == "-H" }) {
-		for i, s := range starts { // find follows the links that it starts at
-			if s.Known() && !strings.HasSuffix(s.Text, "/") {
-				starts[i].Text += "/"
-			}
-		}
-	}
-	if len(starts) == 0 {
-		starts = []Word{{Text: "."}}
-	}
-	tests := narrows(args)
+	starts, tests := findStarts(args), narrows(args)
 	for i := 0; i < len(args); i++ {
 		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, args[i].Text) {
 			if args[i].Text == "-delete" && !tests {
@@ -69,6 +50,29 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 		w.run(inner, sc.copy(), feed{known: true})
 		i = end
 	}
+}
+
+// findStarts returns the directories in which "find" starts.
+func findStarts(args []Word) (starts []Word) {
+	for _, a := range args {
+		if strings.HasPrefix(a.Text, "-") && !slices.Contains([]string{"-H", "-L", "-P"}, a.Text) || a.Text == "(" || a.Text == "!" {
+			break
+		}
+		if !strings.HasPrefix(a.Text, "-") {
+			starts = append(starts, a)
+		}
+	}
+	if slices.ContainsFunc(args[:min(len(args), len(starts)+2)], func(a Word) bool { return a.Text == "-L" || a.Text == "-H" }) {
+		for i, s := range starts { // find follows the links that it starts at
+			if s.Known() && !strings.HasSuffix(s.Text, "/") {
+				starts[i].Text += "/"
+			}
+		}
+	}
+	if len(starts) == 0 {
+		starts = []Word{{Text: "."}}
+	}
+	return starts
 }
 
 // narrowing lists tests of "find" with which it selects few files. removing lists programs that remove the
