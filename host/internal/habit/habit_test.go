@@ -56,7 +56,8 @@ func TestConversions(t *testing.T) {
 		{"anthropic", "str_replace_editor", `{"command":"create","path":"f"}`, "", "", `"content" is missing`},
 		{"common", "bash", `{"restart":true}`, "", "", "needs no restart"},
 		{"common", "edit_file", `{"path":"f","edits":[{"oldText":"a","newText":"b"}],"dryRun":true}`, "", "", "dryRun"},
-		{"common", "ask_user", `{"questions":[{"question":"a"},{"question":"b"}]}`, "", "", "2 questions"},
+		{"common", "ask_user", `{"questions":[{"question":"a"},{"question":"b","options":[{"label":"x","description":"y"}],"multiSelect":true}]}`, "ask_user", `{"questions":[{"question":"a"},{"free_text":true,"multiple":true,"options":["x"],"question":"b\nx: y"}]}`, ""},
+		{"common", "ask_user", `{"questions":[{"question":"a","type":"yesno"}]}`, "ask_user", `{"free_text":true,"options":["Yes","No"],"question":"a"}`, ""},
 	} {
 		var args Args
 		if err := json.Unmarshal([]byte(c.args), &args); err != nil {
