@@ -35,11 +35,11 @@ const (
 )
 
 type args struct {
-	Question string   `json:"question,omitempty" jsonschema:"The question, with all facts that the user needs to answer it."`
-	Options  []string `json:"options,omitempty" jsonschema:"Answers to choose from, at most 20. Without them the user types an answer."`
+	Question string   `json:"question,omitempty" jsonschema:"The question, with the facts that it needs."`
+	Options  []string `json:"options,omitempty" jsonschema:"Answers to choose from. Without them the user types an answer."`
 	Multiple bool     `json:"multiple,omitempty" default:"false" jsonschema:"Several options may be chosen."`
 	FreeText bool     `json:"free_text,omitempty" default:"false" jsonschema:"Answers other than the options are allowed, too."`
-	Timeout  int      `json:"timeout,omitempty" default:"600000" min:"1" jsonschema:"How long to wait for the answer, in milliseconds; at most a day."`
+	Timeout  int      `json:"timeout,omitempty" default:"600000" min:"1" jsonschema:"How long to wait, in milliseconds."`
 	// Questions are asked one after the other, in place of Question.
 	Questions []item `json:"questions,omitempty" jsonschema:"Several questions, in place of question."`
 }
@@ -69,7 +69,7 @@ type answers struct {
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "ask", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name: "ask_user",
-		Description: "Ask the user a question and wait for the answer. Use it when you cannot go on without a decision or a fact that only the user has. Do not use it for what you can find out. " +
+		Description: "Ask the user for a decision or a fact that you cannot find out, and wait for the answer. " +
 			"The outcome is answered, declined, timeout or unavailable. After unavailable (there is nobody to ask), decide yourself and state your assumption, or stop.",
 		Category: tool.CategoryBuiltin,
 		Traits:   sdk.Traits{ReadOnly: true, AutoExecute: true},
