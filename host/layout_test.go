@@ -16,7 +16,7 @@ import (
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
 	{"cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/setupcmd"},
-	{"cmd/toolhost/internal/plugincmd"},
+	{"cmd/toolhost/internal/plugincmd", "cmd/toolhost/internal/review"},
 	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal"},
 	{"cmd/toolhost/internal/cli"},
 	{"api", "mcp"},

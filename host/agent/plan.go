@@ -148,9 +148,9 @@ func inside(dir, path string) bool {
 	}
 	for {
 		parent := filepath.Dir(path)
-		real, err := filepath.EvalSymlinks(parent)
+		resolved, err := filepath.EvalSymlinks(parent)
 		if err == nil {
-			return real == root || strings.HasPrefix(real, strings.TrimSuffix(root, "/")+"/")
+			return resolved == root || strings.HasPrefix(resolved, strings.TrimSuffix(root, "/")+"/")
 		}
 		if parent == path || !errors.Is(err, fs.ErrNotExist) {
 			return false

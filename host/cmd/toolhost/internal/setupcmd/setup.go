@@ -2,30 +2,27 @@
 package setupcmd
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/agent"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
-	"toolhost.dev/host/cmd/toolhost/internal/terminal"
+	"toolhost.dev/host/cmd/toolhost/internal/review"
 )
 
 // flags holds the flags of the command.
 type flags struct {
-	project, yes, undo, dry bool
-	name, policy            string
+	review.Options
+	project, undo bool
+	name, policy  string
 }
 
 // New returns the command setup.
@@ -54,8 +51,7 @@ lists what each agent needs by hand.`,
 		},
 	}
 	c.Flags().BoolVar(&f.project, "project", false, "write the settings of the current directory, not those of the user")
-	c.Flags().BoolVar(&f.yes, "yes", false, "write without asking")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "show the changes and write nothing")
+	f.AddTo(c)
 	c.Flags().BoolVar(&f.undo, "undo", false, "take back what an earlier set-up wrote")
 	c.Flags().StringVar(&f.name, "name", "toolhost", "`name` of the server in the settings")
 	c.Flags().StringVar(&f.policy, "policy", "careful", "`policy` of a new configuration of toolhost: careful, listed or open")
@@ -84,7 +80,7 @@ func (f *flags) run(ctx context.Context, s *cli.Settings, name string) error {
 	}
 	if len(plan.Changes) == 0 {
 		fmt.Printf("%s is set up already. Nothing was changed.\n", a.Title)
-	} else if written, err := f.apply(plan, func() error { return store.Write(plan) }); err != nil || !written {
+	} else if written, err := review.Apply(plan.Changes, f.Options, func() error { return store.Write(plan) }); err != nil || !written {
 		return err
 	} else {
 		fmt.Printf("The earlier files are kept in %s. To take this back: toolhost setup %s --undo%s\n", cli.Printable(store.Backup(plan)), name, f.more())
@@ -148,55 +144,16 @@ func program(project bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found, err := exec.LookPath("toolhost")
-	if err != nil {
-		return self, nil //nolint:nilerr // it is not on the PATH
-	}
+	found, _ := exec.LookPath("toolhost") // the empty path of a program that is not there is no file
 	a, errA := os.Stat(found)
 	b, errB := os.Stat(self)
 	switch {
-	case errA != nil || errB != nil || !os.SameFile(a, b):
+	case errA != nil || errB != nil || !os.SameFile(a, b): // another program is on the PATH, or none
 		return self, nil
 	case project:
 		return "toolhost", nil
 	}
 	return filepath.Abs(found)
-}
-
-// apply shows the changes and writes them, unless the user or a flag is against it.
-func (f *flags) apply(plan *agent.Plan, write func() error) (written bool, err error) {
-	out := cli.Screen(os.Stdout)
-	for _, c := range plan.Changes {
-		before, after := c.Path, c.Path
-		if !c.Existed {
-			before = os.DevNull
-		}
-		if c.After == nil {
-			after = os.DevNull
-		}
-		if _, err := out.Write(diff.Diff(before, c.Before, after, c.After)); err != nil {
-			return false, err
-		}
-	}
-	switch {
-	case f.dry:
-		fmt.Println("Nothing was written (--dry-run).")
-		return false, nil
-	case f.yes:
-	case !terminal.IsTerminal():
-		return false, errors.New("there is no terminal to ask on, and nothing was written; review the changes and add --yes")
-	default:
-		fmt.Print("Write these changes? [y/N] ")
-		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return false, err
-		}
-		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-			fmt.Println("Nothing was written.")
-			return false, cli.ExitError(cli.ExitFailure)
-		}
-	}
-	return true, write()
 }
 
 func (f *flags) takeBack(store agent.Store, a *agent.Agent, place *agent.Place) error {
@@ -206,7 +163,7 @@ func (f *flags) takeBack(store agent.Store, a *agent.Agent, place *agent.Place) 
 	}
 	if len(plan.Changes) == 0 {
 		fmt.Printf("No set-up of %s is left to take back.\n", a.Title)
-	} else if written, err := f.apply(plan, func() error { return store.Restore(plan) }); err != nil || !written {
+	} else if written, err := review.Apply(plan.Changes, f.Options, func() error { return store.Restore(plan) }); err != nil || !written {
 		return err
 	} else {
 		fmt.Printf("%s no longer uses toolhost.\n", a.Title)
