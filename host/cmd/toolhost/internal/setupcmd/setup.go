@@ -147,13 +147,12 @@ func program(project bool) (string, error) {
 	found, _ := exec.LookPath("toolhost") // the empty path of a program that is not there is no file
 	a, errA := os.Stat(found)
 	b, errB := os.Stat(self)
-	switch {
-	case errA != nil || errB != nil || !os.SameFile(a, b): // another program is on the PATH, or none
-		return self, nil
-	case project:
+	if onPath := errA == nil && errB == nil && os.SameFile(a, b); onPath && project {
 		return "toolhost", nil
+	} else if onPath {
+		return filepath.Abs(found)
 	}
-	return filepath.Abs(found)
+	return self, nil
 }
 
 func (f *flags) takeBack(store agent.Store, a *agent.Agent, place *agent.Place) error {
