@@ -78,6 +78,8 @@ func TestRewrite(t *testing.T) {
 		"x=$(read foo.go)":                          "x=$(tool:read foo.go)",
 		"if true; then read foo.go; fi":             "if true; then tool:read foo.go; fi",
 		"read foo.go | head -3":                     "tool:read foo.go | head -3",
+		"write q.txt hello; cat q.txt":              "tool:write q.txt hello; cat q.txt",
+		"write root; write":                         "write root; write",
 		"cd src && write --file_path a --content b": "cd src && tool:write --file_path a --content b",
 		"cd src && grep --output_mode count foo":    "cd src && tool:grep --output_mode count foo",
 		"ls | write --file_path a":                  "ls | tool:write --file_path a",

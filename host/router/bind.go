@@ -77,6 +77,38 @@ func (b *binder) fail(offset int, format string, a ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, a...)+" ("+place(b.src, offset)+")")
 }
 
+// error returns the error with all problems. The text name is the name of the tool for the message. The text see is how
+// the caller learns more.
+func (b *binder) error(name, see string) *tool.Error {
+	problems := b.problems
+	if extra := len(problems) - maxProblems; extra > 0 {
+		problems, b.more = problems[:maxProblems:maxProblems], b.more+extra
+	}
+	if b.more > 0 {
+		problems = append(problems, fmt.Sprintf("and %d more problems", b.more))
+	}
+	return tool.Errorf(tool.InvalidArguments, "%s: %s Nothing was run; %s.", name, sentences(problems), see)
+}
+
+// sentences joins problems, some of which end with a question or a full stop.
+func sentences(problems []string) string {
+	var out strings.Builder
+	for i, p := range problems {
+		p = strings.TrimSuffix(p, ".")
+		out.WriteString(p)
+		last, asks := i == len(problems)-1, strings.HasSuffix(p, "?")
+		switch {
+		case last && !asks:
+			out.WriteString(".")
+		case !last && !asks:
+			out.WriteString("; ")
+		case !last:
+			out.WriteString(" Also: ")
+		}
+	}
+	return out.String()
+}
+
 // failFor reports a problem with one parameter.
 func (b *binder) failFor(p *tool.Param, offset int, format string, a ...any) {
 	b.wrong[p.Name] = true
@@ -117,6 +149,11 @@ func (b *binder) flag(args []word, i int) int {
 		}
 	}
 	switch {
+	case p == nil && b.dropped(name):
+		if !hasValue && i+1 < len(args) && !isFlag(args[i+1]) {
+			return i + 1
+		}
+		return i
 	case p == nil && b.sig.Schema.Open():
 		p = &tool.Param{Name: strings.ReplaceAll(name, "-", "_")}
 		if !hasValue && (i+1 >= len(args) || isFlag(args[i+1])) {
@@ -173,10 +210,10 @@ func (b *binder) isGlued(w word) bool {
 // param returns the parameter with the given name. Without an exact match, it ignores case, dashes and underscores, and
 // returns the parameter if only one matches.
 func (b *binder) param(name string) *tool.Param {
-	if to, ok := b.sig.Names[name]; ok {
+	if to, ok := b.sig.Names[name]; ok && to != "" {
 		return b.sig.Schema.Param(to)
 	}
-	if to, ok := b.sig.Names[strings.ReplaceAll(name, "-", "_")]; ok {
+	if to, ok := b.sig.Names[strings.ReplaceAll(name, "-", "_")]; ok && to != "" {
 		return b.sig.Schema.Param(to)
 	}
 	if p := b.sig.Schema.Param(name); p != nil {
@@ -195,6 +232,12 @@ func (b *binder) param(name string) *tool.Param {
 		}
 	}
 	return found
+}
+
+// dropped reports whether the alias ignores a parameter.
+func (b *binder) dropped(name string) bool {
+	to, ok := b.sig.Names[name]
+	return ok && to == "" && b.sig.Schema.Param(name) == nil
 }
 
 func (b *binder) declared(w word) bool {
@@ -220,7 +263,7 @@ func (b *binder) nameOf(p *tool.Param) string { return b.sig.NameOf(p.Name) }
 // say replaces the names of parameters in a message with the names that the alias defines.
 func (b *binder) say(message string) string {
 	for _, to := range b.sig.Names {
-		if name := b.sig.NameOf(to); name != to {
+		if name := b.sig.NameOf(to); to != "" && name != to {
 			message = strings.ReplaceAll(message, strconv.Quote(to), strconv.Quote(name))
 		}
 	}
@@ -278,6 +321,9 @@ func (b *binder) json(offset int, text string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(obj)) {
 		key, v := name, obj[name]
+		if b.dropped(name) {
+			continue
+		}
 		if p := b.param(name); p != nil {
 			key = p.Name
 		}

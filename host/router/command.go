@@ -79,6 +79,10 @@ type Tools interface {
 	// Alias returns the tool that an alias refers to. The result params maps parameter names of the alias to parameter
 	// names of the tool; see [tool.Signature].
 	Alias(name string) (namespace, target string, params map[string]string, ok bool)
+	// Habit returns how agents write a function call that they know from other programs. The result target is the agent
+	// tool, or "" if the name is unknown. The result params has additional names of parameters. The result convert is nil
+	// if the arguments need no conversion.
+	Habit(name string) (target string, params map[string]string, convert Converter)
 	// Field returns the signature of a tool in a namespace.
 	Field(namespace, name string) (tool.Signature, bool)
 	// Namespaces lists the field namespaces.
@@ -87,14 +91,20 @@ type Tools interface {
 	FieldNames(namespace string) []string
 }
 
+// Converter converts the arguments of a habit to arguments of an agent tool. The tool can depend on the arguments. A
+// Converter does not change args. The error describes arguments that cannot be converted.
+type Converter = func(args map[string]json.RawMessage) (tool string, out map[string]json.RawMessage, err error)
+
 // MaxCommand limits the length of a command string, in bytes.
 const MaxCommand = 32 << 20
 
 // Options are the options of [Parse]. The zero value is ready to use.
 type Options struct {
 	// Exists reports whether a path exists. Relative paths start at the directory of the command. The router uses Exists
-	// only to decide whether "read NAME" means the tool "read". A nil Exists means that no path exists.
+	// only to decide whether "bash NAME" runs a script. A nil Exists means that no path exists.
 	Exists func(path string) bool
+	// alone is true if the command is all of the script and has no input.
+	alone bool
 	// Commands reports whether commands in a script can call a tool as the program "tool:NAME".
 	Commands bool
 }

@@ -39,6 +39,9 @@ func Parse(command string, tools Tools, opts Options) *Command {
 	if err := checkText(command); err != nil {
 		return c.refuse(err)
 	}
+	if call := pasted(command, tools); call != nil {
+		return call
+	}
 	if s, ok := plain(command); ok {
 		return c.toTool(s, tools, opts)
 	}

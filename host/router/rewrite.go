@@ -59,6 +59,9 @@ func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools)
 	if cl, ok := clashes[name]; ok {
 		return len(words) > 0 && cl.refuses(words, Options{})
 	}
+	if name == "write" && len(words) > 1 { // write(1) sends messages to the terminals of users, and no command has such a terminal
+		return true
+	}
 	// A system program with the tool's name rarely has the flags of the tool.
 	b := newBinder(src, sig, nil)
 	return slices.ContainsFunc(words, func(w word) bool {

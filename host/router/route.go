@@ -1,11 +1,13 @@
 package router
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
@@ -29,7 +31,8 @@ var clashes = map[string]clash{
 }
 
 // bashReadRefuses reports whether the shell builtin "read" refuses the arguments. The builtin accepts only a few flags
-// and the names of variables.
+// and the names of variables. A command that is only "read NAME" counts as refused if it has no input: the builtin would
+// read nothing, and agents mean a file.
 func bashReadRefuses(args []word, opts Options) bool {
 	operands := false
 	for i := 0; i < len(args); i++ {
@@ -60,7 +63,7 @@ func bashReadRefuses(args []word, opts Options) bool {
 			}
 		}
 	}
-	return len(args) == 1 && !isFlag(args[0]) && opts.Exists != nil && opts.Exists(args[0].text)
+	return opts.alone && len(args) == 1 && !isFlag(args[0]) && !args[0].dynamic
 }
 
 // bashRefuses reports whether the program bash refuses the arguments. The program accepts the name of a script, or -c
@@ -131,6 +134,7 @@ type target struct {
 	namespace, name string
 	alias           string            // the alias in the command; empty if the command contains the tool's own name
 	params          map[string]string // maps parameter names of the alias to parameter names of the tool
+	convert         Converter         // of the alias; nil if its arguments need no conversion
 }
 
 // resolve returns the tool that the first word names. If the first word is a field namespace, the next word names the
@@ -152,6 +156,7 @@ func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 	}
 	if ns, to, params, ok := tools.Alias(name); ok {
 		t = target{layer: Agent, namespace: ns, name: to, alias: name, params: params}
+		_, _, t.convert = tools.Habit(name)
 		if ns != "" {
 			t.layer = Field
 		}
@@ -203,14 +208,67 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 		return c.refuse(unknownName("tool", t.name, tools.AgentNames()))
 	}
 	sig.Names = t.params
-	return c.bind(sig, s, rest)
+	before := *c
+	if c.bind(sig, s, rest); c.Error == nil {
+		return c
+	}
+	try := before
+	if t.alias != "" {
+		if t.convert != nil && try.bindConverted(&t, s, rest, tools).Error == nil {
+			return &try
+		}
+		return c
+	}
+	if _, sig.Names, _ = tools.Habit(t.name); sig.Names != nil && try.bind(sig, s, rest).Error == nil {
+		return &try
+	}
+	return c
+}
+
+// bindConverted binds the words of a command to parameters with any names, and converts them to arguments of a tool.
+func (c *Command) bindConverted(t *target, s *simple, args []word, tools Tools) *Command {
+	b := newBinder(c.Raw, tool.Signature{Schema: anything()}, s.heredocs)
+	b.words(args)
+	b.bindStdin(s.stdin)
+	if len(b.problems) > 0 {
+		c.Kwargs = b.out
+		return c.refuse(b.error(c.Alias, c.see()))
+	}
+	return c.convert(t, b.out, tools)
+}
+
+// anything returns a schema that accepts all parameters.
+var anything = sync.OnceValue(func() *tool.Schema {
+	s, err := tool.ParseSchema(json.RawMessage(`{"type":"object"}`))
+	if err != nil {
+		panic(err) // the schema is constant
+	}
+	return s
+})
+
+// convert converts arguments that agents know from another program, and checks the result.
+func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Tools) *Command {
+	b := newBinder("", tool.Signature{}, nil)
+	c.Kwargs = given
+	name, args, err := t.convert(given)
+	if err != nil {
+		b.problems = append(b.problems, err.Error())
+		return c.refuse(b.error(cmp.Or(c.Alias, c.Name), c.see()))
+	}
+	sig, ok := tools.Agent(name)
+	if !ok {
+		return c.refuse(unknownName("tool", name, tools.AgentNames()))
+	}
+	c.Name, b.sig, b.out = name, sig, args
+	c.complete(sig, b)
+	return c
 }
 
 // about routes the command "help NAME". It returns nil if NAME is not a tool. The command then runs in the shell, which
 // shows its own help.
 func (c *Command) about(name word, tools Tools) *Command {
 	t, known := resolve(name.text, nil, tools)
-	if !known || t.name == "help" || name.text == "read" { // the shell also shows help about these names
+	if !known || t.name == "help" { // the shell also shows help about help
 		return nil
 	}
 	_, ok := tools.Agent(t.name)
@@ -282,6 +340,7 @@ func (c *Command) fieldTool(tools Tools) (tool.Signature, bool) {
 // clash routes a command with a name that belongs to a tool and to a system command.
 func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Tools, opts Options) *Command {
 	sig, _ := tools.Agent(name)
+	opts.alone = len(s.heredocs) == 0 && s.stdin == nil
 	refused := cl.refuses(rest, opts)
 	expands := slices.ContainsFunc(rest, func(w word) bool { return w.dynamic })
 	fits := true
@@ -339,32 +398,25 @@ func (c *Command) complete(sig tool.Signature, b *binder) {
 			b.problems = append(b.problems, b.say(v.Message))
 		}
 	}
-	if extra := len(b.problems) - maxProblems; extra > 0 {
-		b.problems, b.more = b.problems[:maxProblems], b.more+extra
-	}
-	if b.more > 0 {
-		b.problems = append(b.problems, fmt.Sprintf("and %d more problems", b.more))
-	}
 	if len(b.problems) > 0 {
-		name := c.Name
-		if c.Alias != "" {
-			name = c.Alias
-		}
-		c.refuse(tool.Errorf(tool.InvalidArguments, "%s: %s. Nothing was run; see %s --help.", name, strings.Join(b.problems, "; "), c.helpName()))
+		c.refuse(b.error(cmp.Or(c.Alias, c.Name), c.see()))
 		return
 	}
 	c.Arguments = complete
 }
 
-// helpName returns the text that a user types before "--help".
-func (c *Command) helpName() string {
-	if c.Alias != "" {
-		return c.Alias
+// see returns where the caller learns more about the tool. A function call has no --help.
+func (c *Command) see() string {
+	name := c.Name
+	switch {
+	case c.Rule == RuleFunction:
+		return "see the parameters in the tool's definition"
+	case c.Alias != "":
+		name = c.Alias
+	case c.Namespace != "":
+		name = "field:" + c.Namespace + " " + c.Name
 	}
-	if c.Namespace != "" {
-		return "field:" + c.Namespace + " " + c.Name
-	}
-	return c.Name
+	return "see " + name + " --help"
 }
 
 func helpFlag(w word) bool { return !w.quoted && (w.text == "-h" || w.text == "--help") }
@@ -392,7 +444,8 @@ func isIdentifier(s string) bool {
 }
 
 // Function routes a function call, which consists of a name and named arguments. The name is a tool, an alias, "field:NS
-// TOOL", "NS:TOOL", or the shell tool.
+// TOOL", "NS:TOOL", or the shell tool. Arguments of an agent tool that do not fit can be those of another program's tool
+// with the same name.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
 	t := functionTarget(name, tools)
@@ -402,7 +455,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 		sig, ok = c.fieldTool(tools)
 	}
 	switch {
-	case ok:
+	case ok || t.convert != nil:
 		sig.Names = t.params
 	case t.layer == Agent:
 		return c.refuse(unknownName("tool", t.name, tools.AgentNames()))
@@ -411,23 +464,56 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	default:
 		return c.refuse(unknownName("tool in the namespace "+t.namespace, t.name, tools.FieldNames(t.namespace)))
 	}
-	b := newBinder("", sig, nil)
-	if len(arguments) == 0 || string(arguments) == "null" {
-		c.complete(sig, b)
+	given, err := objectOf(name, arguments)
+	if err != nil {
+		return c.refuse(err)
+	}
+	if t.convert != nil {
+		return c.convert(&t, maps.Clone(given), tools)
+	}
+	before := *c
+	if c.function(sig, given); c.Error == nil || t.alias != "" || t.layer != Agent {
 		return c
 	}
-	if err := json.Unmarshal(arguments, &c.Kwargs); err != nil {
-		// Some models send the arguments as a string that contains a JSON object.
-		var text string
-		if json.Unmarshal(arguments, &text) != nil || json.Unmarshal([]byte(text), &c.Kwargs) != nil {
-			return c.refuse(tool.Errorf(tool.InvalidArguments, "The arguments of %s are not a JSON object: %w.", name, err))
+	if _, sig.Names, t.convert = tools.Habit(t.name); sig.Names != nil {
+		if try := before; try.function(sig, given).Error == nil {
+			return &try
 		}
 	}
-	for _, given := range slices.Sorted(maps.Keys(c.Kwargs)) {
-		key := given
-		if p := b.param(given); p != nil {
+	if t.convert != nil {
+		if try := before; try.convert(&t, maps.Clone(given), tools).Error == nil {
+			return &try
+		}
+	}
+	return c
+}
+
+// objectOf returns the arguments of a function call. Some models send them as a string that contains a JSON object.
+func objectOf(name string, arguments json.RawMessage) (map[string]json.RawMessage, *tool.Error) {
+	given := make(map[string]json.RawMessage)
+	if len(arguments) == 0 || string(arguments) == "null" {
+		return given, nil
+	}
+	if err := json.Unmarshal(arguments, &given); err != nil {
+		var text string
+		if json.Unmarshal(arguments, &text) != nil || json.Unmarshal([]byte(text), &given) != nil {
+			return nil, tool.Errorf(tool.InvalidArguments, "The arguments of %s are not a JSON object: %w.", name, err)
+		}
+	}
+	return given, nil
+}
+
+// function binds the named arguments of a function call.
+func (c *Command) function(sig tool.Signature, given map[string]json.RawMessage) *Command {
+	b := newBinder("", sig, nil)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if b.dropped(name) {
+			continue
+		}
+		key := name
+		if p := b.param(name); p != nil {
 			// An exact parameter name takes precedence over a name with different case, dashes or underscores.
-			if _, exact := c.Kwargs[p.Name]; !exact {
+			if _, exact := given[p.Name]; !exact {
 				key = p.Name
 			}
 		}
@@ -435,7 +521,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 			b.problems = append(b.problems, fmt.Sprintf("parameter %q is given twice", key))
 			continue
 		}
-		b.out[key] = c.Kwargs[given]
+		b.out[key] = given[name]
 	}
 	c.complete(sig, b)
 	return c
@@ -452,6 +538,9 @@ func functionTarget(name string, tools Tools) target {
 	if _, ok := tools.Agent(name); !ok {
 		if t, known := resolve(name, nil, tools); known && t.name != "help" {
 			return t
+		}
+		if to, params, convert := tools.Habit(name); to != "" {
+			return target{layer: Agent, name: to, alias: name, params: params, convert: convert}
 		}
 	}
 	return target{layer: Agent, name: name}

@@ -26,6 +26,12 @@ func (r registry) Alias(name string) (string, string, map[string]string, bool) {
 	a, ok := r.aliases[name]
 	return a.namespace, a.target, a.params, ok
 }
+
+func (r registry) Habit(name string) (string, map[string]string, router.Converter) {
+	a := r.aliases[name]
+	return a.target, a.params, a.convert
+}
+
 func (r registry) Namespaces() []string          { return slices.Sorted(maps.Keys(r.fields)) }
 func (r registry) FieldNames(ns string) []string { return slices.Sorted(maps.Keys(r.fields[ns])) }
 
@@ -37,6 +43,7 @@ func (r registry) Field(ns, name string) (tool.Signature, bool) {
 type alias struct {
 	namespace, target string
 	params            map[string]string
+	convert           router.Converter
 }
 
 func signature(schema, stdin string) tool.Signature {

@@ -53,18 +53,22 @@ type Signature struct {
 	// Stdin is the name of the parameter that receives the text of a heredoc or of standard input. It can be empty.
 	Stdin string
 	// Names maps additional names to parameters. The additional names are defined by an alias of the tool. A name
-	// that begins with a dash is a short flag.
+	// that begins with a dash is a short flag. A name that maps to "" is accepted and ignored.
 	Names map[string]string
 }
 
-// NameOf returns the name by which callers know a parameter: its first additional name that is not a short flag, or the
-// parameter's own name if there is no such name.
+// NameOf returns the name by which callers know a parameter: its additional name that is not a short flag, or the parameter's
+// own name if there is no such name, or several.
 func (s *Signature) NameOf(param string) string {
 	best := ""
 	for name, to := range s.Names {
-		if to == param && !strings.HasPrefix(name, "-") && (best == "" || name < best) {
-			best = name
+		if to != param || strings.HasPrefix(name, "-") {
+			continue
 		}
+		if best != "" {
+			return param
+		}
+		best = name
 	}
 	if best == "" {
 		return param

@@ -1,4 +1,4 @@
-// Package unidiff parses unified diffs written by language models. Line counts can be wrong. Line numbers can be
+// Package unidiff parses unified diffs written by language models, and patches that begin with "*** Begin Patch". Line counts can be wrong. Line numbers can be
 // missing or wrong. The space before an empty context line can be missing. [Parse] parses a diff and applies
 // nothing. The host uses Parse to check the paths of a diff before a call.
 package unidiff
@@ -22,6 +22,10 @@ type File struct {
 	Mode uint32
 	// Hunks contains the changes of the file in the order of the diff.
 	Hunks []Hunk
+	// Whole is true if the file is deleted whatever it contains. Otherwise the hunks of a deleted file remove every line.
+	Whole bool
+	// Envelope is true if the part comes from a patch that begins with "*** Begin Patch".
+	Envelope bool
 	// Line is the line number in the diff at which the changes of the file begin, counted from 1.
 	Line int
 }
@@ -34,6 +38,13 @@ type Hunk struct {
 	// Start is the line number in the file, as written in the diff and counted from 1. Zero means that the diff
 	// contains no line number.
 	Start int
+	// Inserts is true if the header of the hunk says that no line is replaced, as in "@@ -3,0 +4,2 @@". The new lines follow
+	// the line Start, or begin the file if Start is zero.
+	Inserts bool
+	// Above has lines of the file that stand above the hunk, in their order. Other lines can be between them.
+	Above []string
+	// AtEnd is true if the hunk ends with the file.
+	AtEnd bool
 	// OldOpen is true if the last line of Old has no line feed in the file. NewOpen is true if the last line of New
 	// has no line feed.
 	OldOpen, NewOpen bool
@@ -60,7 +71,7 @@ func wrong(line int, format string, a ...any) error {
 
 const devNull = "/dev/null"
 
-var hunkHeader = regexp.MustCompile(`^@@(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@| @@| \.\.\. @@|[ \t]*$|[ \t])`)
+var hunkHeader = regexp.MustCompile(`^@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@| @@| \.\.\. @@|[ \t]*$|[ \t])`)
 
 // Paths returns the paths of all files that the diff changes, creates, deletes or renames.
 func Paths(files []File) []string {
@@ -78,6 +89,9 @@ func Paths(files []File) []string {
 // Parse parses a diff. Every error is an [*Error]. After an error, the caller must not apply any part of the diff.
 func Parse(diff string) ([]File, error) {
 	p := &parser{lines: strings.Split(strings.ReplaceAll(diff, "\r\n", "\n"), "\n")}
+	if isEnvelope(p.lines) {
+		return (&envelope{lines: p.lines}).parse()
+	}
 	for p.at < len(p.lines) {
 		if err := p.step(); err != nil {
 			return nil, err
@@ -239,6 +253,7 @@ func (p *parser) hunk() error {
 	h := Hunk{Line: begin + 1}
 	if m := hunkHeader.FindStringSubmatch(p.lines[begin]); m[1] != "" {
 		h.Start, _ = strconv.Atoi(m[1]) // ignore the error: a number that is too large counts as missing
+		h.Inserts = m[2] == "0"
 	}
 	end := begin + 1
 	for end < len(p.lines) && !p.endsHunk(end) {

@@ -42,10 +42,33 @@ func TestParse(t *testing.T) {
 			"created, deleted, renamed", "From: me\n\ndiff --git a/n b/n\nnew file mode 100755\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a\n" +
 				"diff --git a/d b/d\ndeleted file mode 100644\n--- a/d\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\ndiff --git a/o b/p\nrename from o\nrename to p\n-- \n2.40.0\n",
 			[]unidiff.File{
-				{New: "n", Mode: 0o755, Line: 3, Hunks: []unidiff.Hunk{{New: "a\n", Line: 7}}},
+				{New: "n", Mode: 0o755, Line: 3, Hunks: []unidiff.Hunk{{New: "a\n", Inserts: true, Line: 7}}},
 				{Old: "d", Line: 9, Hunks: []unidiff.Hunk{{Old: "a\n", Start: 1, Line: 13}}},
 				{Old: "o", New: "p", Line: 15},
 			},
+		},
+		{
+			"a patch", "*** Begin Patch\n*** Add File: new.txt\n+a\n+\n*** Update File: x.go\n*** Move to: y.go\n@@ type A struct\n@@ func f()\n a\n-b\n+c\n\n@@\n d\n+e\n*** End of File\n*** Delete File: old\n*** End Patch\n",
+			[]unidiff.File{
+				{New: "new.txt", Envelope: true, Line: 2, Hunks: []unidiff.Hunk{{New: "a\n\n", Line: 3}}},
+				{Old: "x.go", New: "y.go", Envelope: true, Line: 5, Hunks: []unidiff.Hunk{
+					{Old: "a\nb\n", New: "a\nc\n", Above: []string{"type A struct", "func f()"}, Line: 7},
+					{Old: "d\n", New: "d\ne\n", AtEnd: true, Line: 13},
+				}},
+				{Old: "old", Whole: true, Envelope: true, Line: 17},
+			},
+		},
+		{
+			"a patch without @@ and without its ends, in a code block", "```\n*** Update File: x\n-b\n+c\n```\n",
+			[]unidiff.File{{Old: "x", New: "x", Envelope: true, Line: 2, Hunks: []unidiff.Hunk{{Old: "b\n", New: "c\n", Line: 3}}}},
+		},
+		{
+			"a patch without @@ and without its ends", "*** Update File: x\n-b\n+c\n",
+			[]unidiff.File{{Old: "x", New: "x", Envelope: true, Line: 1, Hunks: []unidiff.Hunk{{Old: "b\n", New: "c\n", Line: 2}}}},
+		},
+		{
+			"a patch that only adds lines", "*** Begin Patch\n*** Update File: x\n@@\n+c\n*** End Patch",
+			[]unidiff.File{{Old: "x", New: "x", Envelope: true, Line: 2, Hunks: []unidiff.Hunk{{New: "c\n", AtEnd: true, Line: 3}}}},
 		},
 	} {
 		got, err := unidiff.Parse(c.diff)
@@ -71,6 +94,13 @@ func TestParseRefuses(t *testing.T) {
 		"diff --git a/x b/x\nold mode 100644\n":                                                 "no hunks",
 		"diff --git a/x b/x\nold mode 100644\nnew mode executable\n":                            "100755",
 		"diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+y\n": "symbolic link",
+		"*** Begin Patch\n*** End Patch\n":                                                      "names no file",
+		"*** Begin Patch\n*** Update File: x\n*** End Patch\n":                                  "x has no hunks",
+		"*** Begin Patch\n*** Update File: x\n@@\n a\n*** End Patch\n":                          "changes nothing",
+		"*** Begin Patch\n*** Update File: x\n@@\n-a\nb\n*** End Patch\n":                       "line 5:",
+		"*** Begin Patch\n*** Add File: x\na\n*** End Patch\n":                                  "does not begin with +",
+		"*** Begin Patch\n*** Delete File: \n*** End Patch\n":                                   "path is missing",
+		"*** Begin Patch\n*** Delete File: x\n+a\n*** End Patch\n":                              "outside of a file",
 		"--- x\n+++ x\n@@ -1 +1 @@\n-a\n```\n+b\n":                                              "is outside of a hunk",
 	} {
 		files, err := unidiff.Parse(diff)

@@ -205,7 +205,9 @@ func checkCommand(words []string) error {
 		case isFlag && name != "":
 			name, _, _ = strings.Cut(name, "=")
 			known := false
-			lookUp := func(f *pflag.Flag) { known = known || f.Name == name || slices.Contains(strings.Split(name, "|"), f.Name) }
+			lookUp := func(f *pflag.Flag) {
+				known = known || f.Name == name || slices.Contains(strings.Split(name, "|"), f.Name)
+			}
 			at.Flags().VisitAll(lookUp)
 			at.InheritedFlags().VisitAll(lookUp)
 			root.PersistentFlags().VisitAll(lookUp)

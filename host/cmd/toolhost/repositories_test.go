@@ -119,9 +119,7 @@ func newRepositories(t *testing.T, backend, mode string) *repositories {
 	w.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"), "GIT_TERMINAL_PROMPT=0", "TERM=dumb"}
 	must(t, os.WriteFile(filepath.Join(dir, "home", ".gitconfig"), []byte("[user]\n\tname = n\n\temail = a@b\n"), 0o600))
 	config := filepath.Join(dir, "config.hcl")
-	must(t, os.WriteFile(config, fmt.Appendf(nil, "sandbox {\n  backend = %q\n  repositories = %q\n}\nplugin \"bash\" {}\n"+
-		// Another call ends while git makes this file, and would move it away.
-		"permissions {\n  paths {\n    writable = [\".gitmodules\"]\n  }\n}\n", backend, mode), 0o600))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "sandbox {\n  backend = %q\n  repositories = %q\n}\nplugin \"bash\" {}\n", backend, mode), 0o600))
 	w.flags = []string{"--config", config, "--workspace", w.work, "--state", filepath.Join(dir, "state")}
 	for name := range repositoryWays {
 		must(t, os.MkdirAll(w.at(name), 0o700))

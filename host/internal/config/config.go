@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"toolhost.dev/host/internal/config/internal/diagnose"
+	"toolhost.dev/host/internal/habit"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/principal"
 )
@@ -97,7 +98,7 @@ type Host struct {
 	MaxWait time.Duration
 	// ShutdownTimeout is the time that running calls get when the host has to end.
 	ShutdownTimeout time.Duration
-	// AliasPresets names the enabled sets of aliases. See [Presets].
+	// AliasPresets names the enabled sets of aliases. See [habit.Presets].
 	AliasPresets []string
 	// HealthInterval is the time between health checks of running plugins. Zero disables regular health checks.
 	HealthInterval time.Duration
@@ -281,5 +282,5 @@ type Alias struct {
 
 // DefaultHost returns the settings of a configuration without a host block.
 func DefaultHost() Host {
-	return Host{LogLevel: slog.LevelWarn, Timeout: 2 * time.Minute, MaxWait: 2 * time.Minute, ShutdownTimeout: 30 * time.Second, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(Presets))}
+	return Host{LogLevel: slog.LevelWarn, Timeout: 2 * time.Minute, MaxWait: 2 * time.Minute, ShutdownTimeout: 30 * time.Second, MaxParallel: 10, AliasPresets: slices.Sorted(maps.Keys(habit.Presets))}
 }

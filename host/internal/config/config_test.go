@@ -315,7 +315,7 @@ alias "Read" { tool = "jira:search" }
 		t.Errorf("%v %v", c, err)
 	}
 	for text, want := range map[string]string{
-		`host { aliases = ["cluade"] }`: `1:18: There is no set of aliases "cluade". There are: claude, common. Did you mean "claude"?`,
+		`host { aliases = ["cluade"] }`: `1:18: There is no set of aliases "cluade". There are: anthropic, claude, codex, common, gemini, opencode. Did you mean "claude"?`,
 		`alias "a b" { tool = "read" }`: `1:1: "a b" cannot be an alias`,
 		`alias "a" {}`:                  `1:1: Alias "a" stands for nothing. Say which tool it is for`,
 		"alias \"a\" { tool = \"x\" }\nalias \"a\" { tool = \"y\" }": `2:1: Alias "a" is configured twice`,

@@ -25,6 +25,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config/internal/diagnose"
+	"toolhost.dev/host/internal/habit"
 	"toolhost.dev/host/internal/sandbox"
 )
 
@@ -181,10 +182,9 @@ func (d *decoder) aliases(blocks []aliasHCL) {
 		d.cfg.Aliases = append(d.cfg.Aliases, a)
 	}
 	for _, preset := range d.cfg.Host.AliasPresets {
-		for _, a := range Presets[preset] {
-			if _, overridden := own[a.Name]; !overridden {
-				a.Preset = preset
-				d.cfg.Aliases = append(d.cfg.Aliases, a)
+		for _, a := range habit.Presets[preset] {
+			if _, overridden := own[a.Name]; !overridden && a.Name != a.Tool && !a.Calls {
+				d.cfg.Aliases = append(d.cfg.Aliases, Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Preset: preset})
 			}
 		}
 	}
@@ -224,7 +224,7 @@ func (d *decoder) host(h *hostHCL) {
 		out.AliasPresets = nil
 		d.add(gohcl.DecodeExpression(h.Aliases, d.ctx, &out.AliasPresets))
 		for _, name := range out.AliasPresets {
-			if known := slices.Sorted(maps.Keys(Presets)); !slices.Contains(known, name) {
+			if known := slices.Sorted(maps.Keys(habit.Presets)); !slices.Contains(known, name) {
 				d.fail(h.Aliases.Range(), fmt.Sprintf("There is no set of aliases %q", name), "There are: %s.%s", strings.Join(known, ", "), suggest.DidYouMean(name, known))
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/execgate"
+	"toolhost.dev/host/internal/habit"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
@@ -45,6 +46,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 		}
 	}
 	g.addAliases(b.Overrides.Aliases())
+	g.addHabits()
 	g.checkToolBlocks()
 	g.checkHookPlugins()
 	rules, err := g.boundRules(b.Options.Workspace)
@@ -179,12 +181,26 @@ func commandNames(r *registry.Registry) []string {
 // operator, unless the alias comes from a preset.
 func (g *Generation) addAliases(more []config.Alias) {
 	for _, a := range slices.Concat(g.Config.Aliases, more) {
-		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Params: a.Params, Optional: a.Preset != ""}
+		alias := registry.Alias{Name: a.Name, Tool: a.Tool, Habit: registry.Habit{Params: a.Params}, Optional: a.Preset != ""}
+		if a.Preset != "" {
+			alias.Convert = habit.Converter(a.Preset, a.Name)
+		}
 		if ns, name, ok := strings.Cut(a.Tool, ":"); ok {
 			alias.Namespace, alias.Tool = ns, name
 		}
 		if err := g.Registry.AddAlias(alias); err != nil && a.Preset == "" && len(g.Unloaded) == 0 {
 			g.Problemf("%s", g.Config.BadAlias(a, err))
+		}
+	}
+}
+
+// addHabits registers the names of tools and parameters that agents know only in function calls.
+func (g *Generation) addHabits() {
+	for _, preset := range g.Config.Host.AliasPresets {
+		for _, a := range habit.Presets[preset] {
+			if (a.Name == a.Tool || a.Calls) && g.Registry.Lookup("", a.Tool) != nil {
+				g.Registry.SetHabit(a.Name, a.Tool, registry.Habit{Params: a.Params, Convert: a.Convert})
+			}
 		}
 	}
 }

@@ -31,8 +31,8 @@ func filled(t *testing.T) *registry.Registry {
 		t.Fatal(err)
 	}
 	for _, a := range []registry.Alias{
-		{Name: "file_write", Tool: "write", Params: map[string]string{"file": "path", "filename": "path", "-n": "n", "body": "content"}},
-		{Name: "tickets", Namespace: "jira", Tool: "search", Params: map[string]string{"query": "q"}},
+		{Name: "file_write", Tool: "write", Habit: registry.Habit{Params: map[string]string{"file": "path", "filename": "path", "-n": "n", "body": "content"}}},
+		{Name: "tickets", Namespace: "jira", Tool: "search", Habit: registry.Habit{Params: map[string]string{"query": "q"}}},
 		{Name: "hidden", Tool: "off"},
 	} {
 		if err := r.AddAlias(a); err != nil {

@@ -5,6 +5,7 @@
 package registry
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -100,6 +101,7 @@ type snapshot struct {
 	byName  map[string]*Entry // tools by full name
 	order   []*Entry
 	aliases map[string]Alias
+	habits  map[string]Alias
 	failed  map[string]error // errors by the full name of tools that could not be registered
 }
 
@@ -108,16 +110,23 @@ type Alias struct {
 	Name string
 	// Namespace and Tool identify the tool.
 	Namespace, Tool string
-	// Params maps additional parameter names to the tool's own parameter names; see [tool.Signature].
-	Params map[string]string
+	Habit
 	// Optional reports that the alias is skipped without an error if the tool or a parameter does not exist.
 	Optional bool
+}
+
+// Habit describes arguments that agents know from other programs.
+type Habit struct {
+	// Params maps additional parameter names to the tool's own parameter names; see [tool.Signature].
+	Params map[string]string
+	// Convert converts the arguments of a call. The tool can depend on them. A nil Convert returns them unchanged.
+	Convert func(args map[string]json.RawMessage) (tool string, out map[string]json.RawMessage, err error)
 }
 
 // fits returns an error if the tool does not have all parameters of the alias.
 func (a *Alias) fits(e *Entry) error {
 	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
-		if to := a.Params[name]; e.Schema().Param(to) == nil {
+		if to := a.Params[name]; to != "" && e.Schema().Param(to) == nil {
 			return fmt.Errorf("parameter %q maps to %q, which %s does not have", name, to, a.Target())
 		}
 	}
@@ -146,7 +155,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, failed: maps.Clone(old.failed)}
+	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, failed: maps.Clone(old.failed)}
 	for k, v := range old.byName {
 		next.byName[k] = v
 	}
@@ -214,7 +223,7 @@ func (s *snapshot) check(a Alias) error {
 		return fmt.Errorf("tool %q already has this name; rename the alias", a.Name)
 	case e == nil:
 		return fmt.Errorf("unknown tool %q; name an existing tool", a.Target())
-	case a.Optional: // each use of the alias checks the tool
+	case a.Optional || a.Convert != nil: // each use of the alias checks the tool
 		return nil
 	}
 	return a.fits(e)
@@ -227,10 +236,32 @@ func (r *Registry) Aliases() map[string]Alias { return r.snapshot.Load().aliases
 func (r *Registry) Alias(name string) (namespace, target string, params map[string]string, ok bool) {
 	s := r.snapshot.Load()
 	a, ok := s.aliases[name]
-	if ok && a.Optional && a.fits(s.byName[a.Target()]) != nil {
+	if ok && a.Optional && a.Convert == nil && a.fits(s.byName[a.Target()]) != nil {
 		return "", "", nil, false
 	}
 	return a.Namespace, a.Tool, a.Params, ok
+}
+
+// SetHabit registers how agents call a tool in function calls. The name can be the tool's own.
+func (r *Registry) SetHabit(name, target string, h Habit) {
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	next := *r.snapshot.Load()
+	if next.habits = maps.Clone(next.habits); next.habits == nil {
+		next.habits = make(map[string]Alias)
+	}
+	next.habits[name] = Alias{Name: name, Tool: target, Habit: h}
+	r.snapshot.Store(&next)
+}
+
+// Habit implements the router's Tools.
+func (r *Registry) Habit(name string) (target string, params map[string]string, convert func(args map[string]json.RawMessage) (string, map[string]json.RawMessage, error)) {
+	s := r.snapshot.Load()
+	a, ok := s.aliases[name]
+	if !ok {
+		a = s.habits[name]
+	}
+	return a.Tool, a.Params, a.Convert
 }
 
 // reserved lists the names that the host itself uses.

@@ -70,14 +70,14 @@ func TestCheckedBefore(t *testing.T) {
 	}
 	// An optional alias must exist only if the tool has all parameters of the alias.
 	for name, to := range map[string]string{"fits": "a", "misfit": "b"} {
-		if err := r.AddAlias(registry.Alias{Name: name, Tool: "whole", Params: map[string]string{"x": to}, Optional: true}); err != nil {
+		if err := r.AddAlias(registry.Alias{Name: name, Tool: "whole", Habit: registry.Habit{Params: map[string]string{"x": to}}, Optional: true}); err != nil {
 			t.Error(err)
 		}
 		if _, _, _, ok := r.Alias(name); ok != (name == "fits") {
 			t.Errorf("%s: %v", name, ok)
 		}
 	}
-	if err := r.AddAlias(registry.Alias{Name: "wrong", Tool: "whole", Params: map[string]string{"x": "b"}}); err == nil {
+	if err := r.AddAlias(registry.Alias{Name: "wrong", Tool: "whole", Habit: registry.Habit{Params: map[string]string{"x": "b"}}}); err == nil {
 		t.Error("an operator's slip is not told")
 	}
 }

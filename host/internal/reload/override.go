@@ -85,7 +85,7 @@ func (r *Reloader) AddAlias(name, target string, params map[string]string) error
 	if _, taken := reg.Aliases()[name]; taken {
 		return fmt.Errorf("the alias %q exists already", name)
 	}
-	a := registry.Alias{Name: name, Tool: target, Params: params}
+	a := registry.Alias{Name: name, Tool: target, Habit: registry.Habit{Params: params}}
 	if ns, rest, ok := strings.Cut(target, ":"); ok {
 		a.Namespace, a.Tool = ns, rest
 	}

@@ -32,11 +32,11 @@ type Options struct {
 	Took func(e *quarantine.Entry)
 	Log  *slog.Logger
 
-	interval time.Duration // between searches while no call runs
+	interval time.Duration // between searches beside calls
 	limit    int           // of directories in a tree
 }
 
-// interval is the time between two searches while no call runs. Commands can run on in the background.
+// interval is the time between two searches beside calls. Commands can run on in the background.
 const interval = 5 * time.Second
 
 // Guard watches writable directories. It is safe for concurrent use.
@@ -69,6 +69,8 @@ type watched struct {
 	calls   int      // number of running calls
 	// fresh are the relative paths of directories that are new since a moment without a running call.
 	fresh map[string]bool
+	// waiting has the time at which each file was first seen that is taken out later, because other calls run.
+	waiting map[string]time.Time
 }
 
 // New returns a guard that watches nothing.
@@ -355,7 +357,7 @@ func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
 		}
 		return out
 	}
-	out = append(out, g.takeOut(w, all, slog.LevelInfo)...)
+	out = append(out, g.takeOut(w, all, w.calls > 1, slog.LevelInfo)...)
 	if w.partial && !w.told {
 		w.told = true
 		out = append(out, fmt.Sprintf("%s has more than %d directories, and repositories in the rest are not checked for settings and hooks that run programs. Use a smaller workspace", w.path, w.limit))
@@ -363,9 +365,9 @@ func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
 	return out
 }
 
-// takeOut takes out files and settings that are neither known nor restored. It returns a message for each file. level
-// is the level of the log messages.
-func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string) {
+// takeOut takes out files and settings that are neither known nor restored. It returns a message for each file. others
+// reports whether other calls run in the tree. level is the level of the log messages.
+func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) (out []string) {
 	all = slices.DeleteFunc(all, func(f found) bool {
 		return !slices.ContainsFunc(f.keys, func(key string) bool { return !w.known[key] })
 	})
@@ -376,6 +378,9 @@ func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string
 		if f.repo != nil {
 			f.repo.forget() // look again, whatever happens
 		}
+	}
+	if all = w.ripe(all, others, g.opts.interval); len(all) == 0 {
+		return nil
 	}
 	store, err := g.opts.Store()
 	if err != nil {
@@ -406,6 +411,30 @@ func (g *Guard) takeOut(w *watched, all []found, level slog.Level) (out []string
 	return out
 }
 
+// ripe returns what can be taken out now. If other calls run, one of them may still work with a new file, and git fails
+// if its file is locked or gone. Such a file stays for some time after it was first seen.
+func (w *watched) ripe(all []found, others bool, patience time.Duration) (out []found) {
+	if !others {
+		w.waiting = nil
+		return all
+	}
+	if w.waiting == nil {
+		w.waiting = make(map[string]time.Time)
+	}
+	now := time.Now()
+	for _, f := range all {
+		first, ok := w.waiting[f.rel]
+		switch {
+		case !ok:
+			w.waiting[f.rel] = now
+		case now.Sub(first) >= patience:
+			delete(w.waiting, f.rel)
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
 // took reports an entry.
 func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
 	if g.opts.Took != nil {
@@ -428,7 +457,7 @@ func message(e *quarantine.Entry) string {
 	return fmt.Sprintf("%s was moved to the quarantine: %s, also outside of the sandbox. A person can restore it: toolhost quarantine restore %s", what, e.Why, e.ID)
 }
 
-// tick searches while no call runs. A search of a large tree makes the pauses longer.
+// tick searches again and again. A search of a large tree makes the pauses longer.
 func (g *Guard) tick() {
 	pause := g.opts.interval
 	for {
@@ -452,7 +481,7 @@ func (g *Guard) searchAll() {
 			w.update()
 			g.adoptLoaded(w)
 			if repositories {
-				w.late = append(w.late, g.takeOut(w, g.check(w), slog.LevelWarn)...)
+				w.late = append(w.late, g.takeOut(w, g.check(w), w.calls > 0, slog.LevelWarn)...)
 			}
 			w.late = w.late[max(0, len(w.late)-maxMessages):]
 		}

@@ -308,6 +308,37 @@ func TestBetweenCalls(t *testing.T) {
 	must(t, g.Close())
 }
 
+// TestOtherCalls checks that a new file stays while other calls run, which may still write it, but not for long.
+func TestOtherCalls(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	make := func() {
+		f.git(t, "init", "-q", "a")
+		f.git(t, "-C", "a", "config", "core.editor", "evil")
+		f.put(t, ".mcp.json", "evil")
+	}
+	out := f.call(t, g, false, false, func() {
+		if out := f.call(t, g, false, false, make); len(out) != 0 || !f.has("a/.git/config", "evil") || !f.there(".mcp.json") {
+			t.Errorf("another call runs: %q", out)
+		}
+		g.searchAll()
+		if f.entries(t) != 0 {
+			t.Error("a search beside calls takes out a new file")
+		}
+	})
+	if len(out) != 2 || f.has("a/.git/config", "evil") || f.there(".mcp.json") {
+		t.Errorf("the last call: %q", out)
+	}
+	f.call(t, g, false, false, func() {
+		f.call(t, g, false, false, make)
+		g.opts.interval = 0 // as if this time had passed
+		if out := f.call(t, g, false, false, func() {}); len(out) != 2 || f.has("a/.git/config", "evil") || f.there(".mcp.json") {
+			t.Errorf("another call runs on: %q", out)
+		}
+	})
+	must(t, g.Close())
+}
+
 // TestIgnoredDirectory checks that a directory is not searched while the configuration permits everything.
 func TestIgnoredDirectory(t *testing.T) {
 	f := newFixture(t)

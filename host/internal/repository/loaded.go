@@ -146,7 +146,7 @@ func (g *Guard) takeLoaded(w *watched, level slog.Level) (out []string) {
 	}
 	all = slices.DeleteFunc(all, func(f found) bool { return w.known[f.keys[0]] })
 	all, out = w.keepCloned(all)
-	if len(all) == 0 {
+	if all = w.ripe(all, w.calls > 1, g.opts.interval); len(all) == 0 {
 		return out
 	}
 	store, err := g.opts.Store()

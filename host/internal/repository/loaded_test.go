@@ -120,12 +120,11 @@ func TestSettingsOfPersons(t *testing.T) {
 		f.put(t, ".mcp.json", "evil")
 		f.put(t, "b/.vscode/tasks.json", "evil")
 		g.searchAll() // a call runs
-		if inner := f.call(t, g, true, false, func() {}); len(inner) != 2 {
+		if inner := f.call(t, g, true, false, func() {}); len(inner) != 0 {
 			t.Errorf("the end of another call takes out %q", inner)
 		}
-		f.put(t, ".mcp.json", "evil")
 	})
-	if len(out) != 1 || f.there(".mcp.json") || f.there("b/.vscode") {
+	if len(out) != 2 || f.there(".mcp.json") || f.there("b/.vscode") {
 		t.Errorf("during a call: %q", out)
 	}
 	must(t, g.Close())

@@ -107,6 +107,9 @@ func other(in *args, a tool.Answer) *sdk.Result {
 	case tool.AnswerTimeout:
 		return result(timedOut, nil, fmt.Sprintf("The user did not answer within %s%s.", time.Duration(in.Timeout)*time.Millisecond, why))
 	}
+	if strings.Contains(a.Message, "nobody to ask") {
+		why = ""
+	}
 	res := sdk.Errorf(tool.ExecutionFailed, "There is nobody to ask%s. Decide yourself and state your assumption, or stop and state what you need to know.", why)
 	return &sdk.Result{Error: res, Data: sdk.Data(data{unavailable, []string{}})}
 }

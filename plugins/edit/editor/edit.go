@@ -19,7 +19,7 @@ type editArgs struct {
 	NewString  *string     `json:"new_string,omitempty" jsonschema:"The new text, taken literally."`
 	ReplaceAll bool        `json:"replace_all,omitempty" default:"false" jsonschema:"Replace every occurrence instead of the only one."`
 	Edits      []editInput `json:"edits,omitempty" jsonschema:"Several edits of the file, in place of old_string and new_string. Each edit applies to the result of the previous edit. If one fails, none is made."`
-	Diff       string      `json:"diff,omitempty" path:"diff" jsonschema:"A unified diff of one or several files, in place of old_string and new_string. If a hunk fails, nothing is changed. The line numbers need not be exact."`
+	Diff       string      `json:"diff,omitempty" path:"diff" jsonschema:"A unified diff of one or several files, or a patch that begins with *** Begin Patch, in place of old_string and new_string. If a hunk fails, nothing is changed. The line numbers need not be exact."`
 }
 
 type editInput struct {
@@ -34,7 +34,8 @@ func (e *editor) editTool() sdk.Tool {
 		Description: "Change a file by replacing one text with another, several at once (edits), or by a unified diff. Read the file first. old_string must match " +
 			"one place, unless replace_all is set. The rest of the file is unchanged. Copy old_string exactly: if only blanks, indentation or quotes differ, " +
 			"a single similar place is still found, and the result reports this. The result shows the change as a diff.",
-		Category: tool.CategoryBuiltin,
+		Category:       tool.CategoryBuiltin,
+		StdinParameter: "diff",
 		Examples: []string{
 			`edit main.go --old_string 'Println("helo")' --new_string 'Println("hello")'`,
 			"edit main.go --old_string <<'OLD' --new_string <<'NEW'\nfunc a() {\nOLD\nfunc b() {\nNEW",

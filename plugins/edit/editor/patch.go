@@ -26,6 +26,7 @@ type patch struct {
 	editor *editor
 	call   *sdk.Call
 	ws     *workspace.Workspace
+	bare   bool               // the diff names no file
 	files  []*edited          // files to write or remove, in the order of the diff
 	byPath map[string]*edited // the same files by absolute path
 	budget *budget
@@ -41,8 +42,10 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	if err != nil {
 		return nil, tool.AsError(tool.Errorf(tool.InvalidArguments, "%w Nothing was changed.", err)).WithCode(validate.NotFound)
 	}
+	bare := false
 	for i := range files {
 		if f := &files[i]; f.Old == "" && f.New == "" {
+			bare = true
 			if name == "" {
 				return nil, tool.Errorf(tool.InvalidArguments, "The diff names no file. Insert the lines \"--- a/file\" and \"+++ b/file\" before line %d, or set file_path.", f.Line)
 			}
@@ -65,7 +68,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	}
 	defer unlock()
 	defer b.release()
-	p := &patch{editor: e, call: call, ws: ws, byPath: make(map[string]*edited), budget: b}
+	p := &patch{editor: e, call: call, ws: ws, bare: bare, byPath: make(map[string]*edited), budget: b}
 	for i := range files {
 		if err := p.file(ctx, &files[i]); err != nil {
 			return nil, p.failed(&files[i], i, len(files), err)
@@ -113,7 +116,7 @@ func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	case in.Old != in.New:
 		return p.rename(ctx, in)
 	}
-	f, err := p.open(ctx, in.Old)
+	f, err := p.open(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -122,9 +125,12 @@ func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 }
 
 // open returns an existing file with the changes that earlier parts of the diff made.
-func (p *patch) open(ctx context.Context, name string) (*edited, error) {
-	target, err := validate.File(ctx, p.ws, p.call, p.call.Cwd, name, false, false)
+func (p *patch) open(ctx context.Context, in *unidiff.File) (*edited, error) {
+	target, err := validate.Open(ctx, p.ws, p.call, p.call.Cwd, in.Old, false, false)
 	if err != nil {
+		return nil, err
+	}
+	if err := target.Read(); err != nil && !quotes(in, err) {
 		return nil, err
 	}
 	if f := p.byPath[target.Path.String()]; f != nil {
@@ -140,6 +146,14 @@ func (p *patch) open(ctx context.Context, name string) (*edited, error) {
 	}
 	p.add(f)
 	return f, nil
+}
+
+// quotes reports whether a patch may change a file although the session does not know its content. Agents with apply_patch
+// read files by commands, and each of its hunks quotes the lines that it changes. Undo restores a deleted file.
+func quotes(in *unidiff.File, unknown error) bool {
+	code := tool.AsError(unknown).Code
+	return in.Envelope && (code == validate.NotRead || code == validate.ModifiedSinceRead) &&
+		!slices.ContainsFunc(in.Hunks, func(h unidiff.Hunk) bool { return strings.TrimSpace(h.Old) == "" && len(h.Above) == 0 })
 }
 
 func (p *patch) add(f *edited) {
@@ -181,12 +195,15 @@ func (p *patch) create(ctx context.Context, in *unidiff.File) error {
 }
 
 func (p *patch) delete(ctx context.Context, in *unidiff.File) error {
-	f, err := p.open(ctx, in.Old)
+	f, err := p.open(ctx, in)
 	if err != nil {
 		return err
 	}
 	if err := p.hunks(f, in); err != nil {
 		return err
+	}
+	if in.Whole {
+		f.after = nil
 	}
 	if len(f.after) > 0 {
 		return validate.Refuse(validate.NotFound, tool.InvalidArguments, "The diff deletes the file but removes only some of its lines. List every line of the file with a leading -.")
@@ -197,7 +214,7 @@ func (p *patch) delete(ctx context.Context, in *unidiff.File) error {
 
 // rename renames a file: it adds the file under the new name and marks the old file for removal.
 func (p *patch) rename(ctx context.Context, in *unidiff.File) error {
-	old, err := p.open(ctx, in.Old)
+	old, err := p.open(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -230,22 +247,32 @@ func (p *patch) hunks(f *edited, in *unidiff.File) error {
 	if allowed := p.editor.strategies(path); allowed != nil {
 		set = slices.DeleteFunc(slices.Clone(set), func(name string) bool { return !slices.Contains(allowed, name) })
 	}
-	drift := 0
+	drift, from := 0, 1
 	for i, h := range in.Hunks {
 		if i > 0 {
 			if err := p.budget.next(len(f.after)); err != nil {
 				return hunkError(i, len(in.Hunks), &h, err)
 			}
 		}
-		if strings.TrimSpace(h.Old) == "" {
+		above, err := lineBelow(f.after, h.Above, from)
+		if err != nil {
+			return hunkError(i, len(in.Hunks), &h, err)
+		}
+		insertion := h.Old == "" && (len(h.Above) > 0 || h.AtEnd || h.Inserts && p.bare)
+		if strings.TrimSpace(h.Old) == "" && !insertion || len(f.after) == 0 && h.Old == "" {
 			if len(f.after) == 0 {
 				f.create(h.New)
 				continue
 			}
 			return hunkError(i, len(in.Hunks), &h, validate.Refuse(validate.NotUnique, tool.InvalidArguments, "The hunk only adds lines and has no context lines. Add context lines to show the position."))
 		}
-		e := strategy.Edit{Old: h.Old, New: h.New, File: f.name, WholeLines: true}
-		if h.Start > 0 {
+		e := strategy.Edit{Old: h.Old, New: h.New, File: f.name, WholeLines: true, From: above}
+		switch {
+		case insertion:
+			e = insertionAt(f, &h, above, drift)
+		case h.AtEnd && above == 0 && endsWith(f.after, h.Old):
+			e.From = lines(f.after) - strings.Count(h.Old, "\n") + 1
+		case h.Start > 0:
 			e.Near = h.Start + drift
 		}
 		switch {
@@ -260,6 +287,7 @@ func (p *patch) hunks(f *edited, in *unidiff.File) error {
 		}
 		for _, s := range c.Sites {
 			drift += s.Added
+			from = s.End
 		}
 		f.add(c, len(h.Old), len(h.New))
 	}

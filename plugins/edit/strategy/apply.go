@@ -19,6 +19,9 @@ type Edit struct {
 	// Near is a line number, counted from 1. If Old occurs several times, the occurrence near this line is replaced.
 	// Zero means that no line is preferred.
 	Near int
+	// From is a line number, counted from 1. Only places at or below this line count, and the first of them is replaced.
+	// Zero means all places.
+	From int
 	// Final is the requested change of the newline at the end of the file.
 	Final FinalNewline
 }
@@ -126,7 +129,9 @@ func (s *search) chain(set Set) (string, match, error) {
 		if len(m.sites) == 0 {
 			continue
 		}
-		m.sites = s.tieBreak(m.sites)
+		if m.sites = s.tieBreak(s.below(m.sites)); len(m.sites) == 0 {
+			continue
+		}
 		if len(m.sites) > 1 && !s.edit.All {
 			return "", m, s.ambiguous(st.Name, m.sites)
 		}
@@ -145,6 +150,21 @@ func (s *search) chain(set Set) (string, match, error) {
 		return name, m, nil
 	}
 	return "", match{}, s.notFound(set)
+}
+
+// below returns the first site at or below the line From.
+func (s *search) below(sites []site) []site {
+	if s.edit.From == 0 {
+		return sites
+	}
+	line, at := 1, 0
+	for i, st := range sites {
+		line += bytes.Count(s.file.lf[at:st.from], []byte{'\n'})
+		if at = st.from; line >= s.edit.From {
+			return sites[i : i+1]
+		}
+	}
+	return nil
 }
 
 // tieBreak returns the site near the requested line if all other sites are far from that line.

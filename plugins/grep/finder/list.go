@@ -19,7 +19,7 @@ import (
 type listArgs struct {
 	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to list, relative to the working directory or absolute."`
 	Recursive bool   `json:"recursive,omitempty" default:"false" jsonschema:"Also list subdirectories, except entries that .gitignore, .ignore and .rgignore files exclude. Symbolic links are not followed."`
-	Pattern   string `json:"pattern,omitempty" jsonschema:"Only entries that match this glob, such as *.go or *.{ts,tsx}. A glob with a slash matches the path below the directory (src/**/*.go), including subdirectories."`
+	Pattern   string `json:"pattern,omitempty" jsonschema:"Only entries that match this glob, such as *.go or *.{ts,tsx}; !node_modules leaves it out. A glob with a slash matches the path below the directory (src/**/*.go), including subdirectories."`
 	Hidden    bool   `json:"hidden,omitempty" default:"true" jsonschema:"List names that begin with a dot."`
 	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"With recursive, also list entries that ignore files exclude. Without recursive, such entries are always listed."`
 	Sort      string `json:"sort,omitempty" default:"path" enum:"path,modified" jsonschema:"path: directories before the rest, by name, each followed by its entries. modified: last changed first."`

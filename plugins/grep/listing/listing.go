@@ -22,10 +22,11 @@ import (
 )
 
 // Pattern is a glob that selects entries. A glob with a slash matches paths relative to the listed directory. A glob
-// without a slash matches names.
+// without a slash matches names. A glob that begins with "!" leaves out what it matches, with everything below it.
 type Pattern struct {
 	glob  *glob.Glob
 	paths bool
+	not   bool
 }
 
 // Parse parses a glob. If text is empty, Parse returns a nil Pattern, which matches all entries. Every error is a
@@ -34,16 +35,24 @@ func Parse(text string) (*Pattern, error) {
 	if text == "" {
 		return nil, nil
 	}
+	text, not := strings.CutPrefix(text, "!")
 	g, err := glob.Parse(text, glob.Options{Shell: true})
-	return &Pattern{glob: g, paths: strings.Contains(text, "/")}, err
+	return &Pattern{not: not, glob: g, paths: strings.Contains(text, "/")}, err
 }
 
 // Deep reports whether the pattern matches paths instead of names.
-func (p *Pattern) Deep() bool { return p != nil && p.paths }
+func (p *Pattern) Deep() bool { return p != nil && p.paths && !p.not }
 
 func (p *Pattern) matches(rel string) bool {
 	switch {
 	case p == nil:
+		return true
+	case p.not:
+		for ; rel != "." && rel != "/"; rel = path.Dir(rel) {
+			if p.glob.Match(path.Base(rel)) || p.paths && p.glob.Match(rel) {
+				return false
+			}
+		}
 		return true
 	case p.paths:
 		return p.glob.Match(rel)

@@ -141,9 +141,10 @@ func (o oneTool) AgentNames() []string                     { return []string{o.n
 func (oneTool) Alias(string) (namespace, target string, _ map[string]string, ok bool) {
 	return "", "", nil, false
 }
-func (oneTool) Field(string, string) (tool.Signature, bool) { return tool.Signature{}, false }
-func (oneTool) Namespaces() []string                        { return nil }
-func (oneTool) FieldNames(string) []string                  { return nil }
+func (oneTool) Habit(string) (string, map[string]string, router.Converter) { return "", nil, nil }
+func (oneTool) Field(string, string) (tool.Signature, bool)                { return tool.Signature{}, false }
+func (oneTool) Namespaces() []string                                       { return nil }
+func (oneTool) FieldNames(string) []string                                 { return nil }
 
 func conformanceText(w io.Writer, r *conformance.Report) {
 	marks := map[conformance.Status]string{conformance.Passed: "ok", conformance.Failed: "FAIL", conformance.Warned: "warn", conformance.Skipped: "skip"}

@@ -1,0 +1,162 @@
+package habit
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+const endPatch = "*** End Patch"
+
+// run chooses the tool for a command: one that only applies a patch is an edit.
+func run(c *call) string {
+	argv(c)
+	terminal(c)
+	restart(c)
+	raw := c.args["command"]
+	script := strings.TrimSpace(unquoted(raw))
+	begin, end := strings.Index(script, "*** Begin Patch"), strings.LastIndex(script, endPatch)
+	rest, applies := strings.CutPrefix(script, "apply_patch")
+	if !applies || begin < 0 || end < begin {
+		return "bash"
+	}
+	before, after := rest[:begin-len("apply_patch")], strings.Fields(strings.Trim(script[end+len(endPatch):], "'\""))
+	ended := len(after) == 0 || len(after) == 1 && strings.Contains(before, after[0]) // by the word of a heredoc
+	if !ended || strings.ContainsAny(before, ";&|$`>(") {
+		return "bash"
+	}
+	for name := range c.args {
+		if name != "command" && name != "cwd" {
+			delete(c.args, name) // a limit of time, or the like
+		}
+	}
+	if _, ok := c.args["cwd"]; ok {
+		return "bash"
+	}
+	patch := script[begin : end+len(endPatch)]
+	if strings.HasPrefix(strings.TrimSpace(rest), "'") {
+		patch = strings.ReplaceAll(patch, `'\''`, "'")
+	}
+	delete(c.args, "command")
+	c.set("diff", patch+"\n")
+	return "edit"
+}
+
+// argv converts a command as a list of words to a script. A list such as ["bash", "-lc", "make test"] is a script already.
+func argv(c *call) {
+	raw, ok := c.args["command"]
+	if !ok {
+		return
+	}
+	var words []string
+	if json.Unmarshal(raw, &words) != nil {
+		var text string // some models write the list as a string
+		if json.Unmarshal(raw, &text) != nil || !strings.HasPrefix(strings.TrimSpace(text), `["`) || json.Unmarshal([]byte(text), &words) != nil {
+			return
+		}
+	}
+	delete(c.args, "command")
+	if len(words) == 3 && isShell(words[0]) && (words[1] == "-c" || words[1] == "-lc" || words[1] == "-ic") {
+		c.set("command", words[2])
+		return
+	}
+	for i, w := range words {
+		words[i] = quote(w)
+	}
+	c.set("command", strings.Join(words, " "))
+}
+
+func isShell(word string) bool {
+	name := word[strings.LastIndexByte(word, '/')+1:]
+	return name == "bash" || name == "sh" || name == "zsh"
+}
+
+// quote quotes a word for a shell if necessary.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// terminal converts the request for a terminal. Commands have no terminal, but their input can stay open.
+func terminal(c *call) {
+	if tty, ok := c.truth("tty"); ok && tty {
+		c.set("keep_stdin_open", true)
+	}
+}
+
+// restart refuses to restart the shell, which has no process that could hang.
+func restart(c *call) {
+	if v, ok := c.truth("restart"); ok && v {
+		c.fail("the shell needs no restart: a command that hangs ends with its timeout, and jobs end with the tool \"job\"")
+	}
+}
+
+// stdin converts input for a running command. Empty input only waits for output.
+func stdin(c *call) {
+	text, given := c.text("input")
+	_, waits := c.args["timeout"]
+	switch {
+	case given && text == "\x03": // Ctrl-C
+		c.drop("timeout")
+		c.set("action", "kill")
+	case given && text != "":
+		c.drop("timeout")
+		c.set("action", "write")
+		c.set("input", text)
+	case waits:
+		c.set("action", "wait")
+	default:
+		c.set("action", "tail")
+	}
+	id(c)
+}
+
+// id converts a number to the name of a job.
+func id(c *call) {
+	if raw, ok := c.args["id"]; ok {
+		delete(c.args, "id")
+		c.set("id", unquoted(raw))
+	}
+}
+
+// output converts a request for the output of a job.
+func output(c *call) {
+	id(c)
+	action := "tail"
+	if block, ok := c.truth("block"); ok && block {
+		action = "wait"
+	} else {
+		c.drop("timeout")
+	}
+	if filter, ok := c.text("filter"); ok && filter != "" {
+		c.fail("parameter \"filter\" is not supported: pipe the output of the call through grep")
+	}
+	c.set("action", action)
+}
+
+func kill(c *call) {
+	id(c)
+	c.set("action", "kill")
+}
+
+// action unwraps a command in an object, with a timeout and a directory.
+func action(c *call) {
+	raw, ok := c.take("action")
+	if !ok {
+		return
+	}
+	var args Args
+	if json.Unmarshal([]byte(unquoted(raw)), &args) != nil {
+		c.fail("parameter \"action\" is not an object")
+		return
+	}
+	for from, to := range map[string]string{"command": "command", "working_directory": "cwd", "timeout_ms": "timeout"} {
+		if v, ok := args[from]; ok && string(v) != "null" {
+			c.set(to, v)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package habit
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestNames checks that no name has two meanings.
+func TestNames(t *testing.T) {
+	seen := make(map[string]string)
+	for _, preset := range slices.Sorted(maps.Keys(Presets)) {
+		for _, a := range Presets[preset] {
+			if other, again := seen[a.Name]; again {
+				t.Errorf("%s is in %s and in %s", a.Name, other, preset)
+			}
+			seen[a.Name] = preset
+		}
+	}
+}
+
+// TestConversions checks the arguments that conversions make, and what they refuse.
+func TestConversions(t *testing.T) {
+	for _, c := range []struct{ preset, name, args, tool, want, fails string }{
+		{"common", "read_file", `{"path":"f","start_line":3,"end_line":"5"}`, "read", `{"file_path":"f","limit":3,"offset":3}`, ""},
+		{"common", "read_file", `{"path":"f","end_line":5}`, "read", `{"file_path":"f","limit":5}`, ""},
+		{"common", "read_file", `{"path":"f","start_line":3,"end_line":-1}`, "read", `{"file_path":"f","offset":3}`, ""},
+		{"common", "read_file", `{"path":"f","start_line":5,"end_line":3}`, "", "", "before the first line"},
+		{"common", "read_file", `{"path":"f","start_line":0}`, "", "", "counted from 1"},
+		{"common", "read_file", `{"path":"f","file_path":"g"}`, "", "", "given twice"},
+		{"common", "read_file", `{"path":"f","target_file":"f"}`, "read", `{"file_path":"f"}`, ""},
+		{"common", "read_file", `{"filePath":"f","startLine":2}`, "read", `{"file_path":"f","offset":2}`, ""},
+		{"common", "read_file", `{"path":"f","nonsense":1}`, "read", `{"file_path":"f","nonsense":1}`, ""},
+		{"claude", "Read", `{"file_path":"f","pages":"1-5"}`, "read", `{"file_path":"f","pages":"1-5"}`, ""},
+		{"claude", "Grep", `{"pattern":"x","-A":2,"-i":true,"glob":"*.{a,b}"}`, "grep", `{"after":2,"glob":["*.{a,b}"],"ignore_case":true,"pattern":"x"}`, ""},
+		{"claude", "Grep", `{"pattern":"x","glob":5}`, "grep", `{"glob":5,"pattern":"x"}`, ""},
+		{"claude", "Grep", `{"pattern":"x","-o":true}`, "grep", `{"-o":true,"pattern":"x"}`, ""},
+		{"claude", "LS", `{"path":"p","ignore":["a","**/b/**"]}`, "list", `{"path":"p","pattern":"!{a,b}"}`, ""},
+		{"common", "grep_search", `{"query":"x","exclude_pattern":"*.md","case_sensitive":false}`, "grep", `{"glob":["!*.md"],"ignore_case":true,"pattern":"x"}`, ""},
+		{"common", "glob", `{"pattern":"[ab]*.Md","case_sensitive":false}`, "glob", `{"pattern":"[ab]*.[mM][dD]"}`, ""},
+		{"codex", "shell", `{"command":["bash","-lc","a && b"],"workdir":"d","timeout_ms":5}`, "bash", `{"command":"a \u0026\u0026 b","cwd":"d","timeout":5}`, ""},
+		{"codex", "shell", `{"command":["echo","it's","$x",""]}`, "bash", `{"command":"echo 'it'\\''s' '$x' ''"}`, ""},
+		{"codex", "shell", `{"command":["apply_patch","*** Begin Patch\n*** Delete File: x\n*** End Patch"]}`, "edit", `{"diff":"*** Begin Patch\n*** Delete File: x\n*** End Patch\n"}`, ""},
+		{"codex", "shell", `{"command":"apply_patch <<'EOF'\n*** Begin Patch\n*** Delete File: x\n*** End Patch\nEOF\n"}`, "edit", `{"diff":"*** Begin Patch\n*** Delete File: x\n*** End Patch\n"}`, ""},
+		{"codex", "shell", `{"command":"apply_patch <<'EOF' && rm y\n*** Begin Patch\n*** Delete File: x\n*** End Patch\nEOF\n"}`, "bash", "", ""},
+		{"codex", "shell", `{"command":"apply_patch <<'EOF'\n*** Begin Patch\n*** Delete File: x\n*** End Patch\nEOF\nrm y"}`, "bash", "", ""},
+		{"codex", "shell", `{"command":"echo apply_patch; echo '*** Begin Patch *** End Patch'"}`, "bash", "", ""},
+		{"codex", "write_stdin", `{"session_id":7,"chars":"y\n"}`, "job", `{"action":"write","id":"7","input":"y\n"}`, ""},
+		{"codex", "write_stdin", `{"session_id":7,"chars":"","yield_time_ms":50}`, "job", `{"action":"wait","id":"7","timeout":50}`, ""},
+		{"codex", "write_stdin", `{"session_id":7,"chars":"\u0003"}`, "job", `{"action":"kill","id":"7"}`, ""},
+		{"anthropic", "str_replace_editor", `{"command":"insert","path":"f","insert_line":2,"insert_text":"a\nb\n"}`, "edit", `{"diff":"@@ -2,0 +3,2 @@\n+a\n+b\n","file_path":"f"}`, ""},
+		{"anthropic", "str_replace_editor", `{"command":"insert","path":"f","insert_line":-1,"insert_text":"a"}`, "", "", "not a line number"},
+		{"anthropic", "str_replace_editor", `{"command":"remove","path":"f"}`, "", "", "must be view, create"},
+		{"anthropic", "str_replace_editor", `{"command":"create","path":"f"}`, "", "", `"content" is missing`},
+		{"common", "bash", `{"restart":true}`, "", "", "needs no restart"},
+		{"common", "edit_file", `{"path":"f","edits":[{"oldText":"a","newText":"b"}],"dryRun":true}`, "", "", "dryRun"},
+		{"common", "ask_user", `{"questions":[{"question":"a"},{"question":"b"}]}`, "", "", "2 questions"},
+	} {
+		var args Args
+		if err := json.Unmarshal([]byte(c.args), &args); err != nil {
+			t.Fatal(err)
+		}
+		before := maps.Clone(args)
+		tool, out, err := Converter(c.preset, c.name)(args)
+		text, _ := json.Marshal(out)
+		switch {
+		case c.fails != "":
+			if err == nil || !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%s %s: %s, %v", c.name, c.args, text, err)
+			}
+		case err != nil || tool != c.tool || c.want != "" && string(text) != c.want:
+			t.Errorf("%s %s: %s %s, %v", c.name, c.args, tool, text, err)
+		}
+		if !maps.EqualFunc(args, before, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
+			t.Errorf("%s %s: the arguments changed", c.name, c.args)
+		}
+	}
+}
+
+// FuzzConvert checks that no arguments make a conversion panic, and that no argument disappears which has an effect.
+func FuzzConvert(f *testing.F) {
+	f.Add("common", "read_file", `{"path":"f","start_line":3}`)
+	f.Add("codex", "shell", `{"command":["bash","-lc","ls"]}`)
+	f.Add("anthropic", "str_replace_editor", `{"command":"view","path":"f","view_range":[1,2]}`)
+	f.Add("claude", "AskUserQuestion", `{"questions":[{"question":"a","options":[{"label":"b"}]}]}`)
+	f.Fuzz(func(t *testing.T, preset, name, text string) {
+		convert := Converter(preset, name)
+		var args Args
+		if convert == nil || json.Unmarshal([]byte(text), &args) != nil {
+			t.Skip()
+		}
+		tool, out, err := convert(args)
+		if (err == nil) != (tool != "") {
+			t.Errorf("tool %q, error %v", tool, err)
+		}
+		for name, v := range out {
+			if !json.Valid(v) {
+				t.Errorf("%s is %q", name, v)
+			}
+		}
+		if v, ok := args["never_known"]; ok && err == nil && string(out["never_known"]) != string(v) {
+			t.Error("an unknown argument disappeared")
+		}
+	})
+}

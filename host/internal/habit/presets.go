@@ -1,0 +1,150 @@
+package habit
+
+// Presets contains sets of tools of other programs. The names "common" are those of many agents.
+var Presets = map[string][]Alias{
+	"common":    common,
+	"claude":    claude,
+	"codex":     codex,
+	"gemini":    gemini,
+	"opencode":  opencode,
+	"anthropic": anthropic,
+}
+
+// params merges maps of parameter names. Later ones win.
+func params(all ...map[string]string) map[string]string {
+	out := make(map[string]string)
+	for _, m := range all {
+		for from, to := range m {
+			out[from] = to
+		}
+	}
+	return out
+}
+
+// renames returns an alias whose parameters have other names.
+func renames(name, tool string, all ...map[string]string) Alias {
+	return Alias{Name: name, Tool: tool, Params: params(all...)}
+}
+
+// converts returns an alias with a conversion to a fixed tool.
+func converts(name, tool string, names map[string]string, steps ...func(c *call)) Alias {
+	return Alias{Name: name, Tool: tool, Params: names, Convert: converter(tool, names, steps...)}
+}
+
+// Parameters have many names for the same. A name that is mapped to "" only tells the user of another program something.
+var (
+	talk = map[string]string{"explanation": "", "description": "", "instruction": "", "instructions": "", "justification": "", "wait_for_previous": "", "toolSummary": "", "toolAction": ""}
+	file = params(talk, map[string]string{"path": "file_path", "target_file": "file_path", "filename": "file_path", "file": "file_path", "filepath": "file_path", "absolute_path": "file_path", "uri": "file_path"})
+	span = params(file, map[string]string{"start_line_one_indexed": "start_line", "end_line_one_indexed_inclusive": "end_line", "line_start": "start_line", "line_end": "end_line", "startLine": "start_line", "endLine": "end_line", "head": "limit", "max_lines": "limit"})
+	text = params(file, map[string]string{"contents": "content", "file_text": "content", "text": "content"})
+	swap = params(file, map[string]string{
+		"old_str": "old_string", "new_str": "new_string", "old_text": "old_string", "new_text": "new_string", "oldText": "old_string", "newText": "new_string", "search": "old_string", "replace": "new_string",
+		"allow_multiple": "replace_all", "patch": "diff", "expected_occurrences": "expected_replacements",
+	})
+	dir  = params(talk, map[string]string{"dir": "path", "directory": "path", "dir_path": "path", "target_directory": "path", "relative_workspace_path": "path", "respect_gemini_ignore": ""})
+	find = params(dir, map[string]string{
+		"query": "pattern", "regex": "pattern", "search": "pattern", "include": "glob", "includes": "glob", "glob_pattern": "glob", "file_pattern": "glob", "exclude": "exclude_pattern",
+		"-A": "after", "-B": "before", "-C": "context", "-i": "ignore_case", "-n": "line_numbers", "case_insensitive": "ignore_case", "isRegexp": "is_regexp", "includePattern": "include_pattern", "excludePattern": "exclude_pattern", "limit": "head_limit",
+		"max_results": "head_limit", "total_max_matches": "head_limit",
+	})
+	name  = params(dir, map[string]string{"case_sensitive": "case_sensitive", "query": "pattern", "glob": "pattern", "glob_pattern": "pattern", "file_pattern": "pattern", "limit": "head_limit", "max_results": "head_limit"})
+	shell = map[string]string{
+		"cmd": "command", "script": "command", "commandLine": "command", "workdir": "cwd", "directory": "cwd", "dir_path": "cwd", "working_directory": "cwd", "timeout_ms": "timeout", "timeoutMs": "timeout",
+		"explanation": "", "justification": "", "wait_for_previous": "", "with_escalated_permissions": "", "sandbox_permissions": "", "additional_permissions": "", "prefix_rule": "", "login": "", "shell": "", "max_output_tokens": "",
+		"max_output_length": "", "require_user_approval": "", "requires_approval": "", "dangerouslyDisableSandbox": "", "yield_time_ms": "yield_ms", "delay_ms": "yield_ms",
+		"is_background": "run_in_background", "isBackground": "run_in_background", "background": "run_in_background",
+	}
+	job    = map[string]string{"bash_id": "id", "shell_id": "id", "task_id": "id", "job_id": "id", "session_id": "id", "pid": "id", "chars": "input", "data": "input", "yield_time_ms": "timeout", "wait_time": "timeout", "max_output_tokens": ""}
+	symbol = map[string]string{"name": "query", "symbol": "query", "kind": "type"}
+)
+
+// inCalls restricts aliases to function calls.
+func inCalls(all ...Alias) []Alias {
+	for i := range all {
+		all[i].Calls = true
+	}
+	return all
+}
+
+// Conversions that several presets use.
+func reading(name string) Alias { return converts(name, "read", span, whole, lines, sliceMode, pages) }
+func editing(name string) Alias { return converts(name, "edit", swap, edits, expected, preview) }
+func searching(name string) Alias {
+	return converts(name, "grep", find, globs, letterCase, names, fixed, regexps, unlimited, ignoring, only)
+}
+func finding(n string) Alias    { return converts(n, "glob", name, anyCase, ignoring) }
+func listing(name string) Alias { return converts(name, "list", dir, ignoring, ignored, depth, first) }
+func running(name string) Alias {
+	return Alias{Name: name, Tool: "bash", Params: shell, Convert: switching(shell, run)}
+}
+func patching(name string) Alias {
+	return renames(name, "edit", talk, map[string]string{"input": "diff", "patch": "diff", "patchText": "diff", "patch_text": "diff", "workdir": ""})
+}
+func planning(name string) Alias {
+	return renames(name, "todo", map[string]string{"plan": "todos", "explanation": ""})
+}
+func removing(name string) Alias { return converts(name, "edit", file, removal) }
+
+var common = append([]Alias{
+	// The arguments of other programs for tools with the same name.
+	reading("read"), editing("edit"), renames("write", "write", text), searching("grep"), finding("glob"), listing("list"), running("bash"),
+	converts("ask_user", "ask_user", nil, questions),
+
+	reading("file_read"), reading("read_file"), reading("view_file"), reading("open_file"), reading("cat_file"), reading("read_text_file"),
+	renames("file_write", "write", text), renames("write_file", "write", text), renames("create_file", "write", text), renames("write_to_file", "write", text), renames("save_file", "write", text),
+	editing("file_edit"), editing("edit_file"), editing("str_replace"), editing("search_replace"), editing("multi_edit"), editing("replace_in_file"),
+	removing("delete_file"), removing("remove_file"),
+	listing("file_list"), listing("list_dir"), listing("list_files"), listing("list_directory"), listing("directory_tree"), listing("ls_dir"),
+	finding("glob_search"), finding("file_search"), finding("find_files"), finding("glob_file_search"),
+	searching("grep_search"), searching("search_files"), searching("search_file_content"), searching("grep_files"), searching("text_search"),
+	renames("find_symbol", "code_query", symbol), renames("symbol_search", "code_query", symbol), renames("code_search", "code_query", symbol),
+	running("shell_exec"), running("run_shell_command"), running("run_command"), running("execute_command"), running("run_terminal_cmd"), running("run_in_terminal"), running("execute_bash"),
+	renames("undo_edit", "undo", file),
+	patching("apply_patch"), patching("apply_diff"),
+	planning("todo_write"),
+	renames("fetch_url", "web_fetch", talk), renames("read_url_content", "web_fetch", map[string]string{"Url": "url"}),
+	converts("ask_followup_question", "ask_user", map[string]string{"follow_up": "options", "suggest": "options"}),
+}, inCalls(reading("view"), editing("multiedit"), searching("ripgrep"), planning("todos"), renames("fetch", "web_fetch", talk))...)
+
+var claude = []Alias{
+	converts("Read", "read", params(span, map[string]string{"allow_large": ""}), lines, pages),
+	renames("Write", "write", text),
+	editing("Edit"), editing("MultiEdit"),
+	listing("LS"), finding("Glob"), searching("Grep"), running("Bash"),
+	converts("BashOutput", "job", job, output), converts("TaskOutput", "job", job, output),
+	converts("KillShell", "job", job, kill), converts("KillBash", "job", job, kill), converts("TaskStop", "job", job, kill),
+	converts("AskUserQuestion", "ask_user", nil, questions),
+	planning("TodoWrite"), renames("TodoRead", "todo"),
+	renames("NotebookEdit", "notebook_edit"), reading("NotebookRead"),
+	renames("WebFetch", "web_fetch", map[string]string{"prompt": ""}),
+}
+
+var codex = append([]Alias{
+	running("shell_command"), running("container.exec"), running("exec_command"), running("unified_exec"),
+	{Name: "local_shell", Tool: "bash", Params: shell, Convert: switching(shell, func(c *call) string {
+		action(c)
+		return run(c)
+	})},
+	converts("write_stdin", "job", job, stdin),
+	planning("update_plan"),
+	reading("view_image"),
+	converts("request_user_input", "ask_user", nil, questions),
+}, inCalls(running("shell"))...)
+
+var gemini = append([]Alias{
+	planning("write_todos"),
+	converts("read_background_output", "job", job, output),
+}, inCalls(editing("replace"))...)
+
+var opencode = inCalls(
+	patching("patch"),
+	planning("todowrite"), renames("todoread", "todo"),
+	renames("webfetch", "web_fetch"),
+	converts("question", "ask_user", nil, questions),
+)
+
+var anthropic = []Alias{
+	{Name: "str_replace_based_edit_tool", Tool: "edit", Params: swap, Convert: switching(params(swap, text, map[string]string{"command": "command"}), textEditor)},
+	{Name: "str_replace_editor", Tool: "edit", Params: swap, Convert: switching(params(swap, text, map[string]string{"command": "command"}), textEditor)},
+	{Name: "text_editor", Tool: "edit", Params: swap, Convert: switching(params(swap, text, map[string]string{"command": "command"}), textEditor)},
+}

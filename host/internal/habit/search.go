@@ -1,0 +1,216 @@
+package habit
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// globs converts globs of files to search, and of files to leave out.
+func globs(c *call) {
+	var all []string
+	for _, name := range []string{"glob", "include_pattern", "exclude_pattern"} {
+		raw, ok := c.take(name)
+		if !ok {
+			continue
+		}
+		list, ok := texts(raw)
+		if !ok {
+			c.args[name] = raw // the tool refuses it
+			return
+		}
+		for _, glob := range list {
+			if name == "exclude_pattern" {
+				glob = "!" + glob
+			}
+			all = append(all, glob)
+		}
+	}
+	if len(all) > 0 {
+		c.set("glob", all)
+	}
+}
+
+// texts returns the strings in a list, in a list as JSON text, or a single string. An empty string is no string.
+func texts(raw json.RawMessage) (list []string, ok bool) {
+	if json.Unmarshal(raw, &list) == nil {
+		return list, true
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return nil, false
+	}
+	if json.Unmarshal([]byte(text), &list) != nil && text != "" {
+		list = []string{text}
+	}
+	return list, true
+}
+
+// letterCase converts whether upper and lower case differ.
+func letterCase(c *call) {
+	if v, ok := c.truth("case_sensitive"); ok {
+		c.set("ignore_case", !v)
+	}
+}
+
+// anyCase drops a request to respect case, which is what the tool does.
+func anyCase(c *call) {
+	if v, ok := c.truth("case_sensitive"); ok && !v {
+		if raw, given := c.args["pattern"]; given {
+			delete(c.args, "pattern")
+			c.set("pattern", insensitive(unquoted(raw)))
+		}
+	}
+}
+
+// insensitive returns a glob that ignores the case of ASCII letters outside of brackets.
+func insensitive(glob string) json.RawMessage {
+	var out []rune
+	brackets, escaped := false, false
+	for _, r := range glob {
+		letter := r|0x20 >= 'a' && r|0x20 <= 'z'
+		switch {
+		case letter && !brackets && !escaped:
+			out = append(out, '[', r|0x20, r&^0x20, ']')
+		default:
+			out = append(out, r)
+		}
+		brackets = !escaped && (r == '[' || brackets && r != ']')
+		escaped = r == '\\' && !escaped
+	}
+	raw, _ := json.Marshal(string(out)) // strings can be encoded
+	return raw
+}
+
+// names converts the request for the names of files.
+func names(c *call) {
+	if v, ok := c.truth("names_only"); ok && v {
+		c.set("output_mode", "files_with_matches")
+	}
+}
+
+func fixed(c *call) {
+	if v, ok := c.truth("fixed_strings"); ok && v {
+		c.set("dialect", "fixed")
+	}
+}
+
+// regexps converts whether the pattern is a regular expression.
+func regexps(c *call) {
+	if v, ok := c.truth("is_regexp"); ok && !v {
+		c.set("dialect", "fixed")
+	}
+}
+
+// unlimited drops a limit that is null.
+func unlimited(c *call) {
+	if raw, ok := c.args["max_matches_per_file"]; ok && string(raw) == "null" {
+		delete(c.args, "max_matches_per_file")
+	}
+}
+
+// ignored converts names that are left out of a listing.
+func ignored(c *call) {
+	raw, ok := c.take("ignore")
+	if !ok {
+		return
+	}
+	list, ok := texts(raw)
+	if !ok {
+		c.args["ignore"] = raw // the tool refuses it
+		return
+	}
+	for i := range list {
+		list[i] = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(list[i], "/**"), "**/"), "/")
+	}
+	switch {
+	case len(list) == 1 && list[0] != "":
+		c.set("pattern", "!"+list[0])
+	case len(list) > 1:
+		c.set("pattern", "!{"+strings.Join(list, ",")+"}")
+	}
+}
+
+// only drops a request not to print only the matching parts of lines.
+func only(c *call) {
+	if v, ok := c.args["-o"]; ok && unquoted(v) == "false" {
+		delete(c.args, "-o")
+	}
+}
+
+// ignoring converts whether ignored files are searched.
+func ignoring(c *call) {
+	if raw, ok := c.take("file_filtering_options"); ok {
+		var opts Args
+		if json.Unmarshal([]byte(unquoted(raw)), &opts) != nil {
+			c.fail("parameter \"file_filtering_options\" is not an object")
+		}
+		if v, ok := opts["respect_git_ignore"]; ok {
+			c.set("respect_git_ignore", v)
+		}
+	}
+	if v, ok := c.truth("respect_git_ignore"); ok && !v {
+		c.set("no_ignore", true)
+	}
+}
+
+// first drops an offset that is the beginning.
+func first(c *call) {
+	if raw, ok := c.args["offset"]; ok && slices.Contains([]string{"0", "1"}, unquoted(raw)) {
+		delete(c.args, "offset")
+	}
+}
+
+// depth converts a depth of directories. Other depths than 1 list all of them.
+func depth(c *call) {
+	if n, ok := c.integer("depth"); ok && n > 1 {
+		c.set("recursive", true)
+	}
+}
+
+// questions converts a list with one question.
+func questions(c *call) {
+	raw, ok := c.take("questions")
+	if !ok {
+		return
+	}
+	c.drop("answers", "annotations", "metadata", "autoResolutionMs") // what another program adds
+	var all []struct {
+		Question, Header, Placeholder, Type string
+		Options                             []json.RawMessage
+		MultiSelect                         bool
+	}
+	if err := json.Unmarshal([]byte(unquoted(raw)), &all); err != nil || len(all) == 0 {
+		c.fail("parameter \"questions\" is not a list of questions")
+		return
+	}
+	if len(all) > 1 {
+		c.fail("%d questions are asked at once: call the tool once for each", len(all))
+		return
+	}
+	q := all[0]
+	text := q.Question
+	var labels []string
+	for _, o := range q.Options {
+		var option struct{ Label, Description string }
+		if json.Unmarshal(o, &option) != nil {
+			option.Label = unquoted(o)
+		}
+		labels = append(labels, option.Label)
+		if option.Description != "" {
+			text += fmt.Sprintf("\n%s: %s", option.Label, option.Description)
+		}
+	}
+	if q.Type == "yesno" && len(labels) == 0 {
+		labels = []string{"Yes", "No"}
+	}
+	c.set("question", text)
+	if len(labels) > 0 {
+		c.set("options", labels)
+		c.set("free_text", true) // the other programs allow other answers, too
+	}
+	if q.MultiSelect {
+		c.set("multiple", true)
+	}
+}
