@@ -114,8 +114,6 @@ func readChange(path string) (*Change, error) {
 		return nil, fmt.Errorf("%s is not a regular file; move it away", path)
 	case st.Size() > maxSettings:
 		return nil, fmt.Errorf("%s is larger than %d MiB", path, maxSettings>>20)
-	case st.Mode().Perm()&0o200 == 0:
-		return nil, fmt.Errorf("%s is read-only; make it writable with chmod u+w, or change it where it is generated", path)
 	}
 	c.Existed, c.mode = true, st.Mode().Perm()
 	if c.Before, err = os.ReadFile(target); err != nil {

@@ -104,8 +104,12 @@ func (r *record) remember(c *Change) {
 	}
 }
 
-// unchanged returns an error if the file is not the one that was planned with.
+// unchanged returns an error if the file is not the one that was planned with, or is read-only. A rename could replace a
+// read-only file, which somebody protected or generates.
 func (c *Change) unchanged() error {
+	if c.Existed && c.mode&0o200 == 0 {
+		return fmt.Errorf("%s is read-only; make it writable with chmod u+w, or change it where it is generated", c.Path)
+	}
 	now, err := os.ReadFile(c.target)
 	if errors.Is(err, fs.ErrNotExist) && !c.Existed {
 		return nil
