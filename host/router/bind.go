@@ -69,12 +69,19 @@ func (b *binder) asksHelp(w word) bool {
 // maxProblems limits the number of separately reported problems.
 const maxProblems = 20
 
-func (b *binder) fail(offset int, format string, a ...any) {
+func (b *binder) fail(offset int, format string, a ...any) { b.failWith(offset, "", format, a...) }
+
+// failWith reports a problem with a hint, which is a sentence.
+func (b *binder) failWith(offset int, hint, format string, a ...any) {
 	if len(b.problems) == maxProblems {
 		b.more++
 		return
 	}
-	b.problems = append(b.problems, fmt.Sprintf(format, a...)+" ("+place(b.src, offset)+")")
+	problem := fmt.Sprintf(format, a...) + " (" + place(b.src, offset) + ")"
+	if hint != "" {
+		problem += "." + hint
+	}
+	b.problems = append(b.problems, problem)
 }
 
 // error returns the error with all problems. The text name is the name of the tool for the message. The text see is how
@@ -161,7 +168,7 @@ func (b *binder) flag(args []word, i int) int {
 			return i
 		}
 	case p == nil:
-		b.fail(w.offset, "unknown parameter %q.%s", shorten(name), suggest.DidYouMean(name, b.names()))
+		b.failWith(w.offset, suggest.DidYouMean(name, b.names()), "unknown parameter %q", shorten(name))
 		// The next word is probably the value of the unknown flag. Skip the word, because it is not a positional
 		// argument.
 		if !hasValue && i+1 < len(args) && !isFlag(args[i+1]) {
@@ -252,6 +259,11 @@ func (b *binder) names() []string {
 	var out []string
 	for _, p := range b.sig.Schema.Params() {
 		out = append(out, b.nameOf(p))
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.sig.Names)) {
+		if b.sig.Names[name] != "" && !strings.HasPrefix(name, "-") && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
 	}
 	return out
 }

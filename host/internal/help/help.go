@@ -4,6 +4,7 @@
 package help
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -97,7 +98,10 @@ func Overview(r *registry.Registry) string {
 	return out.String()
 }
 
-// aliases returns a list of the aliases, grouped by tool.
+// maxAliases limits how many aliases of a tool are listed. Agents know the others from the programs that have them.
+const maxAliases = 3
+
+// aliases returns a list of the shortest aliases, grouped by tool.
 func aliases(r *registry.Registry) string {
 	names := make(map[string][]string)
 	for name, a := range r.Aliases() {
@@ -106,8 +110,12 @@ func aliases(r *registry.Registry) string {
 	var lines []string
 	for _, e := range r.All() {
 		if also := names[e.FullName()]; also != nil && e.Enabled {
-			slices.Sort(also)
-			lines = append(lines, fmt.Sprintf("  %-12s %s\n", name(e), strings.Join(also, ", ")))
+			slices.SortFunc(also, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
+			more := ""
+			if n := len(also) - maxAliases; n > 0 {
+				also, more = also[:maxAliases], fmt.Sprintf(" and %d more", n)
+			}
+			lines = append(lines, fmt.Sprintf("  %-12s %s%s\n", name(e), strings.Join(also, ", "), more))
 		}
 	}
 	if lines == nil {
