@@ -66,6 +66,9 @@ func readServer(name string, entry map[string]any) Server {
 		}
 	}
 	s.Dir, _ = entry["cwd"].(string)
+	if name, ok := entry["bearer_token_env_var"].(string); ok && s.Headers == nil { // of Codex
+		s.Headers = map[string]string{"Authorization": "Bearer ${" + name + "}"}
+	}
 	switch {
 	case entry["disabled"] == true || entry["enabled"] == false:
 		s.Skip = "it is turned off there"

@@ -98,7 +98,7 @@ func (d *decoder) warnTaken(f *fieldHCL) {
 func (c *Config) Relation(name string) string {
 	p := c.Plugin(name)
 	switch {
-	case slices.Contains(c.Off, name):
+	case p == nil && slices.Contains(c.Off, name):
 		return "turned off"
 	case p == nil || p.Mounted || p.Bundled == functionPlugin:
 		return ""

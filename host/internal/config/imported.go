@@ -27,7 +27,8 @@ type Mount struct {
 
 // FieldName returns a valid name of a field for the name of a server. It returns "" if the name has no letters.
 func FieldName(server string) string {
-	name := strings.Trim(regexp.MustCompile(`[^a-z0-9_.-]+`).ReplaceAllString(strings.ToLower(server), "-"), "-._0123456789")
+	name := strings.Trim(regexp.MustCompile(`[^a-z0-9_.-]+`).ReplaceAllString(strings.ToLower(server), "-"), "-._")
+	name = strings.TrimLeft(name, "-._0123456789")
 	if !tool.ValidName(name) {
 		return ""
 	}
@@ -119,15 +120,17 @@ func (w *mountWriter) variable(name string) string {
 
 // value is like secretOr for a value whose name is not that of a secret.
 func (w *mountWriter) value(name, text string) string {
-	if references.MatchString(text) || audit.New(nil).Whole(text) == text {
-		return reference(text)
+	if rest := references.ReplaceAllString(text, ""); audit.New(nil).Whole(rest) != rest {
+		return w.env(w.variable(name))
 	}
-	return w.env(w.variable(name))
+	return reference(text)
 }
 
 // secretOr returns the expression of a value. A secret that is written out becomes a call of env.
 func (w *mountWriter) secretOr(name, variable, text string) string {
-	if references.MatchString(text) || text == "" || !audit.SecretName(name) && audit.New(nil).Whole(text) == text {
+	rest := references.ReplaceAllString(text, "")
+	written := audit.SecretName(name) && !slices.Contains(schemes, rest) // a part of the text is not a reference
+	if !written && audit.New(nil).Whole(rest) == rest {
 		return reference(text)
 	}
 	if _, ok := strings.CutPrefix(text, "Bearer "); ok {
@@ -140,6 +143,9 @@ func (w *mountWriter) env(name string) string {
 	w.secrets = append(w.secrets, name)
 	return fmt.Sprintf(`env(%q, "")`, name)
 }
+
+// schemes are the texts that may stand before the reference to a secret.
+var schemes = []string{"", "Bearer ", "Basic ", "Token ", "token "}
 
 // references matches the references to variables in the settings of agents: ${NAME}, ${NAME:-default}, ${env:NAME},
 // {env:NAME}, ${input:NAME}, and $NAME as a whole value.
@@ -157,7 +163,11 @@ func reference(text string) string {
 			return text[m[2*i]:m[2*i+1]]
 		}
 		name := strings.ReplaceAll(part(1)+part(3)+part(4), "-", "_")
-		only := fmt.Sprintf("env(%s, %s)", literal(name), literal(part(2)))
+		otherwise := part(2)
+		if audit.SecretName(name) {
+			otherwise = ""
+		}
+		only := fmt.Sprintf("env(%s, %s)", literal(name), literal(otherwise))
 		switch name {
 		case "workspaceFolder", "userHome":
 			only = map[string]string{"workspaceFolder": `"."`, "userHome": "home"}[name]

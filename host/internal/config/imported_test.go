@@ -24,6 +24,9 @@ func TestMount(t *testing.T) {
 		{config.Mount{Name: "my-srv", Command: []string{"x", "--api-key", "hunter22", "--token=hunter23"}}, `command = ["x", "--api-key", env("MY_SRV_API_KEY", ""), "--token=${env("MY_SRV_TOKEN", "")}"]`, []string{"MY_SRV_API_KEY", "MY_SRV_TOKEN"}},
 		{config.Mount{Name: "web", URL: "https://x/mcp", Headers: map[string]string{"Authorization": "Bearer hunter22", "X-Team": "a"}},
 			"url = \"https://x/mcp\"\n    headers = {\n      \"Authorization\" = \"Bearer ${env(\"WEB_AUTHORIZATION\", \"\")}\"\n      \"X-Team\"        = \"a\"", []string{"WEB_AUTHORIZATION"}},
+		{config.Mount{Name: "m", Command: []string{"x"}, Env: map[string]string{"A_TOKEN": "${A:-x}hunter22", "B_TOKEN": "${B_TOKEN:-hunter23}"}},
+			"\"A_TOKEN\" = env(\"A_TOKEN\", \"\")\n      \"B_TOKEN\" = env(\"B_TOKEN\", \"\")", []string{"A_TOKEN"}},
+		{config.Mount{Name: "web", URL: "https://x", Headers: map[string]string{"Authorization": "Bearer ${T}"}}, `"Bearer ${env("T", "")}"`, nil},
 		{config.Mount{Name: "web", URL: "https://me:hunter22@x/mcp"}, `url = env("WEB_URL", "")`, []string{"WEB_URL"}},
 	} {
 		text, secrets := tc.m.HCL()
@@ -35,7 +38,7 @@ func TestMount(t *testing.T) {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}
-	for in, want := range map[string]string{"notes": "notes", "GitHub MCP": "github-mcp", "1st.server": "st.server", "日本": "", "@org/server": "org-server"} {
+	for in, want := range map[string]string{"notes": "notes", "GitHub MCP": "github-mcp", "1st.server": "st.server", "notes2": "notes2", "-a-": "a", "日本": "", "@org/server": "org-server"} {
 		if got := config.FieldName(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
