@@ -114,3 +114,32 @@ func TestRepeatedSetUp(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedFiles checks that set-up writes neither through a link out of a project nor over a read-only file.
+func TestRefusedFiles(t *testing.T) {
+	a, p, store := testPlace(t)
+	outside := t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(p.Dir, ".gemini")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Plan(p, "toolhost"); err == nil || !strings.Contains(err.Error(), "is a link out of the project") {
+		t.Errorf("a link out of the project: %v", err)
+	}
+
+	p.Dir = t.TempDir()
+	path := filepath.Join(p.Dir, ".gemini", "settings.json")
+	write(t, path, "{}")
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := a.Plan(p, "toolhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Write(plan); err == nil || !strings.Contains(err.Error(), "is read-only; make it writable") {
+		t.Errorf("a read-only file: %v", err)
+	}
+	if got := read(t, path); got != "{}" {
+		t.Errorf("the read-only file was written: %s", got)
+	}
+}
