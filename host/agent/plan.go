@@ -213,7 +213,14 @@ func (p *Plan) server(c *Change, d agentfile.Document, s settings, self string) 
 	}
 	entry, _ := was.(map[string]any)
 	command := commandOf(entry)
-	if len(command) == 0 || filepath.Base(command[0]) != "toolhost" || !slices.Contains(command, "mcp") {
+	other := len(command) == 0 || filepath.Base(command[0]) != "toolhost" || !slices.Contains(command, "mcp")
+	if p.Place.Project && !other { // whoever wrote the repository could have the server run anything
+		_, env := entry["env"]
+		_, environment := entry["environment"]
+		_, dir := entry["cwd"]
+		other = env || environment || dir || !slices.Equal(command[1:], []string{"mcp"})
+	}
+	if other {
 		return fmt.Errorf("%s already has another server with the name %q; remove it, or choose a name with --name", c.Path, p.Place.Server)
 	}
 	if sameProgram(command[0], self) {

@@ -115,6 +115,29 @@ func TestRepeatedSetUp(t *testing.T) {
 	}
 }
 
+// TestServersOfProjects checks that a server of a project is corrected to this program, and refused if its entry has more
+// than set-up writes: variables of the environment could make it run other programs.
+func TestServersOfProjects(t *testing.T) {
+	a, p, _ := testPlace(t)
+	path := filepath.Join(p.Dir, ".gemini", "settings.json")
+	for entry, refused := range map[string]bool{
+		`"command": "./toolhost", "args": ["mcp"]`:                                   false,
+		`"command": "toolhost", "args": ["mcp"], "env": {"LD_PRELOAD": "./evil.so"}`: true,
+		`"command": "toolhost", "args": ["mcp"], "cwd": "evil"`:                      true,
+		`"command": "toolhost", "args": ["mcp", "--config", "evil.hcl"]`:             true,
+		`"command": "./evil", "args": ["toolhost", "mcp"]`:                           true,
+	} {
+		write(t, path, `{"mcpServers": {"toolhost": {`+entry+`}}}`)
+		plan, err := a.Plan(p, "/this/toolhost")
+		if (err != nil) != refused {
+			t.Errorf("%s: %v", entry, err)
+		}
+		if err == nil && !strings.Contains(string(plan.Changes[0].After), `"/this/toolhost"`) {
+			t.Errorf("%s: %s", entry, plan.Changes[0].After)
+		}
+	}
+}
+
 // TestRefusedFiles checks that set-up writes neither through a link out of a project nor over a read-only file.
 func TestRefusedFiles(t *testing.T) {
 	a, p, store := testPlace(t)

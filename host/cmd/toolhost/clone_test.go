@@ -39,6 +39,7 @@ var cloneAttacks = map[string]map[string]string{
 	"linked twice":    {"toolhost.hcl -> a": "", "a -> real.hcl": "", "real.hcl": "hook \"x\" {\n  on = [\"before_call\", \"register\"]\n  command = [\"EVIL\"]\n}\nplugin \"read\" {}"},
 	"nested function": {"toolhost.hcl": `plugin "x" { path = jsondecode(file("data.json")).path }`, "data.json": `{"path": "EVIL"}`},
 	"bundled place":   {"toolhost.hcl": `plugin "bash" { path = "./plugins/bash" }`, "plugins/bash": "#!/bin/sh\n: > 'CLONE/RAN'\n", "plugins/bash.json": `{"sandbox": {"exec": true}}`},
+	"server":          {".mcp.json": `{"mcpServers": {"toolhost": {"command": "./toolhost", "args": ["mcp"]}}}`, "toolhost": "#!/bin/sh\n: > 'CLONE/RAN'\n"},
 	"restricts too":   {"toolhost.hcl": "permissions {\n  deny \"d\" { path = [\"x\"] }\n}\nhook \"x\" {\n  on = [\"before_call\"]\n  command = [\"EVIL\"]\n}\nplugin \"read\" {}"},
 }
 
@@ -49,7 +50,8 @@ var cloneCommands = map[string][][]string{
 	"repl": {{}}, "mcp": {{}}, "serve": {{"--listen", "127.0.0.1:0"}}, "version": {{}}, "help": {{"run"}},
 	"policy": {{}}, "policy check": {{"true"}}, "policy list": {{}}, "policy revoke": {{"--all"}}, "policy test": {{}},
 	"status": {{}}, "stats": {{}}, "doctor": {{}, {"--json"}}, "log": {{}},
-	"config": {{}}, "config validate": {{}, {"--launch"}}, "config show": {{}, {"--effective"}}, "config plan": {{}}, "config reload": {{}, {"--approve-privileges"}}, "config fmt": {{}},
+	"config": {{}}, "config validate": {{}, {"--launch"}}, "config show": {{}, {"--effective"}}, "config plan": {{}}, "config reload": {{}, {"--approve-privileges"}}, "config fmt": {{}}, "config import": {{".mcp.json", "--dry-run"}, {"README"}},
+	"setup":  {{"claude", "--project", "--yes", "--policy", "open"}, {"codex", "--project", "--dry-run"}},
 	"plugin": {{}}, "plugin list": {{}}, "plugin info": {{"x"}}, "plugin verify": {{}}, "plugin pin": {{}, {"--accept-changes"}}, "plugin reload": {{}, {"x"}}, "plugin approve": {{"x"}, {}},
 	"plugin enable": {{"x"}}, "plugin disable": {{"x"}}, "plugin new": {{"made"}}, "plugin dev": {{"."}}, "plugin test": {{"none"}},
 	"trust": {{}, {"--json"}, {"--accept", "sha256:0"}}, "trust list": {{}}, "trust show": {{"."}}, "trust revoke": {{"."}},
