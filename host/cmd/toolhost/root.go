@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/cmd/toolhost/internal/configcmd"
 	"toolhost.dev/host/cmd/toolhost/internal/plugincmd"
@@ -70,4 +73,29 @@ func runGroup(c *cobra.Command, args []string) error {
 		known = append(known, inner.Name())
 	}
 	return fmt.Errorf("there is no command %q.%s See %s --help", c.CommandPath()+" "+args[0], suggest.DidYouMean(args[0], known), c.CommandPath())
+}
+
+func newVersion(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the version, what it was built of, and the protocols that it speaks",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			b := admin.Build()
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, b)
+			}
+			commit := "not known"
+			if b.Commit != "" {
+				commit = b.Commit
+				if b.Modified {
+					commit += " with changes"
+				}
+				commit += " " + b.Time
+			}
+			protocols := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(b.PluginProtocols)), ", "), "[]")
+			_, err := fmt.Printf("toolhost %s\ncommit %s\nbuilt with %s for %s\nplugin protocols %s\n", b.Version, commit, b.Go, b.Platform, protocols)
+			return err
+		},
+	}
 }
