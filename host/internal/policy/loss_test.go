@@ -72,6 +72,9 @@ func TestLosses(t *testing.T) {
 		return first + " " + strings.Join(slices.Concat(more...), " ")
 	}
 	outside := t.TempDir()
+	if err := os.Symlink("/usr/bin/rm", filepath.Join(outside, "link")); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ dir, line, rule string }{
 		{ws, and("rm -rf", all), "remove-workspace"},
 		{ws, and("rm -rf --", all), "remove-workspace"},
@@ -161,6 +164,8 @@ func TestLosses(t *testing.T) {
 		{outside, "find -L " + home + "/link -delete", "remove-workspace"}, {outside, "find -H " + home + "/link -type f -exec rm {} ;", "remove-workspace"}, {outside, "find " + home + "/link -delete", ""},
 		{ws, "git reset --h", "discard-changes"}, {ws, "git checkout --f HEAD", "discard-changes"}, {ws, "git switch --di main", "discard-changes"}, {ws, "git switch --fo main", "discard-changes"}, {ws, "git rm --f -r .", "discard-changes"}, {ws, "git clean --d", "discard-changes"},
 		{ws, "git clean -n --no-dry-run -f", "discard-changes"}, {ws, "git restore --st --wo .", "discard-changes"}, {ws, "tar --remove-f -cf /tmp/x.tar .", "remove-workspace"}, {ws, "tar cf /tmp/x.tar --rem .", "remove-workspace"}, {ws, "git clean --dry", ""}, {ws, "git restore --staged .", ""}, {ws, "tar --recursion -cf /tmp/x.tar .", ""},
+		{ws, "/lib64/ld-linux-x86-64.so.2 /usr/bin/rm -rf .", "remove-workspace"}, {ws, "/lib/ld-musl-x86_64.so.1 --library-path /lib --argv0 x /usr/bin/git reset --hard", "discard-changes"}, {ws, "/lib64/ld-linux-x86-64.so.2 --argv0 ls /bin/busybox rm -rf .", "remove-workspace"},
+		{ws, "/lib64/ld-linux-x86-64.so.2 " + outside + "/link -rf .", "remove-workspace"}, {ws, "/lib64/ld-linux-x86-64.so.2 --list /usr/bin/rm -rf .", ""}, {ws, "/lib64/ld-linux-x86-64.so.2 /usr/bin/ls .", ""},
 		{ws, "git stash", ""}, {ws, "git stash drop", ""}, {ws, "git status", ""}, {ws, "git push", ""}, {outside, "git reset --hard", ""},
 	} {
 		words := strings.Split(c.line, " ")
