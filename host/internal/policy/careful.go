@@ -17,6 +17,9 @@ import (
 // deletes reports whether a command deletes files that existed before the session.
 func deletes(f *facts) bool {
 	files, targets := f.req.files(), f.deleted()
+	if slices.ContainsFunc(targets, func(t target) bool { return isReference(t.path) && files.exists(t.path) }) {
+		return true // although git has written the file anew
+	}
 	return slices.ContainsFunc(targets, func(t target) bool {
 		if !files.exists(t.path) {
 			return false // nothing to delete, or the script itself makes the file
@@ -43,7 +46,7 @@ func (f *facts) deleted() []target {
 		}
 		if inside {
 			rel, _ := root.Rel(t.path)
-			return regenerable(rel)
+			return regenerable(rel) && !isReference(t.path)
 		}
 		if h := homeDir(); h != "" && within(t.path, h) {
 			return within(t.path, filepath.Join(h, ".cache"))
@@ -86,6 +89,12 @@ func (f *facts) found() []target {
 	return f.targets(start)
 }
 
+// isReference reports whether a file is a branch, a tag or a stash of a repository, or the history of one.
+func isReference(path string) bool {
+	_, in, ok := strings.Cut(path, "/.git/")
+	return ok && !strings.HasSuffix(in, ".lock") && (slices.ContainsFunc([]string{"refs", "logs", "worktrees", "modules"}, func(dir string) bool { return in == dir || strings.HasPrefix(in, dir+"/") }) || in == "packed-refs")
+}
+
 func temporaryDirs() []string {
 	return []string{"/tmp", "/var/tmp", "/dev/shm", "/private/tmp", filepath.Clean(os.TempDir())}
 }
@@ -107,7 +116,7 @@ func regenerable(path string) bool {
 
 // publishing lists commands that send data to other machines, or change what is there.
 var publishing = patterns(
-	"git push *", "git send-email *", "git svn dcommit *", "git lfs push *",
+	"git push *", "git send-pack *", "git http-push *", "git subtree push *", "git send-email *", "git imap-send *", "git svn dcommit *", "git p4 submit *", "git lfs push *",
 	"npm publish *", "npm unpublish *", "npm deprecate *", "npm dist-tag *", "yarn publish *", "yarn npm publish *", "pnpm publish *", "bun publish *", "lerna publish *", "npx semantic-release *", "jsr publish *",
 	"cargo publish *", "cargo yank *", "twine upload *", "poetry publish *", "uv publish *", "flit publish *", "hatch publish *", "gem push *", "mvn deploy *", "gradle publish *", "./gradlew publish *", "dotnet nuget push *",
 	"goreleaser release *", "helm push *", "conda upload *", "anaconda upload *", "composer publish *", "mix hex.publish *", "dart pub publish *", "vsce publish *",
@@ -142,15 +151,16 @@ func matchesAny(c *script.Command, all map[string][]script.Pattern) bool {
 }
 
 // publishes reports whether a command sends data to another machine.
-func publishes(c *script.Command) bool {
-	args := texts(c)
+func publishes(f *facts) bool {
+	c, args := f.c, texts(f.c)
 	if helps(c) || slices.Contains(args, "--dry-run") || slices.Contains(args, "-h") || c.Remote {
 		return false
 	}
 	short, long, operands := arguments(c)
 	switch c.Name() {
-	case "git", "vercel":
-		return matchesAny(c, publishing) && (c.Name() != "git" || !strings.Contains(short, "n"))
+	case "git":
+		transports := f.req.byGit && len(args) > 0 && slices.Contains([]string{"send-pack", "http-push"}, args[0]) // of a push that was judged
+		return matchesAny(c, publishing) && !strings.Contains(short, "n") && !transports
 	case "scp", "rsync":
 		return slices.ContainsFunc(operands, isRemotePath)
 	case "curl":

@@ -245,6 +245,13 @@ func TestLossesInScripts(t *testing.T) {
 // TestCareful judges with the built-in rules for what loses work or leaves the machine.
 func TestCareful(t *testing.T) {
 	home, ws := project(t)
+	old := filepath.Join(ws, ".git/refs/heads/old")
+	if err := os.MkdirAll(filepath.Dir(old), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p, opened := policy.New(policy.Rules{Careful: true}), policy.New(policy.Rules{})
 	for text, want := range map[string]string{
 		"git push": "publish", "git push --force origin main": "publish", "npm publish": "publish", "npm publish --access public": "publish", "docker push x/y": "publish", "gh pr create --fill": "publish", "gh release create v1": "publish", "cargo publish": "publish",
@@ -253,6 +260,14 @@ func TestCareful(t *testing.T) {
 		"cat .env": "credentials", "cat ~/.netrc": "credentials", "source .env": "credentials", "grep KEY < .env": "credentials", "gh auth token": "credentials", "cat ~/.ssh/id_rsa": "credentials", "cp .env x": "credentials", "base64 ~/.aws/credentials": "credentials",
 		"git checkout -- main.go": "discard-files", "git restore main.go": "discard-files", "git stash drop": "discard-files", "git stash clear": "discard-files", "git branch -D x": "discard-files", "git clean -fd src": "discard-files", "git reflog expire --all": "discard-files",
 		"git reset --hard": "discard-changes", "rm -rf *": "remove-workspace", "sudo ls": "privilege",
+		"git send-pack x master": "publish", "git-send-pack x master": "publish", "/usr/lib/git-core/git-send-pack x": "publish", "git http-push https://example.org": "publish", "git-push": "publish", "/usr/lib/git-core/git-reset --merge": "discard-files", "git-lfs": "", "git-status": "",
+		"git -c help.autocorrect=1 restor .": "discard-files", "git -c help.autocorrect=1 restor main.go": "discard-files", "git -c Help.AutoCorrect=immediate rset": "discard-files", "git -c help.autocorrect=1 status": "", "git -c include.path=x nuke": "discard-files", "git --config-env=alias.n=X n": "discard-files",
+		"GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.n GIT_CONFIG_VALUE_0='reset --hard' git n": "discard-files", "export GIT_CONFIG_GLOBAL=x; git n": "discard-files", "env GIT_CONFIG_PARAMETERS=x git n": "discard-files", "GIT_CONFIG_GLOBAL=/dev/null git commit -m x": "", "GIT_CONFIG_NOSYSTEM=1 git n": "", "git n": "",
+		"git reset --merge": "discard-files", "git reset --keep HEAD~1": "discard-files", "git reset --mixed": "", "git checkout-index -f main.go": "discard-files", "git checkout-index main.go": "", "git ls-files | git checkout-index -f --stdin": "discard-files",
+		"git update-ref --stdin": "discard-files", "git update-ref refs/heads/old HEAD~1": "discard-files", "git update-ref refs/heads/new HEAD": "", "git branch -f old HEAD~1": "discard-files", "git branch -f new": "", "git branch -M new": "", "git branch -M new old": "discard-files", "git branch new": "",
+		"git prune --expire=now": "discard-files", "git prune": "discard-files", "git prune -n": "", "git prune --expire 2.weeks.ago": "", "git read-tree -u -m HEAD~1": "discard-files", "git read-tree --res HEAD": "discard-files", "git read-tree HEAD": "",
+		"git rebase --onto HEAD~1 HEAD": "discard-files", "git rebase --onto=HEAD~1 @": "discard-files", "git rebase --onto main topic": "", "git rebase main": "",
+		"rm .git/refs/heads/old": "delete", "rm -f .git/index.lock": "", "rm .git/refs/heads/none": "",
 		"git rm --f main.go": "discard-files", "git worktree remove --f wt": "discard-files", "git gc --pr=now": "discard-files", "git gc --prune=1.minute.ago": "discard-files", "git branch --d --f x": "discard-files", "tar cf x --remove-file main.go": "delete", "git gc --prune=2.weeks.ago": "", "git branch --format='%(refname)'": "", "git gc": "",
 		"rm -rf src": "delete", "rm main.go": "delete", "rm ~/notes": "delete", "find src -name a.go -delete": "delete", "find src -name '*.pyc' -delete": "", "find . -name __pycache__ -exec rm -rf {} +": "", "find src -name '*.go' -exec rm {} +": "delete", "find src -name '*.go'": "", "rm -rf ../other": "delete", "shred main.go": "delete", "truncate -s 0 main.go": "delete", "rm -rf src/*": "delete", "find src -delete": "delete",
 
@@ -272,6 +287,24 @@ func TestCareful(t *testing.T) {
 	x := execution(ws, "/usr/bin/git", "push", "origin")
 	if j := p.JudgeExecution(x); j.Effect != policy.Ask || !strings.Contains(j.Rule, "publish") {
 		t.Errorf("git push: %+v", j)
+	}
+	// What git executes for a push was judged with the push. What it executes for an alias was not.
+	for before, want := range map[string]policy.Effect{"git push": policy.Allow, "git -C x push": policy.Allow, "git p": policy.Ask, "git -c a.b=c p": policy.Ask} {
+		x := execution(ws, "/usr/lib/git-core/git", "send-pack", "x")
+		x.Before, x.BeforeArgs = "/usr/bin/git", strings.Fields(before)
+		if j := p.JudgeExecution(x); j.Effect != want {
+			t.Errorf("send-pack after %s: %s %s", before, j.Effect, j.Rule)
+		}
+		x.Before = filepath.Join(ws, "git-x")
+		if j := p.JudgeExecution(x); j.Effect != policy.Ask {
+			t.Errorf("send-pack by a program of the workspace: %s %s", j.Effect, j.Rule)
+		}
+	}
+	for settings, want := range map[bool]policy.Effect{true: policy.Ask, false: policy.Allow} {
+		x := execution(ws, "/usr/bin/git", "n")
+		if x.GitSettings = settings; p.JudgeExecution(x).Effect != want {
+			t.Errorf("an unknown command with settings %v: %+v", settings, p.JudgeExecution(x))
+		}
 	}
 	if j := p.JudgeExecution(execution(ws, "/usr/bin/cat", home+"/.netrc")); j.Effect != policy.Ask {
 		t.Errorf("cat: %+v", j)
@@ -296,6 +329,14 @@ func TestSessionsOwnFiles(t *testing.T) {
 	}
 	if req.Since = start; p.Judge(req).Effect != policy.Allow && policy.StoresBirth(ws) {
 		t.Errorf("a new directory: %+v", p.Judge(req))
+	}
+	stash := filepath.Join(ws, ".git/refs/stash")
+	if err := os.WriteFile(stash, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ref := command(t, ws, "rm .git/refs/stash")
+	if ref.Since = start; p.Judge(ref).Effect != policy.Ask {
+		t.Errorf("a new stash: %+v", p.Judge(ref))
 	}
 	req.Since = time.Now().Add(time.Hour)
 	if p.Judge(req).Effect != policy.Ask {

@@ -106,7 +106,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		if !p.idle {
 			p.operands(req, c, &pt)
 		}
-		if !slices.ContainsFunc(out, func(o part) bool { return o.subject == pt.subject && o.command != nil && o.command.Dir == c.Dir }) || len(out) > maxCompared {
+		if !slices.ContainsFunc(out, func(o part) bool { return o.subject == pt.subject && o.command != nil && o.command.Dir == c.Dir && o.command.Obscure == c.Obscure }) || len(out) > maxCompared {
 			out = append(out, pt)
 			d.Commands = append(d.Commands, pt.subject)
 		}
