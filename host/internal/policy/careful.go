@@ -128,6 +128,9 @@ var publishing = patterns(
 	"kubectl apply *", "kubectl create *", "kubectl delete *", "kubectl replace *", "kubectl patch *", "kubectl edit *", "kubectl scale *", "kubectl rollout restart *", "kubectl drain *", "kubectl exec *", "helm install *", "helm upgrade *", "helm uninstall *",
 	"aws s3 cp *", "aws s3 mv *", "aws s3 rm *", "aws s3 sync *", "aws s3 rb *", "gsutil cp *", "gsutil rm *", "gsutil rsync *", "gcloud app deploy *", "gcloud run deploy *", "gcloud functions deploy *", "az webapp up *",
 	"vercel deploy *", "vercel --prod *", "vercel", "netlify deploy *", "fly deploy *", "flyctl deploy *", "firebase deploy *", "wrangler deploy *", "wrangler publish *", "heroku *", "surge *", "railway up *", "eb deploy *", "cf push *",
+	"docker build --push *", "docker buildx bake --push *", "podman image push *", "podman manifest push *", "hg push *", "svn commit *", "svn ci *", "svn import *", "jj git push *", "hub push *", "pdm publish *", "maturin publish *", "maturin upload *", "cargo release *",
+	"python -m twine upload *", "python3 -m twine upload *", "npx wrangler deploy *", "kubectl cp *", "gcloud storage cp *", "gcloud storage mv *", "gcloud storage rm *", "gcloud storage rsync *", "gcloud compute scp *", "gcloud builds submit *",
+	"az storage blob upload *", "az storage blob upload-batch *", "az storage blob sync *", "s3cmd put *", "s3cmd sync *", "s3cmd del *", "ssh-copy-id *",
 	"rclone copy *", "rclone sync *", "rclone move *", "huggingface-cli upload *", "hf upload *", "kaggle datasets *", "ngrok *", "cloudflared tunnel *",
 	"ssh *", "sftp *", "ftp *", "lftp *", "mail *", "mailx *", "sendmail *", "mutt *",
 )
@@ -160,18 +163,32 @@ func publishes(f *facts) bool {
 	switch c.Name() {
 	case "git":
 		transports := f.req.byGit && len(args) > 0 && slices.Contains([]string{"send-pack", "http-push"}, args[0]) // of a push that was judged
-		return matchesAny(c, publishing) && !strings.Contains(short, "n") && !transports
+		return matchesAny(c, publishing) && !dry(args) && !transports
 	case "scp", "rsync":
 		return slices.ContainsFunc(operands, isRemotePath)
 	case "curl":
-		return sends(args, curlOptions, curlLetters) && reachesOut(args)
+		return sends(args, curlOptions, "dFT", curlValued) && reachesOut(args)
+	case "http", "https", "xh", "xhs":
+		return len(operands) > 1 && (changing(operands[0]) || slices.ContainsFunc(operands[1:], func(o string) bool {
+			return strings.ContainsAny(o, "=@") && !strings.Contains(o, "==") && !strings.Contains(o, "://")
+		})) && reachesOut(args)
+	case "nc", "ncat", "netcat", "telnet", "tftp":
+		return len(operands) > 0 && !strings.ContainsAny(short, "lz") && !canHave(long, "listen") && !isLocal(operands[0])
+	case "socat":
+		return slices.ContainsFunc(operands, func(o string) bool {
+			kind, to, _ := strings.Cut(o, ":")
+			host, _, _ := strings.Cut(to, ":")
+			return slices.ContainsFunc([]string{"TCP", "UDP", "SSL", "OPENSSL", "SCTP", "PROXY", "SOCKS"}, func(p string) bool { return strings.HasPrefix(strings.ToUpper(kind), p) }) && !strings.Contains(strings.ToUpper(kind), "LISTEN") && !isLocal(host)
+		})
+	case "mvn", "mvnw":
+		return slices.ContainsFunc(operands, func(o string) bool {
+			return o == "deploy" || strings.HasPrefix(o, "deploy:") || o == "release:perform"
+		})
 	case "wget":
-		return slices.ContainsFunc(long, func(l string) bool {
-			return strings.HasPrefix(l, "post-") || strings.HasPrefix(l, "body-") || strings.HasPrefix(l, "method=P") || strings.HasPrefix(l, "method=D")
-		}) && reachesOut(args)
+		return (canHave(long, "post-data", "post-file", "body-data", "body-file") || sends(args, nil, "", "")) && reachesOut(args)
 	case "gh":
 		if len(args) > 1 && args[0] == "api" {
-			return sends(args, []string{"--method", "--field", "--raw-field", "--input"}, "XfF") && !slices.Contains(args, "GET")
+			return sends(args, []string{"field", "raw-field", "input"}, "fF", "HXpqt") && !slices.Contains(args, "GET")
 		}
 	case "ssh":
 		if len(args) == 0 {
@@ -180,7 +197,47 @@ func publishes(f *facts) bool {
 		last := args[len(args)-1] // git itself is judged, and not the ssh that it starts
 		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") && !strings.HasPrefix(last, "git-receive-pack ")
 	}
-	return matchesAny(c, publishing)
+	return matchesAny(c, publishing) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals), func(words []script.Word) bool {
+		plain := *c
+		plain.Words = slices.Concat(c.Words[:1], words)
+		return matchesAny(&plain, publishing)
+	})
+}
+
+// maxSubcommands is the number of words that select what a program does, such as "buildx build". maxGlobals is the number of
+// options before and between them that are considered.
+const (
+	maxSubcommands = 3
+	maxGlobals     = 6
+)
+
+// withoutOptions returns the arguments of a command without the options before its first operands. Whether an option takes
+// the next word as its value is unknown, so the result contains both.
+func withoutOptions(words []script.Word, operands, options int) [][]script.Word {
+	if len(words) == 0 || operands == 0 || options == 0 {
+		return [][]script.Word{words}
+	}
+	first, rest := words[0].Text, words[1:]
+	if !strings.HasPrefix(first, "-") && !strings.HasPrefix(first, "+") {
+		out := withoutOptions(rest, operands-1, options)
+		for i := range out {
+			out[i] = slices.Concat(words[:1], out[i])
+		}
+		return out
+	}
+	out := withoutOptions(rest, operands, options-1)
+	if len(rest) > 0 && !strings.Contains(first, "=") && first[0] == '-' && !strings.HasPrefix(rest[0].Text, "-") {
+		out = append(out, withoutOptions(rest[1:], operands, options-1)...)
+	}
+	return out
+}
+
+// dry reports whether the arguments of git push contain the option -n. The letter o begins a value.
+func dry(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		letters, _, _ := strings.Cut(a, "o")
+		return len(letters) > 1 && letters[0] == '-' && letters[1] != '-' && strings.Contains(letters, "n")
+	})
 }
 
 // isRemotePath reports whether an operand of scp or rsync is a path on another machine.
@@ -189,34 +246,59 @@ func isRemotePath(s string) bool {
 	return ok && host != "" && !strings.Contains(host, "/")
 }
 
-// curlOptions and curlLetters are the options of curl that send data.
+// curlOptions contains the options of curl that send data. curlValued contains the letters of those with a value.
 var (
-	curlOptions = []string{"--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii", "--json", "--form", "--form-string", "--upload-file", "--url-query", "--mail-from"}
-	curlLetters = "dFT"
+	curlOptions = []string{"data", "data-raw", "data-binary", "data-urlencode", "data-ascii", "json", "form", "form-string", "upload-file", "url-query", "mail-from"}
+	curlValued  = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
 )
 
-// sends reports whether the arguments contain one of the options, or a method that changes data.
-func sends(args, options []string, letters string) bool {
+// sends reports whether the arguments contain one of the options, or a method that changes data. The letters are those of
+// options that send data, and valued those of all options with a value.
+func sends(args, options []string, letters, valued string) bool {
 	for i, a := range args {
-		name, value, valued := strings.Cut(a, "=")
-		switch {
-		case slices.Contains(options, name) && name != "--method":
-			return true
-		case name == "--request" || name == "--method" || strings.HasPrefix(a, "-X") || a == "-sX" || a == "-sSX":
-			if !valued && i+1 < len(args) {
-				value = args[i+1]
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1]
+		}
+		if long, ok := strings.CutPrefix(a, "--"); ok && long != "" {
+			_, value, given := strings.Cut(long, "=")
+			if !given {
+				value = next
 			}
-			if v := strings.TrimPrefix(a, "-X"); strings.HasPrefix(a, "-X") && v != "" {
-				value = v
-			}
-			if value = strings.ToUpper(value); value != "GET" && value != "HEAD" && value != "OPTIONS" && value != "" {
+			if long != "url" && canHave([]string{long}, options...) || canHave([]string{long}, "request", "method") && changing(value) {
 				return true
 			}
-		case len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.ContainsAny(a[1:2], letters):
-			return true
+			continue
+		}
+		if len(a) < 2 || a[0] != '-' {
+			continue
+		}
+		for k := 1; k < len(a); k++ {
+			value := a[k+1:]
+			if value == "" {
+				value = next
+			}
+			if strings.IndexByte(letters, a[k]) >= 0 || a[k] == 'X' && changing(value) {
+				return true
+			}
+			if strings.IndexByte(valued, a[k]) >= 0 {
+				break
+			}
 		}
 	}
 	return false
+}
+
+// changing reports whether a method of HTTP changes data.
+func changing(method string) bool {
+	method = strings.ToUpper(strings.TrimPrefix(method, "="))
+	return method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method)
+}
+
+// isLocal reports whether a host is this machine, or unknown.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.Contains(host, script.Unknown) || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // reachesOut reports whether the arguments contain a URL of another machine.
@@ -233,9 +315,7 @@ func reachesOut(args []string) bool {
 		if err != nil || u.Host == "" || strings.Contains(u.Host, script.Unknown) {
 			return false
 		}
-		host := u.Hostname()
-		ip := net.ParseIP(host)
-		return host != "localhost" && !strings.HasSuffix(host, ".localhost") && (ip == nil || !ip.IsLoopback() && !ip.IsUnspecified())
+		return !isLocal(u.Hostname())
 	})
 }
 
