@@ -31,28 +31,74 @@ func deletes(f *facts) bool {
 // deleted returns the files that a command deletes, if they exist. What a build makes again, and what is in a directory
 // for temporary files, does not count.
 func (f *facts) deleted() []target {
-	if slices.Contains([]string{"mv", "chmod", "tee"}, f.c.Name()) || f.c.Remote {
+	if slices.Contains([]string{"chmod", "tee"}, f.c.Name()) || f.c.Remote {
 		return nil
 	}
 	targets, _ := f.removed()
-	if f.c.Name() == "find" {
+	switch f.c.Name() {
+	case "find":
 		targets = f.found()
+	case "mv": // a sandbox can have a directory for temporary files of its own, which ends with it
+		if _, temporary := f.ephemeral(f.destination()); !temporary {
+			return nil
+		}
 	}
 	return slices.DeleteFunc(targets, func(t target) bool {
-		root := tool.Root{Path: f.req.Workspace}
-		inside := root.Path != "" && within(t.path, root.Path)
-		if !inside && f.req.Call != nil {
-			root, inside = containing(f.req.Call.Roots, t.path)
-		}
-		if inside {
-			rel, _ := root.Rel(t.path)
+		rel, temporary := f.ephemeral(t.path)
+		if rel != "" {
 			return regenerable(rel) && !isReference(t.path)
 		}
-		if h := homeDir(); h != "" && within(t.path, h) {
-			return within(t.path, filepath.Join(h, ".cache"))
-		}
-		return isStream(t.path) || slices.ContainsFunc(temporaryDirs(), func(dir string) bool { return dir != t.path && within(t.path, dir) })
+		return temporary && !slices.Contains(temporaryDirs(), t.path)
 	})
+}
+
+// ephemeral returns the path of a file relative to the root that contains it. For a file outside of the roots, it reports
+// whether the file is in a directory for temporary files, or is such a directory.
+func (f *facts) ephemeral(path string) (rel string, temporary bool) {
+	root := tool.Root{Path: f.req.Workspace}
+	inside := root.Path != "" && within(path, root.Path)
+	if !inside && f.req.Call != nil {
+		root, inside = containing(f.req.Call.Roots, path)
+	}
+	if inside {
+		rel, _ = root.Rel(path)
+		return rel, false
+	}
+	if h := homeDir(); h != "" && within(path, h) {
+		return "", within(path, filepath.Join(h, ".cache"))
+	}
+	return "", isStream(path) || slices.ContainsFunc(temporaryDirs(), func(dir string) bool { return within(path, dir) })
+}
+
+// destination returns the place to which mv moves files.
+func (f *facts) destination() string {
+	args := texts(f.c)
+	for i, a := range args {
+		value, next := "", ""
+		if i+1 < len(args) {
+			next = args[i+1]
+		}
+		if long, ok := strings.CutPrefix(a, "--"); ok {
+			if long == "" || !canHave([]string{long}, "target-directory") {
+				continue
+			}
+			if _, value, ok = strings.Cut(long, "="); !ok {
+				value = next
+			}
+		} else if k := strings.IndexByte(a, 't'); k > 0 && a[0] == '-' {
+			if value = a[k+1:]; value == "" {
+				value = next
+			}
+		}
+		if value != "" {
+			return f.resolve(value)
+		}
+	}
+	_, _, operands := arguments(f.c)
+	if len(operands) < 2 {
+		return ""
+	}
+	return f.resolve(operands[len(operands)-1])
 }
 
 // found returns the directories in which find deletes files with certain names. Names that builds make again do not count,
