@@ -372,12 +372,15 @@ var credentialFiles = []string{
 	"**/.env", "**/.env.*", "**/id_rsa", "**/id_ed25519", "**/id_ecdsa", "/etc/shadow", "/etc/gshadow",
 }
 
+// credentialSigns contains texts of which each path that credentialFiles match contains one. They are cheap to find.
+var credentialSigns = []string{"/.", "/id_", "/etc/"}
+
 // publicFiles lists globs for files beside credentials that contain none.
 var publicFiles = []string{"**/*.pub", "**/known_hosts*", "~/.ssh/config", "**/.env.example", "**/.env.sample", "**/.env.template", "**/.env.dist", "**/.env.test", "**/.env.defaults", "**/.env.schema"}
 
 // isCredential reports whether a file contains credentials.
 func isCredential(path string) bool {
-	if strings.Contains(path, script.Unknown) {
+	if strings.Contains(path, script.Unknown) || !slices.ContainsFunc(credentialSigns, func(sign string) bool { return strings.Contains(path, sign) }) {
 		return false
 	}
 	is := func(globs []string) bool {
@@ -419,10 +422,11 @@ func readsCredentials(f *facts) bool {
 	if f.c.Name() == "tee" {
 		return false
 	}
+	files := f.req.files()
 	return slices.ContainsFunc(args, func(w script.Word) bool {
-		return slices.ContainsFunc(candidates(w.Text), func(text string) bool {
+		return files.spend(0) && slices.ContainsFunc(candidates(w.Text), func(text string) bool {
 			if path := f.resolve(text); path != "" {
-				return isCredential(path) || isCredential(f.req.files().follow(path))
+				return isCredential(path) || isCredential(files.follow(path))
 			}
 			return !filepath.IsAbs(text) && isCredential("/"+text)
 		})

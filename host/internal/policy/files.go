@@ -60,7 +60,7 @@ func (hostFiles) Born(path string) time.Time { return stamp.Born(unix.AT_FDCWD, 
 
 // maxOperations limits the operations on files in one judgement, and the entries of directories that are read. A judgement
 // that exceeds a limit is not certain.
-const maxOperations = 500_000
+const maxOperations = 2_000_000
 
 // maxTime limits the time of one judgement.
 var maxTime = 2 * time.Second
@@ -98,6 +98,9 @@ func (t *tree) follow(path string) string {
 	if target, known := t.followed[path]; known {
 		return target
 	}
+	if target, missing := t.absent(path); missing {
+		return target
+	}
 	if !t.spend(1 + len(path)/16) {
 		return filepath.Clean(path)
 	}
@@ -108,6 +111,18 @@ func (t *tree) follow(path string) string {
 	}
 	t.followed[path] = target
 	return target
+}
+
+// absent reports whether the last element of a path does not exist, and returns where it would be. That is cheaper than to
+// resolve each of many paths in the same directory.
+func (t *tree) absent(path string) (target string, missing bool) {
+	dir, base := filepath.Split(path)
+	if base == "" || base == "." || base == ".." || dir == "" || dir == "/" || !t.spend(1) {
+		return "", false
+	}
+	target = filepath.Join(t.follow(dir), base)
+	_, _, _, err := t.files.Lstat(target)
+	return target, errors.Is(err, os.ErrNotExist)
 }
 
 // failed notes an error. Errors that the process meets as well are not uncertain.

@@ -137,7 +137,7 @@ func (p *Policy) operand(req *Request, c *script.Command, text string, pattern b
 	if target != at {
 		pt.paths = append(pt.paths, target)
 	}
-	if req.files().uncertain {
+	if n := len(pt.loose); req.files().uncertain && (n == 0 || pt.loose[n-1].shown != "…") { // once is enough
 		pt.loose = append(pt.loose, loose(c.Dir, script.Unknown, false))
 	}
 	pt.outside = append(pt.outside, p.outsideRoots(req, []string{target})...)

@@ -376,7 +376,24 @@ func TestLossesOfMany(t *testing.T) {
 	if j := judged(nil, many("rm", "x%d/*", 10_000)...); j.Effect != policy.Allow {
 		t.Errorf("many patterns: %s %s", j.Effect, j.Reason)
 	}
+	careful := func(files policy.Files, count int) policy.Judgement {
+		words := []string{"/usr/bin/grep", "x"}
+		for i := range count {
+			words = append(words, fmt.Sprintf("none%d", i))
+		}
+		x := execution(ws, words...)
+		x.Workspace, x.Call, x.Files = ws, &tool.Call{Cwd: ws, Roots: []tool.Root{{Path: ws, Writable: true}}}, files
+		return policy.New(policy.Rules{Careful: true, Deny: []string{"secret/**"}}).JudgeExecution(x)
+	}
+	counted := &counting{}
+	if j := careful(counted, 20_000); j.Effect != policy.Allow || counted.followed > 100 {
+		t.Errorf("many names that do not exist: %s %s, %d are resolved", j.Effect, j.Reason, counted.followed)
+	}
 	defer policy.LimitTime(50 * time.Millisecond)()
+	late := &counting{slow: true}
+	if j := careful(late, 20_000); j.Effect != policy.Ask || late.examined > 100 {
+		t.Errorf("slow names: %s, %d were examined", j.Effect, late.examined)
+	}
 	if j := judged(slow{}, many("rm", "x%d", 100)...); j.Effect != policy.Ask || !strings.Contains(j.Reason, "Name fewer files") {
 		t.Errorf("slow files: %s %s", j.Effect, j.Reason)
 	}
@@ -389,6 +406,25 @@ func TestLossesOfMany(t *testing.T) {
 	if j := judged(broken{}, "/usr/bin/ls", "x"); j.Effect != policy.Allow {
 		t.Errorf("a program that loses nothing: %s %s", j.Effect, j.Reason)
 	}
+}
+
+// counting is an empty file system that counts what is done with it.
+type counting struct {
+	broken
+	slow               bool
+	followed, examined int
+}
+
+func (c *counting) Follow(path string) (string, error) {
+	c.followed++
+	return path, nil
+}
+
+func (c *counting) Lstat(string) (device, inode uint64, dir bool, err error) {
+	if c.examined++; c.slow {
+		time.Sleep(time.Millisecond)
+	}
+	return 0, 0, false, os.ErrNotExist
 }
 
 // slow is a file system in which nothing exists, after a while.
