@@ -14,18 +14,20 @@ func Stricter(a, b string) string {
 }
 
 // listedAllow and listedAsk are the lists of programs with policy = "listed", unless the configuration has its own. The
-// programs in listedAllow only read. Those in listedAsk build, run code of the workspace, or change files, and can start
+// programs in listedAllow only read. Some of them can write their output to a file, which listedAsk contains. Those in
+// listedAsk build, run code of the workspace, or change files, and can start
 // any program once a person confirmed them.
 var (
 	listedAllow = []string{
-		"ls *", "cat *", "head *", "tail *", "wc *", "nl *", "tac *", "cut *", "paste *", "tr *", "uniq *", "comm *", "join *", "fold *", "column *", "rev *", "seq *", "expr *", "date", "date +*", "sleep *",
+		"ls *", "cat *", "head *", "tail *", "wc *", "nl *", "tac *", "cut *", "paste *", "tr *", "uniq", "uniq ?*", "uniq -?* ?*", "uniq -?* -?* ?*", "comm *", "join *", "fold *", "column *", "rev *", "seq *", "expr *", "date", "date +*", "sleep *",
 		"pwd *", "echo *", "printf *", "true *", "false *", "test *", "[ *", "basename *", "dirname *", "realpath *", "readlink *", "stat *", "file *", "du *", "df *", "tree *", "which *", "id", "whoami", "uname *", "nproc *",
-		"diff *", "cmp *", "md5sum *", "sha1sum *", "sha256sum *", "cksum *", "od *", "xxd *", "hexdump *", "strings *", "base64 *", "jq *", "grep *", "egrep *", "fgrep *", "rg *", "sort *", "find *",
+		"diff *", "cmp *", "md5sum *", "sha1sum *", "sha256sum *", "cksum *", "od *", "hexdump *", "strings *", "base64 *", "jq *", "grep *", "egrep *", "fgrep *", "rg *", "sort *", "find *",
 		"git status *", "git diff *", "git log *", "git show *", "git blame *", "git rev-parse *", "git rev-list *", "git ls-files *", "git ls-tree *", "git cat-file *", "git describe *", "git shortlog *", "git merge-base *",
 		"git branch", "git branch -a *", "git branch -v *", "git branch --list *", "git branch --show-current", "git remote", "git remote -v", "git tag", "git tag -l *", "git tag --list *", "git stash list *", "git grep *", "git check-ignore *", "git --version",
 	}
 	listedAsk = []string{
-		"mkdir *", "touch *", "cp *", "mv *", "rm *", "rmdir *", "ln *", "chmod *", "tee *", "sed *", "awk *", "patch *", "tar *", "gzip *", "gunzip *", "zip *", "unzip *", "curl *", "wget *", "gh *",
+		"mkdir *", "touch *", "cp *", "mv *", "rm *", "rmdir *", "ln *", "chmod *", "tee *", "sed *", "awk *", "patch *", "xxd *", "tar *", "gzip *", "gunzip *", "zip *", "unzip *", "curl *", "wget *", "gh *",
+		"sort -o *", "sort --output *", "tree -o *", "find * -fprint* *", "find * -fls *", "git diff --output *", "git log --output *", "git show --output *", "git shortlog --output *", "git stash list --output *",
 		"git add *", "git commit *", "git checkout *", "git switch *", "git restore *", "git reset *", "git clean *", "git stash push *", "git stash pop *", "git stash apply *", "git stash drop *", "git rm *", "git mv *", "git init *", "git clone *",
 		"git fetch *", "git pull *", "git push *", "git merge *", "git rebase *", "git cherry-pick *", "git revert *", "git apply *", "git worktree *", "git tag -a *", "git branch -d *", "make *", "cmake *",
 		"ninja *", "go *", "gofmt *", "cargo *", "rustc *", "npm *", "npx *", "pnpm *", "yarn *", "bun *", "node *", "tsc *", "python *", "python3 *", "pip *", "pip3 *", "uv *", "pytest *", "ruff *", "mypy *", "java *", "javac *",
