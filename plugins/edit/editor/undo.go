@@ -60,10 +60,10 @@ type touched struct {
 
 func (e *editor) undoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "undo",
+		Name:        "undo",
 		Description: "Undo changes that edit and write made in this session: the last one, or the last one of a file. It is refused if a file has changed since. redo reverts it.",
-		Category: tool.CategoryBuiltin,
-		Examples: []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
+		Category:    tool.CategoryBuiltin,
+		Examples:    []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
 	}, e.undo)
 }
 

@@ -44,10 +44,10 @@ type grepArgs struct {
 
 func (f *finder) grepTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "grep",
+		Name:        "grep",
 		Description: "Search the content of files for a regular expression, as ripgrep does: a whole tree without hidden, binary and ignored files. Matches are path:line:text, lines around them path-line-text, sorted by path. Long lines are cut to 500 characters around the match.",
-		Traits:   looking,
-		Category: tool.CategoryBuiltin,
+		Traits:      looking,
+		Category:    tool.CategoryBuiltin,
 		Examples: []string{
 			`grep 'func \w+Handler\(' --type go`,
 			`grep TODO src --glob '*.ts' --glob '!*.test.ts' --context 2`,

@@ -43,10 +43,10 @@ type listFile struct {
 
 func (f *finder) listTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "list",
+		Name:        "list",
 		Description: "List a directory with types, sizes and times (UTC).",
-		Traits:   looking,
-		Category: tool.CategoryBuiltin,
+		Traits:      looking,
+		Category:    tool.CategoryBuiltin,
 		Examples: []string{
 			"list",
 			"list src --recursive --pattern '*.go'",
