@@ -210,6 +210,9 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	sig.Names = t.params
 	before := *c
 	if c.bind(sig, s, rest); c.Error == nil {
+		if t.convert != nil && !c.IsHelp { // the words can have been positions of the other tool's arguments
+			return c.convert(&t, c.Kwargs, tools)
+		}
 		return c
 	}
 	try := before

@@ -78,7 +78,8 @@ func running(name string) Alias {
 	return Alias{Name: name, Tool: "bash", Params: shell, Convert: switching(shell, run)}
 }
 func patching(name string) Alias {
-	return renames(name, "edit", talk, map[string]string{"input": "diff", "patch": "diff", "patchText": "diff", "patch_text": "diff", "workdir": ""})
+	names := params(talk, map[string]string{"input": "diff", "patch": "diff", "patchText": "diff", "patch_text": "diff", "workdir": ""})
+	return converts(name, "edit", names, positional)
 }
 func planning(name string) Alias {
 	return renames(name, "todo", map[string]string{"plan": "todos", "explanation": ""})
