@@ -56,6 +56,18 @@ func TestConversions(t *testing.T) {
 		{"anthropic", "str_replace_editor", `{"command":"create","path":"f"}`, "", "", `"content" is missing`},
 		{"common", "bash", `{"restart":true}`, "", "", "needs no restart"},
 		{"common", "edit_file", `{"path":"f","edits":[{"oldText":"a","newText":"b"}],"dryRun":true}`, "", "", "dryRun"},
+		{"claude", "TodoWrite", `{"todos":[{"content":"a","status":"in_progress","activeForm":"Doing a"}]}`, "todo", `{"todos":[{"content":"a","status":"in_progress"}]}`, ""},
+		{"codex", "update_plan", `{"explanation":"x","plan":[{"step":"a","status":"completed"},{"step":"b","status":"pending"}]}`, "todo", `{"todos":[{"content":"a","status":"completed"},{"content":"b","status":"pending"}]}`, ""},
+		{"gemini", "write_todos", `{"todos":[{"description":"a","status":"cancelled"}]}`, "todo", `{"todos":[{"content":"a","status":"cancelled"}]}`, ""},
+		{"opencode", "todowrite", `{"todos":"[{\"id\":1,\"content\":\"a\",\"status\":\"In Progress\",\"priority\":\"high\"},\"b\"]"}`, "todo", `{"todos":[{"content":"a","id":"1","priority":"high","status":"in_progress"},{"content":"b"}]}`, ""},
+		{"common", "todo", `{"plan":[{"step":"a","status":"done"}]}`, "todo", `{"todos":[{"content":"a","status":"completed"}]}`, ""},
+		{"common", "todo", `{"todos":[{"content":"a","description":"more","nonsense":1}]}`, "todo", `{"todos":[{"content":"a","description":"more","nonsense":1}]}`, ""},
+		{"common", "todo", `{"todos":[{"step":"a","task":"b"},{"step":"c","task":"d"}]}`, "", "", `task 1: parameter "content" is given twice; task 2: parameter "content" is given twice`},
+		{"common", "todo_write", `{"merge":false,"todos":["a"]}`, "todo", `{"todos":[{"content":"a"}]}`, ""},
+		{"common", "todo_write", `{"merge":true,"todos":["a"]}`, "", "", "send the whole list"},
+		{"common", "todo", `{"todos":[5]}`, "todo", `{"todos":[5]}`, ""},
+		{"common", "todo", `{"todos":null}`, "todo", `{"todos":null}`, ""},
+		{"claude", "NotebookRead", `{"notebook_path":"n.ipynb"}`, "read", `{"file_path":"n.ipynb"}`, ""},
 		{"common", "ask_user", `{"questions":[{"question":"a"},{"question":"b"}]}`, "", "", "2 questions"},
 	} {
 		var args Args
