@@ -12,6 +12,8 @@ $(TASK):
 	@GOWORK=off go -C tools build -o ../$@ ./task
 
 build: ## Build bin/toolhost, its shim, its launcher and the bundled plugins in bin/plugins/
+install: ## Build and install below PREFIX (/usr/local), in DESTDIR: programs, plugins, manual pages, completions
+uninstall: ## Remove what install installed below PREFIX, in DESTDIR
 demo: build ## Build everything and run the tools on this repository's own files
 generate: ## Generate code from the protocol, and docs/reference
 grammars: ## Build the grammars of code_query from pinned sources, with a compiler that npm installs (LANGUAGES)
@@ -48,7 +50,7 @@ fix-lint: ## Let golangci-lint fix what it can
 dist: ## Make a release in dist/: archives for all platforms, checksums, bills of materials, a Go module proxy
 check-dist: ## A release for this machine is the same when made twice; its archive and its Go modules work
 
-TARGETS := build demo generate grammars clean unit conformance soak soak-order fuzz bench peers peers-debian dist check-dist $(CHECKS) fix-format fix-tidy fix-lint
+TARGETS := build install uninstall demo generate grammars clean unit conformance soak soak-order fuzz bench peers peers-debian dist check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)
 $(TARGETS): $(TASK)
 	@$(TASK) $@

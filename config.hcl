@@ -174,10 +174,17 @@ reload {
   privilege_increases = "explicit"
 }
 
-# A plugin is a binary that serves tools. Without a path, the host looks in the directory
-# plugins beside its executable. toolhost plugin pin pins plugins to their current binaries
-# and definitions, in a lock file beside this file.
-plugin "read" {}
+# The bundled plugins are used in addition to what this file configures. false uses only the
+# plugins that have a block here.
+bundled = true
+
+# A plugin is a binary that serves tools. Without a path, the block configures the bundled
+# plugin of this name, in the directory plugins beside the host's executable. enabled = false
+# turns it off. toolhost plugin pin pins plugins to their current binaries and definitions, in
+# a lock file beside this file.
+plugin "read" {
+  enabled = true
+}
 
 plugin "edit" {
   config {

@@ -29,7 +29,7 @@ func confined(ctx context.Context, bin string) error {
 		// With "require", the run fails if the backend is not available. Otherwise another backend would be measured
 		// instead.
 		enforce := map[bool]string{true: "off", false: "require"}[b == "none"]
-		text := fmt.Sprintf("sandbox {\n  backend = %q\n  enforce = %q\n}\nplugin \"read\" {}\nplugin \"bash\" {}\n", b, enforce)
+		text := fmt.Sprintf("bundled = false\nsandbox {\n  backend = %q\n  enforce = %q\n}\nplugin \"read\" {}\nplugin \"bash\" {}\n", b, enforce)
 		if err := os.WriteFile(configs[i], []byte(text), 0o600); err != nil {
 			return err
 		}

@@ -222,7 +222,7 @@ func (s *searched) host(ctx context.Context, freshness string) (*host.Host, func
 		return nil, nil, err
 	}
 	config := filepath.Join(state, "toolhost.hcl")
-	err = os.WriteFile(config, fmt.Appendf(nil, "plugin \"grep\" {\n  config {\n    max_line = 0\n    memory_mb = %d\n    freshness = %q\n  }\n}\n", budgetMB, freshness), 0o600)
+	err = os.WriteFile(config, fmt.Appendf(nil, "bundled = false\nplugin \"grep\" {\n  config {\n    max_line = 0\n    memory_mb = %d\n    freshness = %q\n  }\n}\n", budgetMB, freshness), 0o600)
 	if err != nil {
 		return nil, nil, err
 	}

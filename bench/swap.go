@@ -132,7 +132,7 @@ func newSwapLoad(ctx context.Context, bin string) (*swapLoad, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := fmt.Sprintf("plugin \"read\" {\n  path = %q\n}\nplugin \"edit\" {\n  path = %q\n}\n", filepath.Join(dir, "bin", "read"), filepath.Join(dir, "bin", "edit"))
+	config := fmt.Sprintf("bundled = false\nplugin \"read\" {\n  path = %q\n}\nplugin \"edit\" {\n  path = %q\n}\n", filepath.Join(dir, "bin", "read"), filepath.Join(dir, "bin", "edit"))
 	for name, b := range map[string][]byte{"bin/read": l.plugin, "bin/edit": edit, "toolhost.hcl": []byte(config), "work/file.txt": []byte(l.content)} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o700); err != nil { //nolint:gosec // binaries
 			return nil, err

@@ -18,7 +18,7 @@ import (
 func TestAdaptiveLimitsAreShownAndApplied(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolhost.hcl")
 	write := func(adaptive bool) {
-		text := fmt.Sprintf("host {\n  adaptive = %t\n}\nplugin \"testplugin\" {}\ntool \"nap\" {\n  max_concurrent = 7\n}\n"+unconfined, adaptive)
+		text := fmt.Sprintf("bundled = false\nhost {\n  adaptive = %t\n}\nplugin \"testplugin\" {}\ntool \"nap\" {\n  max_concurrent = 7\n}\n"+unconfined, adaptive)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func exampleOptions() host.Options {
 	if err := os.Mkdir(workspace, 0o700); err != nil {
 		log.Fatal(err)
 	}
-	for path, text := range map[string]string{filepath.Join(workspace, "notes.txt"): "one\ntwo\nthree\n", config: "plugin \"read\" {}\n" + unconfined} {
+	for path, text := range map[string]string{filepath.Join(workspace, "notes.txt"): "one\ntwo\nthree\n", config: "bundled = false\nplugin \"read\" {}\n" + unconfined} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			log.Fatal(err)
 		}

@@ -101,3 +101,7 @@ func (h *Host) Close() error { return h.engine.Close() }
 // Problems lists all known failures, such as plugins that were not loaded and tools that were not registered. Without
 // problems, the list is empty.
 func (h *Host) Problems() []string { return h.engine.Problems() }
+
+// NewProblems is like Problems, but without the failures of plugins that an earlier run with this configuration already
+// returned. It is for programs that run one command and print the problems each time.
+func (h *Host) NewProblems() []string { return h.engine.NewProblems() }

@@ -93,7 +93,7 @@ const unconfined = "\nsandbox {\n  enforce = \"off\"\n}\n"
 func testplugin(t *testing.T) host.Options {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "toolhost.hcl")
-	if err := os.WriteFile(path, []byte(`plugin "testplugin" {}`+unconfined), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("bundled = false\nplugin \"testplugin\" {}"+unconfined), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return host.Options{Config: path}

@@ -15,8 +15,8 @@ import (
 // lower layers.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
-	{"cmd/toolhost/internal/configcmd"},
-	{"cmd/toolhost/internal/plugincmd"},
+	{"cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/setupcmd"},
+	{"cmd/toolhost/internal/plugincmd", "cmd/toolhost/internal/review"},
 	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal"},
 	{"cmd/toolhost/internal/cli"},
 	{"api", "mcp"},
@@ -35,9 +35,9 @@ var layers = [][]string{
 	{"internal/config/internal/diagnose"},
 	{"internal/config/internal/schema"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/sandbox/warden", "internal/shim", "internal/egress", "internal/footprint", "internal/repository", "router"},
-	{"internal/audit", "internal/execgate", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "scaffold"},
+	{"internal/audit", "internal/execgate", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "agent", "scaffold"},
 	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/principal", "internal/quarantine", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace"},
-	{"internal/breadth", "internal/habit", "internal/ownfile", "internal/stamp", "internal/testescape", "internal/testmcp", "internal/testneed", "internal/testplugin", "internal/testserver"},
+	{"agent/internal/agentfile", "internal/breadth", "internal/habit", "internal/ownfile", "internal/stamp", "internal/testescape", "internal/testmcp", "internal/testneed", "internal/testplugin", "internal/testserver"},
 	{"internal/flock"},
 }
 

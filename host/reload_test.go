@@ -44,7 +44,7 @@ func swap(t *testing.T, more string) *swappable {
 
 func (s *swappable) configure(text string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, "toolhost.hcl"), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, "toolhost.hcl"), []byte(text+"\nbundled = false\n"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -112,7 +112,7 @@ type soak struct {
 func newSoak(t *testing.T, bundled string) *soak {
 	work := t.TempDir()
 	config := filepath.Join(t.TempDir(), "toolhost.hcl")
-	for path, text := range map[string]string{config: "plugin \"testplugin\" {}\nplugin \"read\" {}\nplugin \"bash\" {}\n" + unconfined, filepath.Join(work, "letters"): "a\nb\n"} {
+	for path, text := range map[string]string{config: "bundled = false\nplugin \"testplugin\" {}\nplugin \"read\" {}\nplugin \"bash\" {}\n" + unconfined, filepath.Join(work, "letters"): "a\nb\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -35,6 +35,8 @@ type Diagnosis struct {
 	// Backends lists the sandbox backends, strongest first.
 	Backends []sandbox.BackendStatus `json:"backends"`
 	Plugins  []PluginDiagnosis       `json:"plugins"`
+	// Off lists the plugins that the configuration turns off.
+	Off []string `json:"off,omitempty"`
 	// Permissions describes how rules about programs and paths are enforced.
 	Permissions PermissionDiagnosis `json:"permissions"`
 }
@@ -83,6 +85,10 @@ func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis
 // PluginDiagnosis describes how the kernel confines one plugin.
 type PluginDiagnosis struct {
 	Name string `json:"name"`
+	// From is the position of the plugin's block. It is empty for a bundled plugin without a block. Relation is the
+	// relation of the plugin to the bundled plugins.
+	From     string `json:"from,omitempty"`
+	Relation string `json:"relation,omitempty"`
 	// Enforce is the configured confinement: "auto", "require" or "off".
 	Enforce string `json:"enforce"`
 	Backend string `json:"backend"`
@@ -115,7 +121,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled, Gate: new(execgate.Gate)})
 	launcher.List(settings.Listed(cfg))
 	known := described(cfg, opts)
-	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}}
+	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off}
 	if out.BundledBy = "directory"; manifest.ByContent() {
 		out.BundledBy = "content"
 	}
@@ -134,9 +140,12 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 	backend, weaker, err := launcher.Choose(p, all)
 	prof := launcher.Profile(p)
 	d := PluginDiagnosis{
-		Name: p.Name, Enforce: confinement.Enforce(cfg, p), Backend: backend.Name(), Profile: prof,
+		Name: p.Name, Relation: cfg.Relation(p.Name), Enforce: confinement.Enforce(cfg, p), Backend: backend.Name(), Profile: prof,
 		Enforced: append([]string{}, prof.Enforced(kernel, backend)...), Missing: append([]sandbox.Gap{}, prof.Gaps(kernel, backend, weaker)...),
 		Grants: grants.Of(p, nil),
+	}
+	if !p.Added {
+		d.From = cfg.PluginPosition(p.Name)
 	}
 	if desc != nil {
 		d.Heard, d.Grants = true, grants.Of(p, desc.Needs)

@@ -21,6 +21,10 @@ func Reference() string {
 }
 
 func blocks(b *strings.Builder, in *config.Block) {
+	if in.Path == "" {
+		b.WriteString("\n## Outside of blocks\n")
+		attributes(b, in)
+	}
 	for _, block := range in.Blocks {
 		head := strings.ReplaceAll(block.Path, ".", " → ")
 		for _, l := range block.Labels {
@@ -31,20 +35,24 @@ func blocks(b *strings.Builder, in *config.Block) {
 			b.WriteString(" There may be several.")
 		}
 		b.WriteString("\n")
-		if len(block.Attributes) > 0 {
-			b.WriteString("\n| attribute | type | default | what |\n|---|---|---|---|\n")
-		}
-		for _, a := range block.Attributes {
-			def := a.Default
-			switch {
-			case a.Required:
-				def = "**required**"
-			case def != "" && !strings.HasPrefix(def, "("):
-				def = "`" + def + "`"
-			}
-			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", a.Name, a.Type, cell(def), cell(a.Doc))
-		}
+		attributes(b, block)
 		blocks(b, block)
+	}
+}
+
+func attributes(b *strings.Builder, block *config.Block) {
+	if len(block.Attributes) > 0 {
+		b.WriteString("\n| attribute | type | default | what |\n|---|---|---|---|\n")
+	}
+	for _, a := range block.Attributes {
+		def := a.Default
+		switch {
+		case a.Required:
+			def = "**required**"
+		case def != "" && !strings.HasPrefix(def, "("):
+			def = "`" + def + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", a.Name, a.Type, cell(def), cell(a.Doc))
 	}
 }
 

@@ -95,3 +95,18 @@ func TestHabits(t *testing.T) {
 		t.Errorf("%d of %d calls were answered, and %d of them went wrong", answered, len(calls), wrong)
 	}
 }
+
+// maxDefinitions limits the definitions of the bundled tools in bytes, because every request to a model contains them.
+const maxDefinitions = 16 << 10
+
+func TestDefinitionsAreSmall(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := exec.Command(filepath.Join(bin, "toolhost"), "--state", filepath.Join(dir, "state"), "--workspace", dir, "tools", "--format", "anthropic")
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	out, err := cmd.Output()
+	must(t, err)
+	if len(out) < 4096 || len(out) > maxDefinitions {
+		t.Errorf("the definitions have %d bytes, and the limit is %d: shorten them", len(out), maxDefinitions)
+	}
+}

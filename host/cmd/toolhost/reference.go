@@ -84,10 +84,9 @@ func writeAll(dir string, files map[string][]byte) error {
 
 func newMan() *cobra.Command {
 	return &cobra.Command{
-		Use:    "man DIRECTORY",
-		Short:  "Write manual pages",
-		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Use:   "man DIRECTORY",
+		Short: "Write manual pages",
+		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			date := time.Unix(0, 0).UTC() // a fixed date makes the pages reproducible
 			files := make(map[string][]byte)

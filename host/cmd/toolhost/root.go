@@ -2,13 +2,17 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/cmd/toolhost/internal/configcmd"
 	"toolhost.dev/host/cmd/toolhost/internal/plugincmd"
 	"toolhost.dev/host/cmd/toolhost/internal/report"
+	"toolhost.dev/host/cmd/toolhost/internal/setupcmd"
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host"
@@ -48,7 +52,8 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), plugincmd.New(&s), newMCP(&s), newServe(&s), newToken(&s), newVersion(&s), newReference(), newMan())
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), plugincmd.New(&s), newMCP(&s), newServe(&s), newToken(&s), newVersion(&s), newReference(), newMan())
+	root.SetHelpCommand(newHelp(&s))
 	for _, c := range allCommands(root) {
 		if c != root && c.HasSubCommands() && !c.Runnable() {
 			c.RunE = runGroup
@@ -68,4 +73,29 @@ func runGroup(c *cobra.Command, args []string) error {
 		known = append(known, inner.Name())
 	}
 	return fmt.Errorf("there is no command %q.%s See %s --help", c.CommandPath()+" "+args[0], suggest.DidYouMean(args[0], known), c.CommandPath())
+}
+
+func newVersion(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the version, what it was built of, and the protocols that it speaks",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			b := admin.Build()
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, b)
+			}
+			commit := "not known"
+			if b.Commit != "" {
+				commit = b.Commit
+				if b.Modified {
+					commit += " with changes"
+				}
+				commit += " " + b.Time
+			}
+			protocols := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(b.PluginProtocols)), ", "), "[]")
+			_, err := fmt.Printf("toolhost %s\ncommit %s\nbuilt with %s for %s\nplugin protocols %s\n", b.Version, commit, b.Go, b.Platform, protocols)
+			return err
+		},
+	}
 }

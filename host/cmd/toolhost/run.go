@@ -31,7 +31,7 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			if err != nil {
 				return err
 			}
-			h, err := s.Open(c)
+			h, err := s.OpenOnce(c)
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,8 @@ import "github.com/hashicorp/hcl/v2"
 
 // fileHCL is the HCL form of a configuration file. Durations are strings such as "90s".
 type fileHCL struct {
+	Bundled *bool `hcl:"bundled,optional"`
+
 	Host    *hostHCL    `hcl:"host,block"`
 	Sandbox *sandboxHCL `hcl:"sandbox,block"`
 	Reload  *reloadHCL  `hcl:"reload,block"`
@@ -76,6 +78,7 @@ type pluginHCL struct {
 	Env          map[string]string `hcl:"env,optional"`
 	Field        hcl.Expression    `hcl:"field,optional"`
 	Optional     bool              `hcl:"optional,optional"`
+	Enabled      *bool             `hcl:"enabled,optional"`
 	StartTimeout hcl.Expression    `hcl:"start_timeout,optional"`
 	DependsOn    hcl.Expression    `hcl:"depends_on,optional"`
 	Restart      *restartHCL       `hcl:"restart,block"`

@@ -8,35 +8,110 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclparse"
 
 	"toolhost.dev/host/internal/manifest"
 )
 
-// defaultHCL returns the built-in configuration. It contains all bundled plugins in dir whose manifests set a position,
-// in the order of the positions. The workspace is the only root. Plugins with an invalid manifest come last, so that the
-// host reports their errors.
-func defaultHCL(dir string) []byte {
-	type plugin struct {
-		name     string
-		position int
-	}
-	var plugins []plugin
+// bundledOrigin is the origin of bundled plugins that no block configures.
+const bundledOrigin = "bundled"
+
+// bundledNames returns the names of the bundled plugins in dir whose manifests set a position, in the order of the
+// positions. Plugins with an invalid manifest come last, so that the host reports their errors.
+func bundledNames(dir string) []string {
+	positions := make(map[string]int)
+	var names []string
 	for _, name := range manifest.BundledNames(dir) {
 		m, err := manifest.ReadBundled(dir, name)
 		if err != nil {
 			m.Default = math.MaxInt
 		}
 		if m.Default > 0 {
-			plugins = append(plugins, plugin{name, m.Default})
+			names, positions[name] = append(names, name), m.Default
 		}
 	}
-	slices.SortStableFunc(plugins, func(a, b plugin) int { return cmp.Compare(a.position, b.position) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(positions[a], positions[b]) })
+	return names
+}
+
+// defaultHCL returns the blocks of bundled plugins that no file configures.
+func defaultHCL(names []string) []byte {
 	var b strings.Builder
-	b.WriteString("# The configuration of a host without one: the bundled plugins whose manifest has a\n# position in it, and the workspace as the only root.\n")
-	for _, p := range plugins {
-		fmt.Fprintf(&b, "\nplugin %q {\n  optional = true\n}\n", p.name)
+	b.WriteString("# The bundled plugins that no file configures: those whose manifest has a position in\n# the built-in configuration.\n")
+	for _, name := range names {
+		fmt.Fprintf(&b, "\nplugin %q {\n  optional = true\n}\n", name)
 	}
 	return []byte(b.String())
+}
+
+// addBundled adds the bundled plugins that no block configures. With bundled = false it records them as turned off.
+func (d *decoder) addBundled(f *fileHCL) {
+	var names []string
+	for _, name := range bundledNames(d.env.BundledDir) {
+		switch {
+		case slices.ContainsFunc(f.Plugins, func(p pluginHCL) bool { return p.Name == name }) || d.runs(name):
+		case f.Bundled != nil && !*f.Bundled:
+			d.cfg.Off = append(d.cfg.Off, name)
+		default:
+			if i := slices.IndexFunc(f.Fields, func(b fieldHCL) bool { return b.Name == name }); i >= 0 {
+				d.warnTaken(&f.Fields[i])
+				continue
+			}
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 && len(d.cfg.main) > 0 {
+		return
+	}
+	p := hclparse.NewParser() // a parser of its own, because a file may have the name of this source
+	file, diags := p.ParseHCL(defaultHCL(names), builtIn)
+	d.add(diags)
+	var added fileHCL
+	d.add(gohcl.DecodeBody(file.Body, d.ctx, &added))
+	for i := range added.Plugins {
+		d.added = true
+		d.plugin(&added.Plugins[i])
+	}
+	d.added = false
+	d.cfg.parsed = append(slices.Clip(d.cfg.parsed), file)
+	if !slices.Contains(d.cfg.main, builtIn) {
+		d.bundled = file.Bytes
+	}
+}
+
+// runs reports whether a configured plugin serves the agent tools of the bundled plugin under another label.
+func (d *decoder) runs(name string) bool {
+	return slices.ContainsFunc(d.cfg.Plugins, func(p Plugin) bool { return p.Bundled == name && p.Field == "" })
+}
+
+// warnTaken adds a warning for a field block that has the name of a bundled plugin, which is therefore left out.
+func (d *decoder) warnTaken(f *fieldHCL) {
+	d.cfg.Off = append(d.cfg.Off, f.Name)
+	d.cfg.warnings = append(d.cfg.warnings, &hcl.Diagnostic{
+		Severity: hcl.DiagWarning, Summary: fmt.Sprintf("Field %q has the name of a bundled plugin, which is left out", f.Name), Subject: f.At.Ptr(),
+		Detail: "Rename the field to use both, or set bundled = false.",
+	})
+}
+
+// Relation returns the relation of a plugin to the bundled plugins. It is empty for a plugin that has none.
+func (c *Config) Relation(name string) string {
+	p := c.Plugin(name)
+	switch {
+	case p == nil && slices.Contains(c.Off, name):
+		return "turned off"
+	case p == nil || p.Mounted || p.Bundled == functionPlugin:
+		return ""
+	case p.Added:
+		return bundledOrigin
+	case p.Bundled == p.Name:
+		return "configures the bundled plugin"
+	case p.Bundled != "":
+		return "runs the bundled plugin " + p.Bundled
+	case slices.Contains(manifest.BundledNames(c.bundledDir), name):
+		return "replaces the bundled plugin"
+	}
+	return ""
 }
 
 // describe applies the manifest of the bundled plugin whose program the plugin runs, whatever its label is. dir is the

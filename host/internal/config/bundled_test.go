@@ -144,3 +144,115 @@ func TestNewPluginProfile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBundledAdded checks that a file adds to the bundled plugins, and the ways in which it turns them off.
+func TestBundledAdded(t *testing.T) {
+	const shell = `{"name": "shell", "version": "1.0.0", "binary": "shell", "bundled": {"default": 1, "profile": {"exec": true}}}`
+	dir := bundledDir(t, map[string]string{
+		"reader": reader, "shell": shell,
+		"mcp": `{"name": "mcp", "version": "1.0.0", "binary": "mcp", "bundled": {"profile": {}}}`,
+	})
+	other := filepath.Join(bundledDir(t, map[string]string{"mine": ""}), "mine")
+	for _, tc := range []struct{ text, plugins, off string }{
+		{"", "shell+ reader+", ""},
+		{"permissions {\n  policy = \"careful\"\n}", "shell+ reader+", ""},
+		{"field \"notes\" {\n  mcp {\n    url = \"https://x\"\n  }\n}", "shell+ reader+ notes", ""},
+		{`plugin "reader" {}`, "reader shell+", ""},
+		{`plugin "mine" { path = "` + other + `" }`, "mine shell+ reader+", ""},
+		{`plugin "reader" { path = "` + other + `" }`, "reader shell+", ""},
+		{`plugin "again" { path = "` + filepath.Join(dir, "reader") + `" }`, "again shell+", ""},
+		{"plugin \"again\" {\n  path = \"" + filepath.Join(dir, "reader") + "\"\n  field = \"again\"\n}", "again shell+ reader+", ""},
+		{`bundled = true`, "shell+ reader+", ""},
+		{`bundled = false`, "", "shell reader"},
+		{"bundled = false\nplugin \"reader\" {}", "reader", "shell"},
+		{"plugin \"shell\" {\n  enabled = false\n  sandbox {\n    network = true\n  }\n}", "reader+", "shell"},
+		{"plugin \"shell\" {\n  enabled = true\n}", "shell reader+", ""},
+		{"variable \"on\" {\n  default = false\n}\nbundled = var.on", "", "shell reader"},
+		{"field \"reader\" {\n  mcp {\n    url = \"https://x\"\n  }\n}", "shell+ reader", "reader"},
+	} {
+		file := filepath.Join(t.TempDir(), "toolhost.hcl")
+		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(file, config.Environment{BundledDir: dir})
+		if err != nil {
+			t.Errorf("%s: %v", tc.text, err)
+			continue
+		}
+		var got []string
+		for _, p := range c.Plugins {
+			name := p.Name
+			if p.Added {
+				name += "+"
+			}
+			got = append(got, name)
+		}
+		if g := strings.Join(got, " "); g != tc.plugins || strings.Join(c.Off, " ") != tc.off {
+			t.Errorf("%s\nplugins %q, want %q; off %q, want %q", tc.text, g, tc.plugins, c.Off, tc.off)
+		}
+		if files := c.Files(); len(files) != 1 || files[0] != file || len(c.Texts()) != 1 {
+			t.Errorf("%s: the files are %q", tc.text, files)
+		}
+		same := config.Environment{BundledDir: dir, LookupEnv: func(string) (string, bool) { return "", false }}
+		again, err := config.Parse([]byte(c.Tree(config.TreeOptions{}).HCL()), "again", same)
+		if err != nil || len(again.Plugins) != len(c.Plugins) || !slices.Equal(again.Off, c.Off) {
+			t.Errorf("%s: the tree does not mean the same: %v\n%s", tc.text, err, c.Tree(config.TreeOptions{}).HCL())
+		}
+	}
+}
+
+// TestBundledProblems checks the messages about plugins that are turned off.
+func TestBundledProblems(t *testing.T) {
+	dir := bundledDir(t, map[string]string{"reader": reader})
+	load := func(text string) (*config.Config, error) {
+		return config.Parse([]byte(text), "x.hcl", config.Environment{BundledDir: dir})
+	}
+	if _, err := load("bundled = false\nplugin \"a\" {\n  path = \"/x\"\n  depends_on = [\"reader\"]\n}"); err == nil || !strings.Contains(err.Error(), "x.hcl:4:16: Plugin \"a\" depends on \"reader\", which is turned off") {
+		t.Error(err)
+	}
+	if _, err := load("plugin \"a\" {\n  path = \"/x\"\n  depends_on = [\"reader\"]\n}"); err != nil {
+		t.Error(err)
+	}
+	c, err := load("field \"reader\" {\n  mcp {\n    url = \"https://x\"\n  }\n}")
+	if err != nil || len(c.Warnings()) != 1 || !strings.Contains(c.Warnings()[0].Summary, "has the name of a bundled plugin") {
+		t.Errorf("%v, %+v", err, c.Warnings())
+	}
+}
+
+// TestNarrowingOfBundled checks that an untrusted project file can turn bundled plugins off, but not on, and that it
+// cannot turn off other plugins.
+func TestNarrowingOfBundled(t *testing.T) {
+	dir := bundledDir(t, map[string]string{"reader": reader, "writer": strings.ReplaceAll(reader, "reader", "writer")})
+	for _, tc := range []struct {
+		operator, project, plugins string
+		complete                   bool
+	}{
+		{"", "bundled = false", "", true},
+		{"", "plugin \"reader\" {\n  enabled = false\n}", "writer", true},
+		{"", "plugin \"reader\" {}", "reader writer", false},
+		{"", "plugin \"reader\" {\n  enabled = false\n  path = \"/x\"\n}", "writer", false},
+		{"", "bundled = false\nplugin \"reader\" {}", "reader", false},
+		{"bundled = false", "bundled = true", "", false},
+		{"bundled = false", "plugin \"reader\" {\n  enabled = true\n}", "", false},
+		{"plugin \"reader\" {}", "bundled = false", "reader", true},
+		{"plugin \"guard\" {\n  path = \"/x\"\n}", "plugin \"guard\" {\n  enabled = false\n}", "guard reader writer", true},
+	} {
+		base, err := config.Parse([]byte(tc.operator), "operator.hcl", config.Environment{BundledDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "toolhost.hcl")
+		if err := os.WriteFile(file, []byte(tc.project), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := config.ReadNarrowing(file)
+		n.Apply(base)
+		var got []string
+		for _, p := range base.Plugins {
+			got = append(got, p.Name)
+		}
+		if strings.Join(got, " ") != tc.plugins || n.Complete != tc.complete {
+			t.Errorf("%q narrowed by %q: plugins %q, complete %v", tc.operator, tc.project, got, n.Complete)
+		}
+	}
+}

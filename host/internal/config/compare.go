@@ -28,7 +28,7 @@ func (c *Config) Blank() bool {
 			return false
 		}
 	}
-	return true
+	return len(c.main) > 0
 }
 
 // Keep copies optional plugins from another configuration if their binaries do not exist now. A plugin therefore stays
@@ -93,7 +93,14 @@ func (c *Config) Plugin(name string) *Plugin {
 
 // Files lists the files from which the host read the configuration. The list includes files with values of variables and
 // files that the function "file" read.
-func (c *Config) Files() []string { return slices.Sorted(maps.Keys(c.files)) }
+func (c *Config) Files() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.files)), c.generated)
+}
+
+// generated reports whether name stands for the text with the blocks of bundled plugins, which is not a file.
+func (c *Config) generated(name string) bool {
+	return name == builtIn && !slices.Contains(c.main, name)
+}
 
 // Binaries lists the paths of the binaries of all plugins, including optional plugins whose binaries are missing.
 func (c *Config) Binaries() []string {

@@ -53,6 +53,8 @@ type Config struct {
 	Trust   Trust
 	// LeftOut lists the optional plugins whose binaries are missing.
 	LeftOut []string
+	// Off lists the plugins that the configuration turns off: bundled plugins, and plugins with enabled = false.
+	Off []string
 
 	absent []absentPlugin
 	// files contains the text of all files that were read. main lists only the configuration files, without the files
@@ -69,7 +71,9 @@ type Config struct {
 	parsed []*hcl.File
 	ctx    *hcl.EvalContext
 	dir    string
-	from   map[string]string
+	// bundledDir is the directory of the bundled plugins.
+	bundledDir string
+	from       map[string]string
 	// copies maps each program to the copy that the host runs in place of the program.
 	copies map[string]string
 }
@@ -201,6 +205,8 @@ type Plugin struct {
 	Bundled string
 	// Mounted reports whether the plugin belongs to a field block and serves the tools of another program.
 	Mounted bool
+	// Added reports whether no block configures this bundled plugin.
+	Added bool
 	// Missing is the reason why the host cannot run the binary. It is empty if the host can run the binary.
 	Missing string
 

@@ -38,12 +38,15 @@ type decoder struct {
 	env   Environment
 	diags hcl.Diagnostics
 	cfg   *Config
+	// added is true while bundled plugins without a block are read. bundled is the text of their blocks.
+	added   bool
+	bundled []byte
 }
 
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto", Repositories: "quarantine"}, Reload: Reload{Watch: true, PrivilegeIncreases: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, from: make(map[string]string)},
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto", Repositories: "quarantine"}, Reload: Reload{Watch: true, PrivilegeIncreases: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, bundledDir: env.BundledDir, from: make(map[string]string)},
 	}
 	for name := range p.Sources() {
 		d.cfg.main = append(d.cfg.main, name)
@@ -64,6 +67,9 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 		}
 	}
 	d.cfg.files = p.Sources()
+	if d.bundled != nil {
+		d.cfg.files[builtIn] = d.bundled
+	}
 	maps.Copy(d.cfg.files, read)
 	if d.diags.HasErrors() {
 		return nil, d.cfg.failed(d.diags)
@@ -87,29 +93,7 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Reload != nil {
 		d.reload(f.Reload)
 	}
-	seen, depends := make(map[string]hcl.Range), make(map[string]hcl.Range)
-	for i := range f.Plugins {
-		p := &f.Plugins[i]
-		if first, dup := seen[p.Name]; dup {
-			d.fail(p.At, fmt.Sprintf("Plugin %q is configured twice", p.Name), "The first block is at %s:%d. Remove one, or give it another name.", first.Filename, first.Start.Line)
-			continue
-		}
-		seen[p.Name] = p.At
-		d.plugin(p)
-		if given(p.DependsOn) {
-			depends[p.Name] = p.DependsOn.Range()
-		}
-	}
-	for i := range f.Fields {
-		m := &f.Fields[i]
-		if first, dup := seen[m.Name]; dup {
-			d.fail(m.At, fmt.Sprintf("The name of field %q is taken", m.Name), "The block that has it is at %s:%d. Remove one, or give it another name.", first.Filename, first.Start.Line)
-			continue
-		}
-		seen[m.Name] = m.At
-		d.field(m)
-	}
-	d.dependencies(depends)
+	d.plugins(f)
 	for i := range f.Tools {
 		t := &f.Tools[i]
 		if first, dup := d.cfg.Tools[t.Name]; dup {
@@ -134,6 +118,35 @@ func (d *decoder) file(f *fileHCL) {
 		d.cfg.Trust.Approve = d.choice(f.Trust.Definitions, "report", "report", "approve") == "approve"
 		d.cfg.Trust.Refuse = d.choice(f.Trust.Untrusted, "narrow", "narrow", "refuse") == "refuse"
 	}
+}
+
+// plugins reads the plugin and field blocks and adds the bundled plugins. Configured plugins come first, so that their
+// tools have precedence over tools of bundled plugins with the same names.
+func (d *decoder) plugins(f *fileHCL) {
+	seen, depends := make(map[string]hcl.Range), make(map[string]hcl.Range)
+	for i := range f.Plugins {
+		p := &f.Plugins[i]
+		if first, dup := seen[p.Name]; dup {
+			d.fail(p.At, fmt.Sprintf("Plugin %q is configured twice", p.Name), "The first block is at %s:%d. Remove one, or give it another name.", first.Filename, first.Start.Line)
+			continue
+		}
+		seen[p.Name] = p.At
+		d.plugin(p)
+		if given(p.DependsOn) {
+			depends[p.Name] = p.DependsOn.Range()
+		}
+	}
+	d.addBundled(f)
+	for i := range f.Fields {
+		m := &f.Fields[i]
+		if first, dup := seen[m.Name]; dup {
+			d.fail(m.At, fmt.Sprintf("The name of field %q is taken", m.Name), "The block that has it is at %s:%d. Remove one, or give it another name.", first.Filename, first.Start.Line)
+			continue
+		}
+		seen[m.Name] = m.At
+		d.field(m)
+	}
+	d.dependencies(depends)
 }
 
 func (d *decoder) reload(r *reloadHCL) {
@@ -249,7 +262,7 @@ func (d *decoder) sandbox(s *sandboxHCL) {
 }
 
 func (d *decoder) plugin(p *pluginHCL) {
-	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), DependsOn: d.dependsOn(p.DependsOn), at: p.At}
+	out := Plugin{Name: p.Name, Args: p.Args, Env: p.Env, StartTimeout: d.duration(p.StartTimeout), DependsOn: d.dependsOn(p.DependsOn), Added: d.added, at: p.At}
 	if !tool.ValidName(p.Name) {
 		d.fail(p.At, fmt.Sprintf("%q cannot name a plugin", p.Name), "Use lower-case letters, digits, '_', '-' and '.', beginning with a letter.")
 	}
@@ -272,6 +285,10 @@ func (d *decoder) plugin(p *pluginHCL) {
 	}
 	if p.Sandbox != nil {
 		out.Confinement = d.confinement(p.Sandbox)
+	}
+	if p.Enabled != nil && !*p.Enabled {
+		d.cfg.Off = append(d.cfg.Off, p.Name)
+		return
 	}
 	out.Missing = missing(out.Path)
 	leftOut := out.Missing != "" && p.Optional

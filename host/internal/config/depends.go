@@ -34,9 +34,12 @@ func (d *decoder) dependencies(at map[string]hcl.Range) {
 				continue
 			}
 			k := slices.IndexFunc(c.absent, func(a absentPlugin) bool { return a.Name == name })
-			if k < 0 {
+			switch {
+			case slices.Contains(c.Off, name):
+				d.fail(at[p.Name], fmt.Sprintf("Plugin %q depends on %q, which is turned off", p.Name, name), "Remove enabled = false from plugin %q or bundled = false, or take it out of depends_on.", name)
+			case k < 0:
 				d.fail(at[p.Name], fmt.Sprintf("Plugin %q depends on %q, which is not configured", p.Name, name), "Add a block plugin %q, or take it out of depends_on.%s", name, suggest.DidYouMean(name, known))
-			} else if p.Missing == "" {
+			case p.Missing == "":
 				p.Missing = fmt.Sprintf("it depends on plugin %s, which is left out: %s", name, c.absent[k].Missing)
 			}
 		}

@@ -26,7 +26,7 @@ type Environment struct {
 	VariableFiles []string
 }
 
-// builtIn is the source of the default configuration.
+// builtIn is the source of the default configuration, and the file name in positions of bundled plugins without a block.
 const builtIn = "built-in"
 
 // EnvVar is the environment variable that contains the path of the configuration.
@@ -73,9 +73,7 @@ func FindUser() string {
 // readable, the error is an [*Error].
 func Load(path string, env Environment) (*Config, error) {
 	if path == "" {
-		p := hclparse.NewParser()
-		f, diags := p.ParseHCL(defaultHCL(env.BundledDir), builtIn)
-		return decode([]*hcl.File{f}, diags, p, builtIn, "", env)
+		return decode(nil, nil, hclparse.NewParser(), builtIn, "", env)
 	}
 	names, err := List(path)
 	if err != nil {

@@ -25,7 +25,9 @@ type Narrowing struct {
 	texts  diagnose.Files
 	config *Config
 	// These fields report which attributes the file sets, because a zero value can be a valid setting.
-	strict, workspace, enforce, defaults, allowList, listed bool
+	strict, workspace, enforce, defaults, allowList, listed, bundled bool
+	// off and on contain the names of plugins that the file turns off or configures.
+	off, on []string
 }
 
 // projectHCL contains the blocks of a project file that can restrict tools.
@@ -33,6 +35,8 @@ type projectHCL struct {
 	Permissions *narrowPermissionsHCL `hcl:"permissions,block"`
 	Sandbox     *narrowSandboxHCL     `hcl:"sandbox,block"`
 	Tools       []narrowToolHCL       `hcl:"tool,block"`
+	Bundled     hcl.Expression        `hcl:"bundled,optional"`
+	Plugins     []narrowPluginHCL     `hcl:"plugin,block"`
 	Rest        hcl.Body              `hcl:",remain"`
 }
 
@@ -71,6 +75,13 @@ type narrowToolHCL struct {
 	MaxConcurrent hcl.Expression `hcl:"max_concurrent,optional"`
 	Rest          hcl.Body       `hcl:",remain"`
 	At            hcl.Range      `hcl:",def_range"`
+}
+
+// narrowPluginHCL is a plugin block, which can only turn a bundled plugin off.
+type narrowPluginHCL struct {
+	Name    string         `hcl:"name,label"`
+	Enabled hcl.Expression `hcl:"enabled,optional"`
+	Rest    hcl.Body       `hcl:",remain"`
 }
 
 // ReadNarrowing reads the restrictions in a project file or in a directory of project files. If a setting cannot be
@@ -114,6 +125,7 @@ func ReadNarrowing(path string) *Narrowing {
 	for i := range f.Tools {
 		out.tool(&f.Tools[i])
 	}
+	out.plugins(&f)
 	return out
 }
 
@@ -230,6 +242,38 @@ func (n *Narrowing) tool(t *narrowToolHCL) {
 	n.config.Tools[t.Name] = out
 }
 
+// plugins reads the settings that turn bundled plugins off.
+func (n *Narrowing) plugins(f *projectHCL) {
+	isFalse := func(e hcl.Expression) bool {
+		return n.try(func(d *decoder) bool {
+			var on bool
+			return !gohcl.DecodeExpression(e, d.ctx, &on).HasErrors() && !on
+		})
+	}
+	n.bundled = given(f.Bundled) && isFalse(f.Bundled)
+	for i := range f.Plugins {
+		p := &f.Plugins[i]
+		n.nothingElse(p.Rest)
+		if !given(p.Enabled) {
+			n.Complete, n.on = false, append(n.on, p.Name)
+		} else if isFalse(p.Enabled) {
+			n.off = append(n.off, p.Name)
+		}
+	}
+}
+
+// turnOff removes the bundled plugins that the file turns off. It keeps the operator's own plugins, which can judge
+// calls, and with bundled = false also the bundled plugins that the operator or the file configures.
+func (n *Narrowing) turnOff(cfg *Config) {
+	cfg.Plugins = slices.DeleteFunc(slices.Clone(cfg.Plugins), func(p Plugin) bool {
+		off := p.Added && n.bundled && !slices.Contains(n.on, p.Name) || p.Bundled == p.Name && slices.Contains(n.off, p.Name)
+		if off {
+			cfg.Off = append(cfg.Off, p.Name)
+		}
+		return off
+	})
+}
+
 // Rules returns the number of deny and ask rules in the narrowing.
 func (n *Narrowing) Rules() int {
 	return len(n.config.Permissions.Project) + len(n.config.Sandbox.Deny)
@@ -237,7 +281,7 @@ func (n *Narrowing) Rules() int {
 
 // Empty reports whether the narrowing contains no restrictions.
 func (n *Narrowing) Empty() bool {
-	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList && !n.listed && n.config.Permissions.Policy == ""
+	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList && !n.listed && !n.bundled && len(n.off) == 0 && n.config.Permissions.Policy == ""
 }
 
 // Apply adds the restrictions to a configuration. If the configuration is already stricter, it does not change.
@@ -248,6 +292,7 @@ func (n *Narrowing) Apply(cfg *Config) {
 		return
 	}
 	n.applyRules(&cfg.Permissions)
+	n.turnOff(cfg)
 	s := &cfg.Sandbox
 	s.Strict = s.Strict || n.strict
 	if n.workspace && s.Workspace != "read-only" {
@@ -424,7 +469,7 @@ func runCopies(raw json.RawMessage, copies map[string]string) json.RawMessage {
 func (c *Config) Texts() map[string][]byte {
 	out := make(map[string][]byte, len(c.files))
 	for name, text := range c.files {
-		if c.Path == "" && name == builtIn {
+		if c.generated(name) {
 			continue
 		}
 		if abs, err := filepath.Abs(name); err == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
@@ -22,14 +23,18 @@ import (
 type Tree struct {
 	Source    string      `json:"config"`
 	Variables []TreeValue `json:"variables"`
-	Blocks    []*TreeNode `json:"blocks"`
+	// Values are the settings outside of blocks.
+	Values []TreeValue `json:"attributes,omitempty"`
+	Blocks []*TreeNode `json:"blocks"`
 }
 
 // TreeNode is an evaluated block.
 type TreeNode struct {
-	Type   string      `json:"type"`
-	Labels []string    `json:"labels,omitempty"`
-	From   string      `json:"from"`
+	Type   string   `json:"type"`
+	Labels []string `json:"labels,omitempty"`
+	From   string   `json:"from"`
+	// Note is the relation of a plugin block to the bundled plugins.
+	Note   string      `json:"note,omitempty"`
 	Values []TreeValue `json:"attributes"`
 	Blocks []*TreeNode `json:"blocks,omitempty"`
 }
@@ -88,6 +93,7 @@ func (c *Config) Tree(opts TreeOptions) *Tree {
 		out.Variables = append(out.Variables, v)
 	}
 	top := f.node(Schema(), "", nil, hcl.MergeFiles(c.parsed), "")
+	out.Values = top.Values
 	out.Blocks = append(out.Blocks, top.Blocks...)
 	return out
 }
@@ -117,12 +123,24 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 		if s.Path+"."+b.Type == "sandbox.root" {
 			labels = []string{f.d.path(labels[0])}
 		}
-		n.Blocks = append(n.Blocks, f.node(s.Block(b.Type), b.Type, labels, b.Body, place(b.DefRange)))
+		inner := f.node(s.Block(b.Type), b.Type, labels, b.Body, f.place(b.DefRange))
+		if s.Path+"."+b.Type == ".plugin" {
+			inner.Note = f.Relation(labels[0])
+		}
+		n.Blocks = append(n.Blocks, inner)
 	}
 	if f.Defaults {
 		f.defaultBlocks(n, s)
 	}
 	return n
+}
+
+// place returns the origin of a value: "file:line", or "bundled" for a bundled plugin without a block.
+func (f *forest) place(at position) string {
+	if f.generated(at.Filename) {
+		return bundledOrigin
+	}
+	return place(at)
 }
 
 // filledIn lists blocks whose default values apply even if no file contains the block.
@@ -176,7 +194,7 @@ func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 		f.add(n, path, a)
 	}
 	for _, b := range native.Blocks {
-		inner := &TreeNode{Type: b.Type, Labels: b.Labels, From: place(b.DefRange()), Values: []TreeValue{}}
+		inner := &TreeNode{Type: b.Type, Labels: b.Labels, From: f.place(b.DefRange()), Values: []TreeValue{}}
 		f.free(inner, path, b.Body)
 		n.Blocks = append(n.Blocks, inner)
 	}
@@ -187,7 +205,7 @@ func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
 	if diags.HasErrors() || !value.IsWhollyKnown() {
 		return // an optional plugin without a binary can contain invalid values
 	}
-	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, place(a.NameRange)))
+	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, f.place(a.NameRange)))
 }
 
 // paths lists the attributes that can contain relative paths. The value true means that all strings are paths. The value
@@ -342,6 +360,9 @@ func (t *Tree) HCL() string {
 	for _, v := range t.Variables {
 		fmt.Fprintf(&b, "# var.%s = %s, from %s\n", v.Name, v.Value, oneLine(v.From))
 	}
+	for _, v := range t.Values {
+		fmt.Fprintf(&b, "%s = %s # %s\n", v.Name, hclwrite.TokensForValue(v.value).Bytes(), oneLine(v.From))
+	}
 	for _, n := range t.Blocks {
 		b.WriteByte('\n')
 		n.hcl(&b)
@@ -354,7 +375,11 @@ func (n *TreeNode) hcl(b *strings.Builder) {
 	for _, l := range n.Labels {
 		fmt.Fprintf(b, " %s", hclwrite.TokensForValue(cty.StringVal(l)).Bytes())
 	}
-	fmt.Fprintf(b, " { # %s\n", oneLine(n.From))
+	from := oneLine(n.From)
+	if n.Note != "" && n.Note != n.From {
+		from += ", " + n.Note
+	}
+	fmt.Fprintf(b, " { # %s\n", from)
 	for _, v := range n.Values {
 		fmt.Fprintf(b, "%s = %s # %s\n", v.Name, hclwrite.TokensForValue(v.value).Bytes(), oneLine(v.From))
 	}

@@ -30,7 +30,7 @@ func TestReferenceIsWhole(t *testing.T) {
 			use(b.Path, b.Doc)
 		}
 		for _, a := range b.Attributes {
-			use(b.Path+"."+a.Name, a.Doc)
+			use(strings.TrimPrefix(b.Path+"."+a.Name, "."), a.Doc)
 			if a.Type == "" {
 				t.Errorf("%s.%s has no type", b.Path, a.Name)
 			}

@@ -101,6 +101,11 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	if c.Ticket != nil {
 		p.turn(ctx)
 	}
+	if c.Identity.Answer == nil && c.Identity.Depth == 0 {
+		if err := stranded(c); err != nil {
+			c.Identity.Answer = call.Refused(err)
+		}
+	}
 	p.d.prepare()
 	var res *tool.Result
 	if c.Identity.Answer != nil {

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"toolhost.dev/host/internal/execgate"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/script"
 )
 
 // programs records the programs that a call executes, and judges them before they run.
@@ -66,7 +69,7 @@ func (d *Dispatcher) judgeOf(c *Call) execgate.Judge {
 
 // execution returns an execution for the policy.
 func (j *programJudge) execution(e *execgate.Execution) *policy.Execution {
-	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since}
+	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since, Before: e.Before, WorkTree: e.WorkTree, Files: e.Files}
 	for _, a := range e.Ancestors {
 		x.Ancestors = append(x.Ancestors, policy.Ancestor{Path: a.Asked, File: a.Path, Args: a.Argv})
 	}
@@ -78,36 +81,72 @@ func (j *programJudge) Judge(e *execgate.Execution) execgate.Verdict {
 	if len(e.Preloads) > 0 && j.commands && j.policy.Lists() {
 		return execgate.Verdict{Effect: execgate.Deny, Rule: "listed programs", Reason: fmt.Sprintf("%s was not executed, because %s makes the dynamic linker load other code, and only listed programs can be executed. Unset the variable", e.Path, strings.Join(e.Preloads, ", "))}
 	}
-	out := j.verdict(e, j.commands)
+	out := j.verdict(e, j.commands && !j.continues(e))
 	for i := e.Interpreter; i != nil && out.Effect != execgate.Deny; i = i.Interpreter {
-		// Who lists a script also lists its interpreters, which the kernel executes.
-		if by := j.verdict(i, false); by.Effect == execgate.Deny || out.Effect == execgate.Allow {
+		// Who lists a script also lists its interpreters, which the kernel executes. But tools can change the scripts, so
+		// other programs must be listed themselves.
+		by := j.verdict(i, j.commands && !j.policy.Interprets(j.execution(i)))
+		asks := append(pending(out), pending(by)...)
+		if by.Effect == execgate.Deny || out.Effect == execgate.Allow {
 			out = by
 		}
+		out.Pending = asks
 	}
 	return out
 }
 
+// continues reports whether an execution is the second part of the start of a script whose first line is "#!/usr/bin/env
+// …": the same process executed the script, and env executes what the line names, with the script as its argument.
+func (j *programJudge) continues(e *execgate.Execution) bool {
+	if len(e.Ancestors) == 0 || e.Ancestors[0].PID != e.PID || e.Ancestors[0].Interpreter == nil {
+		return false
+	}
+	last := e.Ancestors[0]
+	for last.Interpreter != nil {
+		last = last.Interpreter
+	}
+	want := script.EnvCommand(last.Argv)
+	n := len(want)
+	if filepath.Base(last.Asked) != "env" || n < 2 || filepath.Base(e.Asked) != want[0] {
+		return false
+	}
+	if strings.HasSuffix(want[n-1], "…") { // only the beginning of a long command line is known
+		n--
+	} else if len(e.Argv) > n {
+		return false
+	}
+	return len(e.Argv) >= n && slices.Equal(e.Argv[:n], want[:n]) && j.policy.Interprets(j.execution(e))
+}
+
+// pending returns the judgements that a person must confirm.
+func pending(v execgate.Verdict) []policy.Judgement {
+	asks, _ := v.Pending.([]policy.Judgement)
+	return asks
+}
+
 // verdict judges one program. The argument listed reports that the program must be listed.
 func (j *programJudge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
-	x := j.execution(e)
-	judged := j.policy.JudgeExecution(x)
+	judged := j.policy.JudgeExecution(j.execution(e))
 	if !listed && j.policy.Unlisted(&judged) {
 		return execgate.Verdict{Effect: execgate.Allow}
 	}
 	v := execgate.Verdict{Effect: string(judged.Effect), Rule: judged.Rule}
-	if judged.Effect == policy.Deny {
-		_, err := j.policy.CheckExecution(context.Background(), x, j.decision, j.asker, j.answers)
+	switch judged.Effect {
+	case policy.Ask:
+		v.Pending = []policy.Judgement{judged}
+	case policy.Deny:
+		_, err := policy.ConfirmExecution(context.Background(), j.name, judged, j.decision, j.asker, j.answers)
 		v.Reason = reason(err)
 	}
 	return v
 }
 
-// Ask implements [execgate.Judge].
-func (j *programJudge) Ask(ctx context.Context, e *execgate.Execution, v execgate.Verdict) execgate.Verdict {
+// Ask implements [execgate.Judge]. It asks about what was judged before, because the files can have changed.
+func (j *programJudge) Ask(ctx context.Context, _ *execgate.Execution, v execgate.Verdict) execgate.Verdict {
+	asks := pending(v)
 	v.Effect = execgate.Allow
-	for ; e != nil && v.Effect == execgate.Allow; e = e.Interpreter {
-		judged, err := j.policy.CheckExecution(ctx, j.execution(e), j.decision, j.asker, j.answers)
+	for i := 0; i < len(asks) && v.Effect == execgate.Allow; i++ {
+		judged, err := policy.ConfirmExecution(ctx, j.name, asks[i], j.decision, j.asker, j.answers)
 		if v.Effect, v.Reason = string(judged.Effect), reason(err); judged.Effect != policy.Allow {
 			v.Rule = judged.Rule
 		}

@@ -173,7 +173,7 @@ func TestDenialsOfACallThatTimedOut(t *testing.T) {
 		}
 		return []string{"a", "b", "c", "d", "e", "f", "g"}
 	}
-	if res := run(t, d, "look"); res.Output != "words\n[a.]\n[b.]\n[c.]\n[d.]\n[e.]\n[The sandbox refused 2 more operations.]" {
+	if res := run(t, d, "look"); res.Output != "words\n[a.]\n[b.]\n[c.]\n[d.]\n[e.]\n[The sandbox refused 2 more operations. Correct the causes above first, and run the command again; the metadata of the result lists all of them.]" {
 		t.Errorf("%q", res.Output)
 	}
 	res := run(t, d, "brief")

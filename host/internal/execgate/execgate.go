@@ -42,8 +42,24 @@ type Execution struct {
 	Ancestors []*Execution
 	// Preloads lists the variables in the environment that make the dynamic linker load other code.
 	Preloads []string
+	// Before is the file that the process has executed until now, if the program is git.
+	Before string
+	// WorkTree is the variable GIT_WORK_TREE, if the program is git.
+	WorkTree string
 	// PID is the process, as the host sees it.
 	PID int
+	// Files resolves paths as the process does. It can be used while the execution is judged, but not when a person is asked.
+	Files Files
+
+	thread int // of the process
+}
+
+// Files is the file system as a process sees it. All paths are absolute. The functions are those of policy.Files.
+type Files interface {
+	Follow(path string) (string, error)
+	Lstat(path string) (device, inode uint64, dir bool, err error)
+	Names(dir string, limit int) ([]string, error)
+	Born(path string) time.Time
 }
 
 // Verdict is the decision on an execution.
@@ -53,18 +69,24 @@ type Verdict struct {
 	Rule, Reason string
 	// Answered is the outcome of an ask.
 	Answered string
+	// Pending is what the judge needs to ask about the execution. The gate does not record it.
+	Pending any
 }
 
 // Judge decides on the executions of one call, or of a plugin outside of its calls. It is called by several goroutines.
 type Judge interface {
-	// Judge decides without blocking.
+	// Judge decides without waiting for a person.
 	Judge(e *Execution) Verdict
 	// Ask asks a person about an execution whose verdict was Ask. It returns when ctx ends.
 	Ask(ctx context.Context, e *Execution, v Verdict) Verdict
 }
 
-// maxPrograms is the maximum number of programs in a record. The others are only counted.
-const maxPrograms = 50
+// maxPrograms is the maximum number of programs in a record. Up to maxRefused denied programs are added beyond it. The
+// others are only counted.
+const (
+	maxPrograms = 100
+	maxRefused  = 100
+)
 
 // maxArgv is the maximum length of a recorded command line, in bytes.
 const maxArgv = 4 << 10
@@ -85,8 +107,12 @@ type Program struct {
 type Record struct {
 	// Count is the number of executions. Denied is the number of those that were denied.
 	Count, Denied int
-	// First contains the first different programs. A denied program replaces the last one if the list is full.
+	// First contains the first different programs, and further denied ones.
 	First []Program
+	// Omitted is the number of executions that First does not contain. OmittedDenied is the number of those that were denied.
+	Omitted, OmittedDenied int
+
+	refused int // denied programs beyond maxPrograms
 }
 
 func (r *Record) add(e *Execution, v *Verdict) {
@@ -101,13 +127,18 @@ func (r *Record) add(e *Execution, v *Verdict) {
 			return
 		}
 	}
-	p := Program{Path: e.Path, Verdict: *v, Times: 1, argv: argv}
+	full := len(r.First) >= maxPrograms
 	switch {
-	case len(r.First) < maxPrograms:
-		r.First = append(r.First, p)
-	case v.Effect == Deny && r.Denied <= maxPrograms/2:
-		r.First[maxPrograms-1] = p
+	case full && v.Effect == Deny && r.refused < maxRefused:
+		r.refused++
+	case full:
+		r.Omitted++
+		if v.Effect == Deny {
+			r.OmittedDenied++
+		}
+		return
 	}
+	r.First = append(r.First, Program{Path: e.Path, Verdict: *v, Times: 1, argv: argv})
 }
 
 // shorten copies the beginning of a command line, so that a record keeps no large ones.

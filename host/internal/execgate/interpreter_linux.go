@@ -50,7 +50,7 @@ func interpret(e *Execution, fd int, st *unix.Stat_t) unix.Errno {
 		if i := strings.IndexAny(line, " \t"); i >= 0 {
 			name, arg = line[:i], strings.Trim(line[i:], " \t")
 		}
-		next := &Execution{Asked: name, Argv: []string{name}, Dir: e.Dir, PID: e.PID}
+		next := &Execution{Asked: name, Argv: []string{name}, Dir: e.Dir, PID: e.PID, thread: e.thread}
 		if arg != "" {
 			next.Argv = append(next.Argv, arg)
 		}
@@ -58,7 +58,7 @@ func interpret(e *Execution, fd int, st *unix.Stat_t) unix.Errno {
 		if len(e.Argv) > 0 {
 			next.Argv = append(next.Argv, e.Argv[1:]...)
 		}
-		at, errno := file(e.PID, unix.AT_FDCWD, name, e.Dir, 0)
+		at, errno := file(e.thread, unix.AT_FDCWD, name, e.Dir, 0)
 		if errno != 0 {
 			return errno
 		}

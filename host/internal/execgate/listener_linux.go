@@ -2,12 +2,15 @@ package execgate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -69,67 +72,54 @@ type process struct {
 	gate    *Gate
 	fd      int
 	file    *os.File
-	started bool
-	memory  memory
+	started atomic.Bool
 	family  family
 	lineage lineage
 	strays  strays
-	asked   chan struct{} // holds the asks that run
+	asked   chan struct{}  // holds the asks that run
+	slow    chan struct{}  // holds the slow judgements that run
+	running sync.WaitGroup // the asks and the readers
+	ended   chan error     // receives the reason why no reader is left
 }
+
+// maxSlow is the number of slow judgements of a plugin that can run at the same time. Other programs wait beyond this number.
+const maxSlow = 16
 
 // maxAsked is the number of executions of a plugin that can wait for an answer. Further ones are denied.
 const maxAsked = 32
 
 // Serve judges executions until no process uses the filter any longer. It closes the listener at the end.
 func (g *Gate) Serve(listener *os.File, o Options) {
-	p := &process{Options: o, gate: g, fd: int(listener.Fd()), file: listener, family: family{plugin: o.PID}, asked: make(chan struct{}, maxAsked)}
+	p := &process{
+		Options: o, gate: g, fd: int(listener.Fd()), file: listener, family: family{plugin: o.PID},
+		asked: make(chan struct{}, maxAsked), slow: make(chan struct{}, maxSlow), ended: make(chan error, 1),
+	}
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestFlags, flagSyncWake) // older kernels are slower
+	p.running.Add(1)
+	go p.read()
 	go p.run()
 }
 
+// run waits for the end of all processes, or of the gate.
 func (p *process) run() {
-	err := p.loop()
+	err := <-p.ended
+	if err == nil {
+		p.running.Wait() // they use the listener, whose number could be used again
+	}
 	_ = p.file.Close() // all executions that wait fail, and all later ones
 	p.strays.flush(p.gate, p.Plugin)
 	p.gate.forget(p.Key)
 	if err != nil {
-		if p.gate.Log != nil {
-			p.gate.Log.Error("the programs of a plugin can no longer be judged; none is executed", "plugin", p.Plugin, "why", err)
-		}
+		p.log("the programs of a plugin can no longer be judged; none is executed", "why", err)
 		if p.Failed != nil {
 			p.Failed(err)
 		}
 	}
 }
 
-// loop handles one notification after the other. It returns nil when all processes have ended.
-func (p *process) loop() (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("internal error: %v", r)
-		}
-	}()
-	for {
-		ready := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
-		if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		switch {
-		case ready[0].Revents&unix.POLLIN != 0:
-		case ready[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0:
-			return nil
-		default:
-			continue
-		}
-		var n notification
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestReceive, uintptr(unsafe.Pointer(&n)))
-		switch errno {
-		case 0:
-			p.handle(&n)
-		case unix.EINTR, unix.ENOENT: // the process was killed
-		default:
-			return errno
-		}
+func (p *process) log(message string, args ...any) {
+	if p.gate.Log != nil {
+		p.gate.Log.Error(message, append([]any{"plugin", p.Plugin}, args...)...)
 	}
 }
 
@@ -150,14 +140,25 @@ func (p *process) answer(id uint64, errno unix.Errno) {
 	runtime.KeepAlive(&r)
 }
 
-// handle decides on one execution.
-func (p *process) handle(n *notification) {
-	if int(n.pid) == p.PID && !p.started {
-		p.started = true // the launcher executes the plugin
+// examined is what is known about an execution that is handled.
+type examined struct {
+	id   uint64
+	e    *Execution // nil before it was read
+	call *Call
+	own  bool
+}
+
+// handle decides on one execution. A panic refuses this execution only.
+func (p *process) handle(m *memory, n *notification) {
+	x := &examined{id: n.id}
+	defer p.recovered(x)
+	if int(n.pid) == p.PID && !p.started.Swap(true) { // the launcher executes the plugin
 		p.answer(n.id, 0)
 		return
 	}
-	e, token, known, errno := p.inspect(n)
+	files := &processFiles{pid: int(n.pid), valid: func() bool { return p.valid(n.id) }}
+	defer files.close()
+	e, token, known, errno := p.inspect(m, n)
 	switch {
 	case !p.valid(n.id):
 		return
@@ -165,18 +166,36 @@ func (p *process) handle(n *notification) {
 		p.answer(n.id, errno)
 		return
 	}
-	call, own := p.attribute(&known, token)
-	v, judge := p.judge(e, call, own)
+	for each := e; each != nil; each = each.Interpreter {
+		each.Files = files
+	}
+	x.e = e
+	x.call, x.own = p.attribute(&known, token)
+	v, judge := p.judge(e, x.call, x.own)
 	switch {
 	case v.Effect != Ask:
-		p.finish(n.id, e, &v, call, own)
-	case call == nil || call.ctx.Err() != nil:
+		p.finish(x, &v)
+	case x.call == nil || x.call.ctx.Err() != nil:
 		v.Effect, v.Answered = Deny, "declined"
 		v.Reason = fmt.Sprintf("%s was not executed, because %s asks a person, and only a running call can ask. Run it while its call runs", e.Path, v.Rule)
-		p.finish(n.id, e, &v, call, own)
+		p.finish(x, &v)
 	default:
-		p.ask(n.id, judge, e, v, call)
+		p.ask(x, judge, v)
 	}
+}
+
+// recovered refuses an execution if judging it panicked. It must be deferred.
+func (p *process) recovered(x *examined) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	p.log("judging a program failed; it is not executed", "why", r, "stack", string(debug.Stack()))
+	if x.e == nil {
+		p.answer(x.id, unix.EACCES)
+		return
+	}
+	p.finish(x, &Verdict{Effect: Deny, Rule: "internal error", Reason: fmt.Sprintf("%s was not executed, because toolhost failed to judge it (internal error: %v). Report this with the stack in the log of the host, and use another command", x.e.Path, r)})
 }
 
 // judge decides on an execution. The call can be nil.
@@ -215,43 +234,48 @@ func shell(e *Execution) bool {
 }
 
 // finish records an execution and answers it. A program that the plugin runs for itself is only recorded if it is denied.
-func (p *process) finish(id uint64, e *Execution, v *Verdict, call *Call, own bool) {
-	if (!own || v.Effect != Allow) && (call == nil || !call.add(e, v)) {
-		p.strays.add(p.gate, p.Plugin, e, v)
+func (p *process) finish(x *examined, v *Verdict) {
+	v.Pending = nil
+	if (!x.own || v.Effect != Allow) && (x.call == nil || !x.call.add(x.e, v)) {
+		p.strays.add(p.gate, p.Plugin, x.e, v)
 	}
 	if v.Effect == Allow {
 		if p.Listed {
-			p.lineage.executed(e)
+			p.lineage.executed(x.e)
 		}
-		p.answer(id, 0)
+		p.answer(x.id, 0)
 	} else {
-		p.answer(id, unix.EACCES)
+		p.answer(x.id, unix.EACCES)
 	}
 }
 
 // ask asks a person while other executions go on. The ask ends with the call and with the process.
-func (p *process) ask(id uint64, judge Judge, e *Execution, v Verdict, call *Call) {
+func (p *process) ask(x *examined, judge Judge, v Verdict) {
 	select {
 	case p.asked <- struct{}{}:
 	default:
-		v.Effect, v.Reason = Deny, fmt.Sprintf("%s was not executed, because %d programs wait for an answer already. Answer them, or run fewer programs at the same time", e.Path, maxAsked)
-		p.finish(id, e, &v, call, false)
+		v.Effect, v.Reason = Deny, fmt.Sprintf("%s was not executed, because %d programs wait for an answer already. Answer them, or run fewer programs at the same time", x.e.Path, maxAsked)
+		p.finish(x, &v)
 		return
 	}
-	ctx, cancel := context.WithCancel(call.ctx)
-	go p.watch(ctx, cancel, id)
+	ctx, cancel := context.WithCancel(x.call.ctx)
+	p.running.Add(2)
+	go p.watch(ctx, cancel, x.id)
 	go func() {
+		defer p.running.Done()
 		defer func() { <-p.asked }()
-		v := judge.Ask(ctx, e, v)
+		defer cancel()
+		defer p.recovered(x)
+		v := judge.Ask(ctx, x.e, v)
 		ended := ctx.Err() != nil
 		cancel()
 		if ended && v.Effect != Allow && v.Reason == "" {
-			v.Reason = e.Path + " was not executed, because the call or the process ended before the answer"
+			v.Reason = x.e.Path + " was not executed, because the call or the process ended before the answer"
 		}
 		if v.Effect != Allow {
 			v.Effect = Deny
 		}
-		p.finish(id, e, &v, call, false)
+		p.finish(x, &v)
 	}()
 }
 
@@ -260,6 +284,7 @@ const alivePeriod = 100 * time.Millisecond
 
 // watch cancels an ask when its process was killed.
 func (p *process) watch(ctx context.Context, cancel func(), id uint64) {
+	defer p.running.Done()
 	tick := time.NewTicker(alivePeriod)
 	defer tick.Stop()
 	for {
@@ -277,31 +302,37 @@ func (p *process) watch(ctx context.Context, cancel func(), id uint64) {
 
 // inspect reads what a stopped process is about to execute. The result is only valid if the process still waits
 // afterwards. An error is the one that the execution fails with.
-func (p *process) inspect(n *notification) (e *Execution, token string, at position, errno unix.Errno) {
+func (p *process) inspect(m *memory, n *notification) (e *Execution, token string, at position, errno unix.Errno) {
 	dirfd, path, argv, envp, flags := int32(unix.AT_FDCWD), n.args[0], n.args[1], n.args[2], uint64(0)
 	if n.number == unix.SYS_EXECVEAT {
 		dirfd, path, argv, envp, flags = int32(n.args[0]), n.args[1], n.args[2], n.args[3], n.args[4]
 	}
-	e = &Execution{PID: int(n.pid)}
-	p.memory.pid = e.PID
+	thread := int(n.pid)
+	m.pid = thread
+	e = &Execution{thread: thread}
 	var first []byte
-	if e.Asked, first, errno = p.memory.begin(path, argv); errno != 0 {
+	if e.Asked, first, errno = m.begin(path, argv); errno != 0 {
 		return nil, "", at, errno
 	}
-	if e.Argv, errno = p.memory.argv(argv, first); errno != 0 {
+	if e.Argv, errno = m.argv(argv, first); errno != 0 {
 		return nil, "", at, errno
 	}
 	var known bool
-	if at, known = p.family.find(e.PID); !known {
+	if at, known = p.family.find(thread); !known {
 		return nil, "", at, unix.EAGAIN
 	}
-	if at.call == nil || p.Listed {
-		if token, e.Preloads, errno = p.memory.environment(envp); errno != 0 {
+	e.PID = at.pid
+	isGit := strings.Contains(e.Asked, "git") || len(e.Argv) > 0 && strings.Contains(e.Argv[0], "git")
+	if isGit {
+		e.Before, _ = os.Readlink(procPath(thread, "exe")) // empty means that it is not known
+	}
+	if at.call == nil || p.Listed || isGit {
+		if token, e.WorkTree, e.Preloads, errno = m.environment(envp); errno != 0 {
 			return nil, "", at, errno
 		}
 	}
-	e.Dir = dirOf(e.PID)
-	fd, errno := file(e.PID, int(dirfd), e.Asked, e.Dir, flags)
+	e.Dir = dirOf(thread)
+	fd, errno := file(thread, int(dirfd), e.Asked, e.Dir, flags)
 	if errno != 0 {
 		return nil, "", at, errno
 	}

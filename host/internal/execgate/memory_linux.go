@@ -200,13 +200,18 @@ func (m *memory) argv(at uint64, first []byte) ([]string, unix.Errno) {
 // tokenName is the variable with the token of a call, and the sign after it.
 var tokenName = []byte("TOOLHOST_CALL=")
 
-// environment reads what the gate needs of an environment: the token of a call, and the names of the variables that make
-// the dynamic linker load code.
-func (m *memory) environment(at uint64) (token string, preloads []string, errno unix.Errno) {
+// environment reads what the gate needs of an environment: the token of a call, the directory in which git works, and the
+// names of the variables that make the dynamic linker load code.
+func (m *memory) environment(at uint64) (token, workTree string, preloads []string, errno unix.Errno) {
+	long := uint64(0) // the address of a long directory, which is read later
 	size := 0
-	errno = m.words(at, nil, func(_ uint64, begin []byte, _ bool) unix.Errno {
+	errno = m.words(at, nil, func(p uint64, begin []byte, ends bool) unix.Errno {
 		if v, ok := bytes.CutPrefix(begin, tokenName); ok {
 			token = string(v)
+		} else if v, ok := bytes.CutPrefix(begin, []byte("GIT_WORK_TREE=")); ok {
+			if workTree = string(v); !ends {
+				long = p + uint64(len(begin)-len(v))
+			}
 		} else if bytes.HasPrefix(begin, []byte("LD_")) || bytes.HasPrefix(begin, []byte("GCONV_PATH=")) {
 			name, _, _ := bytes.Cut(begin, []byte("="))
 			preloads = append(preloads, string(name))
@@ -216,5 +221,8 @@ func (m *memory) environment(at uint64) (token string, preloads []string, errno 
 		}
 		return 0
 	})
-	return token, preloads, errno
+	if long != 0 && errno == 0 {
+		workTree, errno = m.text(long, maxText)
+	}
+	return token, workTree, preloads, errno
 }

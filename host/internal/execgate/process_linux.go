@@ -15,32 +15,86 @@ type life struct {
 	start  uint64
 }
 
-// lifeOf reads the parent and the start of a process. It returns false if the process is gone.
-func lifeOf(pid int) (life, bool) {
-	var buf [1024]byte
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// stat returns the fields of the kernel's description of a process or thread, beginning with the third.
+func stat(pid int, buf []byte) (fields [][]byte) {
+	fd, err := unix.Open(procPath(pid, "stat"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return life{}, false
+		return nil
 	}
-	n, err := unix.Read(fd, buf[:])
+	n, err := unix.Read(fd, buf)
 	_ = unix.Close(fd)
 	if err != nil {
-		return life{}, false
+		return nil
 	}
 	_, rest, ok := cutLast(buf[:n], ')')
-	if !ok {
-		return life{}, false
+	if fields = bytes.Fields(rest); !ok || len(fields) < 48 {
+		return nil
 	}
-	fields := bytes.Fields(rest)
-	if len(fields) < 20 {
-		return life{}, false
+	return fields
+}
+
+// Indexes of fields, see proc_pid_stat(5).
+const (
+	fieldParent  = 4 - 3
+	fieldThreads = 20 - 3
+	fieldStart   = 22 - 3
+)
+
+// lifeOf reads the parent and the start of a process or thread, and the number of its threads. It returns false if the
+// process is gone.
+func lifeOf(pid int) (l life, threads int, ok bool) {
+	var buf [1024]byte
+	fields := stat(pid, buf[:])
+	if fields == nil {
+		return life{}, 0, false
 	}
-	parent, err := strconv.Atoi(string(fields[1]))
+	parent, err := strconv.Atoi(string(fields[fieldParent]))
 	if err != nil {
-		return life{}, false
+		return life{}, 0, false
 	}
-	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
-	return life{parent, start}, err == nil
+	if threads, err = strconv.Atoi(string(fields[fieldThreads])); err != nil {
+		return life{}, 0, false
+	}
+	start, err := strconv.ParseUint(string(fields[fieldStart]), 10, 64)
+	return life{parent, start}, threads, err == nil
+}
+
+// processOf returns the process of a thread.
+func processOf(thread int) (pid int, l life, ok bool) {
+	l, threads, ok := lifeOf(thread)
+	if !ok || threads == 1 {
+		return thread, l, ok
+	}
+	b, err := os.ReadFile(procPath(thread, "status"))
+	if err != nil {
+		return 0, life{}, false
+	}
+	_, rest, _ := bytes.Cut(b, []byte("\nTgid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	if pid, err = strconv.Atoi(string(bytes.TrimSpace(line))); err != nil {
+		return 0, life{}, false
+	}
+	if pid != thread {
+		l, _, ok = lifeOf(pid)
+	}
+	return pid, l, ok
+}
+
+// layout contains addresses in the memory of a process. The kernel chooses them at random when a program is executed, and
+// forks inherit them.
+type layout [5]string
+
+// layoutOf returns the layout of a process. It returns false if the kernel does not show it.
+func layoutOf(pid int) (out layout, ok bool) {
+	var buf [1024]byte
+	fields := stat(pid, buf[:])
+	if fields == nil {
+		return out, false
+	}
+	for i, number := range []int{26, 27, 28, 48, 50} { // the beginning and end of the code, the stack, the arguments and the environment
+		out[i] = string(fields[number-3])
+	}
+	return out, out[2] != "0" && out[3] != "0"
 }
 
 func cutLast(b []byte, sep byte) (before, after []byte, found bool) {
@@ -88,19 +142,20 @@ type position struct {
 	call *Call
 }
 
-// starts reports whether the plugin itself starts a program in the process: the process still runs the plugin's binary. A
-// process that lost its parent also has the plugin as parent.
+// starts reports whether the plugin itself starts a program in the process: the process is a fork of the plugin that has
+// executed nothing. A process that lost its parent also has the plugin as parent, and can run the same binary.
 func (f *family) starts(p *position) bool {
 	if p.self.parent != f.plugin && p.pid != f.plugin {
 		return false
 	}
-	var own, plugin unix.Stat_t
-	return unix.Stat(procPath(p.pid, "exe"), &own) == nil && unix.Stat(procPath(f.plugin, "exe"), &plugin) == nil && own.Dev == plugin.Dev && own.Ino == plugin.Ino
+	own, ok := layoutOf(p.pid)
+	plugin, known := layoutOf(f.plugin)
+	return ok && known && own == plugin
 }
 
-// find returns the position of a process.
-func (f *family) find(pid int) (p position, ok bool) {
-	self, ok := lifeOf(pid)
+// find returns the position of the process of a thread.
+func (f *family) find(thread int) (p position, ok bool) {
+	pid, self, ok := processOf(thread)
 	if !ok {
 		return position{}, false
 	}
@@ -119,7 +174,7 @@ func (f *family) find(pid int) (p position, ok bool) {
 		if p.topLife.parent == f.plugin || p.topLife.parent <= 1 {
 			break
 		}
-		next, ok := lifeOf(p.topLife.parent)
+		next, _, ok := lifeOf(p.topLife.parent)
 		if !ok {
 			break
 		}
@@ -138,7 +193,7 @@ func (f *family) learn(p *position, c *Call) {
 	}
 	if len(f.known) >= maxKnown {
 		for pid, k := range f.known {
-			if l, ok := lifeOf(pid); !ok || l.start != k.start {
+			if l, _, ok := lifeOf(pid); !ok || l.start != k.start {
 				delete(f.known, pid)
 			}
 		}
@@ -169,12 +224,17 @@ type lineage struct {
 
 // executed remembers a program that a process is allowed to execute.
 func (l *lineage) executed(e *Execution) {
-	self, ok := lifeOf(e.PID)
+	self, _, ok := lifeOf(e.PID)
 	if !ok {
 		return
 	}
 	kept := *e
-	kept.Argv, kept.Ancestors = shorten(e.Argv), nil
+	kept.Argv, kept.Ancestors, kept.Files = shorten(e.Argv), nil, nil
+	for at := &kept; at.Interpreter != nil; at = at.Interpreter {
+		i := *at.Interpreter
+		i.Argv, i.Files = shorten(i.Argv), nil
+		at.Interpreter = &i
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ran == nil {
@@ -182,7 +242,7 @@ func (l *lineage) executed(e *Execution) {
 	}
 	if len(l.ran) >= maxKnown {
 		for a := range l.ran {
-			if life, ok := lifeOf(a.pid); !ok || life.start != a.start {
+			if life, _, ok := lifeOf(a.pid); !ok || life.start != a.start {
 				delete(l.ran, a)
 			}
 		}

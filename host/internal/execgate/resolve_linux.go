@@ -36,7 +36,12 @@ func file(pid, dirfd int, path, dir string, flags uint64) (int, unix.Errno) {
 		}
 	}
 	w := walker{pid: pid, nofollow: flags&unix.AT_SYMLINK_NOFOLLOW != 0}
-	return w.walk(dirfd, path)
+	fd, _, errno := w.walk(dirfd, path)
+	if errno != 0 && fd >= 0 {
+		_ = unix.Close(fd)
+		fd = -1
+	}
+	return fd, errno
 }
 
 func open(path string) (int, unix.Errno) {
@@ -72,8 +77,12 @@ type walker struct {
 	fd         int // the current directory
 }
 
-// walk resolves a path. The caller must close the descriptor.
-func (w *walker) walk(dirfd int, path string) (int, unix.Errno) {
+// maxElements limits the elements of a path with all links in it.
+const maxElements = 4 * unix.PathMax
+
+// walk resolves a path. If it fails, it returns the last directory that it reached, or a negative number, and the elements
+// that are left. The caller must close the descriptor.
+func (w *walker) walk(dirfd int, path string) (fd int, rest []string, errno unix.Errno) {
 	begin := "root"
 	switch {
 	case path[0] == '/':
@@ -83,34 +92,36 @@ func (w *walker) walk(dirfd int, path string) (int, unix.Errno) {
 		begin = "fd/" + strconv.Itoa(dirfd)
 	}
 	if err := unix.Stat(procPath(w.pid, "root"), &w.root); err != nil {
-		return -1, number(err)
+		return -1, nil, number(err)
 	}
-	var errno unix.Errno
 	if w.fd, errno = open(procPath(w.pid, begin)); errno != 0 {
-		return -1, errno
+		return -1, nil, errno
 	}
-	rest := strings.Split(path, "/")
+	rest = strings.Split(path, "/")
 	for len(rest) > 0 {
 		name := rest[0]
-		rest = rest[1:]
 		if name == "" || name == "." || name == ".." && w.atRoot() {
+			rest = rest[1:]
 			continue
 		}
-		link, errno := w.step(name, len(rest) == 0)
+		link, errno := w.step(name, len(rest) == 1)
 		if errno != 0 {
-			_ = unix.Close(w.fd)
-			return -1, errno
+			return w.fd, rest, errno
 		}
-		if link != "" {
-			rest = append(strings.Split(link, "/"), rest...)
-			if link[0] == '/' {
-				if errno := w.move(open(procPath(w.pid, "root"))); errno != 0 {
-					return -1, errno
-				}
+		rest = rest[1:]
+		if link == "" {
+			continue
+		}
+		if rest = append(strings.Split(link, "/"), rest...); len(rest) > maxElements {
+			return w.fd, rest, unix.ENAMETOOLONG
+		}
+		if link[0] == '/' {
+			if errno := w.move(open(procPath(w.pid, "root"))); errno != 0 {
+				return w.fd, rest, errno
 			}
 		}
 	}
-	return w.fd, 0
+	return w.fd, nil, 0
 }
 
 // atRoot reports whether the current directory is the root of the process.
@@ -135,7 +146,7 @@ func (w *walker) step(name string, last bool) (link string, errno unix.Errno) {
 	if inProc && (name == "self" || name == "thread-self") {
 		var st unix.Stat_t
 		if unix.Fstat(w.fd, &st) == nil && st.Ino == 1 { // the root of a procfs
-			return "", w.move(open("/proc/" + strconv.Itoa(w.pid)))
+			return w.self(name)
 		}
 	}
 	fd, err := unix.Openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -164,6 +175,33 @@ func (w *walker) step(name string, last bool) (link string, errno unix.Errno) {
 		err = unix.ENOENT
 	}
 	return string(buf[:n]), number(err)
+}
+
+// self returns the target of the link that leads a process to its own directory in /proc. The ids of processes are those
+// of the procfs.
+func (w *walker) self(name string) (link string, errno unix.Errno) {
+	b, err := os.ReadFile(procPath(w.pid, "status"))
+	if err != nil {
+		return "", number(err)
+	}
+	id := func(field string) string {
+		for line := range strings.Lines(string(b)) {
+			if rest, ok := strings.CutPrefix(line, field); ok {
+				if ids := strings.Fields(rest); len(ids) > 0 {
+					return ids[len(ids)-1]
+				}
+			}
+		}
+		return ""
+	}
+	process, thread := id("NStgid:"), id("NSpid:")
+	if process == "" || thread == "" {
+		return "", unix.ENOENT
+	}
+	if name == "self" {
+		return process, 0
+	}
+	return process + "/task/" + thread, 0
 }
 
 // pathOf returns the path of an open file, without the kernel's remark that it was removed.

@@ -38,6 +38,8 @@ type Generation struct {
 	Reviews []*trust.Review
 	// Problems lists all known failures of the generation.
 	Problems []string
+	// Broken lists the problems in Problems that are about plugins that were not loaded.
+	Broken []string
 }
 
 // Plugin is a plugin of the configuration. Several generations share a Plugin as long as its binary and settings do not
@@ -122,6 +124,7 @@ func (g *Generation) failed(p *Plugin) {
 	}
 	g.Unloaded[p.Name] = strings.TrimSuffix(why, ".") + ". The other tools work; toolhost status lists all tools."
 	g.Problemf("%s", why)
+	g.Broken = append(g.Broken, g.Problems[len(g.Problems)-1])
 }
 
 // whyUnloaded returns the reason why a plugin was not loaded. The argument is the name of the plugin or of its

@@ -60,7 +60,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 			bad["tool"] = fmt.Errorf("unknown tool %q.%s", t, suggest.DidYouMean(t, names))
 		}
 	}
-	kinds := append([]string{policy.KindExternal, policy.KindBash, policy.KindEdit}, names...)
+	kinds := slices.Compact(slices.Sorted(slices.Values(append([]string{policy.KindExternal, policy.KindBash, policy.KindEdit}, names...))))
 	for _, k := range r.Kinds {
 		if !slices.Contains(kinds, k) {
 			bad["kind"] = fmt.Errorf("unknown kind of permission %q. The kinds are %s, %s, %s and the names of tools.%s",

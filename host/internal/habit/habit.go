@@ -108,7 +108,7 @@ func (c *call) fail(format string, a ...any) {
 func (c *call) set(name string, value any) {
 	raw, isRaw := value.(json.RawMessage)
 	if !isRaw {
-		raw, _ = json.Marshal(value) // strings, numbers and lists of strings can be encoded
+		raw, _ = json.Marshal(value) // strings, numbers, and lists and maps of them can be encoded
 	}
 	if was, again := c.args[name]; again && string(was) != string(raw) {
 		c.fail("parameter %q is given twice", name)

@@ -68,7 +68,8 @@ func TestConversions(t *testing.T) {
 		{"common", "todo", `{"todos":[5]}`, "todo", `{"todos":[5]}`, ""},
 		{"common", "todo", `{"todos":null}`, "todo", `{"todos":null}`, ""},
 		{"claude", "NotebookRead", `{"notebook_path":"n.ipynb"}`, "read", `{"file_path":"n.ipynb"}`, ""},
-		{"common", "ask_user", `{"questions":[{"question":"a"},{"question":"b"}]}`, "", "", "2 questions"},
+		{"common", "ask_user", `{"questions":[{"question":"a"},{"question":"b","options":[{"label":"x","description":"y"}],"multiSelect":true}]}`, "ask_user", `{"questions":[{"question":"a"},{"free_text":true,"multiple":true,"options":["x"],"question":"b\nx: y"}]}`, ""},
+		{"common", "ask_user", `{"questions":[{"question":"a","type":"yesno"}]}`, "ask_user", `{"free_text":true,"options":["Yes","No"],"question":"a"}`, ""},
 	} {
 		var args Args
 		if err := json.Unmarshal([]byte(c.args), &args); err != nil {

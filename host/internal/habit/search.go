@@ -169,7 +169,7 @@ func depth(c *call) {
 	}
 }
 
-// questions converts a list with one question.
+// questions converts a list of questions.
 func questions(c *call) {
 	raw, ok := c.take("questions")
 	if !ok {
@@ -177,40 +177,44 @@ func questions(c *call) {
 	}
 	c.drop("answers", "annotations", "metadata", "autoResolutionMs") // what another program adds
 	var all []struct {
-		Question, Header, Placeholder, Type string
-		Options                             []json.RawMessage
-		MultiSelect                         bool
+		Question, Type        string
+		Options               []json.RawMessage
+		MultiSelect, Multiple bool
 	}
 	if err := json.Unmarshal([]byte(unquoted(raw)), &all); err != nil || len(all) == 0 {
 		c.fail("parameter \"questions\" is not a list of questions")
 		return
 	}
-	if len(all) > 1 {
-		c.fail("%d questions are asked at once: call the tool once for each", len(all))
+	var out []any
+	for _, q := range all {
+		one := map[string]any{"question": q.Question}
+		var labels []string
+		for _, o := range q.Options {
+			var option struct{ Label, Description string }
+			if json.Unmarshal(o, &option) != nil {
+				option.Label = unquoted(o)
+			}
+			labels = append(labels, option.Label)
+			if option.Description != "" {
+				one["question"] = fmt.Sprintf("%s\n%s: %s", one["question"], option.Label, option.Description)
+			}
+		}
+		if q.Type == "yesno" && len(labels) == 0 {
+			labels = []string{"Yes", "No"}
+		}
+		if len(labels) > 0 {
+			one["options"], one["free_text"] = labels, true // the other programs allow other answers, too
+		}
+		if q.MultiSelect || q.Multiple {
+			one["multiple"] = true
+		}
+		out = append(out, one)
+	}
+	if len(out) == 1 {
+		for name, v := range out[0].(map[string]any) {
+			c.set(name, v)
+		}
 		return
 	}
-	q := all[0]
-	text := q.Question
-	var labels []string
-	for _, o := range q.Options {
-		var option struct{ Label, Description string }
-		if json.Unmarshal(o, &option) != nil {
-			option.Label = unquoted(o)
-		}
-		labels = append(labels, option.Label)
-		if option.Description != "" {
-			text += fmt.Sprintf("\n%s: %s", option.Label, option.Description)
-		}
-	}
-	if q.Type == "yesno" && len(labels) == 0 {
-		labels = []string{"Yes", "No"}
-	}
-	c.set("question", text)
-	if len(labels) > 0 {
-		c.set("options", labels)
-		c.set("free_text", true) // the other programs allow other answers, too
-	}
-	if q.MultiSelect {
-		c.set("multiple", true)
-	}
+	c.set("questions", out)
 }

@@ -31,7 +31,7 @@ func Denials(res *tool.Result, denials []string) {
 	}
 	shown := slices.Clone(denials[:min(len(denials), maxDenials)])
 	if more := len(denials) - maxDenials; more > 0 {
-		shown = append(shown, fmt.Sprintf("The sandbox refused %d more operations", more))
+		shown = append(shown, fmt.Sprintf("The sandbox refused %d more operations. Correct the causes above first, and run the command again; the metadata of the result lists all of them", more))
 	}
 	for _, text := range shown {
 		add(res, text)

@@ -9,7 +9,7 @@ import (
 
 func TestDenials(t *testing.T) {
 	all := []string{"a", "b", "c", "d", "e", "f", "g"}
-	const text = "[a.]\n[b.]\n[c.]\n[d.]\n[e.]\n[The sandbox refused 2 more operations.]"
+	const text = "[a.]\n[b.]\n[c.]\n[d.]\n[e.]\n[The sandbox refused 2 more operations. Correct the causes above first, and run the command again; the metadata of the result lists all of them.]"
 	for name, c := range map[string]struct {
 		res  *tool.Result
 		want string

@@ -136,10 +136,13 @@ func by(rule string) string {
 func (d *Decision) howToAllow() string {
 	j := d.asks[0]
 	if j.rule != nil {
-		return fmt.Sprintf("To allow this call, the operator can answer the question (--on-ask prompt) or change the rule %s in the configuration.", j.Rule)
+		return fmt.Sprintf("To allow this call, the operator can answer the question (in a terminal: --on-ask prompt) or change the rule %s in the configuration.", j.Rule)
+	}
+	if slices.Contains(losses, j.builtin) { // a rule would allow the next loss without a question
+		return "To remove less, name the files or directories that are not needed. To allow this once, the operator can answer the question (in a terminal: --on-ask prompt), or run the command without toolhost."
 	}
 	if j.builtin != "" {
-		return fmt.Sprintf("To allow this call, the operator can answer the question (--on-ask prompt) or add an allow rule with command = [%q] and builtin = [%q] to the permissions of the configuration.", j.Subject, j.builtin)
+		return fmt.Sprintf("To allow this call, the operator can answer the question (in a terminal: --on-ask prompt) or add an allow rule with command = [%q] and builtin = [%q] to the permissions of the configuration.", proposal(j.Subject), j.builtin)
 	}
 	about := fmt.Sprintf("tool = [%q]", j.Subject)
 	switch j.Kind {
@@ -148,7 +151,26 @@ func (d *Decision) howToAllow() string {
 	case KindEdit, KindExternal:
 		about = fmt.Sprintf("kind = [%q] and path = [%q]", j.Kind, j.Subject)
 	}
-	return fmt.Sprintf("To allow this call, the operator can answer the question (--on-ask prompt) or add an allow rule with %s to the permissions of the configuration.", about)
+	return fmt.Sprintf("To allow this call, the operator can answer the question (in a terminal: --on-ask prompt) or add an allow rule with %s to the permissions of the configuration.", about)
+}
+
+// losses lists the built-in rules for what nobody wants to permit in advance.
+var losses = []string{"remove-system", "remove-workspace", "remove-repository", "discard-changes"}
+
+// maxProposal is the length of a command that a proposed rule repeats.
+const maxProposal = 60
+
+// proposal returns a pattern for a rule that allows a command. Of a long command, it is about the program and its first
+// word, if that is a subcommand.
+func proposal(subject string) string {
+	if len(subject) <= maxProposal && !strings.ContainsAny(subject, "*'\"\\$`") {
+		return subject
+	}
+	words := strings.Fields(subject)
+	if len(words) > 1 && strings.Trim(words[1], "abcdefghijklmnopqrstuvwxyz-") == "" && words[1][0] != '-' {
+		return words[0] + " " + words[1] + " *"
+	}
+	return words[0] + " *"
 }
 
 // ask asks a person about the parts of the call without a stored answer. It stores the new answer according to the scope

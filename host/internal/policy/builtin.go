@@ -110,12 +110,21 @@ func (p *Policy) builtins(req *Request, c *script.Command) (out []*Builtin) {
 	name := c.Name()
 	for i := range Builtins {
 		b := &Builtins[i]
+		f.uncertain = false
 		if (!b.Careful || p.rules.Careful) && (b.programs == nil || slices.Contains(b.programs, name) || strings.HasPrefix(name, "mkfs.")) && b.match(f) {
+			if f.uncertain {
+				unclear := *b
+				unclear.Reason = uncertainReason
+				b = &unclear
+			}
 			out = append(out, b)
 		}
 	}
 	return out
 }
+
+// uncertainReason is the reason of a rule that applies because the file system did not show what a command does.
+const uncertainReason = "the command names too many files, or files that cannot be examined, so that it is not known whether it is harmless. Name fewer files"
 
 // matchBuiltins reports whether one of the named built-in rules matches the part.
 func (p *part) matchBuiltins(names []string) script.Match {
@@ -210,7 +219,15 @@ func removesSystem(f *facts) bool {
 	if f.c.Name() != "rm" || !isRecursive(short, long, "rR") {
 		return false
 	}
-	return f.loss() == home || slices.ContainsFunc(operands, func(o string) bool { return isSystem(f.c, o) && !isWorkspace(f.req, f.c, o) })
+	return f.loss() == home || slices.ContainsFunc(operands, func(o string) bool {
+		return isSystem(f.c, o) && !isWorkspace(f.req, f.c, o) || f.leadsToSystem(o)
+	})
+}
+
+// leadsToSystem reports whether an operand is a top-level directory of the system after its links are resolved.
+func (f *facts) leadsToSystem(operand string) bool {
+	path := f.resolve(operand)
+	return path != "" && path != f.req.Workspace && isSystem(f.c, path)
 }
 
 // isWorkspace reports whether an operand names the workspace, or all files in the workspace.

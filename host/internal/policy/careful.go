@@ -16,12 +16,13 @@ import (
 
 // deletes reports whether a command deletes files that existed before the session.
 func deletes(f *facts) bool {
-	return slices.ContainsFunc(f.deleted(), func(t target) bool {
-		if _, err := os.Lstat(t.path); err != nil {
+	files, targets := f.req.files(), f.deleted()
+	return slices.ContainsFunc(targets, func(t target) bool {
+		if !files.exists(t.path) {
 			return false // nothing to delete, or the script itself makes the file
 		}
-		return t.all || f.req.Since.IsZero() || !born(t.path).After(f.req.Since)
-	})
+		return t.all || f.req.Since.IsZero() || !files.born(t.path).After(f.req.Since)
+	}) || len(targets) > 0 && f.suspect()
 }
 
 // deleted returns the files that a command deletes, if they exist. What a build makes again, and what is in a directory
@@ -30,7 +31,7 @@ func (f *facts) deleted() []target {
 	if slices.Contains([]string{"mv", "chmod", "tee"}, f.c.Name()) || f.c.Remote {
 		return nil
 	}
-	targets, _ := removed(f.c)
+	targets, _ := f.removed()
 	if f.c.Name() == "find" {
 		targets = f.found()
 	}
@@ -82,7 +83,7 @@ func (f *facts) found() []target {
 	if len(start) == 0 {
 		start = []string{"."}
 	}
-	return files(f.c, start)
+	return f.targets(start)
 }
 
 func temporaryDirs() []string {
@@ -284,12 +285,12 @@ func readsCredentials(f *facts) bool {
 	}
 	return slices.ContainsFunc(args, func(w script.Word) bool {
 		return slices.ContainsFunc(candidates(w.Text), func(text string) bool {
-			if path := resolve(f.c, text); path != "" {
-				return isCredential(path)
+			if path := f.resolve(text); path != "" {
+				return isCredential(path) || isCredential(f.req.files().follow(path))
 			}
 			return !filepath.IsAbs(text) && isCredential("/"+text)
 		})
-	})
+	}) || len(args) > 0 && f.suspect()
 }
 
 // builtinsOfPaths returns the built-in rules that match a file that a call reads.

@@ -32,6 +32,12 @@ type Execution struct {
 	Workspace string
 	// Since is the start of the session; see [Request.Since].
 	Since time.Time
+	// Before is the file that the process has executed until now. It can be empty if the program is not one of git's own.
+	Before string
+	// WorkTree is the variable GIT_WORK_TREE of the program's environment.
+	WorkTree string
+	// Files is the file system as the process sees it. Nil means that it is the one of the host.
+	Files Files
 }
 
 // Ancestor is the program of a parent process.
@@ -49,10 +55,11 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out
 	}
-	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since}
+	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files), workTree: x.WorkTree}
 	// Git starts itself by this path, for example at the end of "git stash" and "git submodule add", after it has saved what
-	// it discards or where nothing can be lost. The command that a caller wrote was already judged.
-	req.byGit = slices.Contains(gitPaths, x.Path)
+	// it discards or where nothing can be lost. The command that a caller wrote was already judged. In the shells that git
+	// starts, the path is the first one as well: for aliases, hooks and "git bisect run".
+	req.byGit = slices.Contains(gitPaths, x.Path) && isGit(x.Before)
 	if req.Call == nil {
 		req.Call = new(tool.Call)
 	}
@@ -96,23 +103,23 @@ func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []stri
 	return commands, doubts
 }
 
-// CheckExecution decides like [Policy.JudgeExecution]. If a rule requires a confirmation, it asks a person, unless the
-// decision d on the call already contains the person's answer about the same command. The error describes a denial.
-func (p *Policy) CheckExecution(ctx context.Context, x *Execution, d *Decision, asker Asker, answers Answers) (Judgement, error) {
-	j := p.JudgeExecution(x)
+// ConfirmExecution completes a judgement of [Policy.JudgeExecution] for a tool. If a rule requires a confirmation, it asks
+// a person, unless the decision d on the call already contains the person's answer about the same command. The error
+// describes a denial.
+func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision, asker Asker, answers Answers) (Judgement, error) {
 	if j.Effect == Allow {
 		return j, nil
 	}
 	e := &Decision{Effect: Allow, Kind: j.Kind}
 	e.add(j)
 	if j.Effect == Deny {
-		return j, denied(x.Tool, e)
+		return j, denied(name, e)
 	}
 	if d != nil && d.Effect == Allow && slices.ContainsFunc(d.asks, func(asked Judgement) bool { return asked.Subject == j.Subject && asked.Rule == j.Rule }) {
 		j.Effect = Allow
 		return j, nil
 	}
-	if err := e.resolve(ctx, x.Tool, asker, answers); err != nil {
+	if err := e.resolve(ctx, name, asker, answers); err != nil {
 		j.Effect = Deny
 		return j, err
 	}
@@ -144,6 +151,11 @@ func (p *Policy) Lists() bool { return p.rules.AllowList }
 // Unlisted reports whether a judgement denies a program only because it is not listed.
 func (p *Policy) Unlisted(j *Judgement) bool {
 	return p.rules.AllowList && j.Effect == Deny && j.Rule == p.rules.ListedBy
+}
+
+// Interprets reports whether a program is an interpreter of scripts that tools cannot change.
+func (p *Policy) Interprets(x *Execution) bool {
+	return script.Interprets(x.Path) && script.Interprets(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
 }
 
 // stricter returns the judgement with the stricter effect, or else the one in which a rule matched.
@@ -178,6 +190,12 @@ func (x *Execution) invoked() string {
 
 // gitPaths contains the paths by which git starts itself.
 var gitPaths = []string{"/usr/lib/git-core/git", "/usr/libexec/git-core/git"}
+
+// isGit reports whether a file is git or one of its programs.
+func isGit(file string) bool {
+	name := filepath.Base(file)
+	return name == "git" || strings.HasPrefix(name, "git-")
+}
 
 // isProgram reports whether a path is in a directory that is searched for programs, and which tools cannot change. A path
 // with ".." is not, because the kernel follows a link before "..", so it can lead to another directory.

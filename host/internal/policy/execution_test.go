@@ -90,7 +90,17 @@ func TestGitItself(t *testing.T) {
 	}
 	p := policy.New(policy.Rules{})
 	for path, want := range map[string]policy.Effect{"/usr/bin/git": policy.Ask, "/usr/lib/git-core/git": policy.Allow, dir + "/git-core/git": policy.Ask} {
+		elsewhere := execution("/", path, "reset", "--hard", "-q")
+		elsewhere.Workspace, elsewhere.WorkTree, elsewhere.Before = dir, dir, "/usr/bin/git"
+		if j := p.JudgeExecution(elsewhere); j.Effect != want {
+			t.Errorf("%s with GIT_WORK_TREE: %s, wanted %s", path, j.Effect, want)
+		}
 		x := execution(dir, path, "reset", "--hard", "-q")
+		x.Before = "/usr/bin/dash"
+		if x.Workspace = dir; p.JudgeExecution(x).Effect != policy.Ask {
+			t.Errorf("%s in a shell is allowed", path)
+		}
+		x.Before = "/usr/bin/git"
 		x.Workspace = dir
 		if j := p.JudgeExecution(x); j.Effect != want {
 			t.Errorf("%s: %s, wanted %s", path, j.Effect, want)
@@ -245,16 +255,16 @@ func TestExecutionPaths(t *testing.T) {
 	}
 }
 
-func TestCheckExecution(t *testing.T) {
+func TestConfirmExecution(t *testing.T) {
 	p := rules(t, policy.Rules{Rules: []policy.Rule{rule(policy.Ask, "git push *"), rule(policy.Deny, "touch *")}})
 	ctx := context.Background()
 	push := execution("/work/space", "/usr/bin/git", "push", "origin")
 	yes := &peer{answer: tool.Answer{Outcome: tool.Accepted}}
-	if j, err := p.CheckExecution(ctx, push, nil, yes, answers{}); err != nil || j.Effect != policy.Allow || yes.asked == nil || yes.asked.Permission.Patterns[0] != "git push origin" {
+	if j, err := policy.ConfirmExecution(ctx, "bash", p.JudgeExecution(push), nil, yes, answers{}); err != nil || j.Effect != policy.Allow || yes.asked == nil || yes.asked.Permission.Patterns[0] != "git push origin" {
 		t.Errorf("accepted: %+v %v %+v", j, err, yes.asked)
 	}
 	no := &peer{answer: tool.Answer{Outcome: tool.Declined}}
-	if j, err := p.CheckExecution(ctx, push, nil, no, answers{}); err == nil || j.Effect != policy.Deny {
+	if j, err := policy.ConfirmExecution(ctx, "bash", p.JudgeExecution(push), nil, no, answers{}); err == nil || j.Effect != policy.Deny {
 		t.Errorf("declined: %+v %v", j, err)
 	}
 	d, err := p.Check(ctx, command(t, "/work/space", "git push origin"), yes, answers{})
@@ -262,16 +272,16 @@ func TestCheckExecution(t *testing.T) {
 		t.Fatal(err)
 	}
 	silent := &peer{answer: tool.Answer{Outcome: tool.Declined}}
-	if j, err := p.CheckExecution(ctx, push, d, silent, answers{}); err != nil || j.Effect != policy.Allow || silent.asked != nil {
+	if j, err := policy.ConfirmExecution(ctx, "bash", p.JudgeExecution(push), d, silent, answers{}); err != nil || j.Effect != policy.Allow || silent.asked != nil {
 		t.Errorf("asked twice: %+v %v", j, err)
 	}
-	if _, err := p.CheckExecution(ctx, execution("/work/space", "/usr/bin/git", "push", "other"), d, silent, answers{}); err == nil || silent.asked == nil {
+	if _, err := policy.ConfirmExecution(ctx, "bash", p.JudgeExecution(execution("/work/space", "/usr/bin/git", "push", "other")), d, silent, answers{}); err == nil || silent.asked == nil {
 		t.Error("an answer is valid for other arguments")
 	}
-	if _, err := p.CheckExecution(ctx, execution("/work/space", "/usr/bin/touch", "f"), nil, yes, answers{}); err == nil || !strings.Contains(err.Error(), "touch f is denied by") {
+	if _, err := policy.ConfirmExecution(ctx, "bash", p.JudgeExecution(execution("/work/space", "/usr/bin/touch", "f")), nil, yes, answers{}); err == nil || !strings.Contains(err.Error(), "touch f is denied by") {
 		t.Errorf("denied: %v", err)
 	}
-	if j, err := p.CheckExecution(ctx, execution("/work/space", "/bin/ls"), nil, no, answers{}); err != nil || j.Effect != policy.Allow {
+	if j, err := policy.ConfirmExecution(ctx, "bash", p.JudgeExecution(execution("/work/space", "/bin/ls")), nil, no, answers{}); err != nil || j.Effect != policy.Allow {
 		t.Errorf("allowed: %+v %v", j, err)
 	}
 }

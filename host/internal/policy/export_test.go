@@ -2,12 +2,13 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	"toolhost.dev/host/internal/script"
 )
 
 // StoresBirth reports whether the file system stores when a file was created.
-func StoresBirth(path string) bool { return !born(path).IsZero() }
+func StoresBirth(path string) bool { return !hostFiles{}.Born(path).IsZero() }
 
 // CanDelete reports whether the mode careful asks before a script deletes files, if all of them existed before.
 func CanDelete(req *Request) bool {
@@ -16,4 +17,11 @@ func CanDelete(req *Request) bool {
 		f := &facts{req: req, c: &c}
 		return c.Words[0].Known() && len(f.deleted()) > 0
 	})
+}
+
+// LimitTime changes the maximum time of a judgement. The result restores it.
+func LimitTime(limit time.Duration) (restore func()) {
+	before := maxTime
+	maxTime = limit
+	return func() { maxTime = before }
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,10 +14,18 @@ func (f *facts) discarded() (all, some bool) {
 	if f.c.Name() != "git" || len(f.c.Words) < 2 || f.c.Remote || f.req.byGit {
 		return false, false
 	}
+	if tree := f.req.workTree; tree != "" && f.c.Dir != "" { // git works there
+		req, c := *f.req, *f.c
+		if c.Dir = tree; !filepath.IsAbs(tree) {
+			c.Dir = filepath.Join(f.c.Dir, tree)
+		}
+		req.workTree = ""
+		return (&facts{req: &req, c: &c}).discarded()
+	}
 	g := &gitCommand{facts: f, sub: f.c.Words[1].Text}
 	if f.c.Dir != "" {
-		if g.top = repositoryOf(f.c.Dir); g.top == "" {
-			return false, false
+		if g.top = f.req.files().repositoryOf(f.c.Dir); g.top == "" {
+			return f.suspect(), false
 		}
 	}
 	rest := *f.c
@@ -102,8 +109,7 @@ func (g *gitCommand) checkout() (all, some bool) {
 	case len(g.operands) > 1:
 		return false, true
 	case len(g.operands) == 1 && g.c.Dir != "": // a branch, or a file
-		_, err := os.Lstat(filepath.Join(g.c.Dir, g.operands[0]))
-		return false, err == nil
+		return false, g.req.files().exists(filepath.Join(g.c.Dir, g.operands[0]))
 	}
 	return false, false
 }
@@ -140,29 +146,28 @@ func (g *gitCommand) wholeDir() bool {
 	if g.c.Dir == "" || g.c.Dir == g.top {
 		return true
 	}
-	dir := resolve(&script.Command{Dir: "/"}, g.c.Dir+"/")
+	dir := g.req.files().follow(g.c.Dir)
 	return slices.ContainsFunc(g.places(), func(p guarded) bool { return within(p.path, dir) })
 }
 
 // whole reports whether the paths of the command are all files of the repository.
 func (g *gitCommand) whole() bool {
 	var targets []target
-	for _, p := range g.paths {
-		if rest, top := strings.CutPrefix(p, ":/"); top && (strings.Trim(rest, "./*") == "") || p == ":" || p == ":(top)" {
-			return true
-		}
-		if g.c.Dir == "" && slices.Contains([]string{".", "./", "*", "./*"}, p) {
-			return true
-		}
-		if base := filepath.Base(p); base == "*" || base == "**" || base == "*.*" { // git expands patterns, too
-			if path := resolve(g.c, filepath.Dir(p)+"/"); path != "" {
-				targets = append(targets, target{path: path, all: true})
-			}
+	positive, excludes := false, false
+	for _, text := range g.paths {
+		if strings.Contains(text, script.Unknown) {
 			continue
 		}
-		if path := resolve(g.c, p); path != "" {
-			targets = append(targets, target{path: path})
+		p := parsePathspec(text)
+		if excludes = excludes || p.exclude; p.exclude {
+			continue
 		}
+		found, all := g.find(&p)
+		if all {
+			return true
+		}
+		targets = append(targets, found...)
+		positive = positive || g.separated || len(found) != 1 || g.req.files().exists(found[0].path) // or it is a revision
 	}
-	return g.covered(targets, true) > nowhere
+	return excludes && !positive || g.covered(targets, true) > nowhere
 }

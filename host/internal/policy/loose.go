@@ -129,12 +129,16 @@ func (p *Policy) operand(req *Request, c *script.Command, text string, pattern b
 	}
 	at := locate(c.Dir, script.Word{Text: text})
 	pt.paths = append(pt.paths, at)
-	target, _, err := follow(nil, at)
-	if err != nil {
-		target = at
+	whole := text // not cleaned, because .. after a link leads elsewhere
+	if !filepath.IsAbs(text) {
+		whole = c.Dir + "/" + text
 	}
+	target := req.files().follow(whole)
 	if target != at {
 		pt.paths = append(pt.paths, target)
+	}
+	if req.files().uncertain {
+		pt.loose = append(pt.loose, loose(c.Dir, script.Unknown, false))
 	}
 	pt.outside = append(pt.outside, p.outsideRoots(req, []string{target})...)
 }

@@ -1,15 +1,10 @@
 package policy
 
 import (
-	"errors"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
@@ -20,7 +15,16 @@ type facts struct {
 	req     *Request
 	c       *script.Command
 	lost    place
+	unsure  bool // whether lost is only suspected
 	checked bool
+	// uncertain reports that a rule applies only because the file system did not show what the command does.
+	uncertain bool
+}
+
+// suspect reports whether the file system did not show what the command does.
+func (f *facts) suspect() bool {
+	f.uncertain = f.uncertain || f.req.files().uncertain
+	return f.uncertain
 }
 
 // place is a kind of directory whose loss is judged. Later places are more than earlier ones.
@@ -44,10 +48,12 @@ type target struct {
 func (f *facts) loss() place {
 	if !f.checked {
 		f.checked = true
-		if targets, recursive := removed(f.c); len(targets) > 0 && !f.c.Remote {
+		if targets, recursive := f.removed(); len(targets) > 0 && !f.c.Remote {
 			f.lost = f.covered(targets, recursive)
+			f.unsure = f.uncertain
 		}
 	}
+	f.uncertain = f.unsure
 	return f.lost
 }
 
@@ -56,7 +62,8 @@ var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee
 
 // removed returns the paths that a command removes, moves away, overwrites or makes unreadable. The result recursive
 // reports whether the command does so with all files in the directories among them.
-func removed(c *script.Command) (targets []target, recursive bool) {
+func (f *facts) removed() (targets []target, recursive bool) {
+	c := f.c
 	short, long, operands := arguments(c)
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(long, func(l string) bool {
@@ -65,43 +72,43 @@ func removed(c *script.Command) (targets []target, recursive bool) {
 	}
 	switch c.Name() {
 	case "rm", "srm", "wipe":
-		return files(c, operands), isRecursive(short, long, "rR")
+		return f.targets(operands), isRecursive(short, long, "rR")
 	case "rimraf", "trash", "trash-put":
-		return files(c, operands), true
+		return f.targets(operands), true
 	case "unlink", "shred", "truncate":
-		return files(c, operands), false
+		return f.targets(operands), false
 	case "tee":
 		if strings.Contains(short, "a") || has("append") {
 			return nil, false
 		}
-		return files(c, operands), false
+		return f.targets(operands), false
 	case "mv":
-		return moved(c, operands, strings.Contains(short, "t") || has("target-directory")), true
+		return f.moved(operands, strings.Contains(short, "t") || has("target-directory")), true
 	case "chmod":
 		if len(operands) > 1 && locks(operands[0]) || len(operands) > 0 && locks("-"+short) {
-			return files(c, operands), true
+			return f.targets(operands), true
 		}
 	case "rsync":
 		if slices.ContainsFunc(long, func(l string) bool { return strings.HasPrefix(l, "del") }) && len(operands) > 1 {
 			if last := operands[len(operands)-1]; !strings.Contains(last, ":") {
-				return []target{{path: resolve(c, last), all: true}}, true
+				return []target{{path: f.resolve(last), all: true}}, true
 			}
 		}
 	case "tar":
 		if has("remove-files") {
-			return files(c, operands), true
+			return f.targets(operands), true
 		}
 	}
 	return nil, false
 }
 
 // moved returns the files that mv moves. The last operand is their new place, unless an option names it.
-func moved(c *script.Command, operands []string, option bool) []target {
+func (f *facts) moved(operands []string, option bool) []target {
 	to := ""
 	if n := len(operands) - 1; n > 0 && !option {
-		to, operands = resolve(c, operands[n]), operands[:n]
+		to, operands = f.resolve(operands[n]), operands[:n]
 	}
-	out := files(c, operands)
+	out := f.targets(operands)
 	for i := range out {
 		dir := filepath.Dir(out[i].path)
 		if out[i].all {
@@ -131,11 +138,17 @@ func locks(mode string) bool {
 	return false
 }
 
-// files returns the paths of operands. An operand for all files in a directory is a target with all set.
-func files(c *script.Command, operands []string) (out []target) {
+// targets returns the paths of operands. An operand for all files in a directory is a target with all set.
+func (f *facts) targets(operands []string) (out []target) {
+	patterns := make(map[string]bool) // operands whose wildcards the shell expands
+	for _, w := range f.c.Words {
+		if w.Split {
+			patterns[w.Text] = true
+		}
+	}
 	for _, o := range operands {
 		dir, base := filepath.Split(o)
-		if (base == "*" || base == "**") && isPattern(c, o) {
+		if (base == "*" || base == "**") && patterns[o] {
 			if dir == "" {
 				dir = "."
 			}
@@ -143,61 +156,71 @@ func files(c *script.Command, operands []string) (out []target) {
 		} else {
 			base = ""
 		}
-		if path := resolve(c, o); path != "" {
+		if path := f.resolve(o); path != "" {
 			out = append(out, target{path: path, all: base != ""})
 		}
 	}
 	return out
 }
 
-// isPattern reports whether the shell expands the wildcards in an operand.
-func isPattern(c *script.Command, operand string) bool {
-	return slices.ContainsFunc(c.Words, func(w script.Word) bool { return w.Split && w.Text == operand })
-}
-
 // resolve returns the absolute path of an operand. The directories in the path are resolved, and also the last element if
 // a slash follows. The result is empty for an unknown path.
-func resolve(c *script.Command, operand string) string {
-	if operand == "" || strings.Contains(operand, script.Unknown) || c.Dir == "" && !filepath.IsAbs(operand) {
+func (f *facts) resolve(operand string) string {
+	dir, files := f.c.Dir, f.req.files()
+	if operand == "" || strings.Contains(operand, script.Unknown) || dir == "" && !filepath.IsAbs(operand) {
 		return ""
 	}
-	for _, self := range []string{"/proc/self/cwd", "/proc/thread-self/cwd"} {
-		if rest, ok := strings.CutPrefix(operand, self); ok && (rest == "" || rest[0] == '/') && c.Dir != "" {
-			operand = c.Dir + rest
-		}
+	if files.files == (hostFiles{}) { // the links of /proc would be those of the host
+		operand = ofSelf(operand, dir)
 	}
 	path := operand // not cleaned, because .. after a link leads elsewhere
 	if !filepath.IsAbs(path) {
-		path = c.Dir + "/" + operand
+		path = dir + "/" + operand
 	}
 	if base := filepath.Base(operand); strings.HasSuffix(operand, "/") || base == "." || base == ".." {
-		if target, _, err := follow(nil, path); err == nil {
-			return target
-		}
-		return filepath.Clean(path)
+		return files.follow(path)
 	}
 	parent, base := filepath.Split(path)
-	if target, _, err := follow(nil, parent); err == nil {
-		return filepath.Join(target, base)
+	return filepath.Join(files.follow(parent), base)
+}
+
+// ofSelf replaces the links of a process to its own directory and root at the beginning of a path.
+func ofSelf(path, dir string) string {
+	for range maxLinks {
+		rest, ok := strings.CutPrefix(path, "/proc/self/")
+		if !ok {
+			rest, ok = strings.CutPrefix(path, "/proc/thread-self/")
+		}
+		name, below, _ := strings.Cut(rest, "/")
+		switch {
+		case ok && name == "cwd" && dir != "":
+			path = dir + "/" + below
+		case ok && name == "root":
+			path = "/" + below
+		default:
+			return path
+		}
 	}
-	return filepath.Clean(path)
+	return path
 }
 
 // guarded is a directory whose loss is judged.
 type guarded struct {
-	path string
-	kind place
-	info os.FileInfo // nil if the directory does not exist
+	path   string
+	kind   place
+	id     identity
+	exists bool
 }
 
 // places returns the directories whose loss is judged: the home directory, the workspace, the writable roots, and the
 // repositories that contain them or the working directory.
 func (f *facts) places() []guarded {
+	files := f.req.files()
 	kinds := make(map[string]place)
 	add := func(path string, kind place) {
 		if path != "" && path != "/" {
 			kinds[path] = max(kinds[path], kind)
-			path = resolve(&script.Command{Dir: "/"}, path+"/")
+			path = files.follow(path)
 			kinds[path] = max(kinds[path], kind)
 		}
 	}
@@ -214,42 +237,26 @@ func (f *facts) places() []guarded {
 		}
 	}
 	for _, path := range slices.Collect(maps.Keys(kinds)) {
-		add(repositoryOf(path), repository)
+		add(files.repositoryOf(path), repository)
 	}
-	add(repositoryOf(f.c.Dir), repository)
+	add(files.repositoryOf(f.c.Dir), repository)
 	out := make([]guarded, 0, len(kinds))
 	for path, kind := range kinds {
-		info, _ := os.Stat(path) // ignore the error: the directory need not exist
-		out = append(out, guarded{path, kind, info})
+		id, _, exists := files.lstat(path)
+		out = append(out, guarded{path, kind, id, exists})
 	}
 	return out
 }
 
 // at returns the kind of a directory. It recognizes a directory that has several paths, for example through a mount.
-func at(path string, places []guarded) (out place) {
-	st, err := os.Lstat(path)
+func (f *facts) at(path string, places []guarded) (kind place, dir bool) {
+	id, dir, exists := f.req.files().lstat(path)
 	for _, g := range places {
-		if g.path == path || err == nil && st.IsDir() && g.info != nil && os.SameFile(st, g.info) {
-			out = max(out, g.kind)
+		if g.path == path || exists && dir && g.exists && g.id == id {
+			kind = max(kind, g.kind)
 		}
 	}
-	return out
-}
-
-// repositoryOf returns the top of the repository that contains a directory. It is empty without a repository.
-func repositoryOf(dir string) string {
-	if !filepath.IsAbs(dir) {
-		return ""
-	}
-	for {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return dir
-		}
-		if dir == "/" || dir == homeDir() {
-			return ""
-		}
-		dir = filepath.Dir(dir)
-	}
+	return kind, dir
 }
 
 // covered returns the most that is lost with the targets.
@@ -262,17 +269,20 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 		}
 		inside[dir][name] = inside[dir][name] || whole
 	}
-	for i, t := range targets {
+	for _, t := range targets {
 		stays := t.all && t.kept // all files of the directory stay below it
 		for _, g := range places {
 			if !stays && (recursive && within(g.path, t.path) || t.all && g.path == t.path) {
 				lost = max(lost, g.kind)
 			}
 		}
-		if recursive && !stays && i < maxTargets {
-			lost = max(lost, at(t.path, places))
+		dir := false
+		if recursive && !stays {
+			var kind place
+			kind, dir = f.at(t.path, places)
+			lost = max(lost, kind)
 		}
-		if i < maxTargets && f.isGit(t, recursive) {
+		if f.isGit(t, recursive, dir) {
 			lost = max(lost, repository)
 		}
 		if !t.all && !t.kept {
@@ -288,10 +298,13 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 	}
 	for dir, names := range inside {
 		if len(names) >= fewEntries {
-			if kind := at(dir, places); kind > lost && most(dir, names, recursive) {
+			if kind, _ := f.at(dir, places); kind > lost && f.most(dir, names, recursive) {
 				lost = kind
 			}
 		}
+	}
+	if lost < workspace && f.suspect() {
+		lost = workspace
 	}
 	return lost
 }
@@ -305,79 +318,62 @@ func within(path, dir string) bool {
 const (
 	// fewEntries is the number of entries below which a loss of all entries is not judged as the loss of the directory.
 	fewEntries = 3
-	// maxTargets limits the number of targets that are compared with directories under other paths.
-	maxTargets = 1000
-	// maxEntries limits the number of entries that are read.
+	// maxEntries limits the number of entries that are read of one directory.
 	maxEntries = 100_000
 )
 
 // most reports whether the names are nearly all entries of a directory. Hidden entries do not count, because the pattern
 // * of a shell does not match them. A name is true for a target, and false for a directory that contains one.
-func most(dir string, names map[string]bool, recursive bool) bool {
-	d, err := openDir(dir)
-	if err != nil {
-		return false
-	}
-	defer d.Close()                          //nolint:errcheck // nothing was written
-	entries, _ := d.Readdirnames(maxEntries) // ignore the error: the entries read so far are judged
-	all, count := 0, 0
+func (f *facts) most(dir string, names map[string]bool, recursive bool) bool {
+	files := f.req.files()
+	entries, _ := files.names(dir, maxEntries)
+	gone, left := 0, 0
 	for _, e := range entries {
 		if strings.HasPrefix(e, ".") {
 			continue
 		}
-		whole, gone := names[e]
-		switch path := filepath.Join(dir, e); {
-		case gone && (!whole || recursive || !isDir(path)):
-			count++
-		case isEmpty(path):
-			continue // nothing is left there, either
+		whole, named := names[e]
+		path := filepath.Join(dir, e)
+		if named && whole && !recursive {
+			_, isDir, _ := files.lstat(path)
+			named = !isDir
 		}
-		all++
+		switch {
+		case named:
+			gone++
+		case !files.isEmpty(path): // nothing is left in an empty directory, either
+			left++
+		}
+		if left*9 > len(names) { // whatever the other entries are
+			return false
+		}
 	}
-	return count >= fewEntries && count*10 >= all*9
-}
-
-// openDir opens a directory. It fails for other files, without waiting for the other end of a named pipe.
-func openDir(path string) (*os.File, error) {
-	return os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-}
-
-// isEmpty reports whether a path is a directory without entries.
-func isEmpty(path string) bool {
-	d, err := openDir(path)
-	if err != nil {
-		return false
+	if len(entries) == maxEntries {
+		files.uncertain = true
 	}
-	defer d.Close() //nolint:errcheck // nothing was written
-	_, err = d.Readdirnames(1)
-	return errors.Is(err, io.EOF)
+	return gone >= fewEntries && gone >= left*9
 }
 
 // isGit reports whether a target is the data of a repository in a root or in the home directory: the directory .git, the
-// file .git, or what a repository cannot do without.
-func (f *facts) isGit(t target, recursive bool) bool {
-	base := filepath.Base(t.path)
+// file .git, or what a repository cannot do without. The argument dir reports whether a target that is removed with all
+// its files is a directory.
+func (f *facts) isGit(t target, recursive, dir bool) bool {
+	files, base := f.req.files(), filepath.Base(t.path)
 	switch {
-	case base == ".git" && (recursive || t.all || !isDir(t.path)):
-	case slices.Contains([]string{"objects", "refs", "HEAD", "packed-refs"}, base) && isGitDir(filepath.Dir(t.path)):
-	case (recursive || t.all) && isGitDir(t.path):
+	case base == ".git" && (recursive || t.all):
+	case base == ".git":
+		if _, dir, _ := files.lstat(t.path); dir { // which cannot be removed
+			return false
+		}
+	case slices.Contains([]string{"objects", "refs", "HEAD", "packed-refs"}, base) && files.isGitDir(filepath.Dir(t.path)):
+	case (dir || t.all) && files.isGitDir(t.path):
 	default:
 		return false
 	}
-	top := repositoryOf(f.c.Dir)
+	top := files.repositoryOf(f.c.Dir)
 	in := f.req.Workspace != "" && within(t.path, f.req.Workspace) || top != "" && within(t.path, top)
 	if !in && f.req.Call != nil {
 		_, in = containing(f.req.Call.Roots, t.path)
 	}
 	return in
-}
-
-// isGitDir reports whether a directory contains the data of a repository.
-func isGitDir(dir string) bool {
-	for _, name := range []string{"HEAD", "objects", "refs"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
-			return false
-		}
-	}
-	return true
 }

@@ -148,10 +148,17 @@ func TestLosses(t *testing.T) {
 		{ws, "git -c alias.x=reset\x20--hard x", "discard-changes"}, {ws, "git reset", ""}, {ws, "git reset --soft HEAD~1", ""}, {ws, "git reset HEAD main.go", ""},
 		{ws, "git clean -fdx", "discard-changes"}, {ws, "git clean -f", "discard-changes"}, {ws, "git clean -fd .", "discard-changes"}, {ws, "git clean -ndx", ""}, {ws, "git clean -fd src", ""}, {ws + "/src", "git clean -fdx", ""}, {ws + "/src", "git clean -fd ..", "discard-changes"},
 		{ws, "git checkout .", "discard-changes"}, {ws, "git checkout -- .", "discard-changes"}, {ws, "git checkout HEAD -- .", "discard-changes"}, {ws, "git checkout -f", "discard-changes"}, {ws, "git checkout -- :/", "discard-changes"}, {ws, "git checkout -- *", "discard-changes"},
+		{ws, "git checkout -- ?*", "discard-changes"}, {ws, "git checkout -- :!x", "discard-changes"}, {ws, "git checkout HEAD :^x", "discard-changes"}, {ws, "git checkout -- src :!src/a.go", ""}, {ws, "git checkout -- . :!x", "discard-changes"},
+		{ws, "git checkout -- :(glob)**", "discard-changes"}, {ws, "git checkout -- :(top)", "discard-changes"}, {ws + "/src", "git checkout -- :(top)", "discard-changes"}, {ws + "/src", "git checkout -- :/*", "discard-changes"}, {ws + "/src", "git restore :(top,glob)**/*", "discard-changes"},
+		{ws, "git checkout -- [a-zR]*", "discard-changes"}, {ws, "git checkout -- [!A-Q]*", "discard-changes"}, {ws, "git checkout -- :(icase)[a-z]*", "discard-changes"}, {ws, "git checkout -- [[:alpha:]]*", "discard-changes"}, {ws, "git checkout -- :(attr:x)", "discard-changes"},
+		{ws, "git checkout -- :(glob)**/*", "discard-changes"}, {ws, "git checkout -- ./?*", "discard-changes"}, {ws + "/src", "git checkout -- ../?*", "discard-changes"}, {ws + "/src", "git checkout -- ?*", ""}, {ws, "git clean -fd :!x", "discard-changes"}, {ws, "git clean -fd ?*", "discard-changes"},
+		{ws, "git checkout -- *.go", ""}, {ws, "git checkout -- src/?*", ""}, {ws, "git checkout -- :(literal)*", ""}, {ws, "git checkout -- :/src", ""}, {ws, "git checkout -- [m]*", ""}, {ws, "git checkout -- :(glob)*.go", ""}, {ws, `git checkout -- \*`, ""}, {ws, "git rm -r [a-zR]*", "discard-changes"},
 		{ws, and("git checkout --", all), "discard-changes"}, {ws, "git checkout main", ""}, {ws, "git checkout -b x", ""}, {ws, "git checkout -- main.go", ""}, {ws, "git checkout src", ""},
 		{ws, "git restore .", "discard-changes"}, {ws, "git restore --source=HEAD~1 -W -S .", "discard-changes"}, {ws, "git restore --staged .", ""}, {ws, "git restore main.go", ""},
 		{ws, "git switch -f main", "discard-changes"}, {ws, "git switch --discard-changes main", "discard-changes"}, {ws, "git switch main", ""}, {ws, "git switch -c x", ""},
 		{ws, "git rm -rf .", "discard-changes"}, {ws, "git rm -r --cached .", ""}, {ws, "git rm main.go", ""}, {ws, "git read-tree -u --reset HEAD", "discard-changes"}, {ws, "git checkout-index -fa", "discard-changes"},
+		{outside, "git --work-tree=" + ws + " --git-dir=" + ws + "/.git reset --hard", "discard-changes"}, {outside, "git --work-tree " + ws + " checkout .", "discard-changes"},
+		{outside, "find -L " + home + "/link -delete", "remove-workspace"}, {outside, "find -H " + home + "/link -type f -exec rm {} ;", "remove-workspace"}, {outside, "find " + home + "/link -delete", ""},
 		{ws, "git stash", ""}, {ws, "git stash drop", ""}, {ws, "git status", ""}, {ws, "git push", ""}, {outside, "git reset --hard", ""},
 	} {
 		words := strings.Split(c.line, " ")
@@ -291,3 +298,66 @@ func TestSessionsOwnFiles(t *testing.T) {
 		t.Errorf("an unknown start: %+v", p.Judge(req))
 	}
 }
+
+// TestLossesOfMany makes sure that a judgement has limits, and that what exceeds them is not taken to be harmless.
+func TestLossesOfMany(t *testing.T) {
+	_, ws := project(t)
+	p := policy.New(policy.Rules{})
+	judged := func(files policy.Files, words ...string) policy.Judgement {
+		x := execution(ws, words...)
+		x.Workspace, x.Call, x.Files = ws, &tool.Call{Cwd: ws, Roots: []tool.Root{{Path: ws, Writable: true}}}, files
+		return p.JudgeExecution(x)
+	}
+	many := func(program, pattern string, count int) []string {
+		words := []string{"/usr/bin/" + program, "-rf"}
+		for i := range count {
+			words = append(words, fmt.Sprintf(pattern, i))
+		}
+		return words
+	}
+	if j := judged(nil, many("rm", "x%d", 10_000)...); j.Effect != policy.Allow {
+		t.Errorf("many files that do not exist: %s %s", j.Effect, j.Reason)
+	}
+	if j := judged(nil, append(many("rm", "x%d", 10_000), ".git")...); !strings.Contains(j.Rule, "remove-repository") {
+		t.Errorf("many files and a repository: %s %s", j.Effect, j.Rule)
+	}
+	if j := judged(nil, many("rm", "x%d/*", 10_000)...); j.Effect != policy.Allow {
+		t.Errorf("many patterns: %s %s", j.Effect, j.Reason)
+	}
+	defer policy.LimitTime(50 * time.Millisecond)()
+	if j := judged(slow{}, many("rm", "x%d", 100)...); j.Effect != policy.Ask || !strings.Contains(j.Reason, "Name fewer files") {
+		t.Errorf("slow files: %s %s", j.Effect, j.Reason)
+	}
+	if j := judged(broken{}, many("rm", "x/%d", 2)...); j.Effect != policy.Ask || !strings.Contains(j.Reason, "cannot be examined") {
+		t.Errorf("files that cannot be examined: %s %s", j.Effect, j.Reason)
+	}
+	if j := judged(broken{}, "/usr/bin/git", "checkout", "--", "x"); j.Effect != policy.Ask {
+		t.Errorf("a repository that cannot be examined: %s %s", j.Effect, j.Reason)
+	}
+	if j := judged(broken{}, "/usr/bin/ls", "x"); j.Effect != policy.Allow {
+		t.Errorf("a program that loses nothing: %s %s", j.Effect, j.Reason)
+	}
+}
+
+// slow is a file system in which nothing exists, after a while.
+type slow struct{ broken }
+
+func (slow) Follow(path string) (string, error) { return path, nil }
+
+func (slow) Names(string, int) ([]string, error) { return nil, os.ErrNotExist }
+
+func (slow) Lstat(string) (device, inode uint64, dir bool, err error) {
+	time.Sleep(time.Millisecond)
+	return 0, 0, false, os.ErrNotExist
+}
+
+// broken is a file system without access.
+type broken struct{}
+
+func (broken) Follow(string) (string, error) { return "", os.ErrPermission }
+
+func (broken) Lstat(string) (device, inode uint64, dir bool, err error) {
+	return 0, 0, false, os.ErrPermission
+}
+func (broken) Names(string, int) ([]string, error) { return nil, os.ErrPermission }
+func (broken) Born(string) time.Time               { return time.Time{} }

@@ -87,6 +87,9 @@ func homeDir() string {
 	return home
 }
 
+// errLinks is the error for a path with too many links.
+var errLinks = errors.New("too many symbolic links")
+
 // follow resolves the symbolic links in a path. The last elements of the path do not have to exist.
 func follow(roots []tool.Root, path string) (target string, links bool, err error) {
 	at, hops := "/", 0
@@ -119,7 +122,7 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 		}
 		links = true
 		if hops++; hops > maxLinks {
-			return "", links, errors.New("too many symbolic links")
+			return "", links, errLinks
 		}
 		link, err := os.Readlink(next)
 		if err != nil {

@@ -468,3 +468,21 @@ func TestOverlap(t *testing.T) {
 		}
 	}
 }
+
+// TestProposals checks what a message proposes to a person who wants to allow a command.
+func TestProposals(t *testing.T) {
+	_, ws := project(t)
+	for text, want := range map[string]string{
+		"rm -rf *":    "To remove less, name the files",
+		"sudo ls -l":  `command = ["sudo ls -l"] and builtin = ["privilege"]`,
+		"rm src/a.go": `command = ["rm src/a.go"] and builtin = ["delete"]`,
+		"git stash drop 'a b' " + strings.Repeat("x", 100): `command = ["git stash *"] and builtin = ["discard-files"]`,
+		"rm src/a.go " + strings.Repeat("x", 100):          `command = ["rm *"] and builtin = ["delete"]`,
+	} {
+		p := policy.New(policy.Rules{Careful: true})
+		_, err := p.Check(t.Context(), command(t, ws, text), &peer{answer: tool.Answer{Outcome: tool.Declined}}, answers{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(want, "remove less") && strings.Contains(err.Error(), "allow rule") {
+			t.Errorf("%s: %v, wanted %s", text, err, want)
+		}
+	}
+}

@@ -38,6 +38,9 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 			c.newPlugin(p)
 		}
 	}
+	for _, name := range old.Off {
+		c.when(!slices.Contains(now.Off, name) && now.Plugin(name) != nil && !unregistered[name], "the plugin %s is no longer turned off", name)
+	}
 	c.permissions(old.Permissions, now.Permissions)
 	c.hooks()
 	c.principals(old.Access, now.Access)

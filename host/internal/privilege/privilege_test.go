@@ -109,3 +109,39 @@ func TestIncreases(t *testing.T) {
 		}
 	}
 }
+
+// TestBundledPlugins checks that a reload that adds or turns on bundled plugins increases privileges, whatever these
+// plugins can do.
+func TestBundledPlugins(t *testing.T) {
+	bundled := t.TempDir()
+	for name, text := range map[string]string{"read.json": `{"name": "read", "version": "1.0.0", "binary": "read", "bundled": {"default": 1, "profile": {"roots": "read-only"}}}`, "read": ""} {
+		if err := os.WriteFile(filepath.Join(bundled, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(text string) *config.Config {
+		c, err := config.Parse([]byte(text), "x.hcl", config.Environment{BundledDir: bundled})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	const off = "plugin \"read\" {\n  enabled = false\n}\n"
+	for _, tc := range []struct{ old, now, want string }{
+		{"", "", ""},
+		{"", "bundled = false", ""},
+		{"", off, ""},
+		{"bundled = false", off, ""},
+		{"bundled = false", "", "the plugin read is no longer turned off"},
+		{"bundled = false", "bundled = false\nplugin \"read\" {}", "the plugin read is no longer turned off"},
+		{off, "", "the plugin read is no longer turned off"},
+		{off, "plugin \"read\" {}", "the plugin read is no longer turned off"},
+	} {
+		if got := strings.Join(Increases(read(tc.old), read(tc.now), nil), "; "); got != tc.want {
+			t.Errorf("from %q to %q: %q, want %q", tc.old, tc.now, got, tc.want)
+		}
+	}
+	if got := Increases(read(off), read(""), map[string]bool{"read": true}); len(got) > 0 {
+		t.Errorf("a plugin that was unregistered stays unregistered: %q", got)
+	}
+}

@@ -190,7 +190,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 			errs = append(errs, fmt.Errorf("plugin %s declares %s more than once; only the first definition is registered", plugin, strings.Join(names, ", ")))
 			continue
 		}
-		errs = append(errs, fmt.Errorf("plugin %s already serves %s, so plugin %s cannot use the same names; give one of the two plugins its own namespace (field = \"NAME\" in its block), or remove one of them", other, strings.Join(names, ", "), plugin))
+		errs = append(errs, fmt.Errorf("plugin %s already serves %s, so plugin %s cannot use the same names; give one of the two plugins its own namespace (field = \"NAME\" in its block), or turn one of them off (enabled = false)", other, strings.Join(names, ", "), plugin))
 	}
 	r.snapshot.Store(next)
 	return errors.Join(errs...)

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"toolhost.dev/host/internal/quarantine"
 )
 
@@ -113,6 +115,9 @@ func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err erro
 	for _, dir := range outermost(dirs) {
 		paths = append(paths, dir.Path)
 		if err := g.watch(dir, allowed); err != nil {
+			if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+				err = fmt.Errorf("%w. Free space on the disk of the state directory", err)
+			}
 			return nil, fmt.Errorf("repositories in %s cannot be watched: %w", dir.Path, err)
 		}
 	}

@@ -24,7 +24,7 @@ func binaryKind(path string) kind {
 	defer func() { _ = f.Close() }()
 	in := bufio.NewReader(f)
 	if mark, err := in.Peek(2); err == nil && string(mark) == "#!" {
-		return kind{interpreters: script(in)}
+		return kind{interpreters: isScript(in)}
 	}
 	b, err := elf.NewFile(f)
 	if err != nil {
@@ -45,7 +45,7 @@ func binaryKind(path string) kind {
 // script returns the interpreters of a script. For a script that uses env, the interpreter can be any program on the
 // PATH, so script returns the directories of the system's programs. The interpreter replaces the plugin's process; it is
 // never a second process.
-func script(in *bufio.Reader) []string {
+func isScript(in *bufio.Reader) []string {
 	line, _ := in.ReadString('\n')
 	fields := strings.Fields(strings.TrimPrefix(line, "#!"))
 	if len(fields) == 0 {

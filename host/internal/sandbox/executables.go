@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/host/internal/script"
 )
 
 // programDirs are searched for listed programs after the directories of the PATH. Git executes its own programs from the
@@ -32,8 +33,10 @@ const everything = "*"
 type executables struct {
 	// writable are the directories that the plugin can write. Only programs that are listed by their path can be in them.
 	writable []string
-	found    map[string]bool
-	loaded   bool // whether the directories of the dynamic linker were added
+	// dirs are searched for programs.
+	dirs   []string
+	found  map[string]bool
+	loaded bool // whether the directories of the dynamic linker were added
 }
 
 // executable returns the files and directories that a plugin can execute if only programs with the given names are listed.
@@ -43,20 +46,20 @@ func executable(at *Place, p *confine.Policy) []string {
 		return nil
 	}
 	e := executables{writable: slices.Concat(p.Write, p.Scratch), found: make(map[string]bool)}
+	e.dirs = slices.Concat(searched(lookup(at.Env, "PATH"), lookup(at.Env, "HOME")), programDirs)
 	e.add(at.Binary)
 	for _, path := range at.Run {
 		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
 			e.add(path)
 		}
 	}
-	dirs := slices.Concat(searched(lookup(at.Env, "PATH"), lookup(at.Env, "HOME")), programDirs)
 	for _, name := range at.Listed {
 		name = strings.ReplaceAll(name, "[", `\[`)
 		if strings.Contains(name, "/") {
 			e.byPath(at, name)
 			continue
 		}
-		for _, dir := range dirs {
+		for _, dir := range e.dirs {
 			e.matches(filepath.Join(dir, name), false)
 		}
 	}
@@ -112,9 +115,7 @@ func (e *executables) add(path string) {
 	in := bufio.NewReader(f)
 	if mark, err := in.Peek(2); err == nil && string(mark) == "#!" {
 		line, _ := in.ReadString('\n')
-		if fields := strings.Fields(strings.TrimPrefix(line, "#!")); len(fields) > 0 && filepath.IsAbs(fields[0]) {
-			e.add(fields[0])
-		}
+		e.interpreted(strings.TrimPrefix(line, "#!"))
 		return
 	}
 	b, err := elf.NewFile(f)
@@ -123,6 +124,30 @@ func (e *executables) add(path string) {
 	}
 	e.linked(resolved, b)
 	e.runtime(resolved)
+}
+
+// interpreted adds the interpreter in the first line of a script, and the one that env executes. Tools can change scripts,
+// so that no other programs and none in a writable directory are added.
+func (e *executables) interpreted(line string) {
+	fields := strings.Fields(line)
+	if len(fields) == 0 || !filepath.IsAbs(fields[0]) || !script.Interprets(fields[0]) {
+		return
+	}
+	e.matches(fields[0], false)
+	if filepath.Base(fields[0]) != "env" || len(fields) == 1 {
+		return
+	}
+	name := fields[1]
+	if name == "-S" && len(fields) > 2 {
+		name = fields[2]
+	} else {
+		name = strings.TrimPrefix(name, "-S")
+	}
+	if script.Interprets(name) && !strings.ContainsAny(name, `/*?[\`) {
+		for _, dir := range e.dirs {
+			e.matches(filepath.Join(dir, name), false)
+		}
+	}
 }
 
 // linked adds the dynamic linker of a program and the directories in which it finds libraries.

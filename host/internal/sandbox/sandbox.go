@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -150,6 +151,9 @@ func failure(status *os.File) error {
 	}
 	if f.Step == confine.StepExec {
 		return syscall.Errno(f.Errno)
+	}
+	if f.Step == confine.StepGate && strings.Contains(f.Message, syscall.EBUSY.Error()) {
+		return errors.New("a filter around toolhost judges programs already, such as the one of another toolhost, and Linux permits only one. Start toolhost outside of that sandbox")
 	}
 	return fmt.Errorf("the sandbox cannot be set up; the step %s failed: %s. Run toolhost doctor for details. To turn the sandbox off, configure sandbox { enforce = \"off\" }", f.Step, f.Message)
 }

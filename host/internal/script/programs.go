@@ -18,19 +18,7 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 		}
 		return
 	}
-	var starts []Word
-	for _, a := range args {
-		if strings.HasPrefix(a.Text, "-") && !slices.Contains([]string{"-H", "-L", "-P"}, a.Text) || a.Text == "(" || a.Text == "!" {
-			break
-		}
-		if !strings.HasPrefix(a.Text, "-") {
-			starts = append(starts, a)
-		}
-	}
-	if len(starts) == 0 {
-		starts = []Word{{Text: "."}}
-	}
-	tests := narrows(args)
+	starts, tests := findStarts(args), narrows(args)
 	for i := 0; i < len(args); i++ {
 		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, args[i].Text) {
 			if args[i].Text == "-delete" && !tests {
@@ -62,6 +50,29 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 		w.run(inner, sc.copy(), feed{known: true})
 		i = end
 	}
+}
+
+// findStarts returns the directories in which "find" starts.
+func findStarts(args []Word) (starts []Word) {
+	for _, a := range args {
+		if strings.HasPrefix(a.Text, "-") && !slices.Contains([]string{"-H", "-L", "-P"}, a.Text) || a.Text == "(" || a.Text == "!" {
+			break
+		}
+		if !strings.HasPrefix(a.Text, "-") {
+			starts = append(starts, a)
+		}
+	}
+	if slices.ContainsFunc(args[:min(len(args), len(starts)+2)], func(a Word) bool { return a.Text == "-L" || a.Text == "-H" }) {
+		for i, s := range starts { // find follows the links that it starts at
+			if s.Known() && !strings.HasSuffix(s.Text, "/") {
+				starts[i].Text += "/"
+			}
+		}
+	}
+	if len(starts) == 0 {
+		starts = []Word{{Text: "."}}
+	}
+	return starts
 }
 
 // narrowing lists tests of "find" with which it selects few files. removing lists programs that remove the
@@ -103,14 +114,17 @@ func (w *walker) git(args []Word, sc *scope) bool {
 	i, harmless := 0, true
 	aliases := make(map[string]string)
 	for ; i < len(args) && strings.HasPrefix(args[i].Text, "-"); i++ {
-		name, _, valued := strings.Cut(args[i].Text, "=")
+		name, value, valued := strings.Cut(args[i].Text, "=")
+		if valued && name == "--work-tree" {
+			inner.dir = inner.join(Word{Text: value})
+		}
 		harmless = harmless && slices.Contains([]string{"-C", "-P", "-p", "--no-pager", "--paginate", "--literal-pathspecs", "--no-optional-locks"}, name)
 		if valued || !slices.Contains(gitOptions, name) || i+1 == len(args) {
 			continue
 		}
 		i++
 		switch name {
-		case "-C":
+		case "-C", "--work-tree":
 			inner.dir = inner.join(args[i])
 		case "-c":
 			key, value, _ := strings.Cut(args[i].Text, "=")

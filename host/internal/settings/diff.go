@@ -78,6 +78,9 @@ func flatten(t *Tree) (out []setting) {
 			walk(path+".", n.Blocks)
 		}
 	}
+	for i := range t.Values {
+		out = append(out, setting{t.Values[i].Name, &t.Values[i]})
+	}
 	walk("", t.Blocks)
 	return out
 }

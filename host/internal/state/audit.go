@@ -61,8 +61,11 @@ type Programs struct {
 	// Count is the number of executions. Denied is the number of those that were denied.
 	Count  int `json:"count"`
 	Denied int `json:"denied,omitempty"`
-	// First contains the first different programs, and some of the denied ones.
+	// First contains the first different programs, and further denied ones.
 	First []Program `json:"first"`
+	// Omitted is the number of executions that First does not contain. OmittedDenied is the number of those that were denied.
+	Omitted       int `json:"omitted,omitempty"`
+	OmittedDenied int `json:"omitted_denied,omitempty"`
 }
 
 // Program is a program that a call executed, or tried to execute.

@@ -4,6 +4,7 @@ package question
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,12 +17,13 @@ import (
 
 // The following constants limit questions and their options.
 const (
-	maxText     = 4000 // maximum length in characters
-	maxOptions  = 20
-	maxOption   = 500 // maximum length in characters
-	maxTimeout  = 24 * time.Hour
-	defaultTime = 10 * time.Minute
-	tries       = 3
+	maxText      = 4000 // maximum length in characters
+	maxOptions   = 20
+	maxQuestions = 10
+	maxOption    = 500 // maximum length in characters
+	maxTimeout   = 24 * time.Hour
+	defaultTime  = 10 * time.Minute
+	tries        = 3
 )
 
 // The outcomes of a question in the structured data.
@@ -33,23 +35,41 @@ const (
 )
 
 type args struct {
-	Question string   `json:"question" jsonschema:"The question, with all facts that the user needs to answer it."`
-	Options  []string `json:"options,omitempty" jsonschema:"Answers to choose from, at most 20. Without them the user types an answer."`
+	Question string   `json:"question,omitempty" jsonschema:"The question, with the facts that it needs."`
+	Options  []string `json:"options,omitempty" jsonschema:"Answers to choose from. Without them the user types an answer."`
 	Multiple bool     `json:"multiple,omitempty" default:"false" jsonschema:"Several options may be chosen."`
 	FreeText bool     `json:"free_text,omitempty" default:"false" jsonschema:"Answers other than the options are allowed, too."`
-	Timeout  int      `json:"timeout,omitempty" default:"600000" min:"1" jsonschema:"How long to wait for the answer, in milliseconds; at most a day."`
+	Timeout  int      `json:"timeout,omitempty" default:"600000" min:"1" jsonschema:"How long to wait, in milliseconds."`
+	// Questions are asked one after the other, in place of Question.
+	Questions []item `json:"questions,omitempty" jsonschema:"Several questions, in place of question."`
+}
+
+// item is one of several questions.
+type item struct {
+	Question string   `json:"question"`
+	Options  []string `json:"options,omitempty"`
+	Multiple bool     `json:"multiple,omitempty"`
+	FreeText bool     `json:"free_text,omitempty"`
 }
 
 type data struct {
 	Outcome string   `json:"outcome"`
 	Answers []string `json:"answers"`
+	// Questions has the answers of each question, if the call has several.
+	Questions []answers `json:"questions,omitempty"`
+}
+
+type answers struct {
+	Question string   `json:"question"`
+	Outcome  string   `json:"outcome"`
+	Answers  []string `json:"answers"`
 }
 
 // Plugin returns the plugin that serves ask_user.
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "ask", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name: "ask_user",
-		Description: "Ask the user a question and wait for the answer. Use it when you cannot go on without a decision or a fact that only the user has. Do not use it for what you can find out. " +
+		Description: "Ask the user for a decision or a fact that you cannot find out, and wait for the answer. " +
 			"The outcome is answered, declined, timeout or unavailable. After unavailable (there is nobody to ask), decide yourself and state your assumption, or stop.",
 		Category: tool.CategoryBuiltin,
 		Traits:   sdk.Traits{ReadOnly: true, AutoExecute: true},
@@ -63,9 +83,58 @@ func Plugin() sdk.Plugin {
 }
 
 func ask(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
+	if len(in.Questions) > 0 {
+		return askAll(ctx, call, in)
+	}
 	if err := check(&in); err != nil {
 		return nil, err
 	}
+	return askOne(ctx, call, in)
+}
+
+// askAll asks several questions one after the other. It stops at the first question without an answer.
+func askAll(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
+	if in.Question != "" || len(in.Options) > 0 {
+		return nil, sdk.Errorf(tool.InvalidArguments, "Both question and questions are given. Remove one of the two.")
+	}
+	if len(in.Questions) > maxQuestions {
+		return nil, sdk.Errorf(tool.InvalidArguments, "The call has %d questions, and the limit is %d. Ask the most important ones.", len(in.Questions), maxQuestions)
+	}
+	all := make([]args, len(in.Questions))
+	for i, q := range in.Questions {
+		all[i] = args{Question: q.Question, Options: q.Options, Multiple: q.Multiple, FreeText: q.FreeText, Timeout: in.Timeout}
+		if err := check(&all[i]); err != nil {
+			e := tool.AsError(err)
+			return nil, sdk.Errorf(e.Kind, "Question %d: %s", i+1, e.Message)
+		}
+	}
+	var text strings.Builder
+	out := data{Outcome: answered, Answers: []string{}}
+	for _, q := range all {
+		res, err := askOne(ctx, call, q)
+		if err != nil {
+			return nil, err
+		}
+		var one data
+		if err := json.Unmarshal(res.Data, &one); err != nil {
+			return nil, err
+		}
+		out.Outcome, out.Answers = one.Outcome, append(out.Answers, one.Answers...)
+		out.Questions = append(out.Questions, answers{q.Question, one.Outcome, one.Answers})
+		if res.Error != nil {
+			res.Data = sdk.Data(out)
+			return res, nil
+		}
+		fmt.Fprintf(&text, "%s\n%s\n", q.Question, strings.ReplaceAll("> "+res.Output, "\n", "\n> "))
+		if one.Outcome != answered {
+			break
+		}
+	}
+	return &sdk.Result{Title: "Ask the user", Output: text.String(), Data: sdk.Data(out)}, nil
+}
+
+// askOne asks a question that was checked.
+func askOne(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(in.Timeout)*time.Millisecond, errNoAnswer)
 	defer cancel()
 	call.Progress("Waiting for the user's answer", nil)
@@ -111,14 +180,14 @@ func other(in *args, a tool.Answer) *sdk.Result {
 		why = ""
 	}
 	res := sdk.Errorf(tool.ExecutionFailed, "There is nobody to ask%s. Decide yourself and state your assumption, or stop and state what you need to know.", why)
-	return &sdk.Result{Error: res, Data: sdk.Data(data{unavailable, []string{}})}
+	return &sdk.Result{Error: res, Data: sdk.Data(data{Outcome: unavailable, Answers: []string{}})}
 }
 
-func result(outcome string, answers []string, text string) *sdk.Result {
-	if answers == nil {
-		answers = []string{}
+func result(outcome string, values []string, text string) *sdk.Result {
+	if values == nil {
+		values = []string{}
 	}
-	return &sdk.Result{Title: "Ask the user", Output: text, Data: sdk.Data(data{outcome, answers})}
+	return &sdk.Result{Title: "Ask the user", Output: text, Data: sdk.Data(data{Outcome: outcome, Answers: values})}
 }
 
 func check(in *args) error {

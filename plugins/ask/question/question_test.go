@@ -37,6 +37,42 @@ func accepted(values ...string) tool.Answer {
 	return tool.Answer{Outcome: tool.Accepted, Values: values}
 }
 
+// TestSeveralQuestions checks that questions are asked in order until one has no answer.
+func TestSeveralQuestions(t *testing.T) {
+	two := []item{{Question: "Why?"}, {Question: "Which?", Options: []string{"a", "b"}}}
+	for name, tc := range map[string]struct {
+		in      args
+		answers []tool.Answer
+		outcome string
+		text    string
+		asked   int
+	}{
+		"both":           {args{Questions: two}, []tool.Answer{accepted("because"), accepted("b")}, answered, "Why?\n> because\nWhich?\n> b\n", 2},
+		"first declined": {args{Questions: two}, []tool.Answer{{Outcome: tool.Declined}}, declined, "declined", 1},
+		"nobody":         {args{Questions: two}, []tool.Answer{{Outcome: tool.NobodyToAsk}}, unavailable, "nobody to ask", 1},
+		"both forms":     {args{Question: "Why?", Questions: two}, nil, "", "Remove one of the two", 0},
+		"an empty one":   {args{Questions: []item{{Question: "Why?"}, {}}}, nil, "", "Question 2: The question is empty", 0},
+	} {
+		u := &user{answers: tc.answers}
+		res, err := ask(t.Context(), sdk.NewCall(&tool.Call{}, u), tc.in)
+		var d data
+		text := ""
+		switch {
+		case err != nil:
+			text = err.Error()
+		case json.Unmarshal(res.Data, &d) != nil:
+			t.Errorf("%s: data %s", name, res.Data)
+		case res.Error != nil:
+			text = res.Error.Message
+		default:
+			text = res.Output
+		}
+		if d.Outcome != tc.outcome || !strings.Contains(text, tc.text) || len(u.asked) != tc.asked || (d.Outcome == "") != (len(d.Questions) == 0) {
+			t.Errorf("%s: %+v, %q, asked %d times", name, d, text, len(u.asked))
+		}
+	}
+}
+
 func TestOutcomes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in      args

@@ -16,11 +16,11 @@ import (
 )
 
 type jobArgs struct {
-	Action  string `json:"action" enum:"list,tail,wait,kill,write,background" jsonschema:"list: list the session's jobs; tail: show the end of a job's output; wait: wait until the job ends; kill: kill the job with everything it started; write: write to the job's standard input; background: let the call of a command that still runs return, and continue the command as a job"`
+	Action  string `json:"action" enum:"list,tail,wait,kill,write,background" jsonschema:"tail shows the end of the output; wait waits until the job ends; kill kills it with all that it started; write writes to its standard input; background lets the call of a running command return"`
 	ID      string `json:"id,omitempty" jsonschema:"the job, for every action but list"`
-	Lines   int    `json:"lines,omitempty" default:"50" min:"1" max:"10000" jsonschema:"how many lines of each stream tail and wait show"`
-	Timeout int    `json:"timeout,omitempty" default:"30000" min:"1" max:"600000" jsonschema:"the maximum time to wait, in milliseconds; the job is not stopped after it"`
-	Input   string `json:"input,omitempty" jsonschema:"the line to write, or several lines; a missing final newline is added"`
+	Lines   int    `json:"lines,omitempty" default:"50" min:"1" max:"10000" jsonschema:"lines of each stream that tail and wait show"`
+	Timeout int    `json:"timeout,omitempty" default:"30000" min:"1" max:"600000" jsonschema:"how long to wait, in milliseconds; the job runs on after it"`
+	Input   string `json:"input,omitempty" jsonschema:"the lines to write; a missing final newline is added"`
 	Close   bool   `json:"close_stdin,omitempty" jsonschema:"close standard input after writing"`
 }
 
@@ -56,9 +56,7 @@ func jobDefinition() sdk.Definition {
 	}
 	return sdk.Definition{
 		Name: "job", Output: output,
-		Description: `Manage the background jobs of this session: commands started by bash with run_in_background or yield_ms, commands that wait for input, and processes that finished commands left running.
-A command that a call of bash still waits for is listed too. While it runs, this tool can show, kill or send it to the background.
-A job shows the last 25 000 characters of each stream; longer output is also kept in a file. A job ends when its processes exit, when it is killed, after a day, or with the host.`,
+		Description: "Manage the background jobs of this session, and commands that a call still waits for. A job ends with its processes, when it is killed, after a day, or with the host.",
 		StdinParameter: "input",
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{ConcurrencySafe: true},

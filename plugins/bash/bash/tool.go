@@ -13,18 +13,18 @@ const (
 )
 
 type args struct {
-	Command string  `json:"command" jsonschema:"the commands to run, as a bash script of any length: pipelines, lists, functions, heredocs"`
-	Timeout int     `json:"timeout,omitempty" default:"120000" min:"1" max:"600000" jsonschema:"the timeout of the command in milliseconds; after it the command is killed with everything it started. It does not apply to jobs"`
-	Cwd     string  `json:"cwd,omitempty" path:"read" jsonschema:"the directory to run this command in, absolute or relative to the session's working directory; the session's working directory changes only if the command itself changes directory"`
-	Stdin   *string `json:"stdin,omitempty" jsonschema:"text for the command's standard input; without it standard input is empty"`
+	Command string  `json:"command" jsonschema:"the bash script to run"`
+	Timeout int     `json:"timeout,omitempty" default:"120000" min:"1" max:"600000" jsonschema:"in milliseconds; the command is then killed with all that it started. Jobs have no timeout"`
+	Cwd     string  `json:"cwd,omitempty" path:"read" jsonschema:"the directory to run this command in; the session stays where it is"`
+	Stdin   *string `json:"stdin,omitempty" jsonschema:"text for standard input"`
 
-	Description string `json:"description,omitempty" jsonschema:"what the command does, in a few words, for the user to read"`
+	Description string `json:"description,omitempty" jsonschema:"what the command does, in a few words, for the user"`
 
-	Background bool `json:"run_in_background,omitempty" jsonschema:"start the command as a job and return at once with its job_id; see the tool job"`
-	Yield      int  `json:"yield_ms,omitempty" min:"1" max:"86400000" jsonschema:"if the command is not done after this number of milliseconds, return the output so far and a job_id; the command continues as a job"`
-	YieldIdle  int  `json:"yield_idle_ms,omitempty" min:"1" max:"86400000" jsonschema:"the same if the command has printed nothing for this number of milliseconds"`
-	JobTimeout int  `json:"job_timeout_ms,omitempty" min:"1" max:"86400000" jsonschema:"the timeout in milliseconds of a command that has become a job, from its start; the default is a day"`
-	KeepStdin  bool `json:"keep_stdin_open,omitempty" jsonschema:"keep standard input open after the text in stdin, to answer with 'job write': when the command waits for input, the call returns with a job_id"`
+	Background bool `json:"run_in_background,omitempty" jsonschema:"start the command as a job and return its job_id at once"`
+	Yield      int  `json:"yield_ms,omitempty" min:"1" max:"86400000" jsonschema:"after this number of milliseconds, return the output so far and continue the command as a job"`
+	YieldIdle  int  `json:"yield_idle_ms,omitempty" min:"1" max:"86400000" jsonschema:"the same after this number of milliseconds without output"`
+	JobTimeout int  `json:"job_timeout_ms,omitempty" min:"1" max:"86400000" jsonschema:"the timeout of a job in milliseconds; the default is a day"`
+	KeepStdin  bool `json:"keep_stdin_open,omitempty" jsonschema:"keep standard input open: when the command waits for input, the call returns a job_id for 'job write'"`
 }
 
 // data is the structured result of the tool bash. Its output is shortened in the same manner as the text.
@@ -47,11 +47,9 @@ type data struct {
 	StderrSpillPath string `json:"stderr_spill_path,omitempty" jsonschema:"the file with the whole stderr, if both streams were cut"`
 }
 
-const description = `Run commands in bash. Use it where no other tool fits: builds, tests, version control, package managers, pipelines. To read, search and change files, prefer the tools for that purpose.
-Each command runs in a fresh bash that continues the session: the working directory, variables (exported or not), functions, aliases, shopt options and the umask are as the last command left them. "set -e", "set -u", "set -x", pipefail, traps and open files are not carried over. A command that is killed, replaces its shell with exec, or calls exit under an EXIT trap of its own leaves the session as it was (but may have changed the working directory's content).
-There is no terminal: nothing can prompt, and editors and pagers do not start. Give input with stdin or a heredoc.
-A status other than 0 is a failure that reports the status and the output. Output over 50 000 characters is cut in the middle; the result names a file with the whole output.
-At its timeout a command is killed with everything it started. For a command that takes long or does not end, such as a server, set yield_ms or run_in_background: the command becomes a job, which the tool job manages. A job does not change the session's directory and variables. Processes that a finished command left in the background (server &) become a job too. Jobs end with the host.`
+const description = `Run commands in bash: builds, tests, version control, pipelines. To read, search and change files, prefer the other tools.
+The session continues: directory, variables, functions, aliases, shopt options and umask stay, but not "set" options, traps and open files. There is no terminal: nothing can prompt.
+Output over 50 000 characters is cut in the middle; the result names a file with all of it. For a command that takes long or does not end, such as a server, set yield_ms or run_in_background: it becomes a job, which the tool job manages. Processes that a command leaves behind become a job, too.`
 
 func definition() sdk.Definition {
 	output, err := sdk.SchemaFor[data]()

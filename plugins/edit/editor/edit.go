@@ -14,12 +14,12 @@ import (
 )
 
 type editArgs struct {
-	FilePath   string      `json:"file_path,omitempty" path:"write" jsonschema:"The file to change, relative to the working directory or absolute. Optional only with diff."`
-	OldString  *string     `json:"old_string,omitempty" jsonschema:"The text to replace, exactly as in the file, with enough lines around it to be unique. If it is empty, the file is created with new_string."`
+	FilePath   string      `json:"file_path,omitempty" path:"write" jsonschema:"The file to change. Optional only with diff."`
+	OldString  *string     `json:"old_string,omitempty" jsonschema:"The text to replace, exactly as in the file and unique. If it is empty, the file is created."`
 	NewString  *string     `json:"new_string,omitempty" jsonschema:"The new text, taken literally."`
-	ReplaceAll bool        `json:"replace_all,omitempty" default:"false" jsonschema:"Replace every occurrence instead of the only one."`
-	Edits      []editInput `json:"edits,omitempty" jsonschema:"Several edits of the file, in place of old_string and new_string. Each edit applies to the result of the previous edit. If one fails, none is made."`
-	Diff       string      `json:"diff,omitempty" path:"diff" jsonschema:"A unified diff of one or several files, or a patch that begins with *** Begin Patch, in place of old_string and new_string. If a hunk fails, nothing is changed. The line numbers need not be exact."`
+	ReplaceAll bool        `json:"replace_all,omitempty" default:"false" jsonschema:"Replace every occurrence."`
+	Edits      []editInput `json:"edits,omitempty" jsonschema:"Several edits, in place of old_string and new_string. Each applies to the result of the previous one. If one fails, none is made."`
+	Diff       string      `json:"diff,omitempty" path:"diff" jsonschema:"A unified diff of one or several files, or a patch that begins with *** Begin Patch, in place of old_string and new_string. Line numbers need not be exact."`
 }
 
 type editInput struct {

@@ -17,15 +17,15 @@ import (
 )
 
 type undoArgs struct {
-	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Undo the last change of this file. By default, undo the last change of the session, whatever its files."`
-	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"The number of changes to undo; either all of them or none."`
-	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"undo reverts changes; preview shows the diff of an undo; list shows the changes that can be undone and redone; clear deletes this history."`
+	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Undo the last change of this file instead of the session's."`
+	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"How many changes."`
+	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"preview shows the diff of an undo; list shows what can be undone; clear deletes this history."`
 }
 
 type redoArgs struct {
-	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Redo the last undone change of this file. By default, redo the last undone change of the session."`
-	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"The number of changes to redo; either all of them or none."`
-	Action   string `json:"action,omitempty" enum:"redo,preview" default:"redo" jsonschema:"redo makes undone changes again; preview shows the diff of a redo."`
+	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Redo the last undone change of this file instead of the session's."`
+	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"How many changes."`
+	Action   string `json:"action,omitempty" enum:"redo,preview" default:"redo" jsonschema:"preview shows the diff."`
 }
 
 // undoData is the structured result of undo and redo.
@@ -61,8 +61,7 @@ type touched struct {
 func (e *editor) undoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "undo",
-		Description: "Undo changes that edit and write made in this session: the last one, or the last one of a file. It restores the previous bytes exactly " +
-			"and removes created files. An undo is refused if another program has changed a file since, so nothing is lost. redo reverts an undo.",
+		Description: "Undo changes that edit and write made in this session: the last one, or the last one of a file. It is refused if a file has changed since. redo reverts it.",
 		Category: tool.CategoryBuiltin,
 		Examples: []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
 	}, e.undo)

@@ -14,11 +14,11 @@ import (
 )
 
 type writeArgs struct {
-	FilePath     string `json:"file_path" path:"write" jsonschema:"The file to write, relative to the working directory or absolute. Missing directories are made."`
+	FilePath     string `json:"file_path" path:"write" jsonschema:"The file to write. Missing directories are made."`
 	Content      string `json:"content" jsonschema:"The whole new content, or the text to append."`
-	Mode         string `json:"mode,omitempty" enum:"overwrite,append" default:"overwrite" jsonschema:"overwrite replaces the content; append adds to its end."`
-	LineEndings  string `json:"line_endings,omitempty" enum:"auto,lf,crlf,keep" default:"auto" jsonschema:"The line endings: auto uses those of the file, or of the system for a new file; keep writes the content as given."`
-	FinalNewline bool   `json:"final_newline,omitempty" default:"true" jsonschema:"End the last line with a newline if it has none."`
+	Mode         string `json:"mode,omitempty" enum:"overwrite,append" default:"overwrite" jsonschema:"Replace the content, or add to its end."`
+	LineEndings  string `json:"line_endings,omitempty" enum:"auto,lf,crlf,keep" default:"auto" jsonschema:"auto uses those of the file; keep writes the content as given."`
+	FinalNewline bool   `json:"final_newline,omitempty" default:"true" jsonschema:"End the last line with a newline."`
 }
 
 // writeData is the structured result of the tool write.
@@ -34,8 +34,7 @@ type writeData struct {
 func (e *editor) writeTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "write",
-		Description: "Write a file: create it, replace its whole content, or append to it. A file that exists must have been read first. " +
-			"To change a part of a file, use edit instead. Encoding, mode and owner of an existing file are kept.",
+		Description: "Write a file: create it, replace its whole content, or append to it. A file that exists must have been read first.",
 		Category:       tool.CategoryBuiltin,
 		StdinParameter: "content",
 		Examples: []string{

@@ -18,7 +18,7 @@ func (s *search) notFound(set Set) error {
 	switch {
 	case !s.file.fuzzy():
 		msg += fmt.Sprintf(" In a file of more than %d MB or %d lines, old_string must match exactly.", MaxFuzzy>>20, maxFuzzyLines)
-	case set != nil:
+	case set != nil && !s.edit.WholeLines: // the hunks of a diff always have fewer strategies
 		msg += fmt.Sprintf(" For this file only these strategies are allowed: %s.", strings.Join(set, ", "))
 	}
 	if near := s.nearest(); near != "" {

@@ -39,9 +39,19 @@ func Names() []string {
 	return names
 }
 
-// Find returns the type with that name. If the name is unknown, ok is false.
+// synonyms maps other names of languages to types. Ripgrep does not have them.
+var synonyms = map[string]string{
+	"golang": "go", "javascript": "js", "jsx": "js", "tsx": "ts", "py3": "py", "rs": "rust", "rb": "ruby", "c++": "cpp", "cc": "cpp", "kt": "kotlin",
+	"yml": "yaml", "bash": "sh", "shell": "sh", "text": "txt", "htm": "html", "pl": "perl", "ex": "elixir", "objective-c": "objc", "dockerfile": "docker", "makefile": "make",
+}
+
+// Find returns the type with that name. Upper and lower case are equal. If the name is unknown, ok is false.
 func Find(name string) (t *Type, ok bool) {
+	name = strings.ToLower(name)
 	list, ok := types()[name]
+	if !ok {
+		list, ok = types()[synonyms[name]]
+	}
 	if !ok {
 		return nil, false
 	}

@@ -14,6 +14,21 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestSynonyms checks that each synonym is a type, and that no type has its name.
+func TestSynonyms(t *testing.T) {
+	for name, to := range synonyms {
+		if _, own := types()[name]; own {
+			t.Errorf("%s is a type", name)
+		}
+		if _, ok := types()[to]; !ok {
+			t.Errorf("%s is for %s, which is no type", name, to)
+		}
+	}
+	if golang, ok := Find("Golang"); !ok || !golang.Match("main.go") {
+		t.Error("Golang is not found")
+	}
+}
+
 func TestMatch(t *testing.T) {
 	for _, tc := range []struct {
 		typ, name string

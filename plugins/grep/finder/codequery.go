@@ -16,23 +16,20 @@ import (
 )
 
 type codeArgs struct {
-	Query     string `json:"query" jsonschema:"The name to look up. A plain name finds equal names first, then names that are equal except for case, that begin with it, or that contain it. Server.Close or Server::close finds declarations in Server, or in a package or file of that name. A glob matches the whole name: get*User, or * for everything, such as the outline of one file. A regular expression is between slashes: /^(get|set)User/, and /^user/i ignores case."`
-	Type      string `json:"type,omitempty" default:"all" enum:"function,class,method,variable,file,all" jsonschema:"What to find. function: also methods, constructors, prototypes and macros; method: only methods and constructors; class: also structs, interfaces, enums, unions, traits, records, type aliases, namespaces and modules; variable: variables and constants outside of functions, fields and members of enums; file: files by name."`
-	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, including subdirectories, or a single file; relative to the working directory or absolute."`
-	Language  string `json:"language,omitempty" jsonschema:"Only files in this language: go, python, typescript, javascript, rust, java, c, cpp, ... The error for an unknown name suggests similar ones."`
-	Match     string `json:"match,omitempty" default:"ranked" enum:"ranked,exact,prefix,substring" jsonschema:"Which names a plain name finds: ranked and substring find all names that contain it, the best first; exact finds equal names, ignoring case; prefix also finds names that begin with it."`
-	Context   int    `json:"context,omitempty" default:"0" min:"0" max:"50" jsonschema:"The number of lines to show before and after each declaration's line."`
+	Query     string `json:"query" jsonschema:"A name, Server.Close for one in Server, a glob (get*User), or a regular expression (/^(get|set)User/i)."`
+	Type      string `json:"type,omitempty" default:"all" enum:"function,class,method,variable,file,all" jsonschema:"What to find. function includes methods and macros; class includes all types and namespaces; variable includes constants, fields and members of enums."`
+	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"A directory with all below it, or a file."`
+	Language  string `json:"language,omitempty" jsonschema:"Only files in this language: go, python, typescript, ..."`
+	Match     string `json:"match,omitempty" default:"ranked" enum:"ranked,exact,prefix,substring" jsonschema:"How a plain name matches. ranked finds all names that contain it, the best first."`
+	Context   int    `json:"context,omitempty" default:"0" min:"0" max:"50" jsonschema:"Lines to show before and after each declaration."`
 	HeadLimit int    `json:"head_limit,omitempty" default:"50" min:"0" max:"10000" jsonschema:"The maximum number of results; 0 returns all. The total is always reported."`
-	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of results to skip, to continue after earlier ones."`
+	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"Results to skip."`
 }
 
 func (f *finder) codeTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "code_query",
-		Description: "Find where functions, classes, types, methods, variables and files are declared, by name, in a whole tree except files that .gitignore excludes. " +
-			"Go, Python, TypeScript, JavaScript, Rust, Java, C and C++ are parsed, so comments, strings and mere uses are not found. For other languages, lines that look like declarations are returned and marked as [pattern]. " +
-			"Each line is path:line:column kind container.name: followed by the line of the declaration. The best matches come first. " +
-			"Use it to find where something is defined. The query * with the path of a file returns the file's outline. Use grep to find where something is used.",
+		Description: "Find where functions, types, methods, variables and files are declared, by name, in a whole tree without ignored files. Go, Python, TypeScript, JavaScript, Rust, Java, C and C++ are parsed; in other languages, lines that look like declarations are marked as [pattern]. The best matches come first. The query * with the path of a file returns its outline. To find uses, use grep.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{

@@ -18,19 +18,18 @@ import (
 )
 
 type globArgs struct {
-	Pattern   string `json:"pattern" jsonschema:"The glob to match paths below path with: **/*.go finds Go files at any depth, *.go only in the directory itself, src/**/*.{ts,tsx} below src. A glob that begins with / is absolute; one that ends with / finds directories."`
-	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, relative to the working directory or absolute."`
-	HeadLimit int    `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximum number of files, the newest first; 0 returns all. The total is always reported."`
-	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of files to skip, to continue after earlier ones."`
-	Hidden    bool   `json:"hidden,omitempty" default:"false" jsonschema:"Also find files and directories whose names begin with a dot. Names that the pattern spells with the dot are always found."`
-	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"Also find files that .gitignore, .ignore and .rgignore files exclude."`
+	Pattern   string `json:"pattern" jsonschema:"**/*.go finds Go files at any depth, *.go only in the directory itself. A glob that ends with / finds directories."`
+	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search."`
+	HeadLimit int    `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximum number of files; 0 returns all."`
+	Offset    int    `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"Files to skip."`
+	Hidden    bool   `json:"hidden,omitempty" default:"false" jsonschema:"Also find hidden files."`
+	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"Also find ignored files."`
 }
 
 func (f *finder) globTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "glob",
-		Description: "Find files by a pattern of their paths, in a whole tree, except hidden files and those that .gitignore excludes. " +
-			"The last modified files come first. Use it to find files by name; use grep to search their content and list to see one directory.",
+		Description: "Find files by a pattern of their paths in a whole tree without hidden and ignored files. The last modified files come first.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{

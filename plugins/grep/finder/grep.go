@@ -24,31 +24,28 @@ import (
 )
 
 type grepArgs struct {
-	Pattern     string   `json:"pattern" jsonschema:"What to search for: a regular expression in the dialect's syntax. In the default one, a backslash before ( ) [ ] { } . * + ? | ^ $ makes them literal."`
-	Path        string   `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to search, including subdirectories, or a single file; relative to the working directory or absolute."`
-	Glob        []string `json:"glob,omitempty" jsonschema:"Only files that match one of these globs: *.go, src/**/*.{ts,tsx}. A glob that begins with ! excludes files: !*_test.go. A glob without a slash matches the name, any other the path from the working directory."`
+	Pattern     string   `json:"pattern" jsonschema:"A regular expression in the dialect's syntax."`
+	Path        string   `json:"path,omitempty" default:"." path:"read" jsonschema:"A directory with all below it, or a file."`
+	Glob        []string `json:"glob,omitempty" jsonschema:"Only files that match one of these: *.go, src/**/*.{ts,tsx}; !*_test.go leaves files out."`
 	IgnoreCase  bool     `json:"ignore_case,omitempty" default:"false" jsonschema:"Ignore case."`
-	OutputMode  string   `json:"output_mode,omitempty" default:"content" enum:"content,files_with_matches,count" jsonschema:"content returns the matching lines; files_with_matches the paths of the files with a match, which is the fastest; count the number of matching lines of each such file."`
+	OutputMode  string   `json:"output_mode,omitempty" default:"content" enum:"content,files_with_matches,count" jsonschema:"Matching lines, paths of files, or the number of matching lines of each file."`
 	LineNumbers bool     `json:"line_numbers,omitempty" default:"true" jsonschema:"Show line numbers."`
-	After       int      `json:"after,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show after each match."`
-	Before      int      `json:"before,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show before each match."`
-	Context     int      `json:"context,omitempty" default:"0" min:"0" max:"1000" jsonschema:"The number of lines to show before and after each match, unless before or after is set."`
-	HeadLimit   int      `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximum number of results: matches, or files in the other output modes; 0 returns all. The total is always reported."`
-	Offset      int      `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"The number of results to skip, to continue after earlier ones."`
+	After       int      `json:"after,omitempty" default:"0" min:"0" max:"1000" jsonschema:"Lines to show after each match."`
+	Before      int      `json:"before,omitempty" default:"0" min:"0" max:"1000" jsonschema:"Lines to show before each match."`
+	Context     int      `json:"context,omitempty" default:"0" min:"0" max:"1000" jsonschema:"Lines to show before and after each match."`
+	HeadLimit   int      `json:"head_limit,omitempty" default:"100" min:"0" max:"100000" jsonschema:"The maximum number of results; 0 returns all."`
+	Offset      int      `json:"offset,omitempty" default:"0" min:"0" max:"1000000" jsonschema:"Results to skip."`
 	Multiline   bool     `json:"multiline,omitempty" default:"false" jsonschema:"Allow a match to span several lines: \\n and classes such as [^x] and \\s match line breaks. The dot does so with (?s) in front of the pattern."`
-	Type        string   `json:"type,omitempty" jsonschema:"Only files of this type: go, py, js, ts, rust, java, c, cpp, md, json, yaml, sh, ... The error for an unknown name suggests similar ones."`
-	Dialect     string   `json:"dialect,omitempty" default:"rust" enum:"rust,bre,ere,fixed" jsonschema:"The syntax of the pattern: rust is that of ripgrep; bre and ere are those of grep and grep -E; fixed is literal text."`
-	Hidden      bool     `json:"hidden,omitempty" default:"false" jsonschema:"Also search files and directories whose names begin with a dot."`
-	NoIgnore    bool     `json:"no_ignore,omitempty" default:"false" jsonschema:"Also search files that .gitignore, .ignore and .rgignore files exclude."`
+	Type        string   `json:"type,omitempty" jsonschema:"Only files of this type: go, py, js, ts, rust, java, cpp, md, ..."`
+	Dialect     string   `json:"dialect,omitempty" default:"rust" enum:"rust,bre,ere,fixed" jsonschema:"rust is ripgrep's syntax; bre and ere are those of grep and grep -E; fixed is literal text."`
+	Hidden      bool     `json:"hidden,omitempty" default:"false" jsonschema:"Also search hidden files."`
+	NoIgnore    bool     `json:"no_ignore,omitempty" default:"false" jsonschema:"Also search ignored files."`
 }
 
 func (f *finder) grepTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "grep",
-		Description: "Search the content of files for a regular expression, as ripgrep does: the whole tree below a directory, except hidden files, binary files " +
-			"and files that .gitignore excludes. Use it to find where something is defined, used or mentioned; use glob to find files by their names. " +
-			"Results are sorted by path. Lines are path:line:text, those around a match path-line-text. " +
-			"The result contains the first 100 matches and the number of all matches. Of a line longer than 500 characters, it contains the part around the match.",
+		Description: "Search the content of files for a regular expression, as ripgrep does: a whole tree without hidden, binary and ignored files. Matches are path:line:text, lines around them path-line-text, sorted by path. Long lines are cut to 500 characters around the match.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{

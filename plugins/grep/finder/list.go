@@ -17,13 +17,13 @@ import (
 )
 
 type listArgs struct {
-	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to list, relative to the working directory or absolute."`
-	Recursive bool   `json:"recursive,omitempty" default:"false" jsonschema:"Also list subdirectories, except entries that .gitignore, .ignore and .rgignore files exclude. Symbolic links are not followed."`
-	Pattern   string `json:"pattern,omitempty" jsonschema:"Only entries that match this glob, such as *.go or *.{ts,tsx}; !node_modules leaves it out. A glob with a slash matches the path below the directory (src/**/*.go), including subdirectories."`
+	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to list."`
+	Recursive bool   `json:"recursive,omitempty" default:"false" jsonschema:"Also list subdirectories without ignored files."`
+	Pattern   string `json:"pattern,omitempty" jsonschema:"Only entries that match: *.{ts,tsx} for names, src/**/*.go for paths; !node_modules leaves it out."`
 	Hidden    bool   `json:"hidden,omitempty" default:"true" jsonschema:"List names that begin with a dot."`
-	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"With recursive, also list entries that ignore files exclude. Without recursive, such entries are always listed."`
-	Sort      string `json:"sort,omitempty" default:"path" enum:"path,modified" jsonschema:"path: directories before the rest, by name, each followed by its entries. modified: last changed first."`
-	Limit     int    `json:"limit,omitempty" default:"1000" min:"1" max:"10000" jsonschema:"The maximum number of entries to return; the others are only counted."`
+	NoIgnore  bool   `json:"no_ignore,omitempty" default:"false" jsonschema:"With recursive: also list ignored files."`
+	Sort      string `json:"sort,omitempty" default:"path" enum:"path,modified" jsonschema:"By path with directories first, or last modified first."`
+	Limit     int    `json:"limit,omitempty" default:"1000" min:"1" max:"10000" jsonschema:"The maximum number of entries."`
 }
 
 // listData is the structured result of the tool list.
@@ -44,8 +44,7 @@ type listFile struct {
 func (f *finder) listTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "list",
-		Description: "List a directory with types, sizes and times. Use it to see the content of a directory. To find files by name in a whole tree use glob; to find text use grep. " +
-			"Times are in UTC.",
+		Description: "List a directory with types, sizes and times (UTC).",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{

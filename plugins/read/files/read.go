@@ -29,12 +29,12 @@ const (
 )
 
 type readArgs struct {
-	FilePath        string `json:"file_path" path:"read" jsonschema:"The file to read, relative to the working directory or absolute. A directory is listed."`
+	FilePath        string `json:"file_path" path:"read" jsonschema:"The file to read. A directory is listed."`
 	Offset          int    `json:"offset,omitempty" default:"1" min:"0" jsonschema:"The line to begin at, counted from 1."`
-	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"The number of lines to read. The default is all lines to the end, but at most 2000 lines or 50 KB."`
-	ShowLineNumbers bool   `json:"show_line_numbers,omitempty" default:"false" jsonschema:"Put the line number and \"| \" before each line. They are not part of the file."`
-	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"How to read the bytes: auto detects the encoding and shows the cells of a notebook; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 returns the bytes of any file up to 1 MiB."`
-	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Return the text only if the file changed since this session last read or wrote all of it; otherwise only report that it is unchanged."`
+	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"The number of lines to read."`
+	ShowLineNumbers bool   `json:"show_line_numbers,omitempty" default:"false" jsonschema:"Put the line number and \"| \" before each line."`
+	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"auto detects the encoding and shows notebooks as cells; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 returns the bytes of any file up to 1 MiB."`
+	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Return the text only if it changed since this session last read or wrote all of it."`
 }
 
 // readData is the structured result of the tool read.
@@ -58,8 +58,7 @@ type readData struct {
 func readTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "read",
-		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters of a line and 50 KB are returned at once; " +
-			"a note in square brackets at the end then explains how to continue. Images and PDF documents are attached, a directory is listed, a notebook (.ipynb) is shown as cells. To find something in many files use grep.",
+		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters of a line and 50 KB are returned at once; a note in square brackets then explains how to continue. Images and PDF documents are attached.",
 		Traits:   looking,
 		Category: tool.CategoryBuiltin,
 		Examples: []string{

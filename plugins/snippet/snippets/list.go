@@ -18,11 +18,11 @@ const (
 )
 
 type listArgs struct {
-	Query    string   `json:"query,omitempty" jsonschema:"Words. Each must be the beginning of a word in the name, description, tags, language or code."`
-	Tags     []string `json:"tags,omitempty" jsonschema:"Only snippets that have all these tags."`
+	Query    string   `json:"query,omitempty" jsonschema:"Words, each the beginning of a word of the snippet."`
+	Tags     []string `json:"tags,omitempty" jsonschema:"Only snippets with all these tags."`
 	Language string   `json:"language,omitempty" jsonschema:"Only snippets in that language."`
-	Limit    int      `json:"limit,omitempty" default:"50" min:"1" max:"500" jsonschema:"The maximum number of snippets."`
-	Offset   int      `json:"offset,omitempty" default:"0" min:"0" jsonschema:"The number of snippets to skip."`
+	Limit    int      `json:"limit,omitempty" default:"50" min:"1" max:"500" jsonschema:"The maximum number."`
+	Offset   int      `json:"offset,omitempty" default:"0" min:"0" jsonschema:"Snippets to skip."`
 }
 
 type listData struct {
@@ -36,8 +36,7 @@ type listData struct {
 func (t *tools) listTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "snippet_list",
-		Description: "List the snippets of all sessions: all of them, the last saved first, or those with given words, tags or language, the best matches first. " +
-			"A line contains id, name, language, tags, version and description.",
+		Description: "List the snippets of all sessions, the last saved first, or those with given words, tags or language, the best matches first.",
 		Category: tool.CategoryBuiltin,
 		Traits:   looking,
 		Examples: []string{`snippet_list`, `snippet_list 'retry http'`, `snippet_list --tags http --language go`},

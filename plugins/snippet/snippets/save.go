@@ -11,11 +11,11 @@ import (
 )
 
 type saveArgs struct {
-	Name        string   `json:"name" jsonschema:"The name of the snippet, at most 200 characters. An existing snippet of that name gets a new version."`
+	Name        string   `json:"name" jsonschema:"The name, at most 200 characters."`
 	Code        string   `json:"code" jsonschema:"The code, at most 1 MiB; stored byte for byte."`
-	Description *string  `json:"description,omitempty" jsonschema:"What the code does and when to use it. If omitted, the description is unchanged."`
-	Language    *string  `json:"language,omitempty" jsonschema:"The language of the code, such as go. If omitted, the language is unchanged."`
-	Tags        []string `json:"tags,omitempty" jsonschema:"Words to filter by, at most 50. If omitted, the tags are unchanged."`
+	Description *string  `json:"description,omitempty" jsonschema:"What the code does and when to use it."`
+	Language    *string  `json:"language,omitempty" jsonschema:"The language, such as go."`
+	Tags        []string `json:"tags,omitempty" jsonschema:"Words to filter by."`
 }
 
 type saveData struct {
@@ -27,8 +27,7 @@ type saveData struct {
 func (t *tools) saveTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name: "snippet_save",
-		Description: "Save a piece of code under a name, to load it in any later session. Saving under an existing name creates a new version and keeps the earlier ones: " +
-			"snippet_load with version returns them. Use it for code worth reusing; files of the project belong in the project.",
+		Description: "Save a piece of code under a name for later sessions. An existing name gets a new version, and the earlier ones stay.",
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Idempotent: true},
 		StdinParameter: "code",

@@ -72,10 +72,22 @@ func (s *Settings) Request() host.Request {
 func (s *Settings) Records() (*admin.Records, error) { return admin.OpenRecords(s.Options()) }
 
 // Open starts a host. It prints the problems of plugins. It returns an error if no tool is available.
-func (s *Settings) Open(c *cobra.Command) (*host.Host, error) { return s.OpenWith(c, host.Options{}) }
+func (s *Settings) Open(c *cobra.Command) (*host.Host, error) {
+	return s.open(c, host.Options{}, (*host.Host).Problems)
+}
+
+// OpenOnce is like Open for a run of one command. It prints the problem of a broken plugin once, and again after a
+// change.
+func (s *Settings) OpenOnce(c *cobra.Command) (*host.Host, error) {
+	return s.open(c, host.Options{}, (*host.Host).NewProblems)
+}
 
 // OpenWith is like Open, but with additional options of the caller.
 func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, error) {
+	return s.open(c, opts, (*host.Host).Problems)
+}
+
+func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host.Host) []string) (*host.Host, error) {
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelWarn)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: WithoutTime}))
@@ -93,17 +105,26 @@ func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, er
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range h.Problems() {
+	for _, p := range problems(h) {
 		fmt.Fprintln(os.Stderr, "toolhost:", Clean(p))
 	}
 	if len(h.Tools()) == 0 {
 		err := errors.New("no tool is available")
 		if len(h.Problems()) == 0 {
-			err = fmt.Errorf("%w: no plugins were found in %s; build them with make build, or name them in a configuration", err, admin.BundledDir())
+			err = fmt.Errorf("%w: %s", err, noPlugins())
 		}
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
+}
+
+// noPlugins returns the reason why a host without problems has no plugins, with the remedy.
+func noPlugins() string {
+	dir := admin.BundledDir()
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return "the configuration turns all plugins off; remove bundled = false, or add plugin blocks"
+	}
+	return fmt.Sprintf("no plugins were found in %s; build them with make build, or name them in a configuration", dir)
 }
 
 // OpenLive starts a host that reloads changed plugins and configuration files. SIGHUP triggers an immediate reload. At a

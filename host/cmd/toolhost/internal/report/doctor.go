@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,33 +82,44 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 	fmt.Fprintf(w, "sandbox backends      %s\n", strings.Join(backends, ", "))
 	known := map[string]string{"content": "known by their content", "directory": "known by their directory: who can write there decides what they are"}
 	fmt.Fprintf(w, "bundled plugins       %s\n", known[d.BundledBy])
+	if len(d.Off) > 0 {
+		fmt.Fprintf(w, "turned off            %s\n", cli.Printable(strings.Join(d.Off, ", ")))
+	}
 	permissionsText(w, &d.Permissions)
 	if m.Launcher == "" {
 		fmt.Fprintf(w, "no plugin is confined: %s\n", m.NoLauncher)
 	}
 	for _, p := range d.Plugins {
-		fmt.Fprintf(w, "\n%s: backend %s, enforce %s\n", cli.Printable(p.Name), p.Backend, p.Enforce)
-		if p.Refused != "" {
-			fmt.Fprintf(w, "  refused: %s\n", p.Refused)
-		}
-		switch {
-		case p.Needs == nil && p.Heard:
-			fmt.Fprintln(w, "  needs: not declared")
-		case p.Needs == nil:
-			fmt.Fprintln(w, "  needs: unknown until the first start")
-		case len(p.Needed) == 0:
-			fmt.Fprintln(w, "  needs: nothing")
-		default:
-			fmt.Fprintf(w, "  needs: %s\n", cli.Printable(strings.Join(p.Needed, "; ")))
-		}
-		for _, e := range p.Enforced {
-			fmt.Fprintf(w, "  + %s\n", cli.Printable(e))
-		}
-		for _, u := range p.Unneeded {
-			fmt.Fprintf(w, "  ! not needed: %s\n      %s\n", cli.Printable(u.What), cli.Printable(u.How))
-		}
-		for _, g := range p.Missing {
-			fmt.Fprintf(w, "  - %s\n      %s\n", cli.Printable(g.What), cli.Printable(g.How))
-		}
+		pluginText(w, &p)
+	}
+}
+
+// pluginText prints how one plugin is confined.
+func pluginText(w io.Writer, p *admin.PluginDiagnosis) {
+	fmt.Fprintf(w, "\n%s: backend %s, enforce %s\n", cli.Printable(p.Name), p.Backend, p.Enforce)
+	if origin := strings.Join(slices.DeleteFunc([]string{p.From, p.Relation}, func(s string) bool { return s == "" }), ", "); origin != "" {
+		fmt.Fprintf(w, "  from: %s\n", cli.Printable(origin))
+	}
+	if p.Refused != "" {
+		fmt.Fprintf(w, "  refused: %s\n", p.Refused)
+	}
+	switch {
+	case p.Needs == nil && p.Heard:
+		fmt.Fprintln(w, "  needs: not declared")
+	case p.Needs == nil:
+		fmt.Fprintln(w, "  needs: unknown until the first start")
+	case len(p.Needed) == 0:
+		fmt.Fprintln(w, "  needs: nothing")
+	default:
+		fmt.Fprintf(w, "  needs: %s\n", cli.Printable(strings.Join(p.Needed, "; ")))
+	}
+	for _, e := range p.Enforced {
+		fmt.Fprintf(w, "  + %s\n", cli.Printable(e))
+	}
+	for _, u := range p.Unneeded {
+		fmt.Fprintf(w, "  ! not needed: %s\n      %s\n", cli.Printable(u.What), cli.Printable(u.How))
+	}
+	for _, g := range p.Missing {
+		fmt.Fprintf(w, "  - %s\n      %s\n", cli.Printable(g.What), cli.Printable(g.How))
 	}
 }

@@ -145,9 +145,7 @@ func programsText(w io.Writer, e *host.LogEntry) error {
 	if e.Programs == nil {
 		return nil
 	}
-	shown := 0
 	for _, p := range e.Programs.First {
-		shown += p.Times
 		by := ""
 		if p.Times > 1 {
 			by = fmt.Sprintf("  (%d times)", p.Times)
@@ -159,9 +157,9 @@ func programsText(w io.Writer, e *host.LogEntry) error {
 			return err
 		}
 	}
-	if more := e.Programs.Count - shown; more > 0 {
-		_, err := fmt.Fprintf(w, "    and %d more programs\n", more)
-		return err
+	if e.Programs.Omitted == 0 {
+		return nil
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "    and %d more programs, %d of them denied\n", e.Programs.Omitted, e.Programs.OmittedDenied)
+	return err
 }

@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/host/agent"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/engine"
+)
+
+// Import is what the servers of an agent add to the configuration.
+type Import struct {
+	// Change appends the field blocks. It is nil if there is nothing to add.
+	Change *agent.Change
+	// Notes names what is left out, and what a person has to do.
+	Notes []string
+}
+
+// ImportServers returns the change with which the configuration mounts the servers in a file with settings of an agent.
+// It writes nothing.
+func ImportServers(opts Options, file string) (*Import, error) {
+	servers, err := agent.ReadServers(file)
+	if err != nil {
+		return nil, err
+	}
+	path, err := importTarget(opts.Config)
+	if err != nil {
+		return nil, err
+	}
+	c, err := agent.NewChange(path)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Existed {
+		opts.Config = ""
+	} else if opts.Config == "" {
+		opts.Config = path
+	}
+	source, err := engine.Options(opts).Source()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := source.Load() // the file itself, also if it is not trusted
+	if err != nil {
+		return nil, err
+	}
+	out := &Import{}
+	blocks := out.blocks(servers, cfg, file)
+	if len(blocks) == 0 {
+		return out, nil
+	}
+	c.After = append(bytes.TrimRight(c.Before, "\n"), '\n')
+	if !c.Existed {
+		c.After = nil
+	}
+	for i, b := range blocks {
+		if i > 0 || c.Existed {
+			c.After = append(c.After, '\n')
+		}
+		c.After = append(c.After, b...)
+	}
+	if _, err := config.Format(path, c.After); err != nil {
+		return nil, err
+	}
+	out.Change = c
+	return out, nil
+}
+
+// importTarget returns the file to which blocks are appended.
+func importTarget(path string) (string, error) {
+	if path == "" {
+		path = config.Find("")
+	}
+	if path == "" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return "", fmt.Errorf("the directory of your configuration is unknown: %w; name a file with --config", err)
+		}
+		return filepath.Join(dir, "toolhost", config.ProjectFiles[0]), nil
+	}
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return "", fmt.Errorf("%s is a directory; name the file in it with --config", path)
+	}
+	if strings.HasSuffix(path, ".json") {
+		return "", errors.New(path + " is in JSON, to which blocks cannot be appended; name another file with --config, such as one in a directory of files")
+	}
+	return path, nil
+}
+
+// blocks returns the field blocks of the servers that the configuration does not have yet.
+func (im *Import) blocks(servers []agent.Server, cfg *config.Config, file string) (out [][]byte) {
+	taken := make(map[string]bool)
+	for _, p := range cfg.Plugins {
+		taken[p.Name] = true
+	}
+	for _, name := range cfg.Off {
+		taken[name] = true
+	}
+	note := func(format string, a ...any) { im.Notes = append(im.Notes, fmt.Sprintf(format, a...)) }
+	for _, s := range servers {
+		name := config.FieldName(s.Name)
+		switch {
+		case s.Skip != "":
+			note("%s is left out: %s.", s.Name, s.Skip)
+			continue
+		case name == "":
+			note("%s is left out: its name has no letters that a field can have. Rename it in %s.", s.Name, file)
+			continue
+		case taken[name]:
+			note("%s is left out: the configuration has %q already.", s.Name, name)
+			continue
+		}
+		taken[name] = true
+		m := config.Mount{Name: name, Command: s.Command, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers}
+		text, secrets := m.HCL()
+		out = append(out, text)
+		for _, variable := range secrets {
+			note("A secret of %s is not copied. Set %s in the environment of toolhost to the value in %s.", s.Name, variable, file)
+		}
+	}
+	return out
+}

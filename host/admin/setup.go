@@ -1,0 +1,47 @@
+package admin
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"toolhost.dev/host/agent"
+	"toolhost.dev/host/internal/config"
+)
+
+// AgentStore returns the store with the backups of the settings of agents.
+func AgentStore(opts Options) (agent.Store, error) {
+	_, dir, err := stateDirectory(opts)
+	return agent.Store{Dir: filepath.Join(dir, "setup")}, err
+}
+
+// proposedPolicy is the content of the configuration that set-up proposes.
+const proposedPolicy = `# Asks before work is lost or data leaves the machine. The bundled tools stay as they are.
+# toolhost config show shows the whole configuration.
+permissions {
+  policy = %q
+}
+`
+
+// ProposePolicy adds a configuration of the host with a policy to the plan: in the project, or the user's own. If a
+// configuration already exists there, it adds a note in place of the file.
+func ProposePolicy(p *agent.Plan, policy string) error {
+	dir := p.Place.Dir
+	if !p.Place.Project {
+		user, err := os.UserConfigDir()
+		if err != nil {
+			return fmt.Errorf("the directory of your configuration is unknown: %w; set HOME", err)
+		}
+		dir = filepath.Join(user, "toolhost")
+	}
+	for _, name := range config.ProjectFiles {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			if cfg, err := load(Options{Config: path}); err != nil || cfg.Permissions.Policy == "" {
+				p.Notes = append(p.Notes, fmt.Sprintf("%s sets no policy. To be asked before work is lost, add: permissions { policy = %q }", path, policy))
+			}
+			return nil
+		}
+	}
+	return p.Propose(filepath.Join(dir, config.ProjectFiles[0]), fmt.Appendf(nil, proposedPolicy, policy))
+}

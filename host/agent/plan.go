@@ -1,0 +1,313 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"toolhost.dev/host/agent/internal/agentfile"
+)
+
+// maxSettings is the maximum size of a settings file, in bytes.
+const maxSettings = 64 << 20
+
+// Plan is a set of changes to the settings of an agent.
+type Plan struct {
+	Agent *Agent
+	Place *Place
+	// Changes lists the files that change. It is empty if the settings are as they must be.
+	Changes []*Change
+	// Notes lists what a person has to know or do.
+	Notes []string
+}
+
+// Change is a change of one file.
+type Change struct {
+	// Path is the path that the agent reads. The file itself is elsewhere if the path is a symbolic link.
+	Path          string
+	Before, After []byte
+	// Existed reports whether the file exists before the change.
+	Existed bool
+
+	target string
+	mode   fs.FileMode
+	ops    []operation
+}
+
+// operation is one edit of a file, with what is needed to take it back.
+type operation struct {
+	// Path is the key. Item is the item that was added to the list at the key. Empty means that the key was set.
+	Path []string `json:"path"`
+	Item string   `json:"item,omitempty"`
+	// Value is the value that was set. Before is the earlier value, if Had is true.
+	Value  any  `json:"value,omitempty"`
+	Before any  `json:"before,omitempty"`
+	Had    bool `json:"had,omitempty"`
+}
+
+// Plan returns the changes with which the agent uses the program self as its server.
+func (a *Agent) Plan(p *Place, self string) (*Plan, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	out := &Plan{Agent: a, Place: p, Notes: slices.Clone(a.Notes)}
+	for _, s := range a.files(p) {
+		c, err := readChange(s.path)
+		if err != nil {
+			return nil, err
+		}
+		if p.Project && !inside(p.Dir, c.target) { // a cloned repository can contain links
+			return nil, fmt.Errorf("%s is a link out of the project, to %s; remove the link, or set up that directory", c.Path, c.target)
+		}
+		if err := out.edit(c, s, self); err != nil {
+			return nil, err
+		}
+		out.add(c)
+	}
+	return out, nil
+}
+
+func (p *Plan) add(c *Change) {
+	if c.After != nil && (!c.Existed || !bytes.Equal(c.Before, c.After)) {
+		p.Changes = append(p.Changes, c)
+	}
+}
+
+// Propose adds a file with the content unless the file exists.
+func (p *Plan) Propose(path string, content []byte) error {
+	c, err := readChange(path)
+	if err != nil || c.Existed {
+		return err
+	}
+	c.After = content
+	p.add(c)
+	return nil
+}
+
+// readChange reads a file for a change. It follows symbolic links, also one whose target does not exist yet.
+func readChange(path string) (*Change, error) {
+	target, err := follow(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Change{Path: path, target: target, mode: 0o600}
+	f, err := os.OpenFile(target, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the settings cannot be read: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file; move it away", path)
+	case st.Size() > maxSettings:
+		return nil, fmt.Errorf("%s is larger than %d MiB", path, maxSettings>>20)
+	}
+	c.Existed, c.mode = true, st.Mode().Perm()
+	if c.Before, err = os.ReadFile(target); err != nil {
+		return nil, err
+	}
+	c.After = c.Before
+	return c, nil
+}
+
+// follow returns the path of the file to which a path leads.
+func follow(path string) (string, error) {
+	for range 40 {
+		link, err := os.Readlink(path)
+		if err != nil {
+			return path, nil //nolint:nilerr // it is not a link
+		}
+		if !filepath.IsAbs(link) {
+			link = filepath.Join(filepath.Dir(path), link)
+		}
+		path = link
+	}
+	return "", fmt.Errorf("%s is a chain of too many symbolic links; correct the link", path)
+}
+
+// inside reports whether a file, which may not exist yet, is in a directory after links are followed.
+func inside(dir, path string) bool {
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	for {
+		parent := filepath.Dir(path)
+		resolved, err := filepath.EvalSymlinks(parent)
+		if err == nil {
+			return resolved == root || strings.HasPrefix(resolved, strings.TrimSuffix(root, "/")+"/")
+		}
+		if parent == path || !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+		path = parent
+	}
+}
+
+// edit changes the content of a file as the settings need it.
+func (p *Plan) edit(c *Change, s settings, self string) error {
+	d, err := agentfile.Parse(c.Path, c.Before)
+	if err != nil {
+		return err
+	}
+	if s.servers != nil {
+		if err := p.server(c, d, s, self); err != nil {
+			return err
+		}
+	}
+	for _, a := range s.sets {
+		was, had := d.Get(a.path...)
+		if had && (a.soft || agentfile.Same(was, a.value)) {
+			if a.soft && !agentfile.Same(was, a.value) {
+				p.Notes = append(p.Notes, fmt.Sprintf("%s has %s = %v, which stays.", c.Path, strings.Join(a.path, "."), was))
+			}
+			continue
+		}
+		if err := d.Set(a.value, a.path...); err != nil {
+			return err
+		}
+		c.ops = append(c.ops, operation{Path: a.path, Value: a.value, Before: was, Had: had})
+	}
+	for _, a := range s.adds {
+		for _, item := range a.items {
+			list, _ := d.Get(a.path...)
+			if items, ok := list.([]any); ok && slices.Contains(items, any(item)) {
+				continue
+			}
+			if err := d.Add(item, a.path...); err != nil {
+				return err
+			}
+			c.ops = append(c.ops, operation{Path: a.path, Item: item})
+		}
+	}
+	if len(c.ops) > 0 {
+		c.After = d.Bytes()
+	}
+	return nil
+}
+
+// server adds the server, or corrects the path of its program. It returns an error if another server has the name.
+func (p *Plan) server(c *Change, d agentfile.Document, s settings, self string) error {
+	path := slices.Concat(s.servers, []string{p.Place.Server})
+	was, had := d.Get(path...)
+	if !had {
+		entry := s.entry([]string{self, "mcp"})
+		if err := d.Set(entry, path...); err != nil {
+			return err
+		}
+		c.ops = append(c.ops, operation{Path: path, Value: entry})
+		return nil
+	}
+	entry, _ := was.(map[string]any)
+	command := commandOf(entry)
+	other := len(command) == 0 || filepath.Base(command[0]) != "toolhost" || !slices.Contains(command, "mcp")
+	if p.Place.Project && !other { // whoever wrote the repository could have the server run anything
+		_, env := entry["env"]
+		_, environment := entry["environment"]
+		_, dir := entry["cwd"]
+		other = env || environment || dir || !slices.Equal(command[1:], []string{"mcp"})
+	}
+	if other {
+		return fmt.Errorf("%s already has another server with the name %q; remove it, or choose a name with --name", c.Path, p.Place.Server)
+	}
+	if sameProgram(command[0], self) {
+		return nil
+	}
+	key, value := slices.Concat(path, []string{"command"}), any(self)
+	if s.list {
+		value = append([]string{self}, command[1:]...)
+	}
+	if err := d.Set(value, key...); err != nil {
+		return err
+	}
+	c.ops = append(c.ops, operation{Path: key, Value: value, Before: entry["command"], Had: true})
+	return nil
+}
+
+// commandOf returns the command of a server with its arguments. It returns nil for a server without a command.
+func commandOf(entry map[string]any) []string {
+	var out []string
+	for _, key := range []string{"command", "args"} {
+		switch v := entry[key].(type) {
+		case string:
+			out = append(out, v)
+		case []any:
+			for _, item := range v {
+				text, ok := item.(string)
+				if !ok {
+					return nil
+				}
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
+// sameProgram reports whether a command starts the program.
+func sameProgram(command, self string) bool {
+	found, err := exec.LookPath(command)
+	if err != nil {
+		return false
+	}
+	a, errA := os.Stat(found)
+	b, errB := os.Stat(self)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+// Launch is how an agent starts its server.
+type Launch struct {
+	Command []string
+	Env     []string
+	Dir     string
+}
+
+// Launch reads the settings again and returns how the agent starts the server.
+func (p *Plan) Launch(environ []string) (*Launch, error) {
+	for _, s := range p.Agent.files(p.Place) {
+		if s.servers == nil {
+			continue
+		}
+		c, err := readChange(s.path)
+		if err != nil {
+			return nil, err
+		}
+		d, err := agentfile.Parse(s.path, c.Before)
+		if err != nil {
+			return nil, err
+		}
+		was, _ := d.Get(slices.Concat(s.servers, []string{p.Place.Server})...)
+		entry, _ := was.(map[string]any)
+		out := &Launch{Command: commandOf(entry), Dir: p.Place.Dir, Env: slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+			name, _, _ := strings.Cut(v, "=")
+			return p.Agent.environment != nil && !slices.Contains(p.Agent.environment, name)
+		})}
+		if len(out.Command) == 0 {
+			return nil, fmt.Errorf("%s has no server %q", s.path, p.Place.Server)
+		}
+		if dir, ok := entry["cwd"].(string); ok && filepath.IsAbs(dir) {
+			out.Dir = dir
+		}
+		for _, key := range []string{"env", "environment"} {
+			env, _ := entry[key].(map[string]any)
+			for name, value := range env {
+				out.Env = append(out.Env, fmt.Sprintf("%s=%v", name, value))
+			}
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("%s has no file for servers", p.Agent.Title)
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// notRun matches the comment of a command that the tests cannot run. The rest of the comment is the reason.
+var notRun = regexp.MustCompile(`# (?:by hand|takes minutes): \S`)
+
+// status matches the comment of a command that ends with another status than 0.
+var status = regexp.MustCompile(`# .*\(exit status (\d+)\)`)
+
+// shellBlocks returns the lines of the blocks of commands in a document.
+func shellBlocks(t *testing.T, path string) (lines []string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(b), -1) {
+		for line := range strings.Lines(m[1]) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	if len(lines) == 0 {
+		t.Fatalf("%s has no blocks of commands", path)
+	}
+	return lines
+}
+
+// guide is a place in which the commands of documents run.
+type guide struct {
+	t        *testing.T
+	dir      string
+	env      []string
+	ran      int
+	programs string
+}
+
+// newGuide returns an empty workspace. The programs are beside the SDK, as in the repository. They trust the project files,
+// because nobody can be asked.
+func newGuide(t *testing.T) *guide {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &guide{t: t, dir: filepath.Join(root, "workspace"), programs: filepath.Join(root, "bin")}
+	for _, dir := range []string{g.dir, g.programs, filepath.Join(g.programs, "plugins"), filepath.Join(root, "home"), filepath.Join(root, "tmp")} {
+		must(t, os.Mkdir(dir, 0o755))
+	}
+	for _, pattern := range []string{"toolhost*", "plugins/*"} {
+		paths, err := filepath.Glob(filepath.Join(bin, pattern))
+		must(t, err)
+		for _, path := range paths {
+			rel, err := filepath.Rel(bin, path)
+			must(t, err)
+			must(t, os.Link(path, filepath.Join(g.programs, rel)))
+		}
+	}
+	must(t, installTrusting(g.programs))
+	sources := sourceEnv()
+	must(t, os.Symlink(filepath.Join(sources["SOURCES"], "sdk"), filepath.Join(root, "sdk")))
+	g.env = append(os.Environ(), "HOME="+filepath.Join(root, "home"), "XDG_CONFIG_HOME="+filepath.Join(root, "home", ".config"),
+		"XDG_STATE_HOME="+filepath.Join(root, "home", "state"), "TMPDIR="+filepath.Join(root, "tmp"),
+		"PATH="+filepath.Join(g.programs, "trusting")+":"+os.Getenv("PATH"))
+	for name, value := range sources {
+		g.env = append(g.env, name+"="+value)
+	}
+	return g
+}
+
+// run runs the commands of a document that are not marked, in dir below the workspace. It returns their output.
+func (g *guide) run(dir string, lines []string) string {
+	g.t.Helper()
+	var all strings.Builder
+	for _, line := range lines {
+		if notRun.MatchString(line) {
+			continue
+		}
+		want := "0"
+		if m := status.FindStringSubmatch(line); m != nil {
+			want = m[1]
+		}
+		c := exec.CommandContext(g.t.Context(), "sh", "-c", "cd "+dir+" && {\n"+line+"\n}\nstatus=$?; test $status = "+want+" || { echo exit status $status; exit 1; }")
+		c.Dir, c.Env = g.dir, g.env
+		out, err := c.CombinedOutput()
+		all.Write(out)
+		if err != nil {
+			g.t.Fatalf("%s\n%s\n%v", line, out, err)
+		}
+		g.ran++
+	}
+	return all.String()
+}
+
+// TestGuideOfPlugins runs the commands of the guide for plugin authors, and then those in the README of the new plugin.
+func TestGuideOfPlugins(t *testing.T) {
+	g := newGuide(t)
+	out := g.run(".", shellBlocks(t, "../../../docs/plugin-authors.md"))
+	if !strings.Contains(out, "HELLO, WORLD") {
+		t.Errorf("the plugin of the guide does not greet:\n%s", out)
+	}
+	out = g.run("greeter", shellBlocks(t, filepath.Join(g.dir, "greeter", "README.md")))
+	if !strings.Contains(out, "HELLO, WORLD") {
+		t.Errorf("the plugin of the README does not greet:\n%s", out)
+	}
+	for _, dir := range []string{".", "greeter"} { // the bundled tools are still there
+		if out := g.run(dir, []string{"toolhost run 'read toolhost.hcl' && toolhost help greeter"}); !strings.Contains(out, "greeter") || !strings.Contains(out, "Usage: greeter") {
+			t.Errorf("%s: %s", dir, out)
+		}
+	}
+	if g.ran < 12 {
+		t.Errorf("only %d commands ran", g.ran)
+	}
+}
+
+// TestGuidesOfUse runs the commands in the README and in the guides for agents and operators.
+func TestGuidesOfUse(t *testing.T) {
+	g := newGuide(t)
+	must(t, os.Symlink("../bin", filepath.Join(g.dir, "bin")))
+	must(t, os.Mkdir(filepath.Join(g.dir, "docs"), 0o755))
+	for _, name := range []string{"go.work", "docs/agents.md", "docs/protocol.md"} {
+		b, err := os.ReadFile(filepath.Join("../../..", name))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(g.dir, name), b, 0o644))
+	}
+	for _, doc := range []string{"README.md", "docs/agents.md", "docs/operators.md"} {
+		ran := g.ran
+		if doc == "docs/operators.md" { // its tokens are for the principals that it configures
+			b, err := os.ReadFile("../../../" + doc)
+			must(t, err)
+			block := regexp.MustCompile("(?ms)^```hcl\n(principal \"ci\".*?)^```$").FindSubmatch(b)
+			if block == nil {
+				t.Fatal("docs/operators.md configures no principals")
+			}
+			must(t, os.WriteFile(filepath.Join(g.dir, "toolhost.hcl"), block[1], 0o644))
+		}
+		out := g.run(".", shellBlocks(t, "../../../"+doc))
+		if g.ran == ran {
+			t.Errorf("no command of %s ran", doc)
+		}
+		if doc == "README.md" && !strings.Contains(out, "use (") {
+			t.Errorf("%s shows no file:\n%s", doc, out)
+		}
+	}
+}
+
+// TestCommandsInDocuments checks that each command of toolhost in the documents exists, with its flags. It covers the
+// commands that the tests above do not run.
+func TestCommandsInDocuments(t *testing.T) {
+	documents, err := filepath.Glob("../../../docs/*.md")
+	must(t, err)
+	for _, pattern := range []string{"../../../README.md", "../../scaffold/files/*/README.md", "../../../examples/*/README.md", "../../../docs/checklists/*.md"} {
+		more, err := filepath.Glob(pattern)
+		must(t, err)
+		documents = append(documents, more...)
+	}
+	inline := regexp.MustCompile("`(toolhost [^`\n]*)`")
+	block := regexp.MustCompile("(?ms)^```(?:sh|console)\n(.*?)^```$")
+	line := regexp.MustCompile(`(?m)^(?:\$ |[A-Z_]+=\S+ |bin/)?(toolhost [^#\n|>&;]*)`)
+	quoted := regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	checked := 0
+	for _, path := range documents {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		found := inline.FindAllStringSubmatch(string(b), -1)
+		for _, m := range block.FindAllStringSubmatch(string(b), -1) {
+			found = append(found, line.FindAllStringSubmatch(m[1], -1)...)
+		}
+		for _, m := range found {
+			checked++
+			if err := checkCommand(strings.Fields(quoted.ReplaceAllString(m[1], "ARGUMENT"))[1:]); err != nil {
+				t.Errorf("%s: %s: %v", path, strings.TrimSpace(m[1]), err)
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d commands were checked", checked)
+	}
+}
+
+// checkCommand returns an error if a command or one of its flags does not exist. It ignores arguments.
+func checkCommand(words []string) error {
+	root := newRoot()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("x")
+	at := root
+	for _, w := range words {
+		w = strings.Trim(w, "\"'.,:…[]()")
+		name, isFlag := strings.CutPrefix(w, "--")
+		switch {
+		case isFlag && name != "":
+			name, _, _ = strings.Cut(name, "=")
+			known := false
+			lookUp := func(f *pflag.Flag) {
+				known = known || f.Name == name || slices.Contains(strings.Split(name, "|"), f.Name)
+			}
+			at.Flags().VisitAll(lookUp)
+			at.InheritedFlags().VisitAll(lookUp)
+			root.PersistentFlags().VisitAll(lookUp)
+			if !known && name != "help" && name != "version" {
+				return errors.New("there is no flag --" + name)
+			}
+		case at.HasSubCommands():
+			var next *cobra.Command
+			for _, alternative := range strings.Split(w, "|") {
+				for _, c := range at.Commands() {
+					if c.Name() == alternative || c.HasAlias(alternative) {
+						next = c
+					}
+				}
+			}
+			if next == nil && regexp.MustCompile(`^[a-z]+$`).MatchString(w) && !at.Runnable() {
+				return errors.New("there is no command " + at.CommandPath() + " " + w)
+			}
+			if next == nil {
+				return nil
+			}
+			at = next
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package configcmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host/admin"
+	"toolhost.dev/host/agent"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/review"
+)
+
+func newConfigImport(s *cli.Settings) *cobra.Command {
+	var o review.Options
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Add the MCP servers of an agent's settings",
+		Long: `Add the MCP servers in the settings of an agent to the configuration, as field blocks. FILE is
+such as .mcp.json, ~/.claude.json, .cursor/mcp.json, .vscode/mcp.json, opencode.json or the
+config.toml of Codex.
+
+The blocks are shown as a diff before they are appended: to the configuration that applies, or to a
+new one of the user. Secrets are not copied. A call of env stands for each, so that the value comes
+from the environment of toolhost. Servers whose name is taken are left out, and so is toolhost.
+
+The servers run confined: without a network, and with access to the roots alone. Only those that
+download themselves get the network.`,
+		Example: `  toolhost config import .mcp.json
+  toolhost config import ~/.claude.json --dry-run`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			im, err := admin.ImportServers(s.Options(), args[0])
+			if err != nil {
+				return err
+			}
+			for _, n := range im.Notes {
+				fmt.Println("note:", cli.Printable(n))
+			}
+			if im.Change == nil {
+				fmt.Println("There is nothing to add.")
+				return nil
+			}
+			written, err := review.Apply([]*agent.Change{im.Change}, o, im.Change.Write)
+			if err != nil || !written {
+				return err
+			}
+			_, err = fmt.Printf("Added to %s. To check it: toolhost config validate --launch --config %[1]s\n", cli.Printable(im.Change.Path))
+			return err
+		},
+	}
+	o.AddTo(c)
+	return c
+}

@@ -1,0 +1,67 @@
+// Package review shows changes of files as a diff and asks before they are written. See [Apply].
+package review
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host/agent"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/terminal"
+)
+
+// Options holds the flags of a command that writes files.
+type Options struct {
+	// Yes writes without asking. Dry writes nothing.
+	Yes, Dry bool
+}
+
+// AddTo adds the flags to a command.
+func (o *Options) AddTo(c *cobra.Command) {
+	c.Flags().BoolVar(&o.Yes, "yes", false, "write without asking")
+	c.Flags().BoolVar(&o.Dry, "dry-run", false, "show the changes and write nothing")
+}
+
+// Apply shows the changes and calls write, unless the user or a flag is against it. It returns an error if nobody can be
+// asked.
+func Apply(changes []*agent.Change, o Options, write func() error) (written bool, err error) {
+	out := cli.Screen(os.Stdout)
+	for _, c := range changes {
+		before, after := c.Path, c.Path
+		if !c.Existed {
+			before = os.DevNull
+		}
+		if c.After == nil {
+			after = os.DevNull
+		}
+		if _, err := out.Write(diff.Diff(before, c.Before, after, c.After)); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case o.Dry:
+		fmt.Println("Nothing was written (--dry-run).")
+		return false, nil
+	case o.Yes:
+	case !terminal.IsTerminal():
+		return false, errors.New("there is no terminal to ask on, and nothing was written; review the changes and add --yes")
+	default:
+		fmt.Print("Write these changes? [y/N] ")
+		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+			fmt.Println("Nothing was written.")
+			return false, cli.ExitError(cli.ExitFailure)
+		}
+	}
+	return true, write()
+}

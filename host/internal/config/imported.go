@@ -1,0 +1,193 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"toolhost.dev/host/internal/audit"
+	"toolhost.dev/sdk/tool"
+)
+
+// Mount is an MCP server that becomes a field block.
+type Mount struct {
+	// Name is the name of the field. See [FieldName].
+	Name    string
+	Command []string
+	Env     map[string]string
+	Dir     string
+	URL     string
+	Headers map[string]string
+}
+
+// FieldName returns a valid name of a field for the name of a server. It returns "" if the name has no letters.
+func FieldName(server string) string {
+	name := strings.Trim(regexp.MustCompile(`[^a-z0-9_.-]+`).ReplaceAllString(strings.ToLower(server), "-"), "-._")
+	name = strings.TrimLeft(name, "-._0123456789")
+	if !tool.ValidName(name) {
+		return ""
+	}
+	return name
+}
+
+// installers are programs that download a server before they start it.
+var installers = []string{"npx", "bunx", "uvx", "pipx", "pnpm", "yarn", "deno", "docker", "podman"}
+
+// HCL returns the field block of a server. References to variables in the forms of agents become calls of env. Secrets
+// are not copied: a call of env stands for each. The result secrets contains the names of these variables.
+func (m *Mount) HCL() (text []byte, secrets []string) {
+	w := &mountWriter{prefix: strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(m.Name, "_"))}
+	var b strings.Builder
+	fmt.Fprintf(&b, "field %s {\n  mcp {\n", literal(m.Name))
+	if len(m.Command) > 0 {
+		fmt.Fprintf(&b, "    command = [%s]\n", strings.Join(w.arguments(m.Command), ", "))
+	} else {
+		fmt.Fprintf(&b, "    url = %s\n", w.value("url", m.URL))
+	}
+	w.object(&b, "env", m.Env)
+	w.object(&b, "headers", m.Headers)
+	if m.Dir != "" && m.Dir != "." && m.Dir != "${workspaceFolder}" {
+		fmt.Fprintf(&b, "    cwd = %s\n", w.value("cwd", m.Dir))
+	}
+	b.WriteString("  }\n")
+	if len(m.Command) > 0 && slices.Contains(installers, m.Command[0]) {
+		fmt.Fprintf(&b, "  sandbox {\n    network = true # %s downloads the server\n  }\n", m.Command[0])
+	}
+	b.WriteString("}\n")
+	return hclwrite.Format([]byte(b.String())), w.secrets
+}
+
+// mountWriter writes values as HCL expressions.
+type mountWriter struct {
+	prefix  string // begins the names of variables that have none
+	secrets []string
+}
+
+func (w *mountWriter) object(b *strings.Builder, name string, values map[string]string) {
+	if len(values) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "    %s = {\n", name)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		variable := key
+		if name != "env" {
+			variable = w.variable(key)
+		}
+		fmt.Fprintf(b, "      %s = %s\n", literal(key), w.secretOr(key, variable, values[key]))
+	}
+	b.WriteString("    }\n")
+}
+
+// arguments returns the expressions of a command. The value of an option such as --api-key is a secret.
+func (w *mountWriter) arguments(command []string) (out []string) {
+	option := ""
+	for i, arg := range command {
+		name, value, assigned := strings.Cut(arg, "=")
+		switch {
+		case i == 0:
+			out = append(out, w.value("command", arg))
+		case option != "" && !strings.HasPrefix(arg, "-"):
+			out = append(out, w.secretOr(option, w.variable(option), arg))
+		case assigned && strings.HasPrefix(arg, "-") && audit.SecretName(name):
+			out = append(out, `"`+inside(name+"=")+strings.Trim(w.template(w.secretOr(name, w.variable(name), value)), `"`)+`"`)
+		default:
+			out = append(out, w.value("argument", arg))
+		}
+		if option = ""; i > 0 && strings.HasPrefix(arg, "-") && !assigned && audit.SecretName(arg) {
+			option = arg
+		}
+	}
+	return out
+}
+
+// template returns an expression as a part of a template.
+func (w *mountWriter) template(expression string) string {
+	if strings.HasPrefix(expression, `"`) {
+		return expression
+	}
+	return "${" + expression + "}"
+}
+
+// variable returns the name of an environment variable for a setting of the server.
+func (w *mountWriter) variable(name string) string {
+	return w.prefix + "_" + strings.Trim(strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(name, "_")), "_")
+}
+
+// value is like secretOr for a value whose name is not that of a secret.
+func (w *mountWriter) value(name, text string) string {
+	if rest := references.ReplaceAllString(text, ""); audit.New(nil).Whole(rest) != rest {
+		return w.env(w.variable(name))
+	}
+	return reference(text)
+}
+
+// secretOr returns the expression of a value. A secret that is written out becomes a call of env.
+func (w *mountWriter) secretOr(name, variable, text string) string {
+	rest := references.ReplaceAllString(text, "")
+	written := audit.SecretName(name) && !slices.Contains(schemes, rest) // a part of the text is not a reference
+	if !written && audit.New(nil).Whole(rest) == rest {
+		return reference(text)
+	}
+	if _, ok := strings.CutPrefix(text, "Bearer "); ok {
+		return `"Bearer ${` + w.env(variable) + `}"`
+	}
+	return w.env(variable)
+}
+
+func (w *mountWriter) env(name string) string {
+	w.secrets = append(w.secrets, name)
+	return fmt.Sprintf(`env(%q, "")`, name)
+}
+
+// schemes are the texts that may stand before the reference to a secret.
+var schemes = []string{"", "Bearer ", "Basic ", "Token ", "token "}
+
+// references matches the references to variables in the settings of agents: ${NAME}, ${NAME:-default}, ${env:NAME},
+// {env:NAME}, ${input:NAME}, and $NAME as a whole value.
+var references = regexp.MustCompile(`\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-([^}]*))?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}|^\$([A-Za-z_][A-Za-z0-9_]*)$`)
+
+// reference returns a text as an expression, with references to variables as calls of env.
+func reference(text string) string {
+	var b strings.Builder
+	last := 0
+	for _, m := range references.FindAllStringSubmatchIndex(text, -1) {
+		part := func(i int) string {
+			if m[2*i] < 0 {
+				return ""
+			}
+			return text[m[2*i]:m[2*i+1]]
+		}
+		name := strings.ReplaceAll(part(1)+part(3)+part(4), "-", "_")
+		otherwise := part(2)
+		if audit.SecretName(name) {
+			otherwise = ""
+		}
+		only := fmt.Sprintf("env(%s, %s)", literal(name), literal(otherwise))
+		switch name {
+		case "workspaceFolder", "userHome":
+			only = map[string]string{"workspaceFolder": `"."`, "userHome": "home"}[name]
+		}
+		if m[0] == 0 && m[1] == len(text) {
+			return only
+		}
+		b.WriteString(inside(text[last:m[0]]) + "${" + only + "}")
+		last = m[1]
+	}
+	return `"` + b.String() + inside(text[last:]) + `"`
+}
+
+// literal returns a text as an HCL string.
+func literal(text string) string {
+	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
+}
+
+// inside returns a text as the inner part of an HCL string.
+func inside(text string) string {
+	quoted := literal(text)
+	return quoted[1 : len(quoted)-1]
+}
