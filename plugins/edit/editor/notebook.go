@@ -15,12 +15,13 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
+// notebookArgs are the arguments of notebook_edit. A new cell without a type is code.
 type notebookArgs struct {
-	NotebookPath string  `json:"notebook_path" path:"write" jsonschema:"The .ipynb file."`
-	NewSource    *string `json:"new_source,omitempty" jsonschema:"The whole new source; not for delete."`
-	CellID       string  `json:"cell_id,omitempty" jsonschema:"The cell. insert adds the new cell after it, or first without a cell."`
-	CellNumber   *int    `json:"cell_number,omitempty" min:"0" jsonschema:"In place of cell_id, counted from 0. insert gives the new cell this number."`
-	CellType     string  `json:"cell_type,omitempty" enum:"code,markdown,raw" jsonschema:"Default: that of the cell; code for a new one."`
+	NotebookPath string  `json:"notebook_path" path:"write"`
+	NewSource    *string `json:"new_source,omitempty"`
+	CellID       string  `json:"cell_id,omitempty" jsonschema:"insert adds after it, or first."`
+	CellNumber   *int    `json:"cell_number,omitempty" min:"0" jsonschema:"In place of cell_id, from 0; insert adds at it."`
+	CellType     string  `json:"cell_type,omitempty" enum:"code,markdown,raw"`
 	EditMode     string  `json:"edit_mode,omitempty" enum:"replace,insert,delete" default:"replace"`
 }
 
@@ -41,7 +42,7 @@ type notebookData struct {
 func (e *editor) notebookTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:           "notebook_edit",
-		Description:    "Replace, insert or delete a cell of a Jupyter notebook. Read it first. A code cell loses its outputs.",
+		Description:    "Change a cell of a Jupyter notebook, which must have been read. Outputs of a changed cell are removed.",
 		Category:       tool.CategoryBuiltin,
 		StdinParameter: "new_source",
 		Examples: []string{

@@ -79,7 +79,7 @@ func parse(content []byte) (*file, error) {
 	if content[start] != '{' {
 		return nil, refuse("The file is not a notebook, because its JSON is not an object. %s.", remedy)
 	}
-	top, _, err := members(content, start)
+	top, err := members(content, start)
 	if err != nil {
 		return nil, refuse("The file is not a notebook: %v. %s.", err, remedy)
 	}
@@ -118,7 +118,7 @@ type cell struct {
 }
 
 func (f *file) cell(i int) (*cell, error) {
-	all, _, err := members(f.content, f.cells[i].start)
+	all, err := members(f.content, f.cells[i].start)
 	if err != nil {
 		return nil, refuse("Cell %d of the notebook cannot be changed: %v.", i, err)
 	}
@@ -183,7 +183,7 @@ var numbered = regexp.MustCompile(`^cell-(\d{1,9})$`)
 
 // find returns the number of the cell that an edit selects. For an insertion, it returns the number of the new cell.
 func (f *file) find(e Edit) (int, error) {
-	at, end := 0, len(f.cells)
+	end := len(f.cells)
 	switch {
 	case e.ID != "":
 		found, err := f.withID(e.ID)
@@ -192,7 +192,7 @@ func (f *file) find(e Edit) (int, error) {
 		}
 		return found, err
 	case e.Number != nil:
-		if at = *e.Number; e.Mode == Insert {
+		if e.Mode == Insert {
 			end++
 		}
 	case e.Mode == Insert:
@@ -200,6 +200,7 @@ func (f *file) find(e Edit) (int, error) {
 	default:
 		return 0, refuse("Neither cell_id nor cell_number is given. Give one of them; read shows both.")
 	}
+	at := *e.Number
 	if at < 0 || at >= end {
 		return 0, &Error{true, fmt.Sprintf("The notebook has no cell %d. It has %d cells, counted from 0; read shows them.", at, len(f.cells))}
 	}

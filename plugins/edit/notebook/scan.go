@@ -66,22 +66,21 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
-// members returns the members of the object that begins at i, and the offset of its closing brace. A name that occurs twice
-// is an error.
-func members(b []byte, i int) (out []member, end int, err error) {
+// members returns the members of the object that begins at i. A name that occurs twice is an error.
+func members(b []byte, i int) (out []member, err error) {
 	seen := make(map[string]bool)
 	for i++; ; i++ {
 		m := member{lead: i}
 		m.at = skipBlanks(b, i)
 		if b[m.at] == '}' {
-			return out, m.at, nil
+			return out, nil
 		}
 		i = skipString(b, m.at)
 		if err := json.Unmarshal(b[m.at:i], &m.key); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		if seen[m.key] {
-			return nil, 0, fmt.Errorf("the name %q occurs twice in an object", m.key)
+			return nil, fmt.Errorf("the name %q occurs twice in an object", m.key)
 		}
 		seen[m.key] = true
 		i = skipBlanks(b, i) + len(":")
@@ -89,7 +88,7 @@ func members(b []byte, i int) (out []member, end int, err error) {
 		m.value.end = skipValue(b, m.value.start)
 		out = append(out, m)
 		if i = skipBlanks(b, m.value.end); b[i] == '}' {
-			return out, i, nil
+			return out, nil
 		}
 	}
 }

@@ -43,7 +43,7 @@ func newline(lead string) string {
 
 // of returns the style of the cell that begins at an offset.
 func (s style) of(content []byte, start int) style {
-	all, _, err := members(content, start)
+	all, err := members(content, start)
 	if err != nil || len(all) == 0 {
 		return s
 	}

@@ -33,7 +33,7 @@ type readArgs struct {
 	Offset          int    `json:"offset,omitempty" default:"1" min:"0" jsonschema:"The line to begin at, counted from 1."`
 	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"The number of lines to read."`
 	ShowLineNumbers bool   `json:"show_line_numbers,omitempty" default:"false" jsonschema:"Put the line number and \"| \" before each line."`
-	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"auto detects the encoding and shows notebooks as cells; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 returns the bytes of any file up to 1 MiB."`
+	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"auto detects it and shows the cells of notebooks; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 returns the bytes of any file up to 1 MiB."`
 	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Return the text only if it changed since this session last read or wrote all of it."`
 }
 

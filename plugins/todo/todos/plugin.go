@@ -14,7 +14,7 @@ import (
 
 // args are the arguments of todo. The schema leaves the values to [list.Check], which reports all problems at once.
 type args struct {
-	Todos []item `json:"todos,omitempty" jsonschema:"The whole list, which replaces the old one. Omit it to see the list."`
+	Todos []item `json:"todos,omitempty" jsonschema:"The whole new list. Omit it to see the list."`
 }
 
 type item struct {
@@ -35,7 +35,7 @@ type data struct {
 func Plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "todo", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
 		Name:           "todo",
-		Description:    "Keep the session's list of tasks: plan work of several steps, and update the list as you go.",
+		Description:    "Keep a list of tasks: plan work of several steps, and update it as you go.",
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{AutoExecute: true, Idempotent: true}, // not ReadOnly, because it changes the session's state
 		StdinParameter: "todos",
