@@ -57,10 +57,10 @@ type readData struct {
 
 func readTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "read",
+		Name:        "read",
 		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters of a line and 50 KB are returned at once; a note in square brackets then explains how to continue. Images and PDF documents are attached.",
-		Traits:   looking,
-		Category: tool.CategoryBuiltin,
+		Traits:      looking,
+		Category:    tool.CategoryBuiltin,
 		Examples: []string{
 			"read main.go",
 			"read src/server.ts --offset 120 --limit 60 --show_line_numbers",
