@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,7 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*registry.Registry) *router.Command) *Pending {
 	p := d.pending(req)
 	p.call.Identity.Parent, p.call.Identity.Depth = parent.Request.ID, parent.Identity.Depth+1
+	p.call.Identity.Above = append(slices.Clone(parent.Identity.Above), parent.Identity.Tool.Plugin)
 	cmd := parse(d.Registry)
 	if req.Name == "" {
 		p.call.Request.Command = cmd.Raw
