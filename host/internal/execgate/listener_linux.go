@@ -300,6 +300,9 @@ func (p *process) watch(ctx context.Context, cancel func(), id uint64) {
 	}
 }
 
+// maxLoader is the number of words in which the name of git is searched. A dynamic linker can run git, and has options before it.
+const maxLoader = 8
+
 // inspect reads what a stopped process is about to execute. The result is only valid if the process still waits
 // afterwards. An error is the one that the execution fails with.
 func (p *process) inspect(m *memory, n *notification) (e *Execution, token string, at position, errno unix.Errno) {
@@ -322,7 +325,7 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 		return nil, "", at, unix.EAGAIN
 	}
 	e.PID = at.pid
-	isGit := strings.Contains(e.Asked, "git") || len(e.Argv) > 0 && strings.Contains(e.Argv[0], "git")
+	isGit := strings.Contains(e.Asked, "git") || slices.ContainsFunc(e.Argv[:min(len(e.Argv), maxLoader)], func(a string) bool { return strings.Contains(a, "git") })
 	if isGit {
 		e.Before, _ = os.Readlink(procPath(thread, "exe")) // empty means that it is not known
 	}

@@ -186,9 +186,18 @@ func arguments(c *script.Command) (short string, long, operands []string) {
 	return short, long, operands
 }
 
+// canHave reports whether one of the long options can be one of those with the given names. Programs accept abbreviations of
+// their options. One that is ambiguous counts as each option, because the program alone knows all of them.
+func canHave(long []string, names ...string) bool {
+	return slices.ContainsFunc(long, func(l string) bool {
+		l, _, _ = strings.Cut(l, "=")
+		return slices.ContainsFunc(names, func(n string) bool { return script.Abbreviates(l, n) })
+	})
+}
+
 // isRecursive reports whether the options of a command contain -r, -R, --recursive or an abbreviation of --recursive.
 func isRecursive(short string, long []string, letters string) bool {
-	return strings.ContainsAny(short, letters) || slices.ContainsFunc(long, func(l string) bool { return script.Abbreviates(l, "recursive") })
+	return strings.ContainsAny(short, letters) || canHave(long, "recursive")
 }
 
 // systemDirs lists the top-level directories of a system.

@@ -51,6 +51,32 @@ type Ancestor struct {
 // about calls and not about what a program starts. The subject of the judgement is empty if the program is allowed and no
 // rule matched.
 func (p *Policy) JudgeExecution(x *Execution) Judgement {
+	out := p.judgeExecution(x)
+	if inner := x.loaded(); inner != nil {
+		out = stricter(out, p.judgeExecution(inner))
+	}
+	return out
+}
+
+// loaded returns the program that a dynamic linker runs, or nil for another program.
+func (x *Execution) loaded() *Execution {
+	if !script.IsLoader(x.Path) && !script.IsLoader(x.File) {
+		return nil
+	}
+	words := script.Loaded(x.Args)
+	if words == nil {
+		return nil
+	}
+	out := *x
+	out.Path, out.File, out.Args, out.Before = words[0], words[0], words, "" // git does not start itself in this way
+	if !filepath.IsAbs(out.File) {
+		out.File = x.Dir + "/" + words[0] // not cleaned, because .. after a link leads elsewhere
+	}
+	out.File = newTree(x.Files).follow(out.File)
+	return &out
+}
+
+func (p *Policy) judgeExecution(x *Execution) Judgement {
 	out := Judgement{Kind: KindBash, Effect: Allow}
 	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out

@@ -53,10 +53,18 @@ type gitCommand struct {
 	separated bool
 }
 
+// has reports whether the command can have one of the options, with which it discards something.
 func (g *gitCommand) has(letters string, names ...string) bool {
+	return letters != "" && strings.ContainsAny(g.short, letters) || canHave(g.long, names...)
+}
+
+// spared reports whether the command certainly has one of the options, with which it discards nothing.
+func (g *gitCommand) spared(letters string, names ...string) bool {
+	if slices.ContainsFunc(g.long, func(l string) bool { return strings.HasPrefix(l, "no-") && canHave([]string{l[len("no-"):]}, names...) }) {
+		return false
+	}
 	return letters != "" && strings.ContainsAny(g.short, letters) || slices.ContainsFunc(g.long, func(l string) bool {
-		l, _, _ = strings.Cut(l, "=")
-		return slices.ContainsFunc(names, func(n string) bool { return l == n || len(l) > 2 && strings.HasPrefix(n, l) })
+		return len(l) > 2 && canHave([]string{l}, names...)
 	})
 }
 
@@ -65,7 +73,7 @@ func (g *gitCommand) judge() (all, some bool) {
 	case "reset":
 		return g.has("", "hard"), false
 	case "clean":
-		if g.has("nih", "dry-run", "interactive", "help") {
+		if g.spared("nih", "dry-run", "interactive", "help") {
 			return false, false
 		}
 		all = len(g.paths) == 0 && g.wholeDir() || g.whole()
@@ -73,7 +81,7 @@ func (g *gitCommand) judge() (all, some bool) {
 	case "checkout":
 		return g.checkout()
 	case "restore":
-		if g.has("S", "staged") && !g.has("W", "worktree") || g.has("ph", "patch", "help") {
+		if g.spared("S", "staged") && !g.has("W", "worktree") || g.spared("ph", "patch", "help") {
 			return false, false
 		}
 		all = g.whole() || g.has("", "pathspec-from-file")
@@ -81,7 +89,7 @@ func (g *gitCommand) judge() (all, some bool) {
 	case "switch":
 		return g.has("f", "force", "discard-changes"), false
 	case "rm":
-		if g.has("n", "cached", "dry-run") {
+		if g.spared("n", "cached", "dry-run") {
 			return false, false
 		}
 		return g.whole() && g.has("r"), g.has("f", "force")
@@ -96,7 +104,7 @@ func (g *gitCommand) judge() (all, some bool) {
 // checkout judges git checkout, which switches branches or overwrites files.
 func (g *gitCommand) checkout() (all, some bool) {
 	switch {
-	case g.has("ph", "patch", "help"):
+	case g.spared("ph", "patch", "help"):
 		return false, false
 	case g.whole():
 		return true, false
@@ -104,7 +112,7 @@ func (g *gitCommand) checkout() (all, some bool) {
 		return g.has("", "pathspec-from-file"), true
 	case g.has("f", "force"):
 		return true, false
-	case g.has("bB", "orphan", "detach", "track"):
+	case g.spared("bB", "orphan", "detach", "track"):
 		return false, false
 	case len(g.operands) > 1:
 		return false, true
@@ -132,13 +140,21 @@ func (g *gitCommand) loses() bool {
 	case "update-ref":
 		return g.has("d")
 	case "gc":
-		return slices.Contains(g.long, "prune=now") || slices.Contains(g.long, "prune=all")
+		return g.prunes("prune")
 	case "submodule":
 		return first == "deinit" && g.has("f", "force")
 	case "filter-branch", "filter-repo":
 		return true
 	}
 	return false
+}
+
+// prunes reports whether an option with a time removes objects that were made not long ago.
+func (g *gitCommand) prunes(option string) bool {
+	return slices.ContainsFunc(g.long, func(l string) bool {
+		_, age, valued := strings.Cut(l, "=")
+		return valued && canHave([]string{l}, option) && !slices.ContainsFunc([]string{"week", "month", "year", "never"}, func(unit string) bool { return strings.Contains(age, unit) })
+	})
 }
 
 // wholeDir reports whether the working directory is the top of the repository, or a place whose loss is judged.

@@ -65,11 +65,6 @@ var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee
 func (f *facts) removed() (targets []target, recursive bool) {
 	c := f.c
 	short, long, operands := arguments(c)
-	has := func(names ...string) bool {
-		return slices.ContainsFunc(long, func(l string) bool {
-			return slices.ContainsFunc(names, func(n string) bool { return l == n || strings.HasPrefix(l, n+"=") })
-		})
-	}
 	switch c.Name() {
 	case "rm", "srm", "wipe":
 		return f.targets(operands), isRecursive(short, long, "rR")
@@ -78,12 +73,12 @@ func (f *facts) removed() (targets []target, recursive bool) {
 	case "unlink", "shred", "truncate":
 		return f.targets(operands), false
 	case "tee":
-		if strings.Contains(short, "a") || has("append") {
+		if strings.Contains(short, "a") || slices.Contains(long, "append") {
 			return nil, false
 		}
 		return f.targets(operands), false
 	case "mv":
-		return f.moved(operands, strings.Contains(short, "t") || has("target-directory")), true
+		return f.moved(operands, strings.Contains(short, "t") || canHave(long, "target-directory")), true
 	case "chmod":
 		if len(operands) > 1 && locks(operands[0]) || len(operands) > 0 && locks("-"+short) {
 			return f.targets(operands), true
@@ -95,7 +90,7 @@ func (f *facts) removed() (targets []target, recursive bool) {
 			}
 		}
 	case "tar":
-		if has("remove-files") {
+		if canHave(long, "remove-files") {
 			return f.targets(operands), true
 		}
 	}

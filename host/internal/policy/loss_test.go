@@ -72,6 +72,9 @@ func TestLosses(t *testing.T) {
 		return first + " " + strings.Join(slices.Concat(more...), " ")
 	}
 	outside := t.TempDir()
+	if err := os.Symlink("/usr/bin/rm", filepath.Join(outside, "link")); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ dir, line, rule string }{
 		{ws, and("rm -rf", all), "remove-workspace"},
 		{ws, and("rm -rf --", all), "remove-workspace"},
@@ -159,6 +162,10 @@ func TestLosses(t *testing.T) {
 		{ws, "git rm -rf .", "discard-changes"}, {ws, "git rm -r --cached .", ""}, {ws, "git rm main.go", ""}, {ws, "git read-tree -u --reset HEAD", "discard-changes"}, {ws, "git checkout-index -fa", "discard-changes"},
 		{outside, "git --work-tree=" + ws + " --git-dir=" + ws + "/.git reset --hard", "discard-changes"}, {outside, "git --work-tree " + ws + " checkout .", "discard-changes"},
 		{outside, "find -L " + home + "/link -delete", "remove-workspace"}, {outside, "find -H " + home + "/link -type f -exec rm {} ;", "remove-workspace"}, {outside, "find " + home + "/link -delete", ""},
+		{ws, "git reset --h", "discard-changes"}, {ws, "git checkout --f HEAD", "discard-changes"}, {ws, "git switch --di main", "discard-changes"}, {ws, "git switch --fo main", "discard-changes"}, {ws, "git rm --f -r .", "discard-changes"}, {ws, "git clean --d", "discard-changes"},
+		{ws, "git clean -n --no-dry-run -f", "discard-changes"}, {ws, "git restore --st --wo .", "discard-changes"}, {ws, "tar --remove-f -cf /tmp/x.tar .", "remove-workspace"}, {ws, "tar cf /tmp/x.tar --rem .", "remove-workspace"}, {ws, "git clean --dry", ""}, {ws, "git restore --staged .", ""}, {ws, "tar --recursion -cf /tmp/x.tar .", ""},
+		{ws, "/lib64/ld-linux-x86-64.so.2 /usr/bin/rm -rf .", "remove-workspace"}, {ws, "/lib/ld-musl-x86_64.so.1 --library-path /lib --argv0 x /usr/bin/git reset --hard", "discard-changes"}, {ws, "/lib64/ld-linux-x86-64.so.2 --argv0 ls /bin/busybox rm -rf .", "remove-workspace"},
+		{ws, "/lib64/ld-linux-x86-64.so.2 " + outside + "/link -rf .", "remove-workspace"}, {ws, "/lib64/ld-linux-x86-64.so.2 --list /usr/bin/rm -rf .", ""}, {ws, "/lib64/ld-linux-x86-64.so.2 /usr/bin/ls .", ""},
 		{ws, "git stash", ""}, {ws, "git stash drop", ""}, {ws, "git status", ""}, {ws, "git push", ""}, {outside, "git reset --hard", ""},
 	} {
 		words := strings.Split(c.line, " ")
@@ -246,6 +253,7 @@ func TestCareful(t *testing.T) {
 		"cat .env": "credentials", "cat ~/.netrc": "credentials", "source .env": "credentials", "grep KEY < .env": "credentials", "gh auth token": "credentials", "cat ~/.ssh/id_rsa": "credentials", "cp .env x": "credentials", "base64 ~/.aws/credentials": "credentials",
 		"git checkout -- main.go": "discard-files", "git restore main.go": "discard-files", "git stash drop": "discard-files", "git stash clear": "discard-files", "git branch -D x": "discard-files", "git clean -fd src": "discard-files", "git reflog expire --all": "discard-files",
 		"git reset --hard": "discard-changes", "rm -rf *": "remove-workspace", "sudo ls": "privilege",
+		"git rm --f main.go": "discard-files", "git worktree remove --f wt": "discard-files", "git gc --pr=now": "discard-files", "git gc --prune=1.minute.ago": "discard-files", "git branch --d --f x": "discard-files", "tar cf x --remove-file main.go": "delete", "git gc --prune=2.weeks.ago": "", "git branch --format='%(refname)'": "", "git gc": "",
 		"rm -rf src": "delete", "rm main.go": "delete", "rm ~/notes": "delete", "find src -name a.go -delete": "delete", "find src -name '*.pyc' -delete": "", "find . -name __pycache__ -exec rm -rf {} +": "", "find src -name '*.go' -exec rm {} +": "delete", "find src -name '*.go'": "", "rm -rf ../other": "delete", "shred main.go": "delete", "truncate -s 0 main.go": "delete", "rm -rf src/*": "delete", "find src -delete": "delete",
 
 		"git status": "", "git commit -m x": "", "git add -A": "", "git stash": "", "git stash pop": "", "git pull": "", "git fetch": "", "git checkout main": "", "git checkout -b x": "", "git push --dry-run": "", "npm install": "", "npm run build": "", "go test ./...": "",

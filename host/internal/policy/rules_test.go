@@ -160,7 +160,7 @@ func TestCommandRules(t *testing.T) {
 	}})
 	for effect, commands := range map[policy.Effect][]string{
 		policy.Deny: {
-			`rm -rf x`, `rm -fr x`, `rm -r -f x`, `rm x -rf`, `rm -rfv x`, `/bin/rm -rf x`, `\rm -rf x`, `"r"m -rf x`, `sudo rm -rf x`, `ls && rm -rf x`, `echo $(rm -rf x)`, `git push --force`, `git push origin --force`, `git push --forc`, `git push origin main --force`,
+			`rm -rf x`, `rm -fr x`, `rm -r -f x`, `rm x -rf`, `rm -rfv x`, `/bin/rm -rf x`, `\rm -rf x`, `"r"m -rf x`, `sudo rm -rf x`, `ls && rm -rf x`, `echo $(rm -rf x)`, `git push --force`, `git push origin --force`, `git push --forc`, `git push --f`, `git push origin main --force`,
 			`git -C sub push --force`, `git -c a.b=c push --force`, `env GIT_DIR=x git push --force`, `npm publish`, `xargs rm -rf < x`, `./rm -rf x`, `find . -exec rm -rf {} +`, `bash -c 'git push --force'`,
 		},
 		policy.Ask: {

@@ -134,7 +134,7 @@ func takeFlag(flag string, args []Word, used []bool) bool {
 	if strings.HasPrefix(flag, "--") {
 		for i, a := range args {
 			name, _, _ := strings.Cut(a.Text, "=")
-			if name == flag || len(name) >= 4 && strings.HasPrefix(flag, name) {
+			if len(name) > len("--") && strings.HasPrefix(flag, name) {
 				used[i] = true
 				return true
 			}

@@ -2,6 +2,7 @@ package script
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -56,3 +57,34 @@ func Starts(program string) bool { return slices.Contains(starters, path.Base(pr
 
 // Starters returns the names of the programs for which [Starts] is true.
 func Starters() []string { return slices.Clone(starters) }
+
+// loader matches the names of dynamic linkers, which can also be started as programs.
+var loader = regexp.MustCompile(`^(ld|ld32|ld64|ld-.+|libc|libc\.musl-.+)\.so(\.[0-9.]+)?$`)
+
+// IsLoader reports whether a program is a dynamic linker, which runs the program in its arguments.
+func IsLoader(program string) bool { return loader.MatchString(path.Base(program)) }
+
+// loaderOptions lists the options of dynamic linkers that take an argument. silent lists those with which a dynamic linker
+// runs no program.
+var (
+	loaderOptions = []string{"--library-path", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask", "--inhibit-rpath", "--audit", "--preload", "--argv0"}
+	silent        = []string{"--help", "--version", "--list-tunables", "--list-diagnostics", "--verify", "--list"}
+)
+
+// Loaded returns the words of the program that a dynamic linker runs. It is nil if the command runs no program. The first
+// word of the argument is the dynamic linker.
+func Loaded(words []string) []string {
+	for i := 1; i < len(words); i++ {
+		switch word := words[i]; {
+		case word == "--":
+			return words[min(i+1, len(words)):]
+		case slices.Contains(silent, word):
+			return nil
+		case slices.Contains(loaderOptions, word):
+			i++
+		case !strings.HasPrefix(word, "--"):
+			return words[i:]
+		}
+	}
+	return nil
+}

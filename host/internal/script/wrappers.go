@@ -104,6 +104,11 @@ func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 		return false
 	case name == "git":
 		return w.git(args, sc)
+	case IsLoader(name):
+		if rest := Loaded(texts(words)); rest != nil {
+			w.run(words[len(words)-len(rest):], sc.copy(), in)
+		}
+		return false // options of the loader can load other code into the program
 	}
 	spec, ok := wrappers[name]
 	if !ok {
