@@ -44,6 +44,10 @@ type Execution struct {
 	Preloads []string
 	// Before is the file that the process has executed until now, if the program is git.
 	Before string
+	// BeforeArgs contains the arguments with which it was executed, if the program is git. The last ones can be missing.
+	BeforeArgs []string
+	// GitSettings reports that a variable of the environment changes the settings of git, if the program is git.
+	GitSettings bool
 	// WorkTree is the variable GIT_WORK_TREE, if the program is git.
 	WorkTree string
 	// PID is the process, as the host sees it.

@@ -328,11 +328,14 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 	isGit := strings.Contains(e.Asked, "git") || slices.ContainsFunc(e.Argv[:min(len(e.Argv), maxLoader)], func(a string) bool { return strings.Contains(a, "git") })
 	if isGit {
 		e.Before, _ = os.Readlink(procPath(thread, "exe")) // empty means that it is not known
+		e.BeforeArgs = argsOf(thread)
 	}
 	if at.call == nil || p.Listed || isGit {
-		if token, e.WorkTree, e.Preloads, errno = m.environment(envp); errno != 0 {
+		env, errno := m.environment(envp)
+		if errno != 0 {
 			return nil, "", at, errno
 		}
+		token, e.WorkTree, e.Preloads, e.GitSettings = env.token, env.workTree, env.preloads, env.gitSettings
 	}
 	e.Dir = dirOf(thread)
 	fd, errno := file(thread, int(dirfd), e.Asked, e.Dir, flags)

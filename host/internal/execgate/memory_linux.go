@@ -200,21 +200,30 @@ func (m *memory) argv(at uint64, first []byte) ([]string, unix.Errno) {
 // tokenName is the variable with the token of a call, and the sign after it.
 var tokenName = []byte("TOOLHOST_CALL=")
 
-// environment reads what the gate needs of an environment: the token of a call, the directory in which git works, and the
-// names of the variables that make the dynamic linker load code.
-func (m *memory) environment(at uint64) (token, workTree string, preloads []string, errno unix.Errno) {
+// environment is what the gate needs of an environment.
+type environment struct {
+	token       string   // of a call
+	workTree    string   // the directory in which git works
+	preloads    []string // names of variables that make the dynamic linker load code
+	gitSettings bool     // whether a variable changes the settings of git
+}
+
+// environment reads an environment.
+func (m *memory) environment(at uint64) (out environment, errno unix.Errno) {
 	long := uint64(0) // the address of a long directory, which is read later
 	size := 0
 	errno = m.words(at, nil, func(p uint64, begin []byte, ends bool) unix.Errno {
 		if v, ok := bytes.CutPrefix(begin, tokenName); ok {
-			token = string(v)
+			out.token = string(v)
 		} else if v, ok := bytes.CutPrefix(begin, []byte("GIT_WORK_TREE=")); ok {
-			if workTree = string(v); !ends {
+			if out.workTree = string(v); !ends {
 				long = p + uint64(len(begin)-len(v))
 			}
 		} else if bytes.HasPrefix(begin, []byte("LD_")) || bytes.HasPrefix(begin, []byte("GCONV_PATH=")) {
 			name, _, _ := bytes.Cut(begin, []byte("="))
-			preloads = append(preloads, string(name))
+			out.preloads = append(out.preloads, string(name))
+		} else if bytes.HasPrefix(begin, []byte("GIT_CONFIG")) && !bytes.HasPrefix(begin, []byte("GIT_CONFIG_NOSYSTEM=")) {
+			out.gitSettings = true
 		}
 		if size += len(begin) + 9; size > maxBytes {
 			return unix.E2BIG
@@ -222,7 +231,7 @@ func (m *memory) environment(at uint64) (token, workTree string, preloads []stri
 		return 0
 	})
 	if long != 0 && errno == 0 {
-		workTree, errno = m.text(long, maxText)
+		out.workTree, errno = m.text(long, maxText)
 	}
-	return token, workTree, preloads, errno
+	return out, errno
 }

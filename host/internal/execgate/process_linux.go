@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -211,6 +212,21 @@ func dirOf(pid int) string {
 		return ""
 	}
 	return dir
+}
+
+// argsOf returns the beginning of the arguments of a process.
+func argsOf(pid int) []string {
+	f, err := os.Open(procPath(pid, "cmdline"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	b := make([]byte, maxArgv)
+	n, err := f.Read(b)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b[:n]), "\x00"), "\x00")
 }
 
 // maxPrevious is the number of earlier programs that are remembered for each process.

@@ -44,7 +44,7 @@ var Builtins = []Builtin{
 		return some
 	}},
 	{Ask, "delete", "the command deletes files that existed before the session", true, append([]string{"find"}, removers...), deletes},
-	{Ask, "publish", "the command sends or publishes data to another machine", true, nil, about(publishes)},
+	{Ask, "publish", "the command sends or publishes data to another machine", true, nil, publishes},
 	{Ask, "credentials", "the command reads credentials", true, nil, readsCredentials},
 }
 

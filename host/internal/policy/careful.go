@@ -17,6 +17,9 @@ import (
 // deletes reports whether a command deletes files that existed before the session.
 func deletes(f *facts) bool {
 	files, targets := f.req.files(), f.deleted()
+	if slices.ContainsFunc(targets, func(t target) bool { return isReference(t.path) && files.exists(t.path) }) {
+		return true // although git has written the file anew
+	}
 	return slices.ContainsFunc(targets, func(t target) bool {
 		if !files.exists(t.path) {
 			return false // nothing to delete, or the script itself makes the file
@@ -28,28 +31,74 @@ func deletes(f *facts) bool {
 // deleted returns the files that a command deletes, if they exist. What a build makes again, and what is in a directory
 // for temporary files, does not count.
 func (f *facts) deleted() []target {
-	if slices.Contains([]string{"mv", "chmod", "tee"}, f.c.Name()) || f.c.Remote {
+	if slices.Contains([]string{"chmod", "tee"}, f.c.Name()) || f.c.Remote {
 		return nil
 	}
 	targets, _ := f.removed()
-	if f.c.Name() == "find" {
+	switch f.c.Name() {
+	case "find":
 		targets = f.found()
+	case "mv": // a sandbox can have a directory for temporary files of its own, which ends with it
+		if _, temporary := f.ephemeral(f.destination()); !temporary {
+			return nil
+		}
 	}
 	return slices.DeleteFunc(targets, func(t target) bool {
-		root := tool.Root{Path: f.req.Workspace}
-		inside := root.Path != "" && within(t.path, root.Path)
-		if !inside && f.req.Call != nil {
-			root, inside = containing(f.req.Call.Roots, t.path)
+		rel, temporary := f.ephemeral(t.path)
+		if rel != "" {
+			return regenerable(rel) && !isReference(t.path)
 		}
-		if inside {
-			rel, _ := root.Rel(t.path)
-			return regenerable(rel)
-		}
-		if h := homeDir(); h != "" && within(t.path, h) {
-			return within(t.path, filepath.Join(h, ".cache"))
-		}
-		return isStream(t.path) || slices.ContainsFunc(temporaryDirs(), func(dir string) bool { return dir != t.path && within(t.path, dir) })
+		return temporary && !slices.Contains(temporaryDirs(), t.path)
 	})
+}
+
+// ephemeral returns the path of a file relative to the root that contains it. For a file outside of the roots, it reports
+// whether the file is in a directory for temporary files, or is such a directory.
+func (f *facts) ephemeral(path string) (rel string, temporary bool) {
+	root := tool.Root{Path: f.req.Workspace}
+	inside := root.Path != "" && within(path, root.Path)
+	if !inside && f.req.Call != nil {
+		root, inside = containing(f.req.Call.Roots, path)
+	}
+	if inside {
+		rel, _ = root.Rel(path)
+		return rel, false
+	}
+	if h := homeDir(); h != "" && within(path, h) {
+		return "", within(path, filepath.Join(h, ".cache"))
+	}
+	return "", isStream(path) || slices.ContainsFunc(temporaryDirs(), func(dir string) bool { return within(path, dir) })
+}
+
+// destination returns the place to which mv moves files.
+func (f *facts) destination() string {
+	args := texts(f.c)
+	for i, a := range args {
+		value, next := "", ""
+		if i+1 < len(args) {
+			next = args[i+1]
+		}
+		if long, ok := strings.CutPrefix(a, "--"); ok {
+			if long == "" || !canHave([]string{long}, "target-directory") {
+				continue
+			}
+			if _, value, ok = strings.Cut(long, "="); !ok {
+				value = next
+			}
+		} else if k := strings.IndexByte(a, 't'); k > 0 && a[0] == '-' {
+			if value = a[k+1:]; value == "" {
+				value = next
+			}
+		}
+		if value != "" {
+			return f.resolve(value)
+		}
+	}
+	_, _, operands := arguments(f.c)
+	if len(operands) < 2 {
+		return ""
+	}
+	return f.resolve(operands[len(operands)-1])
 }
 
 // found returns the directories in which find deletes files with certain names. Names that builds make again do not count,
@@ -86,6 +135,12 @@ func (f *facts) found() []target {
 	return f.targets(start)
 }
 
+// isReference reports whether a file is a branch, a tag or a stash of a repository, or the history of one.
+func isReference(path string) bool {
+	_, in, ok := strings.Cut(path, "/.git/")
+	return ok && !strings.HasSuffix(in, ".lock") && (slices.ContainsFunc([]string{"refs", "logs", "worktrees", "modules"}, func(dir string) bool { return in == dir || strings.HasPrefix(in, dir+"/") }) || in == "packed-refs")
+}
+
 func temporaryDirs() []string {
 	return []string{"/tmp", "/var/tmp", "/dev/shm", "/private/tmp", filepath.Clean(os.TempDir())}
 }
@@ -107,7 +162,7 @@ func regenerable(path string) bool {
 
 // publishing lists commands that send data to other machines, or change what is there.
 var publishing = patterns(
-	"git push *", "git send-email *", "git svn dcommit *", "git lfs push *",
+	"git push *", "git send-pack *", "git http-push *", "git subtree push *", "git send-email *", "git imap-send *", "git svn dcommit *", "git p4 submit *", "git lfs push *",
 	"npm publish *", "npm unpublish *", "npm deprecate *", "npm dist-tag *", "yarn publish *", "yarn npm publish *", "pnpm publish *", "bun publish *", "lerna publish *", "npx semantic-release *", "jsr publish *",
 	"cargo publish *", "cargo yank *", "twine upload *", "poetry publish *", "uv publish *", "flit publish *", "hatch publish *", "gem push *", "mvn deploy *", "gradle publish *", "./gradlew publish *", "dotnet nuget push *",
 	"goreleaser release *", "helm push *", "conda upload *", "anaconda upload *", "composer publish *", "mix hex.publish *", "dart pub publish *", "vsce publish *",
@@ -119,6 +174,9 @@ var publishing = patterns(
 	"kubectl apply *", "kubectl create *", "kubectl delete *", "kubectl replace *", "kubectl patch *", "kubectl edit *", "kubectl scale *", "kubectl rollout restart *", "kubectl drain *", "kubectl exec *", "helm install *", "helm upgrade *", "helm uninstall *",
 	"aws s3 cp *", "aws s3 mv *", "aws s3 rm *", "aws s3 sync *", "aws s3 rb *", "gsutil cp *", "gsutil rm *", "gsutil rsync *", "gcloud app deploy *", "gcloud run deploy *", "gcloud functions deploy *", "az webapp up *",
 	"vercel deploy *", "vercel --prod *", "vercel", "netlify deploy *", "fly deploy *", "flyctl deploy *", "firebase deploy *", "wrangler deploy *", "wrangler publish *", "heroku *", "surge *", "railway up *", "eb deploy *", "cf push *",
+	"docker build --push *", "docker buildx bake --push *", "podman image push *", "podman manifest push *", "hg push *", "svn commit *", "svn ci *", "svn import *", "jj git push *", "hub push *", "pdm publish *", "maturin publish *", "maturin upload *", "cargo release *",
+	"python -m twine upload *", "python3 -m twine upload *", "npx wrangler deploy *", "kubectl cp *", "gcloud storage cp *", "gcloud storage mv *", "gcloud storage rm *", "gcloud storage rsync *", "gcloud compute scp *", "gcloud builds submit *",
+	"az storage blob upload *", "az storage blob upload-batch *", "az storage blob sync *", "s3cmd put *", "s3cmd sync *", "s3cmd del *", "ssh-copy-id *",
 	"rclone copy *", "rclone sync *", "rclone move *", "huggingface-cli upload *", "hf upload *", "kaggle datasets *", "ngrok *", "cloudflared tunnel *",
 	"ssh *", "sftp *", "ftp *", "lftp *", "mail *", "mailx *", "sendmail *", "mutt *",
 )
@@ -142,26 +200,41 @@ func matchesAny(c *script.Command, all map[string][]script.Pattern) bool {
 }
 
 // publishes reports whether a command sends data to another machine.
-func publishes(c *script.Command) bool {
-	args := texts(c)
+func publishes(f *facts) bool {
+	c, args := f.c, texts(f.c)
 	if helps(c) || slices.Contains(args, "--dry-run") || slices.Contains(args, "-h") || c.Remote {
 		return false
 	}
 	short, long, operands := arguments(c)
 	switch c.Name() {
-	case "git", "vercel":
-		return matchesAny(c, publishing) && (c.Name() != "git" || !strings.Contains(short, "n"))
+	case "git":
+		transports := f.req.byGit && len(args) > 0 && slices.Contains([]string{"send-pack", "http-push"}, args[0]) // of a push that was judged
+		return matchesAny(c, publishing) && !dry(args) && !transports
 	case "scp", "rsync":
 		return slices.ContainsFunc(operands, isRemotePath)
 	case "curl":
-		return sends(args, curlOptions, curlLetters) && reachesOut(args)
+		return sends(args, curlOptions, "dFT", curlValued) && reachesOut(args)
+	case "http", "https", "xh", "xhs":
+		return len(operands) > 1 && (changing(operands[0]) || slices.ContainsFunc(operands[1:], func(o string) bool {
+			return strings.ContainsAny(o, "=@") && !strings.Contains(o, "==") && !strings.Contains(o, "://")
+		})) && reachesOut(args)
+	case "nc", "ncat", "netcat", "telnet", "tftp":
+		return len(operands) > 0 && !strings.ContainsAny(short, "lz") && !canHave(long, "listen") && !isLocal(operands[0])
+	case "socat":
+		return slices.ContainsFunc(operands, func(o string) bool {
+			kind, to, _ := strings.Cut(o, ":")
+			host, _, _ := strings.Cut(to, ":")
+			return slices.ContainsFunc([]string{"TCP", "UDP", "SSL", "OPENSSL", "SCTP", "PROXY", "SOCKS"}, func(p string) bool { return strings.HasPrefix(strings.ToUpper(kind), p) }) && !strings.Contains(strings.ToUpper(kind), "LISTEN") && !isLocal(host)
+		})
+	case "mvn", "mvnw":
+		return slices.ContainsFunc(operands, func(o string) bool {
+			return o == "deploy" || strings.HasPrefix(o, "deploy:") || o == "release:perform"
+		})
 	case "wget":
-		return slices.ContainsFunc(long, func(l string) bool {
-			return strings.HasPrefix(l, "post-") || strings.HasPrefix(l, "body-") || strings.HasPrefix(l, "method=P") || strings.HasPrefix(l, "method=D")
-		}) && reachesOut(args)
+		return (canHave(long, "post-data", "post-file", "body-data", "body-file") || sends(args, nil, "", "")) && reachesOut(args)
 	case "gh":
 		if len(args) > 1 && args[0] == "api" {
-			return sends(args, []string{"--method", "--field", "--raw-field", "--input"}, "XfF") && !slices.Contains(args, "GET")
+			return sends(args, []string{"field", "raw-field", "input"}, "fF", "HXpqt") && !slices.Contains(args, "GET")
 		}
 	case "ssh":
 		if len(args) == 0 {
@@ -170,7 +243,47 @@ func publishes(c *script.Command) bool {
 		last := args[len(args)-1] // git itself is judged, and not the ssh that it starts
 		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") && !strings.HasPrefix(last, "git-receive-pack ")
 	}
-	return matchesAny(c, publishing)
+	return matchesAny(c, publishing) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals), func(words []script.Word) bool {
+		plain := *c
+		plain.Words = slices.Concat(c.Words[:1], words)
+		return matchesAny(&plain, publishing)
+	})
+}
+
+// maxSubcommands is the number of words that select what a program does, such as "buildx build". maxGlobals is the number of
+// options before and between them that are considered.
+const (
+	maxSubcommands = 3
+	maxGlobals     = 6
+)
+
+// withoutOptions returns the arguments of a command without the options before its first operands. Whether an option takes
+// the next word as its value is unknown, so the result contains both.
+func withoutOptions(words []script.Word, operands, options int) [][]script.Word {
+	if len(words) == 0 || operands == 0 || options == 0 {
+		return [][]script.Word{words}
+	}
+	first, rest := words[0].Text, words[1:]
+	if !strings.HasPrefix(first, "-") && !strings.HasPrefix(first, "+") {
+		out := withoutOptions(rest, operands-1, options)
+		for i := range out {
+			out[i] = slices.Concat(words[:1], out[i])
+		}
+		return out
+	}
+	out := withoutOptions(rest, operands, options-1)
+	if len(rest) > 0 && !strings.Contains(first, "=") && first[0] == '-' && !strings.HasPrefix(rest[0].Text, "-") {
+		out = append(out, withoutOptions(rest[1:], operands, options-1)...)
+	}
+	return out
+}
+
+// dry reports whether the arguments of git push contain the option -n. The letter o begins a value.
+func dry(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		letters, _, _ := strings.Cut(a, "o")
+		return len(letters) > 1 && letters[0] == '-' && letters[1] != '-' && strings.Contains(letters, "n")
+	})
 }
 
 // isRemotePath reports whether an operand of scp or rsync is a path on another machine.
@@ -179,34 +292,59 @@ func isRemotePath(s string) bool {
 	return ok && host != "" && !strings.Contains(host, "/")
 }
 
-// curlOptions and curlLetters are the options of curl that send data.
+// curlOptions contains the options of curl that send data. curlValued contains the letters of those with a value.
 var (
-	curlOptions = []string{"--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii", "--json", "--form", "--form-string", "--upload-file", "--url-query", "--mail-from"}
-	curlLetters = "dFT"
+	curlOptions = []string{"data", "data-raw", "data-binary", "data-urlencode", "data-ascii", "json", "form", "form-string", "upload-file", "url-query", "mail-from"}
+	curlValued  = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
 )
 
-// sends reports whether the arguments contain one of the options, or a method that changes data.
-func sends(args, options []string, letters string) bool {
+// sends reports whether the arguments contain one of the options, or a method that changes data. The letters are those of
+// options that send data, and valued those of all options with a value.
+func sends(args, options []string, letters, valued string) bool {
 	for i, a := range args {
-		name, value, valued := strings.Cut(a, "=")
-		switch {
-		case slices.Contains(options, name) && name != "--method":
-			return true
-		case name == "--request" || name == "--method" || strings.HasPrefix(a, "-X") || a == "-sX" || a == "-sSX":
-			if !valued && i+1 < len(args) {
-				value = args[i+1]
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1]
+		}
+		if long, ok := strings.CutPrefix(a, "--"); ok && long != "" {
+			_, value, given := strings.Cut(long, "=")
+			if !given {
+				value = next
 			}
-			if v := strings.TrimPrefix(a, "-X"); strings.HasPrefix(a, "-X") && v != "" {
-				value = v
-			}
-			if value = strings.ToUpper(value); value != "GET" && value != "HEAD" && value != "OPTIONS" && value != "" {
+			if long != "url" && canHave([]string{long}, options...) || canHave([]string{long}, "request", "method") && changing(value) {
 				return true
 			}
-		case len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.ContainsAny(a[1:2], letters):
-			return true
+			continue
+		}
+		if len(a) < 2 || a[0] != '-' {
+			continue
+		}
+		for k := 1; k < len(a); k++ {
+			value := a[k+1:]
+			if value == "" {
+				value = next
+			}
+			if strings.IndexByte(letters, a[k]) >= 0 || a[k] == 'X' && changing(value) {
+				return true
+			}
+			if strings.IndexByte(valued, a[k]) >= 0 {
+				break
+			}
 		}
 	}
 	return false
+}
+
+// changing reports whether a method of HTTP changes data.
+func changing(method string) bool {
+	method = strings.ToUpper(strings.TrimPrefix(method, "="))
+	return method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method)
+}
+
+// isLocal reports whether a host is this machine, or unknown.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.Contains(host, script.Unknown) || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // reachesOut reports whether the arguments contain a URL of another machine.
@@ -223,9 +361,7 @@ func reachesOut(args []string) bool {
 		if err != nil || u.Host == "" || strings.Contains(u.Host, script.Unknown) {
 			return false
 		}
-		host := u.Hostname()
-		ip := net.ParseIP(host)
-		return host != "localhost" && !strings.HasSuffix(host, ".localhost") && (ip == nil || !ip.IsLoopback() && !ip.IsUnspecified())
+		return !isLocal(u.Hostname())
 	})
 }
 

@@ -34,6 +34,10 @@ type Execution struct {
 	Since time.Time
 	// Before is the file that the process has executed until now. It can be empty if the program is not one of git's own.
 	Before string
+	// BeforeArgs contains the arguments with which it was executed. Nil means that they are unknown.
+	BeforeArgs []string
+	// GitSettings reports that a variable of the program's environment changes the settings of git.
+	GitSettings bool
 	// WorkTree is the variable GIT_WORK_TREE of the program's environment.
 	WorkTree string
 	// Files is the file system as the process sees it. Nil means that it is the one of the host.
@@ -85,7 +89,8 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 	// Git starts itself by this path, for example at the end of "git stash" and "git submodule add", after it has saved what
 	// it discards or where nothing can be lost. The command that a caller wrote was already judged. In the shells that git
 	// starts, the path is the first one as well: for aliases, hooks and "git bisect run".
-	req.byGit = slices.Contains(gitPaths, x.Path) && isGit(x.Before)
+	// What git executes for an alias was not.
+	req.byGit = slices.Contains(gitPaths, x.Path) && isGit(x.Before) && (x.BeforeArgs == nil || script.IsGitCommand(x.BeforeArgs))
 	if req.Call == nil {
 		req.Call = new(tool.Call)
 	}
@@ -113,7 +118,7 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []string) {
 	program := p.isProgram(x, x.Path)
 	words := x.words(program)
-	o := script.Options{Dir: x.Dir, Home: homeDir()}
+	o := script.Options{Dir: x.Dir, Home: homeDir(), GitSettings: x.GitSettings}
 	commands, doubts = script.Carry(words, o)
 	commands[0].Wrapper = commands[0].Wrapper && program && (x.invoked() == filepath.Base(x.Path) || script.Starts(x.invoked()))
 	seen := []string{filepath.Base(x.Path), ""}
@@ -217,10 +222,10 @@ func (x *Execution) invoked() string {
 // gitPaths contains the paths by which git starts itself.
 var gitPaths = []string{"/usr/lib/git-core/git", "/usr/libexec/git-core/git"}
 
-// isGit reports whether a file is git or one of its programs.
+// isGit reports whether a file is git or one of its programs. Tools cannot change these files.
 func isGit(file string) bool {
-	name := filepath.Base(file)
-	return name == "git" || strings.HasPrefix(name, "git-")
+	dir, name := filepath.Dir(file), filepath.Base(file)
+	return (name == "git" || strings.HasPrefix(name, "git-")) && (slices.Contains(gitPaths, dir+"/git") || slices.Contains(script.SystemDirs, dir))
 }
 
 // isProgram reports whether a path is in a directory that is searched for programs, and which tools cannot change. A path

@@ -22,6 +22,9 @@ func (f *facts) discarded() (all, some bool) {
 		req.workTree = ""
 		return (&facts{req: &req, c: &c}).discarded()
 	}
+	if f.c.Obscure {
+		return false, true
+	}
 	g := &gitCommand{facts: f, sub: f.c.Words[1].Text}
 	if f.c.Dir != "" {
 		if g.top = f.req.files().repositoryOf(f.c.Dir); g.top == "" {
@@ -71,7 +74,7 @@ func (g *gitCommand) spared(letters string, names ...string) bool {
 func (g *gitCommand) judge() (all, some bool) {
 	switch g.sub {
 	case "reset":
-		return g.has("", "hard"), false
+		return g.has("", "hard"), g.has("", "merge", "keep")
 	case "clean":
 		if g.spared("nih", "dry-run", "interactive", "help") {
 			return false, false
@@ -94,9 +97,9 @@ func (g *gitCommand) judge() (all, some bool) {
 		}
 		return g.whole() && g.has("r"), g.has("f", "force")
 	case "read-tree":
-		return g.has("u") && g.has("", "reset"), false
+		return g.has("u") && g.has("", "reset"), g.has("u") || g.has("", "reset")
 	case "checkout-index":
-		return g.has("f", "force") && g.has("a", "all"), false
+		return g.has("f", "force") && g.has("a", "all"), g.has("f", "force")
 	}
 	return false, g.loses()
 }
@@ -132,13 +135,21 @@ func (g *gitCommand) loses() bool {
 	case "stash":
 		return first == "drop" || first == "clear"
 	case "branch":
-		return g.has("D") || g.has("d", "delete") && g.has("f", "force")
+		return g.has("D") || g.has("d", "delete") && g.has("f", "force") || g.replaces()
 	case "worktree":
 		return first == "remove" && g.has("f", "force")
 	case "reflog":
 		return first == "expire" || first == "delete"
 	case "update-ref":
-		return g.has("d")
+		return g.has("d") || g.has("", "stdin") || len(g.operands) > 1 && g.canExist(first)
+	case "rebase":
+		i := slices.IndexFunc(g.long, func(l string) bool { return canHave([]string{l}, "onto") })
+		if i >= 0 && !strings.Contains(g.long[i], "=") {
+			g.operands = g.operands[min(1, len(g.operands)):]
+		}
+		return i >= 0 && len(g.operands) > 0 && slices.Contains([]string{"HEAD", "@"}, g.operands[0]) // no commit is applied again
+	case "prune":
+		return !g.spared("n", "dry-run") && !slices.ContainsFunc(texts(g.c), isLongAgo)
 	case "gc":
 		return g.prunes("prune")
 	case "submodule":
@@ -153,8 +164,34 @@ func (g *gitCommand) loses() bool {
 func (g *gitCommand) prunes(option string) bool {
 	return slices.ContainsFunc(g.long, func(l string) bool {
 		_, age, valued := strings.Cut(l, "=")
-		return valued && canHave([]string{l}, option) && !slices.ContainsFunc([]string{"week", "month", "year", "never"}, func(unit string) bool { return strings.Contains(age, unit) })
+		return valued && canHave([]string{l}, option) && !isLongAgo(age)
 	})
+}
+
+// isLongAgo reports whether a time is so long ago that nothing is lost that a person works on.
+func isLongAgo(age string) bool {
+	return slices.ContainsFunc([]string{"week", "month", "year", "never"}, func(unit string) bool { return strings.Contains(age, unit) })
+}
+
+// replaces reports whether git branch gives an existing branch another commit.
+func (g *gitCommand) replaces() bool {
+	n := len(g.operands)
+	switch {
+	case n == 0:
+		return false
+	case g.has("MC"):
+		return g.canExist("refs/heads/" + g.operands[n-1])
+	}
+	return g.has("f", "force") && g.canExist("refs/heads/"+g.operands[0])
+}
+
+// canExist reports whether a reference can exist. Those that are packed are not read.
+func (g *gitCommand) canExist(ref string) bool {
+	dir, files := filepath.Join(g.top, ".git"), g.req.files()
+	if _, isDir, ok := files.lstat(dir); g.c.Dir == "" || !ok || !isDir || strings.Contains(ref, script.Unknown) {
+		return true
+	}
+	return files.exists(filepath.Join(dir, ref)) || files.exists(filepath.Join(dir, "packed-refs"))
 }
 
 // wholeDir reports whether the working directory is the top of the repository, or a place whose loss is judged.

@@ -58,7 +58,7 @@ func (f *facts) loss() place {
 }
 
 // removers lists the programs that [removed] knows.
-var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "srm", "wipe", "rimraf", "trash", "trash-put"}
+var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "zip", "srm", "wipe", "rimraf", "trash", "trash-put"}
 
 // removed returns the paths that a command removes, moves away, overwrites or makes unreadable. The result recursive
 // reports whether the command does so with all files in the directories among them.
@@ -78,7 +78,8 @@ func (f *facts) removed() (targets []target, recursive bool) {
 		}
 		return f.targets(operands), false
 	case "mv":
-		return f.moved(operands, strings.Contains(short, "t") || canHave(long, "target-directory")), true
+		to, option := f.destination(), strings.Contains(short, "t") || canHave(long, "target-directory")
+		return slices.DeleteFunc(f.moved(operands, option), func(t target) bool { return option && t.path == to }), true
 	case "chmod":
 		if len(operands) > 1 && locks(operands[0]) || len(operands) > 0 && locks("-"+short) {
 			return f.targets(operands), true
@@ -88,6 +89,10 @@ func (f *facts) removed() (targets []target, recursive bool) {
 			if last := operands[len(operands)-1]; !strings.Contains(last, ":") {
 				return []target{{path: f.resolve(last), all: true}}, true
 			}
+		}
+	case "zip":
+		if (strings.Contains(short, "m") || canHave(long, "move")) && len(operands) > 1 {
+			return f.targets(operands[1:]), strings.Contains(short, "r") || canHave(long, "recurse-paths")
 		}
 	case "tar":
 		if canHave(long, "remove-files") {

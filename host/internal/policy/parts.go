@@ -114,7 +114,9 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		if !p.idle {
 			p.operands(req, c, &pt)
 		}
-		if !slices.ContainsFunc(out, func(o part) bool { return o.subject == pt.subject && o.command != nil && o.command.Dir == c.Dir }) || len(out) > maxCompared {
+		if !slices.ContainsFunc(out, func(o part) bool {
+			return o.subject == pt.subject && o.command != nil && o.command.Dir == c.Dir && o.command.Obscure == c.Obscure
+		}) || len(out) > maxCompared {
 			out = append(out, pt)
 			d.Commands = append(d.Commands, pt.subject)
 		}
@@ -162,6 +164,11 @@ func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 			if l.kind == KindEdit && isDisk(path) {
 				dd := &script.Command{Words: []script.Word{{Text: "dd"}, {Text: "of=" + path}}}
 				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: dd})
+			}
+			if to, ok := strings.CutPrefix(path, "/dev/tcp/"); ok || strings.HasPrefix(path, "/dev/udp/") { // bash connects to the host
+				host, _, _ := strings.Cut(strings.TrimPrefix(to, "/dev/udp/"), "/")
+				nc := &script.Command{Words: []script.Word{{Text: "nc"}, {Text: host}}}
+				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: nc})
 			}
 			pt := part{kind: l.kind, tool: req.Name, subject: path, written: []string{path}, paths: []string{path}, shell: true}
 			if target, _, err := follow(nil, path); err == nil && f.Path.Known() {

@@ -48,6 +48,7 @@ func (w *walker) declare(c *syntax.DeclClause, sc *scope) {
 // after the command.
 func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 	w.substitutions(a, sc)
+	w.gitSettings = w.gitSettings || a.Name != nil && isGitSetting(a.Name.Value)
 	if a.Name == nil || !lasts {
 		return
 	}

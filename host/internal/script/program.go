@@ -11,7 +11,7 @@ import (
 // words and the working directory are those of the running program. Commands that the program starts are not included,
 // because each of them becomes a program of its own.
 func Carry(words []string, o Options) (out []Command, doubts []string) {
-	w := walker{out: new(Analysis), home: o.Home, started: true}
+	w := walker{out: new(Analysis), home: o.Home, started: true, gitSettings: o.GitSettings}
 	all := make([]Word, len(words))
 	for i, text := range words {
 		all[i] = Word{Text: text}

@@ -42,6 +42,9 @@ type Command struct {
 	Wrapper bool
 	// Remote reports that the command runs on another machine.
 	Remote bool
+	// Obscure reports that git can run another command than the one that is written: an alias that the same script or its
+	// environment sets, or a correction.
+	Obscure bool
 }
 
 // Name returns the base name of the program.
@@ -92,6 +95,8 @@ type File struct {
 type Options struct {
 	// Dir is the working directory. Home is the home directory. Empty means unknown.
 	Dir, Home string
+	// GitSettings reports that the environment changes the settings of git.
+	GitSettings bool
 	// Stdin is the known part of the script's standard input.
 	Stdin string
 	// Open reports that unknown input follows after Stdin.
@@ -128,7 +133,7 @@ const (
 
 // Analyze analyzes a bash script.
 func Analyze(text string, o Options) (a *Analysis) {
-	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), home: o.Home, strict: o.Subset, listed: o.Listed, gated: o.Gated}
+	w := &walker{out: new(Analysis), functions: make(map[string]*syntax.Stmt), tainted: make(map[string]bool), home: o.Home, strict: o.Subset, listed: o.Listed, gated: o.Gated, gitSettings: o.GitSettings}
 	a = w.out
 	sc := &scope{dir: o.Dir, vars: make(map[string]string)}
 	defer func() {

@@ -23,7 +23,9 @@ type walker struct {
 	strict    bool            // whether the script must be in the subset
 	listed    func(name string) bool
 	gated     bool
-	started   bool // whether a program is analyzed that runs; see [Carry]
+	// gitSettings reports whether a variable of the environment can set an alias of git.
+	gitSettings bool
+	started     bool // whether a program is analyzed that runs; see [Carry]
 }
 
 // feed is the standard input of a command.

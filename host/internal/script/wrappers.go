@@ -104,6 +104,13 @@ func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 		return false
 	case name == "git":
 		return w.git(args, sc)
+	case strings.HasPrefix(name, "git-") && slices.Contains(gitCommands, name[len("git-"):]):
+		at := len(w.out.Commands)
+		w.run(slices.Concat([]Word{{Text: "git"}, {Text: name[len("git-"):]}}, args), sc.copy(), in)
+		if at < len(w.out.Commands) {
+			w.out.Commands[at].Wrapper = true // the program is listed by its own name
+		}
+		return false
 	case IsLoader(name):
 		if rest := Loaded(texts(words)); rest != nil {
 			w.run(words[len(words)-len(rest):], sc.copy(), in)
@@ -270,6 +277,7 @@ func (w *walker) env(args []Word, sc *scope, in feed) bool {
 				return true
 			}
 		case isAssignment(a): // the command follows
+			w.gitSettings = w.gitSettings || IsGitSetting(a)
 		default:
 			w.run(args[i:], sc.copy(), in)
 			return true
