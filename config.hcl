@@ -228,6 +228,9 @@ plugin "snippet" {
 # Asks the user questions.
 plugin "ask" {}
 
+# Keeps a list of tasks for each session, which toolhost status shows in short.
+plugin "todo" {}
+
 plugin "bash" {
   # Variables added to the plugin's environment. Of the host's own variables it receives
   # only PATH, HOME, USER, the locale and a few others.

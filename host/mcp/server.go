@@ -186,7 +186,7 @@ func (s *Server) wanted() ([]export.Function, []*mcp.Tool, error) {
 }
 
 func annotations(t host.Tool) *mcp.ToolAnnotations {
-	destructive, open := !t.Traits.ReadOnly, t.Category != "builtin" || t.FullName == "bash"
+	destructive, open := !t.Traits.ReadOnly && !t.Traits.AutoExecute, t.Category != "builtin" || t.FullName == "bash"
 	return &mcp.ToolAnnotations{ReadOnlyHint: t.Traits.ReadOnly, IdempotentHint: t.Traits.Idempotent, DestructiveHint: &destructive, OpenWorldHint: &open}
 }
 

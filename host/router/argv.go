@@ -62,5 +62,6 @@ func (b *binder) bindStdin(stdin func(required bool) (string, bool, error)) {
 		b.problems = append(b.problems, "standard input cannot be read: "+bad.Message)
 	case ok:
 		b.set(p, 0, text)
+		b.closeLists()
 	}
 }

@@ -56,7 +56,16 @@ func (b *binder) words(args []word) {
 	}
 	b.bindHeredocs()
 	b.bindPositionals()
+	b.closeLists()
+}
+
+// closeLists sets the arrays to their elements.
+func (b *binder) closeLists() {
 	for name, items := range b.lists {
+		if len(items) == 0 {
+			b.out[name] = json.RawMessage("[]")
+			continue
+		}
 		b.out[name], _ = json.Marshal(items) // the error is ignored, because raw JSON can always be encoded
 	}
 }

@@ -1,7 +1,10 @@
 package router
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
@@ -9,95 +12,91 @@ import (
 
 // envelope has the fields in which the APIs of models and their agents write a tool call.
 type envelope struct {
-	// Name and Tool name the tool.
-	Name, Tool string
-	// The arguments, as an object or as a string with an object.
-	Input, Arguments, Args, Parameters json.RawMessage
-	// A call in another object.
-	Function, FunctionCall, FunctionCallOld *envelope
-	Method                                  string
-	Params                                  *envelope
-	Calls                                   []envelope
+	name, method string
+	arguments    json.RawMessage // an object, or a string with an object
+	// function and params are objects with the call. calls is a list of calls.
+	function, params *envelope
+	calls            []*envelope
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. A "function" or "tool" can be a name or an object.
-func (e *envelope) UnmarshalJSON(raw []byte) error {
+// maxEnvelopes limits how many objects contain each other around a call. Each is parsed again.
+const maxEnvelopes = 4
+
+// open parses an object. A "function" or "tool" can be a name or an object. The result is nil if the text is no object.
+func open(raw json.RawMessage, depth int) *envelope {
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return err
+	if depth == 0 || json.Unmarshal(raw, &fields) != nil {
+		return nil
 	}
 	name := func(key string) (text string) {
 		_ = json.Unmarshal(fields[key], &text) // another type is no name
 		return text
 	}
-	call := func(key string) *envelope {
-		var inner envelope
-		if v, ok := fields[key]; !ok || v[0] != '{' || json.Unmarshal(v, &inner) != nil {
-			return nil
+	inner := func(key string) *envelope {
+		if v := fields[key]; len(v) > 0 && v[0] == '{' {
+			return open(v, depth-1)
 		}
-		return &inner
+		return nil
 	}
-	e.Name, e.Tool, e.Method = name("name"), name("tool"), name("method")
-	e.Input, e.Arguments, e.Args, e.Parameters = fields["input"], fields["arguments"], fields["args"], fields["parameters"]
-	e.Function, e.FunctionCall, e.FunctionCallOld, e.Params = call("function"), call("functionCall"), call("function_call"), call("params")
-	if calls, ok := fields["tool_calls"]; ok {
-		return json.Unmarshal(calls, &e.Calls)
+	e := &envelope{
+		name: cmp.Or(name("name"), name("tool")), method: name("method"), params: inner("params"),
+		function: cmp.Or(inner("function"), inner("functionCall"), inner("function_call")),
 	}
-	return nil
+	for _, key := range []string{"input", "arguments", "args", "parameters"} {
+		if v, ok := fields[key]; ok && e.arguments == nil {
+			e.arguments = v
+		}
+	}
+	var calls []json.RawMessage
+	if json.Unmarshal(fields["tool_calls"], &calls) == nil {
+		for _, c := range calls[:min(len(calls), maxCalls)] {
+			if one := open(c, depth-1); one != nil {
+				e.calls = append(e.calls, one)
+			}
+		}
+	}
+	return e
 }
+
+// maxCalls limits how many calls of a list are parsed. Only a list with one call runs.
+const maxCalls = 100
 
 // call returns the tool and the arguments. ok is false if the envelope contains no call.
 func (e *envelope) call() (name string, arguments json.RawMessage, ok bool) {
 	switch {
-	case e.Function != nil:
-		return e.Function.call()
-	case e.FunctionCall != nil:
-		return e.FunctionCall.call()
-	case e.FunctionCallOld != nil:
-		return e.FunctionCallOld.call()
-	case e.Method == "tools/call" && e.Params != nil:
-		return e.Params.call()
-	case len(e.Calls) == 1:
-		return e.Calls[0].call()
+	case e == nil:
+		return "", nil, false
+	case e.function != nil:
+		return e.function.call()
+	case e.method == "tools/call":
+		return e.params.call()
+	case len(e.calls) == 1:
+		return e.calls[0].call()
 	}
-	if name = e.Name; name == "" {
-		name = e.Tool
-	}
-	for _, arguments := range []json.RawMessage{e.Input, e.Arguments, e.Args, e.Parameters} {
-		if arguments != nil {
-			return name, arguments, name != ""
-		}
-	}
-	return "", nil, false
+	return e.name, e.arguments, e.name != "" && e.arguments != nil
 }
 
 // pasted routes a command that is a tool call in JSON, as an API of a model writes it. It returns nil for other commands.
 func pasted(command string, tools Tools) *Command {
-	text := strings.TrimSpace(command)
-	if !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") || !strings.ContainsRune(text, '"') {
+	text := json.RawMessage(strings.TrimSpace(command))
+	var all []*envelope
+	switch {
+	case bytes.HasPrefix(text, []byte("{")):
+		all = []*envelope{open(text, maxEnvelopes)}
+		if all[0] != nil && len(all[0].calls) > 1 {
+			all = all[0].calls
+		}
+	case bytes.HasPrefix(text, []byte("[")):
+		var list []json.RawMessage
+		if json.Unmarshal(text, &list) != nil {
+			return nil
+		}
+		for _, one := range list[:min(len(list), maxCalls)] {
+			all = append(all, open(one, maxEnvelopes))
+		}
+	}
+	if len(all) == 0 || slices.ContainsFunc(all, func(e *envelope) bool { _, _, ok := e.call(); return !ok }) {
 		return nil
-	}
-	var all []envelope
-	if text[0] == '[' {
-		if json.Unmarshal([]byte(text), &all) != nil {
-			return nil
-		}
-	} else {
-		var one envelope
-		if json.Unmarshal([]byte(text), &one) != nil {
-			return nil
-		}
-		if all = []envelope{one}; len(one.Calls) > 1 {
-			all = one.Calls
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	for i := range all {
-		if _, _, ok := all[i].call(); !ok {
-			return nil
-		}
 	}
 	if len(all) > 1 {
 		c := &Command{Raw: command, Args: []string{}, Kwargs: map[string]json.RawMessage{}}

@@ -203,6 +203,11 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason, c.Name = true, false, RuleHelp, "the command asks for help", ""
 		return c
 	}
+	return c.toAgent(&t, s, rest, tools)
+}
+
+// toAgent binds the words of a command to an agent tool. If they do not fit, they can be those of another program's tool.
+func (c *Command) toAgent(t *target, s *simple, rest []word, tools Tools) *Command {
 	sig, ok := tools.Agent(t.name)
 	if !ok {
 		return c.refuse(unknownName("tool", t.name, tools.AgentNames()))
@@ -210,11 +215,14 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	sig.Names = t.params
 	before := *c
 	if c.bind(sig, s, rest); c.Error == nil {
+		if t.convert != nil && !c.IsHelp { // the words can have been positions of the other tool's arguments
+			return c.convert(t, c.Kwargs, tools)
+		}
 		return c
 	}
 	try := before
 	if t.alias != "" {
-		if t.convert != nil && try.bindConverted(&t, s, rest, tools).Error == nil {
+		if t.convert != nil && try.bindConverted(t, s, rest, tools).Error == nil {
 			return &try
 		}
 		return c

@@ -25,7 +25,8 @@ type Result struct {
 	// Effects lists the files that the call read or changed.
 	Effects []Effect
 	// SessionState is data that the host passes to this plugin's next call in the session. A nil SessionState keeps
-	// the previous data. The maximum size is 1 MiB.
+	// the previous data. The maximum size is 1 MiB. If it is a JSON object, its member "summary" can be a line of text
+	// that the operator sees in the host's status.
 	SessionState []byte
 	// Cwd is the new working directory of the session. If Cwd is empty, the working directory stays the same.
 	Cwd string

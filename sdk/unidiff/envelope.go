@@ -40,7 +40,7 @@ func (p *envelope) parse() ([]File, error) {
 		line, n := strings.TrimRight(p.lines[p.at], " \t"), p.at+1
 		path := func(prefix string) (string, bool) {
 			v, ok := strings.CutPrefix(line+" ", prefix)
-			return strings.TrimSpace(v), ok
+			return pathOf(strings.TrimSpace(v)), ok
 		}
 		p.at++
 		if name, ok := path(addFile); ok {
@@ -123,7 +123,7 @@ func (p *envelope) updated() error {
 	f := &p.files[len(p.files)-1]
 	if p.at < len(p.lines) {
 		if to, ok := strings.CutPrefix(p.lines[p.at], moveTo); ok {
-			f.New = strings.TrimSpace(to)
+			f.New = pathOf(strings.TrimSpace(to))
 			p.at++
 		}
 	}

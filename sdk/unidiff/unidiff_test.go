@@ -67,6 +67,10 @@ func TestParse(t *testing.T) {
 			[]unidiff.File{{Old: "x", New: "x", Envelope: true, Line: 1, Hunks: []unidiff.Hunk{{Old: "b\n", New: "c\n", Line: 2}}}},
 		},
 		{
+			"a patch with a quoted path", "*** Begin Patch\n*** Delete File: \"a b\"\n*** End Patch\n",
+			[]unidiff.File{{Old: "a b", Whole: true, Envelope: true, Line: 2}},
+		},
+		{
 			"a patch that only adds lines", "*** Begin Patch\n*** Update File: x\n@@\n+c\n*** End Patch",
 			[]unidiff.File{{Old: "x", New: "x", Envelope: true, Line: 2, Hunks: []unidiff.Hunk{{New: "c\n", AtEnd: true, Line: 3}}}},
 		},

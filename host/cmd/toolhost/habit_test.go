@@ -49,6 +49,9 @@ func TestHabits(t *testing.T) {
 		if c.Tool == "edit" || c.Tool == "write" { // agents read a file before they change it
 			fmt.Fprintf(&input, `{"id":"-","session":%q,"name":"read","arguments":{"file_path":%q}}`+"\n", session, filepath.Join(work, "notes.txt"))
 		}
+		if c.Tool == "notebook_edit" {
+			fmt.Fprintf(&input, `{"id":"-","session":%q,"name":"read","arguments":{"file_path":%q}}`+"\n", session, filepath.Join(work, "nb.ipynb"))
+		}
 		args := bytes.ReplaceAll(c.Args, []byte("$W"), []byte(work))
 		fmt.Fprintf(&input, `{"id":%d,"session":%q,"name":%q,"arguments":%s}`+"\n", id, session, c.Name, args)
 		calls = append(calls, c)

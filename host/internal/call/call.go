@@ -58,6 +58,7 @@ type Identity struct {
 	Answer  *tool.Result    // the result of a call that needs no plugin: help, or an error
 	Parent  string          // the ID of the parent call; empty if the call has no parent
 	Depth   int             // the number of parent calls, direct and indirect
+	Above   []string        // the plugins of the parent calls, direct and indirect
 	Started time.Time
 	Gated   bool // whether the exec gate judges the programs that the call executes
 }

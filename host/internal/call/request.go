@@ -47,8 +47,10 @@ type Session struct {
 	// Principal is the caller, who owns the session. A call without a principal is refused.
 	Principal *principal.Principal
 	Roots     []tool.Root
-	// Displaced reports that the saved directory of the session is gone, so that Cwd is the workspace.
+	// Displaced reports that the saved directory of the session is gone or in no root, so that Cwd is the workspace.
 	Displaced bool
+	// Gone is the saved directory if it does not exist any more. Calls that depend on the directory do not run then.
+	Gone string
 }
 
 // Contains reports whether a directory is in one of the session's roots.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,7 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*registry.Registry) *router.Command) *Pending {
 	p := d.pending(req)
 	p.call.Identity.Parent, p.call.Identity.Depth = parent.Request.ID, parent.Identity.Depth+1
+	p.call.Identity.Above = append(slices.Clone(parent.Identity.Above), parent.Identity.Tool.Plugin)
 	cmd := parse(d.Registry)
 	if req.Name == "" {
 		p.call.Request.Command = cmd.Raw
@@ -98,6 +100,11 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c.Client, c.Shown = client, client
 	if c.Ticket != nil {
 		p.turn(ctx)
+	}
+	if c.Identity.Answer == nil && c.Identity.Depth == 0 {
+		if err := stranded(c); err != nil {
+			c.Identity.Answer = call.Refused(err)
+		}
 	}
 	p.d.prepare()
 	var res *tool.Result

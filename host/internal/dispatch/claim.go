@@ -20,7 +20,7 @@ import (
 // kindsOf contains the kinds of agent tools by name, where the traits are not sufficient. It also applies to a plugin's tool
 // with such a name. The kinds of all other tools follow from their traits.
 var kindsOf = map[string]scheduler.Kind{
-	call.Shell: scheduler.Shell, "edit": scheduler.Edit, "write": scheduler.Edit, "undo": scheduler.Edit,
+	call.Shell: scheduler.Shell, "edit": scheduler.Edit, "write": scheduler.Edit, "notebook_edit": scheduler.Edit, "undo": scheduler.Edit,
 	"job": scheduler.Free, "ask_user": scheduler.Free,
 }
 

@@ -112,32 +112,26 @@ func TestARouteThatDependsOnFilesIsSettledAtTheTurn(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		return &tool.Result{Output: c.Tool}
+		return &tool.Result{Output: string(c.Arguments)}
 	})
-	file = filepath.Join(s.Cwd, "sub", "notes")
+	file = filepath.Join(s.Cwd, "sub", "make notes")
 	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	err := d.Registry.Add("r", "", &tool.Description{Name: "r", Tools: []tool.Definition{{
-		Name: "read", Description: "d", Input: json.RawMessage(`{"type":"object","required":["path"],"properties":{"path":{"type":"string","x-toolhost-path":"read"}}}`), Traits: tool.Traits{ReadOnly: true, ConcurrencySafe: true},
-	}}}, false, func(string) registry.Settings { return registry.Settings{} })
-	if err != nil {
 		t.Fatal(err)
 	}
 	moved := s
 	moved.Cwd = filepath.Dir(file)
 	now := s
 	renew := func(call.Session) (call.Session, error) { return now, nil }
-	first := d.Begin(call.Request{ID: "1", Command: "cd sub; touch notes", Session: s, Renew: renew})
-	second := d.Begin(call.Request{ID: "2", Command: "read notes", Session: s, Renew: renew})
-	if !second.Native() {
+	first := d.Begin(call.Request{ID: "1", Command: "cd sub; touch 'make notes'", Session: s, Renew: renew})
+	second := d.Begin(call.Request{ID: "2", Command: `bash "make notes"`, Session: s, Renew: renew})
+	if second.Native() {
 		t.Error("the file exists already")
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { first.Run(t.Context(), client{}) })
 	now = moved
 	close(release)
-	if res := second.Run(t.Context(), client{}); res.Output != "read" {
+	if res := second.Run(t.Context(), client{}); res.Output != `{"command":"bash \"make notes\""}` {
 		t.Errorf("%+v", res)
 	}
 	wg.Wait()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -73,19 +74,19 @@ func (d *Dispatcher) loadState(c *Call) error {
 	return nil
 }
 
-// saveState saves the effects of the call, the state of the plugin and the working directory. For a child call it saves
-// only the effects, because the state of the session depends on the parent call. It does not save a state that a
-// read-only tool returns, because a read-only call can run at the same time as a call that changes the state.
+// saveState saves the effects of the call, the state of the plugin and the working directory. For a child call it does not
+// save the directory and the state of a plugin that serves a parent call, because both depend on the parent call. It does not
+// save a state that a read-only tool returns, because a read-only call can run at the same time as a call that changes the
+// state.
 func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 	s := c.Request.Session
 	d.State.Apply(s.ID, res.Effects)
-	if c.Identity.Depth > 0 {
-		return
-	}
-	if res.SessionState != nil && !c.Identity.Tool.Definition.Traits.ReadOnly {
-		d.State.SavePluginState(s.ID, c.Identity.Tool.Plugin, res.SessionState)
+	plugin := c.Identity.Tool.Plugin
+	if res.SessionState != nil && !c.Identity.Tool.Definition.Traits.ReadOnly && !slices.Contains(c.Identity.Above, plugin) {
+		d.State.SavePluginState(s.ID, plugin, res.SessionState)
 	}
 	switch {
+	case c.Identity.Depth > 0:
 	case res.Cwd == "" || res.Cwd == s.Cwd && !s.Displaced:
 	case !s.Contains(res.Cwd):
 		notes.Directory(res, s.Cwd, res.Cwd+" is outside of its roots")

@@ -119,14 +119,15 @@ func TestTheStateOfAReadOnlyTool(t *testing.T) {
 	}
 }
 
-// TestTheStateOfAChildCall checks that a child call receives the state, and that only its effects are saved.
+// TestTheStateOfAChildCall checks that a child call receives the state, and that only its effects are saved. The state of a
+// plugin that serves no parent call is saved, too.
 func TestTheStateOfAChildCall(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.State.SavePluginState("s", "p", []byte("old"))
 	known := tool.FileState{Path: "/w/f", Size: 3, ModTime: time.Unix(1, 0)}
 	for name, want := range map[string]string{"look": "old", "change": "old"} {
 		c := prepared(t, d, name)
-		c.Identity.Depth = 1
+		c.Identity.Depth, c.Identity.Above = 1, []string{"p"}
 		d.session().Wrap(func(_ context.Context, c *Call) *tool.Result {
 			if got := string(c.Decision.Sent.SessionState); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)
@@ -142,6 +143,17 @@ func TestTheStateOfAChildCall(t *testing.T) {
 	}
 	if _, ok, err := d.State.FileState("s", "/w/f"); !ok || err != nil {
 		t.Errorf("the effect is lost: %v", err)
+	}
+	c := prepared(t, d, "change")
+	c.Identity.Depth, c.Identity.Above = 1, []string{"q"}
+	d.session().Wrap(func(context.Context, *Call) *tool.Result {
+		return &tool.Result{SessionState: []byte("new"), Cwd: "/w/sub"}
+	})(t.Context(), c)
+	if s, err := d.State.PluginState("s", "p"); err != nil || string(s) != "new" {
+		t.Errorf("%q %v", s, err)
+	}
+	if s, ok, _ := d.State.Session("s"); ok {
+		t.Errorf("%+v", s)
 	}
 }
 

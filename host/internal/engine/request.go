@@ -173,10 +173,15 @@ func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
 	return inWorkspace(s), nil
 }
 
-// inWorkspace returns a session in its workspace if the directory of the session is gone. It does not save the session,
-// because another call can change the directory at the same time.
+// inWorkspace returns a session in its workspace if the directory of the session is gone or in no root. It does not save
+// the session, because another call can change the directory at the same time.
 func inWorkspace(s call.Session) call.Session {
-	if s.Displaced = !s.Contains(s.Cwd) || !roots.IsDir(s.Cwd); s.Displaced {
+	s.Gone = ""
+	exists := roots.IsDir(s.Cwd)
+	if s.Displaced = !exists || !s.Contains(s.Cwd); s.Displaced {
+		if !exists && s.Cwd != s.Workspace {
+			s.Gone = s.Cwd
+		}
 		s.Cwd = s.Workspace
 	}
 	return s

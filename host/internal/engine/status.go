@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 
@@ -77,9 +78,16 @@ type Status struct {
 	// Problems lists all known failures; see [Engine.Problems].
 	Problems []string `json:"problems"`
 	// Sessions lists the most recently used sessions.
-	Sessions []state.Session `json:"sessions"`
+	Sessions []SessionStatus `json:"sessions"`
 	// Calls lists the calls that run or wait, and what they wait for.
 	Calls []CallStatus `json:"calls"`
+}
+
+// SessionStatus describes a session.
+type SessionStatus struct {
+	state.Session
+	// Summaries contains one line about the session by the name of the plugin, such as the progress of its tasks.
+	Summaries map[string]string `json:"summaries,omitempty"`
 }
 
 // CallStatus describes a call that runs or waits.
@@ -112,7 +120,7 @@ func (e *Engine) Status() Status {
 	g := e.Current()
 	st := Status{
 		Version: Version, Config: g.Config.Source, Workspace: e.opts.Workspace, StateDB: e.state.Path(),
-		Plugins: []PluginStatus{}, Problems: append([]string{}, e.Problems()...), Sessions: []state.Session{},
+		Plugins: []PluginStatus{}, Problems: append([]string{}, e.Problems()...), Sessions: []SessionStatus{},
 		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(), Calls: g.Dispatch.Scheduler.Calls(),
 	}
 	for i := range st.Tools {
@@ -127,7 +135,13 @@ func (e *Engine) Status() Status {
 	if err != nil {
 		st.Problems = append(st.Problems, "The sessions cannot be listed: "+err.Error())
 	}
-	st.Sessions = append(st.Sessions, sessions...)
+	for _, s := range sessions {
+		summaries, err := e.state.Summaries(s.ID)
+		if err != nil {
+			st.Problems = append(st.Problems, fmt.Sprintf("The state of session %s cannot be read: %v", s.ID, err))
+		}
+		st.Sessions = append(st.Sessions, SessionStatus{s, summaries})
+	}
 	return st
 }
 

@@ -139,6 +139,14 @@ func removal(c *call) {
 	}
 }
 
+// positional converts a patch that is the only argument of a command. In edit, the first argument is the file.
+func positional(c *call) {
+	if raw, ok := c.args["file_path"]; ok && strings.HasPrefix(strings.TrimSpace(unquoted(raw)), "*** Begin Patch") {
+		delete(c.args, "file_path")
+		c.set("diff", raw)
+	}
+}
+
 // pages drops an empty range of pages.
 func pages(c *call) {
 	if raw, ok := c.args["pages"]; ok && (string(raw) == `""` || string(raw) == "null") {

@@ -54,8 +54,9 @@ var (
 		"max_output_length": "", "require_user_approval": "", "requires_approval": "", "dangerouslyDisableSandbox": "", "yield_time_ms": "yield_ms", "delay_ms": "yield_ms",
 		"is_background": "run_in_background", "isBackground": "run_in_background", "background": "run_in_background",
 	}
-	job    = map[string]string{"bash_id": "id", "shell_id": "id", "task_id": "id", "job_id": "id", "session_id": "id", "pid": "id", "chars": "input", "data": "input", "yield_time_ms": "timeout", "wait_time": "timeout", "max_output_tokens": ""}
-	symbol = map[string]string{"name": "query", "symbol": "query", "kind": "type"}
+	job      = map[string]string{"bash_id": "id", "shell_id": "id", "task_id": "id", "job_id": "id", "session_id": "id", "pid": "id", "chars": "input", "data": "input", "yield_time_ms": "timeout", "wait_time": "timeout", "max_output_tokens": ""}
+	notebook = params(talk, map[string]string{"path": "notebook_path", "file_path": "notebook_path", "cell_index": "cell_number", "source": "new_source", "mode": "edit_mode"})
+	symbol   = map[string]string{"name": "query", "symbol": "query", "kind": "type"}
 )
 
 // inCalls restricts aliases to function calls.
@@ -78,17 +79,18 @@ func running(name string) Alias {
 	return Alias{Name: name, Tool: "bash", Params: shell, Convert: switching(shell, run)}
 }
 func patching(name string) Alias {
-	return renames(name, "edit", talk, map[string]string{"input": "diff", "patch": "diff", "patchText": "diff", "patch_text": "diff", "workdir": ""})
+	names := params(talk, map[string]string{"input": "diff", "patch": "diff", "patchText": "diff", "patch_text": "diff", "workdir": ""})
+	return converts(name, "edit", names, positional)
 }
 func planning(name string) Alias {
-	return renames(name, "todo", map[string]string{"plan": "todos", "explanation": ""})
+	return converts(name, "todo", map[string]string{"plan": "todos", "tasks": "todos", "items": "todos", "explanation": ""}, tasks)
 }
 func removing(name string) Alias { return converts(name, "edit", file, removal) }
 
 var common = append([]Alias{
 	// The arguments of other programs for tools with the same name.
 	reading("read"), editing("edit"), renames("write", "write", text), searching("grep"), finding("glob"), listing("list"), running("bash"),
-	converts("ask_user", "ask_user", nil, questions),
+	converts("ask_user", "ask_user", nil, questions), planning("todo"),
 
 	reading("file_read"), reading("read_file"), reading("view_file"), reading("open_file"), reading("cat_file"), reading("read_text_file"),
 	renames("file_write", "write", text), renames("write_file", "write", text), renames("create_file", "write", text), renames("write_to_file", "write", text), renames("save_file", "write", text),
@@ -115,7 +117,7 @@ var claude = []Alias{
 	converts("KillShell", "job", job, kill), converts("KillBash", "job", job, kill), converts("TaskStop", "job", job, kill),
 	converts("AskUserQuestion", "ask_user", nil, questions),
 	planning("TodoWrite"), renames("TodoRead", "todo"),
-	renames("NotebookEdit", "notebook_edit"), reading("NotebookRead"),
+	renames("NotebookEdit", "notebook_edit", notebook), converts("NotebookRead", "read", params(span, map[string]string{"notebook_path": "file_path"}), lines),
 	renames("WebFetch", "web_fetch", map[string]string{"prompt": ""}),
 }
 

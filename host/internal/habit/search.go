@@ -185,7 +185,7 @@ func questions(c *call) {
 		c.fail("parameter \"questions\" is not a list of questions")
 		return
 	}
-	var out []any
+	var out []map[string]any
 	for _, q := range all {
 		one := map[string]any{"question": q.Question}
 		var labels []string
@@ -211,7 +211,7 @@ func questions(c *call) {
 		out = append(out, one)
 	}
 	if len(out) == 1 {
-		for name, v := range out[0].(map[string]any) {
+		for name, v := range out[0] {
 			c.set(name, v)
 		}
 		return

@@ -117,6 +117,8 @@ func (p *Policy) rulesFor(req *Request, pt *part) (found matched) {
 // a built-in rule that a matching rule names has no effect.
 func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	switch {
+	case pt.removal != nil:
+		pt.builtins = p.builtins(req, pt.removal)
 	case pt.command == nil:
 		pt.builtins = p.builtinsOfPaths(pt)
 	case !pt.gated || pt.command.Words[0].Known():

@@ -15,7 +15,9 @@ type part struct {
 	kind, tool string
 	subject    string
 	command    *script.Command
-	doubt      bool // whether the part represents unknown commands
+	// removal is the command that would remove the same files as a diff.
+	removal *script.Command
+	doubt   bool // whether the part represents unknown commands
 	// paths contains the paths after all symbolic links are resolved. written contains the paths as the caller wrote
 	// them.
 	paths, written []string
@@ -100,6 +102,12 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated, Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated, Listed: p.lists,
 	})
 	var out []part
+	if dir != req.Call.Cwd && !p.idle { // rules for paths hold for the directory, as for that of cd
+		c := &script.Command{Words: []script.Word{{Text: "cd"}, {Text: dir}}, Dir: req.Call.Cwd}
+		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated}
+		p.operands(req, c, &pt)
+		out = append(out, pt)
+	}
 	for i := range a.Commands {
 		c := &a.Commands[i]
 		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated}

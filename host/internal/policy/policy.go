@@ -17,6 +17,8 @@ import (
 
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/unidiff"
+
+	"toolhost.dev/host/internal/script"
 )
 
 // Effect is the decision of a rule.
@@ -172,8 +174,11 @@ func (p *Policy) Judge(req *Request) *Decision {
 	d := &Decision{Effect: Allow, Kind: req.Kind()}
 	req.tree = nil // the file system can have changed
 	var parts []part
-	if !p.idle || req.Shell || req.Definition.Traits.Dangerous {
-		parts = p.parts(req, d)
+	removal := removals(req)
+	if !p.idle || req.Shell || req.Definition.Traits.Dangerous || removal != nil {
+		if parts = p.parts(req, d); removal != nil {
+			parts = append(parts, *removal)
+		}
 		p.judge(req, parts, d)
 	}
 	if d.Effect != Deny {
@@ -243,6 +248,35 @@ func pathsIn(raw json.RawMessage) []string {
 	var many []string
 	_ = json.Unmarshal(raw, &many) // ignore the error: other types contain no path
 	return many
+}
+
+// removals returns the part of a call whose diffs delete or rename files. It is judged as the command that would do the
+// same. The result is nil if no file is removed.
+func removals(req *Request) *part {
+	words := []script.Word{{Text: "rm"}, {Text: "-f"}, {Text: "--"}}
+	none := len(words)
+	for _, param := range req.Schema.Params() {
+		raw, given := req.Args[param.Name]
+		if param.Path != "diff" || !given {
+			continue
+		}
+		for _, diff := range pathsIn(raw) {
+			files, err := unidiff.Parse(diff)
+			if err != nil {
+				continue // the tool reports the error
+			}
+			for _, f := range files {
+				if f.Old != "" && f.Old != f.New {
+					words = append(words, script.Word{Text: absolute(req.Call, f.Old)})
+				}
+			}
+		}
+	}
+	if len(words) == none {
+		return nil
+	}
+	c := &script.Command{Words: words, Dir: req.Call.Cwd}
+	return &part{kind: KindEdit, tool: req.Name, subject: "remove " + words[none].Text, removal: c}
 }
 
 // pathsInDiff returns the paths in unified diffs. It skips an invalid diff, because the tool reports the error.

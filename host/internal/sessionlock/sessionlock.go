@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -337,9 +338,13 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 // open opens and locks a file. It returns nil without an error if another process holds the lock.
 func open(path string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600) // do not wait for a writer of a pipe
 		if err != nil {
 			return nil, err
+		}
+		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+			_ = f.Close()
+			return nil, errors.Join(err, fmt.Errorf("%s is not a regular file: remove it", path))
 		}
 		switch err := flock.Apply(f, unix.LOCK_EX|unix.LOCK_NB); {
 		case errors.Is(err, unix.EWOULDBLOCK):
@@ -370,9 +375,18 @@ func describe(f *os.File, command string) {
 	}
 }
 
+// maxDescription limits how much of a lock file is read, in bytes.
+const maxDescription = 64 << 10
+
 // holder reads the holder from a lock file. The result is empty if the file has no description.
 func holder(path string) (h Holder) {
-	if b, err := os.ReadFile(path); err == nil {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return h
+	}
+	defer f.Close() //nolint:errcheck // only read
+	b, err := io.ReadAll(io.LimitReader(f, maxDescription))
+	if err == nil {
 		_ = json.Unmarshal(b, &h) // ignore the error: the holder is unknown
 	}
 	return h

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func take(t *testing.T, l *Locks, session string) (release func(), fresh bool) {
@@ -162,5 +164,34 @@ func TestTakeAfterAKill(t *testing.T) {
 	case <-killed:
 	default:
 		t.Error("the lock was given while its last holder was alive")
+	}
+}
+
+// TestLockIsNoFile checks that a pipe, a link or a directory in place of a lock file is refused at once.
+func TestLockIsNoFile(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"link":      func(path string) error { return os.Symlink(filepath.Join(filepath.Dir(path), "x"), path) },
+	} {
+		dir := t.TempDir()
+		sum := sha256.Sum256([]byte("s"))
+		if err := put(filepath.Join(dir, fmt.Sprintf("%x", sum[:16])+suffix)); err != nil {
+			t.Fatal(err)
+		}
+		l := New(dir, func() error { return nil })
+		done := make(chan error, 1)
+		go func() {
+			_, _, err := l.Take(t.Context(), "s", func() string { return "label" }, func(Holder) {})
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Errorf("%s: the session was locked", name)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: the call hangs", name)
+		}
 	}
 }

@@ -128,12 +128,57 @@ func TestCorruptLength(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if found, err := readSegment(path); err != nil || len(found) > 0 {
-		t.Errorf("%v %v", found, err)
+	if found, damaged, err := readSegment(path); err != nil || damaged || len(found) > 0 {
+		t.Errorf("%v %v %v", found, damaged, err)
 	}
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 10<<20 {
 		t.Errorf("%d bytes for a small file", n)
+	}
+}
+
+// TestDamagedJournal checks that a journal with changed bytes is kept, that its records before the damage count, and that
+// one whose last record is incomplete is not kept.
+func TestDamagedJournal(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(b []byte) []byte
+		cwd    string
+		kept   int
+	}{
+		"a changed byte": {func(b []byte) []byte { b[len(b)-5] ^= 1; return b }, "/w/first", 1},
+		"an end cut off": {func(b []byte) []byte { return b[:len(b)-5] }, "/w/first", 0},
+		"unchanged":      {func(b []byte) []byte { return b }, "/w/second", 0},
+	} {
+		dir := t.TempDir()
+		killed, next := openTest(t, dir), openTest(t, dir)
+		killed.flush.Lock()
+		for _, cwd := range []string{"/w/first", "/w/second"} {
+			killed.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: cwd})
+			commit(t, killed)
+		}
+		rename(t, killed, "ff")
+		_ = killed.journal.owner.Close()
+		segments, err := filepath.Glob(filepath.Join(dir, "journal", "ff*.[0-9]*"))
+		if err != nil || len(segments) == 0 {
+			t.Fatal(segments, err)
+		}
+		last := segments[len(segments)-1]
+		b, err := os.ReadFile(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(last, c.change(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := next.Recover(); err != nil {
+			t.Error(name, err)
+		}
+		s, _, err := next.Session("s")
+		kept, _ := filepath.Glob(filepath.Join(dir, "journal", damagedPrefix+"*"))
+		if err != nil || s.Cwd != c.cwd || len(kept) != c.kept {
+			t.Errorf("%s: %s, %v, %q", name, s.Cwd, err, kept)
+		}
+		killed.flush.Unlock()
 	}
 }
 

@@ -141,13 +141,23 @@ func (d *DB) recoverJournal(path string) (err error) {
 		return err
 	}
 	var records []*record
-	for _, s := range segments {
-		found, err := readSegment(s)
+	for i, s := range segments {
+		found, damaged, err := readSegment(s)
 		if err != nil {
 			return err
 		}
 		records = append(records, found...)
+		if !damaged {
+			continue
+		}
+		kept := filepath.Join(filepath.Dir(s), damagedPrefix+filepath.Base(s))
+		if err := os.Rename(s, kept); err != nil {
+			return fmt.Errorf("a damaged journal cannot be set aside: %w", err)
+		}
+		segments[i] = ""
+		d.log.Error("the journal of a killed host is damaged: changes of sessions that it answered after the damage are lost. The file is kept, and can be removed", "file", kept)
 	}
+	segments = slices.DeleteFunc(segments, func(s string) bool { return s == "" })
 	slices.SortFunc(records, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
 	o := orphan{applied: applied{id: filepath.Base(base)}, owner: f, files: append(segments, path)}
 	if adopted, err = d.replay(&o, records); err != nil || adopted {
@@ -155,6 +165,9 @@ func (d *DB) recoverJournal(path string) (err error) {
 	}
 	return d.removeOrphan(&o)
 }
+
+// damagedPrefix begins the names of segments that are kept for a person.
+const damagedPrefix = "damaged-"
 
 // applied is the number of the last record of a journal that the database contains.
 type applied struct {
@@ -230,46 +243,46 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// readSegment reads the records of a segment up to the first incomplete one.
-func readSegment(path string) ([]*record, error) {
+// readSegment reads the records of a segment up to the first one that is incomplete or damaged. A process that is killed
+// leaves an incomplete record, which it did not answer. A damaged one is complete and has other bytes than were written.
+func readSegment(path string) (out []*record, damaged bool, err error) {
 	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	st, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	left := st.Size() - int64(len(journalHead))
 	in := bufio.NewReader(f)
 	head := make([]byte, len(journalHead))
 	if _, err := io.ReadFull(in, head); err != nil {
-		return nil, nil // no record was written
+		return nil, false, nil // no record was written
 	}
 	if string(head) != journalHead {
-		return nil, errors.New("its format is unknown. Update this program if a later version wrote it, or remove the file")
+		return nil, false, errors.New("its format is unknown. Update this program if a later version wrote it, or remove the file")
 	}
-	var out []*record
 	for {
 		var frame [frameHead]byte
 		if _, err := io.ReadFull(in, frame[:]); err != nil {
-			return out, nil // the end, or a record that was not answered
+			return out, false, nil // the end, or a record that was not answered
 		}
 		n := binary.LittleEndian.Uint32(frame[:])
 		if left -= frameHead + int64(n); left < 0 {
-			return out, nil
+			return out, false, nil
 		}
 		body := make([]byte, n)
-		if _, err := io.ReadFull(in, body); err != nil || crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(frame[4:]) {
-			return out, nil
+		if _, err := io.ReadFull(in, body); err != nil {
+			return out, false, nil
 		}
 		r := new(record)
-		if err := json.Unmarshal(body, r); err != nil {
-			return nil, err
+		if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(frame[4:]) || json.Unmarshal(body, r) != nil {
+			return out, true, nil
 		}
 		out = append(out, r)
 	}

@@ -112,18 +112,18 @@ func askAll(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 	out := data{Outcome: answered, Answers: []string{}}
 	for _, q := range all {
 		res, err := askOne(ctx, call, q)
-		if err != nil {
-			return nil, err
-		}
 		var one data
-		if err := json.Unmarshal(res.Data, &one); err != nil {
+		if err == nil {
+			err = json.Unmarshal(res.Data, &one)
+		}
+		if err != nil {
 			return nil, err
 		}
 		out.Outcome, out.Answers = one.Outcome, append(out.Answers, one.Answers...)
 		out.Questions = append(out.Questions, answers{q.Question, one.Outcome, one.Answers})
 		if res.Error != nil {
 			res.Data = sdk.Data(out)
-			return res, nil
+			return res, nil //nolint:nilerr // the result has the error
 		}
 		fmt.Fprintf(&text, "%s\n%s\n", q.Question, strings.ReplaceAll("> "+res.Output, "\n", "\n> "))
 		if one.Outcome != answered {

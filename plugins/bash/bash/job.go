@@ -56,7 +56,7 @@ func jobDefinition() sdk.Definition {
 	}
 	return sdk.Definition{
 		Name: "job", Output: output,
-		Description: "Manage the background jobs of this session, and commands that a call still waits for. A job ends with its processes, when it is killed, after a day, or with the host.",
+		Description:    "Manage the background jobs of this session, and commands that a call still waits for. A job ends with its processes, when it is killed, after a day, or with the host.",
 		StdinParameter: "input",
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{ConcurrencySafe: true},

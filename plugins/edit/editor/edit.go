@@ -17,15 +17,15 @@ type editArgs struct {
 	FilePath   string      `json:"file_path,omitempty" path:"write" jsonschema:"The file to change. Optional only with diff."`
 	OldString  *string     `json:"old_string,omitempty" jsonschema:"The text to replace, exactly as in the file and unique. If it is empty, the file is created."`
 	NewString  *string     `json:"new_string,omitempty" jsonschema:"The new text, taken literally."`
-	ReplaceAll bool        `json:"replace_all,omitempty" default:"false" jsonschema:"Replace every occurrence."`
+	ReplaceAll bool        `json:"replace_all,omitempty" default:"false"`
 	Edits      []editInput `json:"edits,omitempty" jsonschema:"Several edits, in place of old_string and new_string. Each applies to the result of the previous one. If one fails, none is made."`
 	Diff       string      `json:"diff,omitempty" path:"diff" jsonschema:"A unified diff of one or several files, or a patch that begins with *** Begin Patch, in place of old_string and new_string. Line numbers need not be exact."`
 }
 
 type editInput struct {
-	OldString  string `json:"old_string" jsonschema:"The text to replace."`
-	NewString  string `json:"new_string" jsonschema:"The new text."`
-	ReplaceAll bool   `json:"replace_all,omitempty" default:"false" jsonschema:"Replace every occurrence."`
+	OldString  string `json:"old_string"`
+	NewString  string `json:"new_string"`
+	ReplaceAll bool   `json:"replace_all,omitempty" default:"false"`
 }
 
 func (e *editor) editTool() sdk.Tool {
@@ -33,7 +33,7 @@ func (e *editor) editTool() sdk.Tool {
 		Name: "edit",
 		Description: "Change a file by replacing one text with another, several at once (edits), or by a unified diff. Read the file first. old_string must match " +
 			"one place, unless replace_all is set. The rest of the file is unchanged. Copy old_string exactly: if only blanks, indentation or quotes differ, " +
-			"a single similar place is still found, and the result reports this. The result shows the change as a diff.",
+			"a single similar place is still found, and the result reports this.",
 		Category:       tool.CategoryBuiltin,
 		StdinParameter: "diff",
 		Examples: []string{

@@ -1,5 +1,5 @@
-// Package editor implements the tools of the plugin edit: edit, write, undo and redo. Package strategy finds the place
-// of an edit, and package validate checks whether a file can be changed. Only package commit writes files. Package
+// Package editor implements the tools of the plugin edit: edit, write, undo, redo and notebook_edit. Package
+// strategy finds the place of an edit, package notebook changes cells, and package validate checks whether a file can be changed. Only package commit writes files. Package
 // history stores the data for undo.
 package editor
 
@@ -11,14 +11,14 @@ import (
 )
 
 // Version is the version of the plugin.
-const Version = "0.2.0"
+const Version = "0.3.0"
 
-// Plugin returns the plugin with its four tools.
+// Plugin returns the plugin with its five tools.
 func Plugin() sdk.Plugin {
 	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}} // in memory until configure opens the real store
 	return sdk.Plugin{
 		Name: "edit", Version: Version,
-		Tools:  []sdk.Tool{e.editTool(), e.writeTool(), e.undoTool(), e.redoTool()},
+		Tools:  []sdk.Tool{e.editTool(), e.writeTool(), e.undoTool(), e.redoTool(), e.notebookTool()},
 		Needs:  &sdk.Needs{Read: sdk.Required, Write: sdk.Required},
 		Config: sdk.NewConfig(e.configure),
 		Close:  func() { _ = e.History.Close() },

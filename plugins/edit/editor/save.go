@@ -27,7 +27,7 @@ type change struct {
 	// attributes contains the attributes of a renamed file. It is nil for other files.
 	attributes *workspace.Attributes
 
-	// diff returns the change as a unified diff. It is nil until save is called.
+	// diff returns the change as a unified diff. If it is nil, save sets it.
 	diff func() string
 	// told computes the slow part of the report. save calls it while the change is written. It can be nil.
 	told func()
@@ -71,6 +71,13 @@ func refused(w *workspace.Written) string {
 // caller must call Read on the target to check the other layers. The parameters create and overwrite are documented
 // at [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
+	return e.openWith(ctx, call, name, func(ws *workspace.Workspace) (*validate.Target, error) {
+		return validate.Open(ctx, ws, call, call.Cwd, name, create, overwrite)
+	})
+}
+
+// openWith locks a file and calls check, which checks layers 2 to 5.
+func (e *editor) openWith(ctx context.Context, call *sdk.Call, name string, check func(*workspace.Workspace) (*validate.Target, error)) (c *change, unlock func(), err error) {
 	ws, err := call.Workspace()
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +85,7 @@ func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, 
 	if unlock, err = e.lock(ctx, ws, call.Cwd, name); err != nil {
 		return nil, nil, err
 	}
-	target, err := validate.Open(ctx, ws, call, call.Cwd, name, create, overwrite)
+	target, err := check(ws)
 	if err != nil {
 		unlock()
 		return nil, nil, err
@@ -112,7 +119,9 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 		if err != nil {
 			return err
 		}
-		c.diff = sync.OnceValue(c.unified)
+		if c.diff == nil {
+			c.diff = sync.OnceValue(c.unified)
+		}
 		m.Steps = append(m.Steps, commit.Step{Path: c.target.Path, Before: c.target.Before, After: data, Remove: c.remove, Perm: c.perm, Mode: c.mode, Attributes: c.attributes})
 	}
 	m.Meanwhile = func() {

@@ -18,14 +18,14 @@ import (
 
 type undoArgs struct {
 	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Undo the last change of this file instead of the session's."`
-	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"How many changes."`
+	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000"`
 	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"preview shows the diff of an undo; list shows what can be undone; clear deletes this history."`
 }
 
 type redoArgs struct {
 	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Redo the last undone change of this file instead of the session's."`
-	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000" jsonschema:"How many changes."`
-	Action   string `json:"action,omitempty" enum:"redo,preview" default:"redo" jsonschema:"preview shows the diff."`
+	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000"`
+	Action   string `json:"action,omitempty" enum:"redo,preview" default:"redo"`
 }
 
 // undoData is the structured result of undo and redo.
@@ -60,10 +60,10 @@ type touched struct {
 
 func (e *editor) undoTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "undo",
+		Name:        "undo",
 		Description: "Undo changes that edit and write made in this session: the last one, or the last one of a file. It is refused if a file has changed since. redo reverts it.",
-		Category: tool.CategoryBuiltin,
-		Examples: []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
+		Category:    tool.CategoryBuiltin,
+		Examples:    []string{"undo", "undo main.go --steps 2", "undo --action preview", "undo --action list"},
 	}, e.undo)
 }
 

@@ -33,8 +33,8 @@ type writeData struct {
 
 func (e *editor) writeTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "write",
-		Description: "Write a file: create it, replace its whole content, or append to it. A file that exists must have been read first.",
+		Name:           "write",
+		Description:    "Write a file: create it, replace its whole content, or append to it. A file that exists must have been read first.",
 		Category:       tool.CategoryBuiltin,
 		StdinParameter: "content",
 		Examples: []string{

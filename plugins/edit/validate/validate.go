@@ -101,6 +101,15 @@ func File(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 
 // Open checks layers 2 to 5 for a path. The caller must check layers 6 and 7 with [Target.Read].
 func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite bool) (*Target, error) {
+	return open(ctx, ws, states, cwd, name, create, overwrite, false)
+}
+
+// Notebook is like [Open] for an existing file that must be a Jupyter notebook.
+func Notebook(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string) (*Target, error) {
+	return open(ctx, ws, states, cwd, name, false, false, true)
+}
+
+func open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string, create, overwrite, notebook bool) (*Target, error) {
 	p, err := Path(ws, cwd, name)
 	if err != nil {
 		return nil, err
@@ -119,8 +128,11 @@ func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	case create && !overwrite && len(before.Data) > 0:
 		return nil, Refuse(FileExists, tool.Conflict, "File exists already and is not empty: %s. Give the text to replace as old_string, or use write to replace it all.", name)
 	}
-	if strings.EqualFold(filepath.Ext(name), ".ipynb") {
-		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a Jupyter notebook and cannot be edited as text. Change the notebook in the shell, with a program for notebooks.", name)
+	switch isNotebook := strings.EqualFold(filepath.Ext(name), ".ipynb"); {
+	case isNotebook && !notebook:
+		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a Jupyter notebook and cannot be edited as text. Change its cells with notebook_edit.", name)
+	case notebook && !isNotebook:
+		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is not a Jupyter notebook (.ipynb). Change it with edit.", name)
 	}
 	if text.Binary(before.Data) {
 		return nil, Refuse(WrongType, tool.InvalidArguments, "%s is a binary file and cannot be edited as text. Change the file in the shell, with a program for its format.", name)

@@ -28,10 +28,10 @@ type codeArgs struct {
 
 func (f *finder) codeTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "code_query",
+		Name:        "code_query",
 		Description: "Find where functions, types, methods, variables and files are declared, by name, in a whole tree without ignored files. Go, Python, TypeScript, JavaScript, Rust, Java, C and C++ are parsed; in other languages, lines that look like declarations are marked as [pattern]. The best matches come first. The query * with the path of a file returns its outline. To find uses, use grep.",
-		Traits:   looking,
-		Category: tool.CategoryBuiltin,
+		Traits:      looking,
+		Category:    tool.CategoryBuiltin,
 		Examples: []string{
 			"code_query ServeHTTP",
 			"code_query Server.Close --type method",

@@ -28,10 +28,10 @@ type globArgs struct {
 
 func (f *finder) globTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "glob",
+		Name:        "glob",
 		Description: "Find files by a pattern of their paths in a whole tree without hidden and ignored files. The last modified files come first.",
-		Traits:   looking,
-		Category: tool.CategoryBuiltin,
+		Traits:      looking,
+		Category:    tool.CategoryBuiltin,
 		Examples: []string{
 			"glob '**/*_test.go'",
 			"glob '*.{json,yaml}' config",

@@ -17,7 +17,7 @@ import (
 )
 
 type listArgs struct {
-	Path      string `json:"path,omitempty" default:"." path:"read" jsonschema:"The directory to list."`
+	Path      string `json:"path,omitempty" default:"." path:"read"`
 	Recursive bool   `json:"recursive,omitempty" default:"false" jsonschema:"Also list subdirectories without ignored files."`
 	Pattern   string `json:"pattern,omitempty" jsonschema:"Only entries that match: *.{ts,tsx} for names, src/**/*.go for paths; !node_modules leaves it out."`
 	Hidden    bool   `json:"hidden,omitempty" default:"true" jsonschema:"List names that begin with a dot."`
@@ -43,10 +43,10 @@ type listFile struct {
 
 func (f *finder) listTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "list",
+		Name:        "list",
 		Description: "List a directory with types, sizes and times (UTC).",
-		Traits:   looking,
-		Category: tool.CategoryBuiltin,
+		Traits:      looking,
+		Category:    tool.CategoryBuiltin,
 		Examples: []string{
 			"list",
 			"list src --recursive --pattern '*.go'",

@@ -16,6 +16,8 @@ type decoded struct {
 	encoding string
 	guessed  bool
 	ending   text.LineEnding
+	cells    *int   // the number of cells of a notebook; nil if content is not that of a notebook
+	note     string // what the model must know in addition; empty for most files
 }
 
 // decode decodes bytes in the requested encoding.

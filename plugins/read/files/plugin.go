@@ -10,7 +10,7 @@ import (
 )
 
 // Version is the version of the plugin.
-const Version = "0.1.0"
+const Version = "0.2.0"
 
 // Plugin returns the plugin that serves the tool read.
 func Plugin() sdk.Plugin {

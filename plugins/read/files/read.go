@@ -19,6 +19,8 @@ import (
 const (
 	// maxInMemory is the maximum size in bytes of a text that is read into memory. Larger texts are read in chunks.
 	maxInMemory = 8 << 20
+	// maxNotebook is the maximum size in bytes of a notebook whose cells are shown. Most of a large notebook are images.
+	maxNotebook = 64 << 20
 	// maxBase64 is the maximum size in bytes of a file that is returned in base64.
 	maxBase64 = 1 << 20
 	// maxImage and maxDocument are the maximum sizes of attachments in bytes.
@@ -31,7 +33,7 @@ type readArgs struct {
 	Offset          int    `json:"offset,omitempty" default:"1" min:"0" jsonschema:"The line to begin at, counted from 1."`
 	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"The number of lines to read."`
 	ShowLineNumbers bool   `json:"show_line_numbers,omitempty" default:"false" jsonschema:"Put the line number and \"| \" before each line."`
-	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"auto detects the encoding; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 returns the bytes of any file up to 1 MiB."`
+	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"auto detects it and shows the cells of notebooks; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 returns the bytes of any file up to 1 MiB."`
 	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Return the text only if it changed since this session last read or wrote all of it."`
 }
 
@@ -46,6 +48,8 @@ type readData struct {
 	Truncated      bool   `json:"truncated"`
 	RecommendRange bool   `json:"recommend_range"`
 	IsDirectory    bool   `json:"is_directory"`
+	// Cells is the number of cells of a notebook that is shown as cells.
+	Cells *int `json:"cells,omitempty"`
 	// Unchanged is true if the text is omitted. The text is omitted if the argument if_changed is set and the
 	// session already knows the text.
 	Unchanged bool `json:"unchanged,omitempty"`
@@ -53,10 +57,10 @@ type readData struct {
 
 func readTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "read",
+		Name:        "read",
 		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters of a line and 50 KB are returned at once; a note in square brackets then explains how to continue. Images and PDF documents are attached.",
-		Traits:   looking,
-		Category: tool.CategoryBuiltin,
+		Traits:      looking,
+		Category:    tool.CategoryBuiltin,
 		Examples: []string{
 			"read main.go",
 			"read src/server.ts --offset 120 --limit 60 --show_line_numbers",
@@ -91,8 +95,11 @@ func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error)
 		return r.directory()
 	}
 	limit := int64(maxInMemory)
-	if in.Encoding == "base64" {
+	switch {
+	case in.Encoding == "base64":
 		limit = maxBase64
+	case r.isNotebook():
+		limit = maxNotebook
 	}
 	snap, err := ws.ReadFile(r.path, limit)
 	switch {
@@ -135,9 +142,13 @@ func (r *request) small(snap *workspace.Snapshot) (*sdk.Result, error) {
 	if d.ending == text.CR {
 		d.content = text.LF.Normalize(d.content)
 	}
+	complete := true
+	if r.isNotebook() && len(d.content) > 0 {
+		complete = d.toCells()
+	}
 	e := excerpt.Of(d.content, r.window())
 	effect := snap.Effect()
-	effect.File.Partial = !e.Whole()
+	effect.File.Partial = !e.Whole() || !complete
 	return r.show(e, d, int64(len(snap.Data)), &effect)
 }
 
@@ -157,6 +168,7 @@ func (r *request) show(e excerpt.Excerpt, d decoded, size int64, effect *tool.Ef
 	data := readData{
 		Path: r.path.String(), TotalLines: e.Total, StartLine: e.Start, EndLine: e.End,
 		Language: language.Of(r.path.String(), d.content[:min(len(d.content), 8<<10)]), Encoding: d.encoding,
+		Cells:          d.cells,
 		Truncated:      e.Capped != excerpt.NotCapped || e.CutLines > 0,
 		RecommendRange: e.Total > excerpt.MaxLines || size > excerpt.MaxBytes || !e.Counted,
 	}
@@ -209,6 +221,9 @@ func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.E
 	case text.Mixed:
 		note("some lines of the file end with LF, some with CRLF")
 	case text.LF, text.NoLines:
+	}
+	if d.note != "" {
+		note("%s", d.note)
 	}
 	if effect == nil {
 		note("the file is too large to be recorded as read; the tool edit will refuse it")

@@ -35,11 +35,11 @@ type listData struct {
 
 func (t *tools) listTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "snippet_list",
-		Description: "List the snippets of all sessions, the last saved first, or those with given words, tags or language, the best matches first.",
-		Category: tool.CategoryBuiltin,
-		Traits:   looking,
-		Examples: []string{`snippet_list`, `snippet_list 'retry http'`, `snippet_list --tags http --language go`},
+		Name:        "snippet_list",
+		Description: "List the snippets of all sessions, or those with given words, tags or language.",
+		Category:    tool.CategoryBuiltin,
+		Traits:      looking,
+		Examples:    []string{`snippet_list`, `snippet_list 'retry http'`, `snippet_list --tags http --language go`},
 	}, t.list)
 }
 

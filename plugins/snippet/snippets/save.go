@@ -26,8 +26,8 @@ type saveData struct {
 
 func (t *tools) saveTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
-		Name: "snippet_save",
-		Description: "Save a piece of code under a name for later sessions. An existing name gets a new version, and the earlier ones stay.",
+		Name:           "snippet_save",
+		Description:    "Save a piece of code under a name for later sessions. An existing name gets a new version, and the earlier ones stay.",
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Idempotent: true},
 		StdinParameter: "code",

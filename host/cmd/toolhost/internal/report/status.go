@@ -5,7 +5,9 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -110,7 +112,11 @@ func statusText(w io.Writer, st status) error {
 	if len(st.Sessions) > 0 {
 		fmt.Fprintln(out, "\nSESSION\tDIRECTORY\tLAST USED")
 		for _, s := range st.Sessions {
-			fmt.Fprintf(out, "%s\t%s\t%s\n", cli.Printable(s.ID), cli.Printable(s.Cwd), s.Used.Format(time.DateTime))
+			fmt.Fprintf(out, "%s\t%s\t%s", cli.Printable(s.ID), cli.Printable(s.Cwd), s.Used.Format(time.DateTime))
+			for _, plugin := range slices.Sorted(maps.Keys(s.Summaries)) {
+				fmt.Fprintf(out, "\t%s: %s", cli.Printable(plugin), cli.Printable(s.Summaries[plugin]))
+			}
+			fmt.Fprintln(out)
 		}
 	}
 	return out.Flush()

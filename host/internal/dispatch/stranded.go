@@ -1,0 +1,42 @@
+package dispatch
+
+import (
+	"path/filepath"
+	"regexp"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+)
+
+// leaves matches a script that first goes to an absolute directory.
+var leaves = regexp.MustCompile(`^\s*cd\s+(?:--\s+)?["']?/`)
+
+// stranded returns an error if the session's directory is gone and the call depends on it. In the workspace, the call
+// would act on other files than its caller means.
+func stranded(c *Call) error {
+	s := c.Request.Session
+	if s.Gone == "" || c.Identity.Tool == nil {
+		return nil
+	}
+	args := c.Decision.Arguments
+	depends := false
+	if c.Identity.Tool.FullName() == call.Shell {
+		depends = !leaves.MatchString(textOf(args["command"])) && !filepath.IsAbs(textOf(args["cwd"]))
+	} else {
+		for _, p := range c.Identity.Tool.Schema().Params() {
+			if p.Path == "" {
+				continue
+			}
+			path := textOf(args[p.Name])
+			if path == "" && !p.Required && args[p.Name] == nil && string(p.Default) == "" {
+				continue // an optional path that is not given
+			}
+			depends = depends || !filepath.IsAbs(path)
+		}
+	}
+	if !depends {
+		return nil
+	}
+	return tool.Errorf(tool.NotFound, "The directory of the session, %s, is gone: it was renamed or removed. Nothing was run. Go to another directory first, for example: cd %s. Absolute paths work, too.", s.Gone, s.Workspace)
+}

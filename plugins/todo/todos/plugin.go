@@ -1,0 +1,91 @@
+// Package todos implements the tool todo, which keeps a list of tasks for each session. Package list checks and formats the
+// list. The list is a part of the session's state, so the plugin itself keeps nothing.
+package todos
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"toolhost.dev/plugins/todo/list"
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// args are the arguments of todo. The schema leaves the values to [list.Check], which reports all problems at once.
+type args struct {
+	Todos []item `json:"todos,omitempty" jsonschema:"The whole new list. Omit it to see the list."`
+}
+
+type item struct {
+	Content  string `json:"content,omitempty"`
+	Status   string `json:"status,omitempty" jsonschema:"pending, in_progress, completed or cancelled"`
+	Priority string `json:"priority,omitempty" jsonschema:"high, medium or low"`
+	ID       string `json:"id,omitempty"`
+}
+
+// data is the structured result.
+type data struct {
+	Todos []list.Item `json:"todos"`
+	// Summary is the line that toolhost status shows. It is empty for an empty list.
+	Summary string `json:"summary"`
+}
+
+// Plugin returns the plugin that serves todo.
+func Plugin() sdk.Plugin {
+	return sdk.Plugin{Name: "todo", Version: "0.1.0", Needs: &sdk.Needs{}, Tools: []sdk.Tool{sdk.NewTool(sdk.Definition{
+		Name:           "todo",
+		Description:    "Keep a list of tasks: plan work of several steps, and update it as you go.",
+		Category:       tool.CategoryBuiltin,
+		Traits:         sdk.Traits{AutoExecute: true, Idempotent: true}, // not ReadOnly, because it changes the session's state
+		StdinParameter: "todos",
+		Examples: []string{
+			`todo`,
+			`todo --todos '[{"content":"Read the code","status":"in_progress"},{"content":"Run the tests","status":"pending"}]'`,
+		},
+	}, todo)}}
+}
+
+func todo(_ context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
+	if in.Todos == nil {
+		return show(call.SessionState)
+	}
+	items := make([]list.Item, len(in.Todos))
+	for i, it := range in.Todos {
+		items[i] = list.Item(it)
+	}
+	if problems := list.Check(items); len(problems) > 0 {
+		const most = 20 // problems in a message
+		more := ""
+		if len(problems) > most {
+			problems, more = problems[:most], "; and more"
+		}
+		return nil, sdk.Errorf(tool.InvalidArguments, "The list is unchanged: %s%s. Correct the items and send the whole list again.", strings.Join(problems, "; "), more)
+	}
+	res := result(items)
+	res.SessionState = res.Data
+	return res, nil
+}
+
+// show returns the list in a session's state.
+func show(state []byte) (*sdk.Result, error) {
+	var d data
+	if len(state) > 0 {
+		if err := json.Unmarshal(state, &d); err != nil {
+			return nil, sdk.Errorf(tool.ExecutionFailed, "The saved list cannot be read: %v. Send the whole list again.", err)
+		}
+	}
+	return result(d.Todos), nil
+}
+
+func result(items []list.Item) *sdk.Result {
+	if items == nil {
+		items = []list.Item{}
+	}
+	summary := list.Summary(items)
+	title := "Tasks"
+	if summary != "" {
+		title += ": " + summary
+	}
+	return &sdk.Result{Output: list.Text(items), Title: title, Data: sdk.Data(data{items, summary})}
+}
