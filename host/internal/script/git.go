@@ -54,6 +54,15 @@ func IsGitCommand(args []string) bool {
 	return false
 }
 
+// gitHelper analyzes one of git's own programs, such as git-push, as the command of git.
+func (w *walker) gitHelper(name string, args []Word, sc *scope, in feed) {
+	at := len(w.out.Commands)
+	w.run(slices.Concat([]Word{{Text: "git"}, {Text: name[len("git-"):]}}, args), sc.copy(), in)
+	if at < len(w.out.Commands) {
+		w.out.Commands[at].Wrapper = true // the program is listed by its own name
+	}
+}
+
 // gitOptions lists the global options of git that take an argument.
 var gitOptions = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env"}
 

@@ -105,11 +105,7 @@ func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 	case name == "git":
 		return w.git(args, sc)
 	case strings.HasPrefix(name, "git-") && slices.Contains(gitCommands, name[len("git-"):]):
-		at := len(w.out.Commands)
-		w.run(slices.Concat([]Word{{Text: "git"}, {Text: name[len("git-"):]}}, args), sc.copy(), in)
-		if at < len(w.out.Commands) {
-			w.out.Commands[at].Wrapper = true // the program is listed by its own name
-		}
+		w.gitHelper(name, args, sc, in)
 		return false
 	case IsLoader(name):
 		if rest := Loaded(texts(words)); rest != nil {
