@@ -54,8 +54,8 @@ type PermissionDiagnosis struct {
 	Missing []sandbox.Gap `json:"missing"`
 }
 
-// diagnosePermissions reports how the rules about programs and paths are enforced. The argument ns reports whether plugins
-// run with the backend ns, and gated whether the exec gate judges what commands execute.
+// diagnosePermissions reports how the rules about programs and paths are enforced. If ns is
+// true, plugins run in namespaces. If gated is true, the exec gate judges each program that a command executes.
 func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis {
 	p := &cfg.Permissions
 	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect), Settings: len(sandbox.Settings) - len(p.Paths.Writable), Missing: []sandbox.Gap{}}

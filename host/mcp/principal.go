@@ -128,7 +128,7 @@ func handleOf(req *mcp.CallToolRequest) string {
 	return handle
 }
 
-// addHandle adds a handle to the result for a client without a connection that has none yet.
+// addHandle adds a handle to the result if the client has neither a connection nor a handle.
 func (s *Server) addHandle(req *mcp.CallToolRequest, res *mcp.CallToolResult) *mcp.CallToolResult {
 	if res == nil || s.opts.Session != "" || req.ProtocolVersion() < stateless || req.GetExtra() == nil || req.GetExtra().Header == nil || handleOf(req) != "" {
 		return res

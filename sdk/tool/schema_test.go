@@ -159,8 +159,8 @@ func TestCheckBrokenJSON(t *testing.T) {
 	}
 }
 
-// TestCheckComplexSchemas checks constraints that only the whole schema contains. If such a constraint is violated,
-// the violation must contain the parameter's name.
+// TestCheckComplexSchemas checks constraints that need the whole schema and not only the schema of one parameter. The
+// message about a violation must contain the parameter's name.
 func TestCheckComplexSchemas(t *testing.T) {
 	const schema = `{"type":"object","properties":{
 		"name":{"type":"string","minLength":2,"pattern":"^[a-z]+$"},

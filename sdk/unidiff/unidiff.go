@@ -15,7 +15,7 @@ import (
 // File is the part of a diff that concerns one file.
 type File struct {
 	// Old is the path before the change. It is empty for a created file. New is the path after the change. It is
-	// empty for a deleted file. If hunks have no header, Old and New are empty.
+	// empty for a deleted file. Without a file header ("---" and "+++"), Old and New are empty.
 	Old, New string
 	// Mode is the mode of a created file, such as 0755, or the new mode of a changed file. Zero means the default
 	// mode for a created file and an unchanged mode for a changed file.

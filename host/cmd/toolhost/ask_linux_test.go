@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalPair returns both ends of a pseudo-terminal: person for the test's input, program for the tested program.
+// terminalPair returns both ends of a pseudo-terminal. The test types into the first end, and the tested program uses the
+// second one.
 func terminalPair(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

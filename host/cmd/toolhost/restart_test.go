@@ -187,7 +187,7 @@ func TestRestartRefusesNothing(t *testing.T) {
 
 	c := toolhost(t, dir, "serve", "--listen", address, "--take-over")
 	c.Stderr = nil
-	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "no running host with the same state directory listens on it") {
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "no running host that uses this state directory listens there") {
 		t.Errorf("%s %v", out, err)
 	}
 }

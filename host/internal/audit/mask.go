@@ -58,7 +58,8 @@ var tokens = map[string]string{
 	"gho_": `gho_[A-Za-z0-9]{20,}`, "ghs_": `ghs_[A-Za-z0-9]{20,}`, "ghu_": `ghu_[A-Za-z0-9]{20,}`, "ghr_": `ghr_[A-Za-z0-9]{20,}`,
 }
 
-// pattern returns a regular expression. It is compiled on first use, because most runs need none of them.
+// pattern returns a function that compiles a regular expression when it is called first. Most runs need none of these
+// expressions.
 func pattern(s string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
 }

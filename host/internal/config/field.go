@@ -86,8 +86,8 @@ func (d *decoder) field(f *fieldHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// mount reads an "mcp" block. It changes only values that depend on the position of the file, because the plugin
-// validates the block.
+// mount reads an "mcp" block. The plugin validates the block, so mount changes only paths that are relative to the
+// directory of the configuration file.
 func (d *decoder) mount(c *configHCL, out *Plugin) {
 	ranges := bodyRanges{"": c.At}
 	values := d.body(c.Body, nil, ranges)

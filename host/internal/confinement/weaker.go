@@ -40,7 +40,7 @@ func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (lost []string, why
 	case backend.Abilities().OwnRoot:
 		return nil, nil
 	}
-	return []string{sandbox.Advice}, errors.New("the configuration or the plugin's roots do not permit ns")
+	return []string{sandbox.Advice}, errors.New("the configuration or the plugin's roots do not permit the backend ns")
 }
 
 func (l *Launcher) describeLost(why error, lost []string) string {

@@ -82,7 +82,7 @@ func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 	c.Hold(release)
 	if fresh {
 		if err := p.d.State.Recover(); err != nil { // the last holder can have been killed
-			p.d.logger().Warn("changes of a session that a killed host made can be missing", "session", c.Request.Session.ID, "why", err)
+			p.d.logger().Warn("a host was killed, and its last changes of the session can be missing", "session", c.Request.Session.ID, "why", err)
 		}
 	}
 	return fresh, nil

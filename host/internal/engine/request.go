@@ -173,8 +173,8 @@ func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
 	return inWorkspace(s), nil
 }
 
-// inWorkspace returns a session in its workspace if the directory of the session is gone or in no root. It does not save
-// the session, because another call can change the directory at the same time.
+// inWorkspace sets the directory of a session to its workspace if the directory does not exist any more or is outside of all
+// roots. It does not save the session, because another call can change the directory at the same time.
 func inWorkspace(s call.Session) call.Session {
 	s.Gone = ""
 	exists := roots.IsDir(s.Cwd)

@@ -156,7 +156,7 @@ func (e *Engine) TakeListener(ctx context.Context, address string) (*Taken, erro
 
 // askForListener asks all hosts for a socket. If none has it, it closes in.
 func (e *Engine) askForListener(ctx context.Context, address, path string, in *net.UnixListener) error {
-	err := errors.New("no running host with the same state directory listens on it")
+	err := errors.New("no running host that uses this state directory listens there")
 	for _, s := range control.Sockets(e.home.Control()) {
 		if s.PID == os.Getpid() {
 			continue

@@ -102,7 +102,7 @@ func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 // settable returns an error if a rule sets parameters that its tools do not accept.
 func settable(r *policy.Rule, about []*registry.Entry) error {
 	if r.Tools == nil && r.Kinds == nil && r.Commands == nil {
-		return errors.New("the rule sets parameters but names no tool. Add tool = [\"…\"]")
+		return errors.New("the rule has parameters but names no tool. Add tool = [\"…\"]")
 	}
 	for _, e := range about {
 		_, bad := e.Schema().Check(r.Set)

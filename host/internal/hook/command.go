@@ -193,7 +193,7 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	}
 	if r := a.Result; r != nil {
 		if r.Error != nil && !tool.KnownKind(r.Error.Kind) {
-			return nil, fmt.Errorf("unknown error kind %q in the answer; use a kind of the package tool, such as \"permission_denied\"", r.Error.Kind)
+			return nil, fmt.Errorf("unknown error kind %q in the answer; use one of the kinds in the package sdk/tool, such as \"permission_denied\"", r.Error.Kind)
 		}
 		out.Result = &tool.Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}
 	}

@@ -19,7 +19,7 @@ import (
 // found is a part of a repository that makes git run a program.
 type found struct {
 	rel  string // the file
-	repo *repo  // nil for a pointer
+	repo *repo  // nil if the found file only points to a repository
 	kind string // one of quarantine's kinds
 	why  string
 	keys []string // identify the content at its place

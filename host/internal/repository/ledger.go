@@ -60,7 +60,7 @@ func openLedger(dir, root string) (*ledger, *record, error) {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("what the repositories contained cannot be read: %s: %w. Check the repositories, then remove the file", l.path, err), l.file.Close())
+		return nil, nil, errors.Join(fmt.Errorf("the record of the repositories %s cannot be read: %w. Check the repositories, then remove the file", l.path, err), l.file.Close())
 	}
 	return l, &r, nil
 }
@@ -77,7 +77,7 @@ func (l *ledger) write(r *record) error {
 		err = ownfile.Replace(l.path, b, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("what the repositories contained cannot be written: %w", err)
+		return fmt.Errorf("the record of the repositories cannot be written: %w", err)
 	}
 	return l.lock(unix.LOCK_SH)
 }

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// linger is the time for which a process keeps the lock after the last call. The usual delayed write of the session then
-	// happens before the release, and a sequence of calls locks once.
+	// linger is the time for which a process keeps the lock after the last call. It is long enough for the delayed write of
+	// the session. Calls that follow each other quickly also lock only once.
 	linger = 50 * time.Millisecond
 	// maxHold is the time after which a process releases the lock between two calls, even under constant load.
 	maxHold = 10 * time.Second

@@ -137,7 +137,7 @@ type DB struct {
 	through    bool   // see WriteThrough
 	journal    journal
 	orphans    []*orphan // adopted journals; see replay
-	orphaned   batch     // the changes in these journals, which are older than those in pending
+	orphaned   batch     // the changes from these journals; they are older than the changes in the field pending
 
 	signal   chan struct{}
 	done     chan struct{}

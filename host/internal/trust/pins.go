@@ -192,7 +192,7 @@ func (p *Pins) checkBeside(script string) error {
 			continue
 		}
 		if is, err := Hash(path); err != nil || sum == "" || is != sum {
-			return fmt.Errorf("the script %s can load %s, which tools can write, and its current content is not trusted. Review it: toolhost trust", script, path)
+			return fmt.Errorf("the script %s can load %s. Tools can write that file, and its current content is not trusted. Review the file: toolhost trust", script, path)
 		}
 	}
 	return nil

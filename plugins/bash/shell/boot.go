@@ -46,8 +46,8 @@ var boot = strings.Join([]string{
 	`\builtin exit "$__toolhost_status"`,
 }, " ")
 
-// begun returns shell commands that close the shell's private files. Otherwise a command of the given kind would
-// pass the files to its children. If stdin is true, the shell commands also redirect standard input to its file.
+// begun returns shell code that closes the private files of the shell, so that a command of the given kind does not pass
+// them to its children. If stdin is true, the code also redirects standard input from the file with the command's input.
 func begun(s *session.State, kind session.Kind, stdin bool) string {
 	if s.Defines("exec") || kind == session.BuiltinOnly && !stdin {
 		return ""
@@ -73,7 +73,7 @@ var (
 // report its state.
 func begin(c *Command, stdin bool) string {
 	extra := begun(&c.State, c.kind, stdin)
-	if c.kind != session.BuiltinOnly { // a command of builtins starts no process that could call a tool
+	if c.kind != session.BuiltinOnly { // a command that uses only builtins starts no process that could call a tool
 		extra = grant(c.Tools) + extra
 	}
 	first, end := "", ""

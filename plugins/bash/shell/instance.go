@@ -261,7 +261,7 @@ func (in *instance) leave(told bool) {
 	closeAll([]*os.File{in.dump.pipe, in.wakeup, in.status})
 }
 
-// standsIn reports whether dir is currently the path of the directory in which the shell is.
+// standsIn reports whether dir still names the working directory of the shell.
 func (in *instance) standsIn(dir string) bool {
 	now, err := os.Stat(dir)
 	return err == nil && in.place != nil && os.SameFile(in.place, now)

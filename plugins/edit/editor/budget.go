@@ -58,7 +58,7 @@ func (b *budget) release() {
 func (b *budget) next(size int) error {
 	switch {
 	case size > maxRepeated:
-		return tool.Errorf(tool.InvalidArguments, "The file has %s, and the limit for several edits in one call is %s. Make one edit per call.",
+		return tool.Errorf(tool.InvalidArguments, "The file is %s large, and several edits in one call are possible up to %s. Make one edit per call.",
 			text.FormatSize(int64(size)), text.FormatSize(maxRepeated))
 	case time.Since(b.began) > maxTime:
 		return tool.Errorf(tool.InvalidArguments, "The earlier edits took %.1f s, which is too long for one call. Make fewer edits in one call.", time.Since(b.began).Seconds())

@@ -30,8 +30,8 @@ func TestOracleBudget(t *testing.T) {
 	}{
 		"texts":   {args{"file_path": "large.txt", "old_string": "the end\n", "new_string": strings.Repeat("x", 9<<20)}, []string{"9 MiB", "8 MiB", "write"}},
 		"diff":    {args{"diff": "--- a/two.txt\n+++ b/two.txt\n@@ -1 +1 @@\n-the end\n+" + strings.Repeat("x", 9<<20) + "\n"}, []string{"8 MiB"}},
-		"several": {args{"file_path": "large.txt", "edits": []args{pair("the end", "The end"), pair("The end", "THE END")}}, []string{"edit 2 of 2", "the limit for several edits in one call is 32 MiB"}},
-		"hunks":   {args{"diff": "--- a/two.txt\n+++ b/two.txt\n@@ -9 +9 @@\n-the end\n+The end\n@@ -99 +99 @@\n-The end\n+THE END\n"}, []string{"Hunk 2 of 2", "the limit for several edits in one call is 32 MiB"}},
+		"several": {args{"file_path": "large.txt", "edits": []args{pair("the end", "The end"), pair("The end", "THE END")}}, []string{"edit 2 of 2", "several edits in one call are possible up to 32 MiB"}},
+		"hunks":   {args{"diff": "--- a/two.txt\n+++ b/two.txt\n@@ -9 +9 @@\n-the end\n+The end\n@@ -99 +99 @@\n-The end\n+THE END\n"}, []string{"Hunk 2 of 2", "several edits in one call are possible up to 32 MiB"}},
 		"files":   {args{"diff": diff}, []string{"file 3 of 3, three.txt", "96 MiB together"}},
 		"time":    {args{"file_path": "slow.txt", "edits": many}, []string{"of 2000 failed", "Make fewer edits"}},
 	} {

@@ -7,9 +7,8 @@ import (
 	"toolhost.dev/plugins/grep/walk"
 )
 
-// indexed searches the files of an indexed tree. If only is nil, it searches all files. Otherwise it searches the
-// files in the map.
-func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.Window) error {
+// indexed searches the files of an indexed tree that are in the map subset. A nil subset has all files.
+func (r *run) indexed(s *index.Snapshot, o walk.Options, subset map[string]search.Window) error {
 	c := s.Counts()
 	r.walked.Add(c.NotWanted)
 	r.symlink.Add(int64(c.Symlinks))
@@ -20,13 +19,13 @@ func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.
 	need := content.Need{Sets: literals.Sets, Special: literals.Special, Apart: r.q.Pattern.Crossing()}
 	s.Candidates(need, func(worker int, t index.Text) bool {
 		shown := t.Shown()
-		if _, ok := only[shown]; ok || only == nil {
+		if _, ok := subset[shown]; ok || subset == nil {
 			r.text(worker, t, spot{shown, t.Place()})
 		}
 		return r.ctx.Err() == nil
 	}, func(worker int, i index.Item) bool {
 		shown := i.Shown()
-		if _, ok := only[shown]; ok || only == nil {
+		if _, ok := subset[shown]; ok || subset == nil {
 			f, err := i.Open()
 			r.opened(worker, f, err, spot{shown, i.Place()})
 			if i.Known() { // the file was already counted above
@@ -39,7 +38,7 @@ func (r *run) indexed(s *index.Snapshot, o walk.Options, only map[string]search.
 		r.searched.Store(r.reached.Load())
 		return err
 	}
-	return s.Trees(func(start walk.Start) error { return r.walk(start, o, only) }, r.walked.Count)
+	return s.Trees(func(start walk.Start) error { return r.walk(start, o, subset) }, r.walked.Count)
 }
 
 // text searches a file whose text is in memory.

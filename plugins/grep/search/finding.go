@@ -86,7 +86,7 @@ func (f *finding) lines(buf []byte) (more bool, err error) {
 	return f.afterContext(buf, len(buf)), nil
 }
 
-// linesBelow searches the lines before the offset to, which is the end of a line.
+// linesBelow searches the lines in buf[:to], which must end with a whole line.
 func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
 	for f.pos < to {
 		start, end, ok, err := f.s.m.NextLine(buf[:to], f.pos)

@@ -13,8 +13,8 @@ import (
 type Matcher struct {
 	q        *Query
 	m, files *pattern.Matcher
-	// file is the whole text of a query without wildcards. It is needed to find files, because the parser of queries
-	// treats the dot of a file extension as a separator of containers.
+	// file is the unparsed query, unless it has wildcards. It finds files: the parser would split "main.go" at the dot, as
+	// it splits "Container.Name".
 	file string
 	// path is true if the query contains a slash. In this case, the query must match the end of a file's path.
 	path bool
