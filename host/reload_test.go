@@ -260,7 +260,9 @@ func TestTheNewestWinsUnwatched(t *testing.T) {
 func TestEmptyConfiguration(t *testing.T) {
 	s := swap(t, "")
 	h := open(t, s.opts)
-	s.configure("\n")
+	if err := os.WriteFile(filepath.Join(s.dir, "toolhost.hcl"), []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if r := reload(t, h, host.ReloadOptions{}); r.Config.Changed || !strings.Contains(r.Config.Refused, "is empty") {
 		t.Errorf("%+v", r)
 	}
