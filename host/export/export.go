@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"toolhost.dev/host"
+	"toolhost.dev/sdk/tool"
 )
 
 // Format is a format of tool definitions.
@@ -54,7 +55,7 @@ func Functions(tools []host.Tool) ([]Function, error) {
 		if !t.Enabled {
 			continue
 		}
-		schema, err := plain(t.Input)
+		schema, err := plain(t.Input, t.Category == tool.CategoryBuiltin)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("the schema of %s: %w", t.FullName, err))
 			continue

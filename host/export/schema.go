@@ -11,16 +11,19 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// plain returns a schema without the keywords that only the host uses. It also leaves out what the host checks and a model
-// need not know, because each request to a model contains the schemas of all tools: limits of numbers, defaults that are
-// false or zero, and that an object is closed.
-func plain(raw json.RawMessage) (json.RawMessage, error) {
+// plain returns a schema without the keywords that only the host uses. If short is true, it also leaves out what the host
+// checks and a model need not know, because each request to a model contains the schemas of all tools: limits of numbers,
+// defaults that are false or zero, and that an object is closed.
+func plain(raw json.RawMessage, short bool) (json.RawMessage, error) {
 	s, err := parse(raw)
 	if err != nil {
 		return nil, err
 	}
 	walk(s, func(s *jsonschema.Schema) {
 		delete(s.Extra, tool.PathKeyword)
+		if !short {
+			return
+		}
 		s.Minimum, s.Maximum = nil, nil
 		if d := string(s.Default); d == "false" || d == "0" || d == `""` {
 			s.Default = nil
