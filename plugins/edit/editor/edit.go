@@ -19,7 +19,7 @@ type editArgs struct {
 	NewString  *string     `json:"new_string,omitempty" jsonschema:"The new text, taken literally."`
 	ReplaceAll bool        `json:"replace_all,omitempty" default:"false"`
 	Edits      []editInput `json:"edits,omitempty" jsonschema:"Several edits, in place of old_string and new_string. Each applies to the result of the previous one. If one fails, none is made."`
-	Diff       string      `json:"diff,omitempty" path:"diff" jsonschema:"A unified diff of one or several files, or a patch that begins with *** Begin Patch, in place of old_string and new_string. Line numbers need not be exact."`
+	Diff       string      `json:"diff,omitempty" path:"diff" jsonschema:"A unified diff of one or several files, or a patch that begins with *** Begin Patch, in place of old_string and new_string."`
 }
 
 type editInput struct {

@@ -27,9 +27,9 @@ type grepArgs struct {
 	Pattern     string   `json:"pattern" jsonschema:"A regular expression in the dialect's syntax."`
 	Path        string   `json:"path,omitempty" default:"." path:"read" jsonschema:"A directory with all below it, or a file."`
 	Glob        []string `json:"glob,omitempty" jsonschema:"Only files that match one of these: *.go, src/**/*.{ts,tsx}; !*_test.go leaves files out."`
-	IgnoreCase  bool     `json:"ignore_case,omitempty" default:"false"`
+	IgnoreCase  bool     `json:"ignore_case,omitempty" default:"false" jsonschema:"Ignore case."`
 	OutputMode  string   `json:"output_mode,omitempty" default:"content" enum:"content,files_with_matches,count" jsonschema:"Matching lines, paths of files, or the number of matching lines of each file."`
-	LineNumbers bool     `json:"line_numbers,omitempty" default:"true"`
+	LineNumbers bool     `json:"line_numbers,omitempty" default:"true" jsonschema:"Number lines."`
 	After       int      `json:"after,omitempty" default:"0" min:"0" max:"1000" jsonschema:"Lines to show after each match."`
 	Before      int      `json:"before,omitempty" default:"0" min:"0" max:"1000" jsonschema:"Lines to show before each match."`
 	Context     int      `json:"context,omitempty" default:"0" min:"0" max:"1000" jsonschema:"Lines to show before and after each match."`
@@ -45,7 +45,7 @@ type grepArgs struct {
 func (f *finder) grepTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "grep",
-		Description: "Search the content of files for a regular expression, as ripgrep does: a whole tree without hidden, binary and ignored files. Matches are path:line:text, lines around them path-line-text, sorted by path. Long lines are cut to 500 characters around the match.",
+		Description: "Search the content of files for a regular expression, as ripgrep does: a whole tree without hidden, binary and ignored files. Matches are path:line:text, lines around them path-line-text, sorted by path.",
 		Traits:      looking,
 		Category:    tool.CategoryBuiltin,
 		Examples: []string{
