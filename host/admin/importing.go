@@ -71,7 +71,8 @@ func ImportServers(opts Options, file string) (*Import, error) {
 	return out, nil
 }
 
-// importTarget returns the file to which blocks are appended.
+// importTarget returns the path of the configuration file to which the import appends its blocks. An empty path stands
+// for the configuration that is in use, or for the user's own.
 func importTarget(path string) (string, error) {
 	if path == "" {
 		path = config.Find("")

@@ -15,7 +15,7 @@ func AgentStore(opts Options) (agent.Store, error) {
 	return agent.Store{Dir: filepath.Join(dir, "setup")}, err
 }
 
-// proposedPolicy is the content of the configuration that set-up proposes.
+// proposedPolicy is the format of the configuration file that the command setup writes. Its argument is the policy.
 const proposedPolicy = `# Asks before work is lost or data leaves the machine. The bundled tools stay as they are.
 # toolhost config show shows the whole configuration.
 permissions {

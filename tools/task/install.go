@@ -190,7 +190,7 @@ func (in *installation) checkLink() error {
 	case err == nil:
 		return fmt.Errorf("%s is a link to %s; remove it, or choose another PREFIX", in.path(link), target)
 	}
-	return fmt.Errorf("%s exists and is not from this installation; remove it, or choose another PREFIX", in.path(link))
+	return fmt.Errorf("%s exists, and make install did not write it; remove it, or choose another PREFIX", in.path(link))
 }
 
 // write writes a file by renaming a new one, because a running program cannot be overwritten.

@@ -30,7 +30,7 @@ func TestInstallRefuses(t *testing.T) {
 		want string
 	}{
 		{map[string]string{"PREFIX": "usr"}, (*task).install, "PREFIX=usr is not absolute"},
-		{map[string]string{"PREFIX": taken, "BUILT": "none"}, (*task).install, "exists and is not from this installation"},
+		{map[string]string{"PREFIX": taken, "BUILT": "none"}, (*task).install, "exists, and make install did not write it"},
 		{map[string]string{"PREFIX": t.TempDir()}, (*task).uninstall, "nothing is installed below"},
 		{map[string]string{"PREFIX": listed}, (*task).uninstall, "../../etc/passwd, which is not below the prefix"},
 		{map[string]string{"PREFIX": "~/x", "HOME": taken, "DESTDIR": "/stage"}, (*task).uninstall, "nothing is installed below /stage" + taken + "/x"},

@@ -14,8 +14,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 )
 
-// newHelp returns the command help. It describes commands of the program, and the tools of the configuration as the help
-// tool does.
+// newHelp returns the command "help". It prints the help of a command of this program, or of a tool in the configuration.
 func newHelp(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "help [COMMAND | TOOL]",

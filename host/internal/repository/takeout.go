@@ -2,10 +2,14 @@ package repository
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -132,4 +136,96 @@ func appendSetting(out, text []byte, s *setting) []byte {
 		body = append(bytes.Clone(body), '\n')
 	}
 	return append(append(append(out, '\t'), body...), '\n')
+}
+
+// takeOut takes out files and settings that are neither known nor restored. It returns a message for each file. others
+// reports whether other calls run in the tree. level is the level of the log messages.
+func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) (out []string) {
+	all = slices.DeleteFunc(all, func(f found) bool {
+		return !slices.ContainsFunc(f.keys, func(key string) bool { return !w.known[key] })
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	for _, f := range all {
+		if f.repo != nil {
+			f.repo.forget() // look again, whatever happens
+		}
+	}
+	if all = w.ripe(all, others, g.opts.interval); len(all) == 0 {
+		return nil
+	}
+	store, err := g.opts.Store()
+	if err != nil {
+		return []string{fmt.Sprintf("%s makes git run programs, but the quarantine cannot be used: %v", filepath.Join(w.path, all[0].rel), err)}
+	}
+	restored, err := store.Allowed()
+	if err != nil {
+		g.opts.Log.Warn("nothing in the quarantine counts as restored", "error", err)
+	}
+	drop := func(key string) bool { return !w.known[key] && !restored[key] }
+	for _, f := range all {
+		if !slices.ContainsFunc(f.keys, drop) {
+			w.adopt([]found{f})
+			continue
+		}
+		e, err := w.takeOut(&f, drop, store)
+		switch {
+		case errors.Is(err, errNothing) || errors.Is(err, os.ErrNotExist):
+			continue
+		case err != nil:
+			g.opts.Log.Warn("a repository runs programs, which could not be taken out", "path", filepath.Join(w.path, f.rel), "error", err)
+			out = append(out, fmt.Sprintf("%s makes git run programs (%s), and could not be moved to the quarantine: %v. Do not run git there before you have checked it", filepath.Join(w.path, f.rel), f.why, err))
+			continue
+		}
+		g.took(e, level)
+		out = append(out, message(e))
+	}
+	return out
+}
+
+// ripe returns what can be taken out now. If other calls run, one of them may still work with a new file, and git fails
+// if its file is locked or gone. Such a file stays for some time after it was first seen.
+func (w *watched) ripe(all []found, others bool, patience time.Duration) (out []found) {
+	if !others {
+		w.waiting = nil
+		return all
+	}
+	if w.waiting == nil {
+		w.waiting = make(map[string]time.Time)
+	}
+	now := time.Now()
+	for _, f := range all {
+		first, ok := w.waiting[f.rel]
+		switch {
+		case !ok:
+			w.waiting[f.rel] = now
+		case now.Sub(first) >= patience:
+			delete(w.waiting, f.rel)
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// took reports an entry.
+func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
+	if g.opts.Took != nil {
+		g.opts.Took(e)
+	}
+	g.opts.Log.Log(context.Background(), level, "moved to the quarantine", "path", e.Path, "why", e.Why, "names", e.Names, "id", e.ID)
+}
+
+// message describes an entry to the model and the person.
+func message(e *quarantine.Entry) string {
+	what := e.Path
+	if len(e.Names) > 0 {
+		shown := e.Names[:min(len(e.Names), 5)]
+		what = strings.Join(shown, ", ")
+		if more := len(e.Names) - len(shown); more > 0 {
+			what += fmt.Sprintf(" and %d more", more)
+		}
+		what += " in " + e.Path
+	}
+	return fmt.Sprintf("%s was moved to the quarantine: %s, also outside of the sandbox. A person can restore it: toolhost quarantine restore %s", what, e.Why, e.ID)
 }

@@ -66,8 +66,8 @@ func (w *walker) gitHelper(name string, args []Word, sc *scope, in feed) {
 // gitOptions lists the global options of git that take an argument.
 var gitOptions = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env"}
 
-// git analyzes the commands that git runs. It also adds the git command without its global options to the analysis. It
-// reports whether these options are harmless.
+// git analyzes the commands that git runs. It also adds the git command without its global options to the analysis. Its
+// result is false if a global option can change which program git runs.
 func (w *walker) git(args []Word, sc *scope) bool {
 	inner := sc.copy()
 	i, harmless, obscure := 0, true, w.gitSettings

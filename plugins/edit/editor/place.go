@@ -37,8 +37,8 @@ func splitLines(text []byte) []string {
 	return all
 }
 
-// indexLine returns the index of a line at or below an index, or -1. It compares the lines exactly first, and then without
-// the blanks around them.
+// indexLine returns the index of the first line that equals want, starting at the index from. It returns -1 if no line
+// does. An exact match is preferred to a match that ignores blanks at both ends.
 func indexLine(all []string, want string, from int) int {
 	for _, same := range []func(a string) string{func(a string) string { return a }, strings.TrimSpace} {
 		for i := max(0, from); i < len(all); i++ {

@@ -170,7 +170,7 @@ func FuzzApply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content []byte, at int, mode, source string) {
 		if mode != Replace && mode != Insert && mode != Delete {
-			t.Skip()
+			return
 		}
 		got, err := Apply(content, Edit{Mode: mode, Number: &at, Source: source})
 		if err != nil {

@@ -69,7 +69,7 @@ func FuzzSplice(f *testing.F) {
 	f.Add("  a\n\n    b\n  c\n", uint64(0xfedcba), uint8(3))
 	f.Fuzz(func(t *testing.T, text string, seed uint64, change uint8) {
 		if !utf8.ValidString(text) || strings.ContainsAny(text, "\r\f\v") && !strings.Contains(text, "\r\n") || strings.Contains(strings.ReplaceAll(text, "\r\n", ""), "\r") {
-			t.Skip()
+			return
 		}
 		ours := strings.SplitAfter(text, "\n")
 		var old, theirs []string

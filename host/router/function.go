@@ -1,0 +1,155 @@
+package router
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Function routes a function call, which consists of a name and named arguments. The name is a tool, an alias, "field:NS
+// TOOL", "NS:TOOL", or the shell tool. Arguments of an agent tool that do not fit can be those of another program's tool
+// with the same name.
+func Function(name string, arguments json.RawMessage, tools Tools) *Command {
+	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
+	t := functionTarget(name, tools)
+	c.Layer, c.Namespace, c.Name, c.Alias = t.layer, t.namespace, t.name, t.alias
+	sig, ok := tools.Agent(t.name)
+	if t.layer == Field {
+		sig, ok = c.fieldTool(tools)
+	}
+	switch {
+	case ok || t.convert != nil:
+		sig.Names = t.params
+	case t.layer == Agent:
+		return c.refuse(unknownName("tool", t.name, tools.AgentNames()))
+	case !slices.Contains(tools.Namespaces(), t.namespace):
+		return c.refuse(unknownName("field namespace", t.namespace, tools.Namespaces()))
+	default:
+		return c.refuse(unknownName("tool in the namespace "+t.namespace, t.name, tools.FieldNames(t.namespace)))
+	}
+	given, err := objectOf(name, arguments)
+	if err != nil {
+		return c.refuse(err)
+	}
+	if t.convert != nil {
+		return c.convert(&t, maps.Clone(given), tools)
+	}
+	before := *c
+	if c.function(sig, given); c.Error == nil || t.alias != "" || t.layer != Agent {
+		return c
+	}
+	if _, sig.Names, t.convert = tools.Habit(t.name); sig.Names != nil {
+		if try := before; try.function(sig, given).Error == nil {
+			return &try
+		}
+	}
+	if t.convert != nil {
+		if try := before; try.convert(&t, maps.Clone(given), tools).Error == nil {
+			return &try
+		}
+	}
+	return c
+}
+
+// objectOf returns the arguments of a function call. Some models send them as a string that contains a JSON object.
+func objectOf(name string, arguments json.RawMessage) (map[string]json.RawMessage, *tool.Error) {
+	given := make(map[string]json.RawMessage)
+	if len(arguments) == 0 || string(arguments) == "null" {
+		return given, nil
+	}
+	if err := json.Unmarshal(arguments, &given); err != nil {
+		var text string
+		if json.Unmarshal(arguments, &text) != nil || json.Unmarshal([]byte(text), &given) != nil {
+			return nil, tool.Errorf(tool.InvalidArguments, "The arguments of %s are not a JSON object: %w.", name, err)
+		}
+	}
+	return given, nil
+}
+
+// function binds the named arguments of a function call.
+func (c *Command) function(sig tool.Signature, given map[string]json.RawMessage) *Command {
+	b := newBinder("", sig, nil)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if b.dropped(name) {
+			continue
+		}
+		key := name
+		if p := b.param(name); p != nil {
+			// An exact parameter name takes precedence over a name with different case, dashes or underscores.
+			if _, exact := given[p.Name]; !exact {
+				key = p.Name
+			}
+		}
+		if _, again := b.out[key]; again {
+			b.problems = append(b.problems, fmt.Sprintf("parameter %q is given twice", key))
+			continue
+		}
+		b.out[key] = given[name]
+	}
+	c.complete(sig, b)
+	return c
+}
+
+func functionTarget(name string, tools Tools) target {
+	if rest, ok := strings.CutPrefix(name, "field:"); ok {
+		name = strings.Replace(rest, " ", ":", 1)
+	}
+	name = strings.TrimPrefix(name, "tool:")
+	if ns, short, found := strings.Cut(name, ":"); found {
+		return target{layer: Field, namespace: ns, name: short}
+	}
+	if _, ok := tools.Agent(name); !ok {
+		if t, known := resolve(name, nil, tools); known && t.name != "help" {
+			return t
+		}
+		if to, params, convert := tools.Habit(name); to != "" {
+			return target{layer: Agent, name: to, alias: name, params: params, convert: convert}
+		}
+	}
+	return target{layer: Agent, name: name}
+}
+
+// convert converts arguments that agents know from another program, and checks the result.
+func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Tools) *Command {
+	b := newBinder("", tool.Signature{}, nil)
+	c.Kwargs = given
+	name, args, err := t.convert(given)
+	if err != nil {
+		b.problems = append(b.problems, err.Error())
+		return c.refuse(b.error(cmp.Or(c.Alias, c.Name), c.see()))
+	}
+	sig, ok := tools.Agent(name)
+	if !ok {
+		return c.refuse(unknownName("tool", name, tools.AgentNames()))
+	}
+	c.Name, b.sig, b.out = name, sig, args
+	c.complete(sig, b)
+	return c
+}
+
+// bindConverted binds the words of a command to parameters with any names, and converts them to arguments of a tool.
+func (c *Command) bindConverted(t *target, s *simple, args []word, tools Tools) *Command {
+	b := newBinder(c.Raw, tool.Signature{Schema: anything()}, s.heredocs)
+	b.words(args)
+	b.bindStdin(s.stdin)
+	if len(b.problems) > 0 {
+		c.Kwargs = b.out
+		return c.refuse(b.error(c.Alias, c.see()))
+	}
+	return c.convert(t, b.out, tools)
+}
+
+// anything returns a schema that accepts all parameters.
+var anything = sync.OnceValue(func() *tool.Schema {
+	s, err := tool.ParseSchema(json.RawMessage(`{"type":"object"}`))
+	if err != nil {
+		panic(err) // the schema is constant
+	}
+	return s
+})
