@@ -102,6 +102,7 @@ type snapshot struct {
 	order   []*Entry
 	aliases map[string]Alias
 	habits  map[string]Alias
+	absent  map[string]string // advice by the name of a tool that the configuration does not use
 	failed  map[string]error // errors by the full name of tools that could not be registered
 }
 
@@ -221,6 +222,8 @@ func (s *snapshot) check(a Alias) error {
 	switch {
 	case slices.Contains(reserved, a.Name) || s.byName[a.Name] != nil:
 		return fmt.Errorf("tool %q already has this name; rename the alias", a.Name)
+	case e == nil && a.Optional && s.absent[a.Target()] != "":
+		return nil
 	case e == nil:
 		return fmt.Errorf("unknown tool %q; name an existing tool", a.Target())
 	case a.Optional || a.Convert != nil: // each use of the alias checks the tool
@@ -236,7 +239,7 @@ func (r *Registry) Aliases() map[string]Alias { return r.snapshot.Load().aliases
 func (r *Registry) Alias(name string) (namespace, target string, params map[string]string, ok bool) {
 	s := r.snapshot.Load()
 	a, ok := s.aliases[name]
-	if ok && a.Optional && a.Convert == nil && a.fits(s.byName[a.Target()]) != nil {
+	if e := s.byName[a.Target()]; ok && e != nil && a.Optional && a.Convert == nil && a.fits(e) != nil {
 		return "", "", nil, false
 	}
 	return a.Namespace, a.Tool, a.Params, ok
@@ -252,6 +255,25 @@ func (r *Registry) SetHabit(name, target string, h Habit) {
 	}
 	next.habits[name] = Alias{Name: name, Tool: target, Habit: h}
 	r.snapshot.Store(&next)
+}
+
+// SetAbsent sets the advice for calls of tools that the configuration does not use, by the name of the tool. It must be
+// called before aliases of these tools are added.
+func (r *Registry) SetAbsent(advice map[string]string) {
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	next := *r.snapshot.Load()
+	next.absent = advice
+	r.snapshot.Store(&next)
+}
+
+// Absent implements the router's Tools.
+func (r *Registry) Absent(name string) string {
+	s := r.snapshot.Load()
+	if s.byName[name] != nil {
+		return ""
+	}
+	return s.absent[name]
 }
 
 // Habit implements the router's Tools.
