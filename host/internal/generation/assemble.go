@@ -87,7 +87,7 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 		if on, set := b.Overrides.Enabled(name); set {
 			t.Enabled = &on
 		}
-		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
+		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Bundled: p.Bundled != "" && p.Field == "", Timeout: t.Timeout, Limits: registry.Limits{
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}

@@ -7,7 +7,7 @@ import (
 )
 
 // urlRE matches a URL in a text.
-var urlRE = regexp.MustCompile(`https?://[^\s<>"'`+"`"+`]+`)
+var urlRE = regexp.MustCompile(`https?://[^\s<>"'` + "`" + `]+`)
 
 // address takes a prompt. Some agents ask a second model about a page: their prompt goes with the URL, or contains it.
 // The caller reads the page itself, so only the URL is needed.

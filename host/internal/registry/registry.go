@@ -5,6 +5,7 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type Entry struct {
 	// PendingApproval is the reason why the tool needs an approval and cannot be called before. It is empty if the tool
 	// is approved.
 	PendingApproval string
+	// Bundled reports that the tool comes with the host.
+	Bundled bool
 	// Timeout is the timeout of each call. Zero means the default timeout of the host. A negative value means that the
 	// tool controls its own timeout.
 	Timeout time.Duration
@@ -70,8 +73,10 @@ type Settings struct {
 	Enabled *bool
 	// PendingApproval is the reason why the tool needs an approval. It is empty if the tool is approved.
 	PendingApproval string
-	Timeout         time.Duration
-	Limits          Limits
+	// Bundled reports that the tool comes with the host.
+	Bundled bool
+	Timeout time.Duration
+	Limits  Limits
 }
 
 // Limits holds the limits for calls of a tool.
@@ -103,7 +108,7 @@ type snapshot struct {
 	aliases map[string]Alias
 	habits  map[string]Alias
 	absent  map[string]string // advice by the name of a tool that the configuration does not use
-	failed  map[string]error // errors by the full name of tools that could not be registered
+	failed  map[string]error  // errors by the full name of tools that could not be registered
 }
 
 // Alias is another name for a tool, for example a name that models know from other programs.
@@ -156,7 +161,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, failed: maps.Clone(old.failed)}
+	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed)}
 	for k, v := range old.byName {
 		next.byName[k] = v
 	}
@@ -180,6 +185,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 			}
 			continue
 		}
+		e.Definition.Version = cmp.Or(e.Definition.Version, desc.Version)
 		e.Commands = slices.Contains(desc.Capabilities, tool.CapabilityCommands)
 		delete(next.failed, e.FullName())
 		next.byName[e.FullName()] = e
@@ -306,7 +312,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if s.PendingApproval != "" {
 		e.Enabled, e.PendingApproval = false, s.PendingApproval
 	}
-	e.Limits = s.Limits
+	e.Limits, e.Bundled = s.Limits, s.Bundled
 	if s.Timeout > 0 {
 		e.Timeout = s.Timeout
 	}
