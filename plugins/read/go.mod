@@ -4,6 +4,8 @@ go 1.26.0
 
 require toolhost.dev/sdk v0.0.0
 
+require github.com/wlynxg/chardet v1.0.5 // indirect
+
 require (
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect

@@ -1,7 +1,9 @@
 package editor
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -9,6 +11,7 @@ import (
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 
 	"toolhost.dev/plugins/edit/commit"
 	"toolhost.dev/plugins/edit/validate"
@@ -32,6 +35,9 @@ type change struct {
 	// told computes the slow part of the report. save calls it while the change is written. It can be nil.
 	told func()
 
+	// hidden is true if the encoding of the file, which was detected, cannot be detected from the new content.
+	hidden bool
+
 	// The following fields are results of the method save.
 	written *workspace.Written // nil for a removed file
 	effect  tool.Effect
@@ -53,6 +59,9 @@ func (c *change) note() string {
 		out = " The file was overwritten in place, because " + c.written.InPlace + "."
 	}
 	out += refused(c.written)
+	if c.hidden {
+		out += fmt.Sprintf(" [note: the file is still encoded in %s, but has too little text now to detect this. Convert the file to UTF-8 before you change it again.]", c.target.Text.Encoding)
+	}
 	if c.lost != "" {
 		out += " This change cannot be undone: " + c.lost + "."
 	}
@@ -150,6 +159,10 @@ func (c *change) encoded() ([]byte, error) {
 	data, err := c.target.Text.Encode(c.after)
 	if err != nil {
 		return nil, tool.AsError(err).WithCode(validate.WrongType)
+	}
+	if t := c.target.Text; t.Detected() {
+		now, err := text.Decode(data)
+		c.hidden = err != nil || !bytes.Equal(now.Content, c.after)
 	}
 	return data, nil
 }

@@ -3,6 +3,7 @@ package search
 import (
 	"bytes"
 	"io"
+	"unicode/utf8"
 )
 
 // finding is the state of the search in one file. Positions are offsets in the buffer. In a search line by line, the
@@ -16,10 +17,11 @@ type finding struct {
 	base    int64 // offset of the buffer in the file
 	line    int   // line number at the offset counted
 	counted int
-	visited int // end of the last line in the result
-	pos     int // offset at which the search continues
-	after   int // number of context lines that are still missing after the last match
-	kept    int // memory of the lines in the result, in bytes
+	visited int  // end of the last line in the result
+	pos     int  // offset at which the search continues
+	after   int  // number of context lines that are still missing after the last match
+	kept    int  // memory of the lines in the result, in bytes
+	decoded bool // true if the text has no other encoding than UTF-8, or none that can be decoded
 }
 
 // lineCost is the memory of a line in bytes without its text.
@@ -47,6 +49,9 @@ func (f *finding) byLine(src io.Reader) error {
 			return nil
 		}
 		f.base = b.offset
+		if !f.decoded && !utf8.Valid(b.bytes()) {
+			return errLegacy
+		}
 		if more, err := f.lines(b.bytes()); !more || err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"toolhost.dev/plugins/grep/pattern"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // Mode selects the kind of result.
@@ -113,6 +114,16 @@ func (s *Searcher) Search(file File, w Window) (Result, error) {
 	if s.head == nil {
 		s.head = make([]byte, capacity)
 	}
+	_, seekable := file.Reader.(io.Seeker)
+	res, err := s.search(file, w, !seekable || file.Size > text.MaxDecoded)
+	if errors.Is(err, errLegacy) {
+		return s.again(file, w)
+	}
+	return res, err
+}
+
+// search searches a file. If decoded is false and the text is not UTF-8, it returns errLegacy.
+func (s *Searcher) search(file File, w Window, decoded bool) (Result, error) {
 	src, encoded, err := sniff(file.Reader, s.head)
 	if err != nil {
 		return Result{Binary: -1}, err
@@ -124,7 +135,7 @@ func (s *Searcher) Search(file File, w Window) (Result, error) {
 	case file.Explicit:
 		binary = notice
 	}
-	f := &finding{s: s, binary: binary, window: w, result: Result{Binary: -1}, line: 1}
+	f := &finding{s: s, binary: binary, window: w, result: Result{Binary: -1}, line: 1, decoded: decoded || encoded}
 	if s.m.Crossing() {
 		err = f.whole(src, file.Size)
 	} else {

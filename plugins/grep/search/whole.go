@@ -20,6 +20,11 @@ func (f *finding) whole(src io.Reader, size int64) error {
 		return ErrTooLarge
 	}
 	buf := all.Bytes()
+	if !f.decoded {
+		if decoded, ok := legacy(buf); ok {
+			buf = decoded
+		}
+	}
 	if f.result.Binary = int64(bytes.IndexByte(buf[:min(len(buf), capacity)], 0)); f.result.Binary >= 0 && f.binary == quit {
 		return nil
 	}

@@ -88,8 +88,14 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 		}
 	}
 	e, err := excerpt.Scan(r.ctx, source, r.window(), ahead, func(kept []byte) ([]byte, error) {
+		if r.in.Encoding == "auto" && before.Size() <= text.MaxDecoded && !utf8.Valid(kept) {
+			return nil, errDecodeWhole
+		}
 		return r.convert(kept, &d)
 	})
+	if errors.Is(err, errDecodeWhole) {
+		return r.whole(text.MaxDecoded, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +110,10 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 	}
 	return r.show(e, d, after.Size(), effect)
 }
+
+// errDecodeWhole is the reason to read a file again into memory: its encoding must be detected from all of it, as the
+// tools edit and grep do.
+var errDecodeWhole = errors.New("the file is not UTF-8 and small enough to be decoded as a whole")
 
 // convert converts the returned lines to UTF-8. All other lines of the file are not checked.
 func (r *request) convert(kept []byte, d *decoded) ([]byte, error) {
@@ -120,7 +130,7 @@ func (r *request) convert(kept []byte, d *decoded) ([]byte, error) {
 	if err != nil {
 		return nil, sdk.Errorf(tool.InvalidArguments, "The lines of %s from %d on are not text. Use a shell command such as strings or xxd.", r.name, max(r.in.Offset, 1))
 	}
-	d.encoding, d.guessed = string(t.Encoding), t.Guessed()
+	d.encoding, d.guessed, d.detected, d.flaw = string(t.Encoding), t.Guessed(), t.Detected(), t.Flaw()
 	return t.Content, nil
 }
 

@@ -212,8 +212,13 @@ func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.E
 	if e.CutLines > 0 {
 		note("%s longer than %d characters and cut; to see the rest use grep or a shell command (cut -c)", isAre(e.CutLines), excerpt.MaxLineChars)
 	}
-	if d.guessed {
+	switch {
+	case d.flaw != "":
+		note("the file cannot be edited as text, because its encoding is not uniform: %s", d.flaw)
+	case d.guessed:
 		note("the file is not UTF-8 and is shown as %s, which is a guess; characters beyond ASCII may be wrong", d.encoding)
+	case d.detected:
+		note("the file is encoded in %s, which edit and write keep", d.encoding)
 	}
 	switch d.ending {
 	case text.CRLF, text.CR:
