@@ -88,7 +88,7 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 		}
 	}
 	e, err := excerpt.Scan(r.ctx, source, r.window(), ahead, func(kept []byte) ([]byte, error) {
-		if r.in.Encoding == "auto" && before.Size() <= text.MaxDecoded && !utf8.Valid(kept) {
+		if r.in.Encoding == "auto" && d.encoding == string(text.UTF8) && before.Size() <= text.MaxDecoded && !utf8.Valid(kept) {
 			return nil, errDecodeWhole
 		}
 		return r.convert(kept, &d)

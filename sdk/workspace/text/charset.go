@@ -2,6 +2,7 @@ package text
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"unicode"
 	"unicode/utf8"
@@ -46,7 +47,7 @@ var (
 
 // charsets contains the charsets that are detected by their script. Charsets of Latin letters are in latinCharsets.
 var charsets = []*charset{
-	gbk, eucJP, eucKR, shiftJS, arabic,
+	gbk, gb18030, eucJP, eucKR, shiftJS, arabic,
 	{Big5, traditionalchinese.Big5, chinese, true, []string{"Big5"}},
 	{KOI8R, charmap.KOI8R, cyrillic, false, []string{"KOI8-R"}},
 	// The detector confuses both charsets, because they have the same small letters.
@@ -67,7 +68,7 @@ func (c *charset) decode(data []byte) (content []byte, exact bool) {
 }
 
 // read decodes data, which can have characters with several byte sequences, and a few bytes that are no character. It
-// returns nil if more than one character in 200 is invalid.
+// returns nil if more than one character in 20 is invalid.
 func (c *charset) read(data []byte) *Text {
 	content, exact := c.decode(data)
 	t := &Text{Content: content, Encoding: c.name, charset: c}
@@ -75,7 +76,7 @@ func (c *charset) read(data []byte) *Text {
 		return t
 	}
 	if invalid := bytes.Count(content, []byte(string(utf8.RuneError))); invalid > 0 {
-		if invalid*200 > utf8.RuneCount(content)-countASCII(data) {
+		if invalid*20 > utf8.RuneCount(content)-countASCII(data) {
 			return nil
 		}
 		at := bytes.IndexRune(content, utf8.RuneError)
@@ -148,6 +149,9 @@ func countASCII(data []byte) (n int) {
 // encode encodes content, which is valid UTF-8. It represents the characters in forms by other bytes than the encoder. It
 // returns an error for the first character that the charset does not have.
 func (c *charset) encode(content []byte, forms map[rune]string) ([]byte, error) {
+	if bytes.ContainsRune(content, utf8.RuneError) { // it stands for a missing character, even if the charset has it
+		return nil, c.foreign(content, errMissing)
+	}
 	out := make([]byte, 0, len(content))
 	isForm := func(r rune) bool { return forms[r] != "" }
 	for rest := content; len(rest) > 0; {
@@ -170,6 +174,8 @@ func (c *charset) encode(content []byte, forms map[rune]string) ([]byte, error) 
 	return out, nil
 }
 
+var errMissing = errors.New("it contains U+FFFD")
+
 // foreign returns the error for content that cannot be encoded. It names the first character that the charset does not have.
 func (c *charset) foreign(content []byte, err error) error {
 	line := 1
@@ -180,7 +186,7 @@ func (c *charset) foreign(content []byte, err error) error {
 		if r < utf8.RuneSelf {
 			continue
 		}
-		if _, err := c.codec.NewEncoder().String(string(r)); err != nil {
+		if _, err := c.codec.NewEncoder().String(string(r)); err != nil || r == utf8.RuneError {
 			return tool.Errorf(tool.InvalidArguments, "The file is encoded in %s, which has no character %q (line %d of the new content). Use characters of %s, or convert the file to UTF-8 first (iconv -f %s -t UTF-8 FILE > COPY).",
 				c.name, r, line, c.name, c.name)
 		}

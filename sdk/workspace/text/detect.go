@@ -26,21 +26,53 @@ func detect(data []byte) *Text {
 	if latin := detectLatin(sample); latin != nil {
 		return latin.read(data)
 	}
+	var flawed *Text
 	for _, c := range ranked(sample) {
 		if !c.plausible(sample) {
 			continue
 		}
-		t := c.read(data)
-		if c == gbk && (t == nil || t.flaw != "") {
-			if four := gb18030.read(data); four != nil && four.flaw == "" {
-				t = four
-			}
-		}
-		if t != nil {
+		switch t := c.read(data); {
+		case t != nil && t.flaw == "":
 			return t
+		case flawed == nil && c != gb18030:
+			flawed = t
+		}
+	}
+	if flawed != nil {
+		return flawed
+	}
+	for _, c := range charsets {
+		if clean := c.cleanLines(sample); clean != nil && slices.Contains(ranked(clean), c) && c.plausible(clean) {
+			return c.read(data)
 		}
 	}
 	return nil
+}
+
+// cleanLines returns the lines of a damaged sample without those that are not valid in a charset of several bytes. It
+// returns nil if the sample has none of these lines, or many. A single invalid byte makes the detector reject a charset.
+func (c *charset) cleanLines(sample []byte) []byte {
+	if !c.wide {
+		return nil
+	}
+	clean := make([]byte, 0, len(sample))
+	kept, removed := 0, 0
+	for line := range bytes.Lines(sample) {
+		decoded, err := c.codec.NewDecoder().Bytes(line)
+		switch {
+		case isASCII(line):
+		case err != nil || bytes.ContainsRune(decoded, utf8.RuneError):
+			removed++
+			continue
+		default:
+			kept++
+		}
+		clean = append(clean, line...)
+	}
+	if removed == 0 || removed*10 > kept {
+		return nil
+	}
+	return clean
 }
 
 // ranked returns the charsets that the sample can have, the most probable first.
@@ -62,10 +94,31 @@ func ranked(sample []byte) []*charset {
 	if slices.Contains(out, gbk) || slices.Contains(out, eucKR) {
 		out = chineseOrKorean(sample, out)
 	}
-	if len(out) == 0 && best < 0.5 { // the detector does not know Arabic
+	if best < 0.5 && len(out) == 0 { // the detector does not know Arabic
 		out = append(out, arabic)
 	}
+	if _, exact := gbk.decode(sample); !exact { // the detector does not know characters of four bytes
+		if content, exact := gb18030.decode(sample); exact && frequentHan(content) {
+			out = append(out, gb18030)
+		}
+	}
 	return out
+}
+
+// frequentHan reports whether three of four Chinese characters are among the 3755 most frequent ones of GB 2312.
+func frequentHan(content []byte) bool {
+	all, frequent := 0, 0
+	encoder := gbk.codec.NewEncoder()
+	for _, r := range string(content) {
+		if !unicode.Is(unicode.Han, r) {
+			continue
+		}
+		all++
+		if b, err := encoder.String(string(r)); err == nil && b[0] >= 0xb0 && b[0] <= 0xd7 && b[1] >= 0xa1 {
+			frequent++
+		}
+	}
+	return frequent*4 >= all*3
 }
 
 // leastHangul is the number of Hangul syllables that rule out Chinese. The same bytes are frequent Chinese characters, too,
