@@ -136,6 +136,7 @@ var codex = append([]Alias{
 var gemini = append([]Alias{
 	planning("write_todos"),
 	converts("read_background_output", "job", job, output),
+	converts("read_many_files", "read", talk, manyFiles),
 }, inCalls(editing("replace"))...)
 
 var opencode = inCalls(

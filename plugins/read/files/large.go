@@ -54,6 +54,16 @@ func (r *request) large() (*sdk.Result, error) {
 		return r.whole(text.MaxDecoded, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert the file first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
 			r.name, text.FormatSize(info.Size()), text.FormatSize(text.MaxDecoded)))
 	}
+	if r.in.Offset < 0 {
+		total, err := excerpt.Count(r.ctx, io.MultiReader(bytes.NewReader(head), f))
+		if err != nil {
+			return nil, err
+		}
+		r.fromEnd(func() int { return total })
+		if _, err := f.Seek(int64(len(head)), io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
 	return r.scan(f, info, head)
 }
 
