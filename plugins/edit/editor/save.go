@@ -125,6 +125,9 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 	}
 	for _, c := range changes {
 		data, err := c.encoded()
+		if err == nil {
+			err = e.checkSize(c, data)
+		}
 		if err != nil {
 			return err
 		}
@@ -149,6 +152,19 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 		c.written, c.effect, c.lost = done.Written[i], done.Effects[i], done.Lost
 	}
 	return nil
+}
+
+// checkSize refuses a file that is larger than the operator permits, before or after the change.
+func (e *editor) checkSize(c *change, after []byte) error {
+	size := len(after)
+	if c.target.Before != nil {
+		size = max(size, len(c.target.Before.Data))
+	}
+	if e.maxFile == 0 || int64(size) <= e.maxFile || c.remove {
+		return nil
+	}
+	return validate.Refuse(validate.WrongType, tool.InvalidArguments, "%s has %s, and the largest file that may be changed or made has %s. Make a smaller file, or ask the operator to raise max_file_mb of the plugin edit.",
+		c.name, text.FormatSize(int64(size)), text.FormatSize(e.maxFile))
 }
 
 // encoded returns the new text in the file's encoding.

@@ -58,11 +58,9 @@ type rareArgs struct {
 	PCRE2             bool     `json:"pcre2,omitempty" default:"false" rare:"true" jsonschema:"Not available: for lookaround and backreferences, run grep -P with bash."`
 }
 
-// check refuses options that are not available together, or at all.
+// check refuses options that are not available together.
 func (in *grepArgs) check(crossing bool) error {
 	switch {
-	case in.PCRE2:
-		return sdk.Errorf(tool.InvalidArguments, "pcre2 is not available: patterns have no lookaround and no backreferences. Leave pcre2 out, or run grep -P with the tool bash.")
 	case in.InvertMatch && in.OnlyMatching:
 		return sdk.Errorf(tool.InvalidArguments, "invert_match finds lines without a match, so only_matching has nothing to show. Leave one of them out.")
 	case crossing && (in.InvertMatch || in.OnlyMatching):
@@ -135,6 +133,9 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	p, err := at(call, in.Path)
 	if err != nil {
 		return nil, err
+	}
+	if in.PCRE2 {
+		return nil, sdk.Errorf(tool.InvalidArguments, "pcre2 is not available: patterns have no lookaround and no backreferences. Leave pcre2 out, or run grep -P with the tool bash.")
 	}
 	compiled, err := pattern.Compile(in.Pattern, pattern.Options{Dialect: pattern.Dialect(in.Dialect), IgnoreCase: in.IgnoreCase, Multiline: in.Multiline})
 	if err != nil {
