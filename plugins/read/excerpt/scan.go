@@ -160,8 +160,9 @@ func Count(ctx context.Context, text io.Reader) (int, error) {
 			return 0, context.Cause(ctx)
 		}
 		n, err := text.Read(buf)
-		if lines += bytes.Count(buf[:n], []byte{'\n'}); n > 0 {
-			last = buf[n-1]
+		part := buf[:n]
+		if lines += bytes.Count(part, []byte{'\n'}); len(part) > 0 {
+			last = part[len(part)-1]
 		}
 		switch {
 		case errors.Is(err, io.EOF) && last != '\n':

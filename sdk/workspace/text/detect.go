@@ -226,7 +226,7 @@ func (c *charset) plausible(sample []byte) bool {
 			} else if !c.wide && (isASCIILetter(last) || unicode.IsUpper(r) && unicode.IsLower(last)) {
 				odd++ // part of a Latin word, or a capital letter within a word
 			}
-		case !isTypography(r) && !isBox(r) && !(c.wide && isWideSign(r)):
+		case !isTypography(r) && !isBox(r) && (!c.wide || !isWideSign(r)):
 			foreign++
 		}
 		last = r
