@@ -22,6 +22,7 @@ import (
 //	min:"0" max:"9"      the smallest and the largest allowed number
 //	path:"read"          a workspace path that is read ("read") or changed ("write"), or a
 //	                     unified diff that changes files ("diff")
+//	rare:"true"          few calls need the parameter: help shows it, but models are not told of it
 func SchemaFor[T any]() (json.RawMessage, error) {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
@@ -113,6 +114,12 @@ func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag
 			p.Extra = make(map[string]any)
 		}
 		p.Extra[tool.PathKeyword] = v
+	}
+	if tag.Get("rare") == "true" {
+		if p.Extra == nil {
+			p.Extra = make(map[string]any)
+		}
+		p.Extra[tool.RareKeyword] = true
 	}
 	return nil
 }

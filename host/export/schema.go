@@ -13,17 +13,19 @@ import (
 
 // plain returns a schema without the keywords that only the host uses. If short is true, it also leaves out what the host
 // checks and a model need not know, because each request to a model contains the schemas of all tools: limits of numbers,
-// defaults that are false or zero, and that an object is closed.
+// defaults that are false or zero, parameters that few calls need, and that an object is closed.
 func plain(raw json.RawMessage, short bool) (json.RawMessage, error) {
 	s, err := parse(raw)
 	if err != nil {
 		return nil, err
 	}
 	walk(s, func(s *jsonschema.Schema) {
+		delete(s.Extra, tool.RareKeyword)
 		delete(s.Extra, tool.PathKeyword)
 		if !short {
 			return
 		}
+		withoutRare(s)
 		s.Minimum, s.Maximum = nil, nil
 		if d := string(s.Default); d == "false" || d == "0" || d == `""` {
 			s.Default = nil
@@ -33,6 +35,16 @@ func plain(raw json.RawMessage, short bool) (json.RawMessage, error) {
 		}
 	})
 	return json.Marshal(s)
+}
+
+// withoutRare removes the optional parameters that few calls need.
+func withoutRare(s *jsonschema.Schema) {
+	for name, p := range s.Properties {
+		if p.Extra[tool.RareKeyword] == true && !slices.Contains(s.Required, name) {
+			delete(s.Properties, name)
+			s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(n string) bool { return n == name })
+		}
+	}
 }
 
 // parse decodes a schema and keeps the order of its properties. The order determines positional arguments and shows

@@ -2,7 +2,12 @@ module toolhost.dev/plugins/read
 
 go 1.26.0
 
-require toolhost.dev/sdk v0.0.0
+require (
+	golang.org/x/image v0.47.0
+	toolhost.dev/sdk v0.0.0
+)
+
+require github.com/wlynxg/chardet v1.0.5 // indirect
 
 require (
 	github.com/fatih/color v1.13.0 // indirect

@@ -17,6 +17,10 @@ import (
 // diff that changes files.
 const PathKeyword = "x-toolhost-path"
 
+// RareKeyword is a schema keyword. It marks a parameter with the value true that few calls need. The host accepts the
+// parameter and shows it in help, but the definitions of bundled tools that models receive do not contain it.
+const RareKeyword = "x-toolhost-rare"
+
 // Schema is a parsed input schema. It is immutable and safe for concurrent use.
 type Schema struct {
 	params   []*Param

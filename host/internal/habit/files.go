@@ -147,6 +147,34 @@ func positional(c *call) {
 	}
 }
 
+// manyFiles converts a list of files. Patterns of names are refused, because read takes names only.
+func manyFiles(c *call) {
+	var all []string
+	for _, name := range []string{"paths", "include", "files"} {
+		if raw, ok := c.take(name); ok {
+			list, ok := texts(raw)
+			if !ok {
+				c.fail("parameter %q is not a list of files", name)
+			}
+			all = append(all, list...)
+		}
+	}
+	c.drop("recursive", "useDefaultExcludes", "file_filtering_options", "respect_git_ignore") // they concern patterns only
+	for _, path := range all {
+		if strings.ContainsAny(path, "*?[{") {
+			c.fail("the path %q is a pattern, and read takes names: call glob first, then read the files", path)
+		}
+	}
+	if len(all) == 0 {
+		c.fail("parameter \"paths\" is missing")
+		return
+	}
+	c.set("file_path", all[0])
+	if len(all) > 1 {
+		c.set("more_files", all[1:])
+	}
+}
+
 // pages drops an empty range of pages.
 func pages(c *call) {
 	if raw, ok := c.args["pages"]; ok && (string(raw) == `""` || string(raw) == "null") {

@@ -44,8 +44,8 @@ var (
 	dir  = params(talk, map[string]string{"dir": "path", "directory": "path", "dir_path": "path", "target_directory": "path", "relative_workspace_path": "path", "respect_gemini_ignore": ""})
 	find = params(dir, map[string]string{
 		"query": "pattern", "regex": "pattern", "search": "pattern", "include": "glob", "includes": "glob", "glob_pattern": "glob", "file_pattern": "glob", "exclude": "exclude_pattern",
-		"-A": "after", "-B": "before", "-C": "context", "-i": "ignore_case", "-n": "line_numbers", "case_insensitive": "ignore_case", "isRegexp": "is_regexp", "includePattern": "include_pattern", "excludePattern": "exclude_pattern", "limit": "head_limit",
-		"max_results": "head_limit", "total_max_matches": "head_limit",
+		"-A": "after", "-B": "before", "-C": "context", "-i": "ignore_case", "-n": "line_numbers", "-o": "only_matching", "-v": "invert_match", "-m": "max_count", "-a": "text", "-M": "max_columns", "case_insensitive": "ignore_case", "isRegexp": "is_regexp", "includePattern": "include_pattern", "excludePattern": "exclude_pattern", "limit": "head_limit",
+		"max_results": "head_limit", "total_max_matches": "head_limit", "invert": "invert_match", "follow_symlinks": "follow",
 	})
 	name  = params(dir, map[string]string{"case_sensitive": "case_sensitive", "query": "pattern", "glob": "pattern", "glob_pattern": "pattern", "file_pattern": "pattern", "limit": "head_limit", "max_results": "head_limit"})
 	shell = map[string]string{
@@ -72,7 +72,7 @@ func inCalls(all ...Alias) []Alias {
 func reading(name string) Alias { return converts(name, "read", span, whole, lines, sliceMode, pages) }
 func editing(name string) Alias { return converts(name, "edit", swap, edits, expected, preview) }
 func searching(name string) Alias {
-	return converts(name, "grep", find, globs, letterCase, names, fixed, regexps, unlimited, ignoring, only)
+	return converts(name, "grep", find, globs, letterCase, names, fixed, regexps, perFile, ignoring)
 }
 func finding(n string) Alias    { return converts(n, "glob", name, anyCase, ignoring) }
 func listing(name string) Alias { return converts(name, "list", dir, ignoring, ignored, depth, first) }
@@ -138,6 +138,7 @@ var codex = append([]Alias{
 var gemini = append([]Alias{
 	planning("write_todos"),
 	converts("read_background_output", "job", job, output),
+	converts("read_many_files", "read", talk, manyFiles),
 }, inCalls(editing("replace"))...)
 
 var opencode = inCalls(

@@ -103,10 +103,10 @@ func regexps(c *call) {
 	}
 }
 
-// unlimited drops a limit that is null.
-func unlimited(c *call) {
-	if raw, ok := c.args["max_matches_per_file"]; ok && string(raw) == "null" {
-		delete(c.args, "max_matches_per_file")
+// perFile renames a limit of matches in each file. A limit that is null is none.
+func perFile(c *call) {
+	if raw, ok := c.take("max_matches_per_file"); ok && string(raw) != "null" {
+		c.set("max_count", raw)
 	}
 }
 
@@ -129,13 +129,6 @@ func ignored(c *call) {
 		c.set("pattern", "!"+list[0])
 	case len(list) > 1:
 		c.set("pattern", "!{"+strings.Join(list, ",")+"}")
-	}
-}
-
-// only drops a request not to print only the matching parts of lines.
-func only(c *call) {
-	if v, ok := c.args["-o"]; ok && unquoted(v) == "false" {
-		delete(c.args, "-o")
 	}
 }
 

@@ -32,7 +32,33 @@ func diff(from, to string, before, after []byte) string {
 	if n := bytes.Count(old, []byte{'\n'}) + bytes.Count(now, []byte{'\n'}); n > maxDiff {
 		return fmt.Sprintf("--- %s\n+++ %s\n@@ the diff is omitted: its changed region has %d lines @@\n", from, to, n)
 	}
-	return shift(udiff.Unified(from, to, string(old), string(now)), bytes.Count(before[:head], []byte{'\n'}))
+	return bounded(shift(udiff.Unified(from, to, string(old), string(now)), bytes.Count(before[:head], []byte{'\n'})))
+}
+
+const (
+	// maxDiffLine and maxDiffBytes limit the lines of a diff and the whole diff in a result, in bytes.
+	maxDiffLine  = 4 << 10
+	maxDiffBytes = 1 << 20
+)
+
+// bounded cuts long lines of a diff, and a long diff, and marks both.
+func bounded(diff string) string {
+	if len(diff) <= maxDiffLine {
+		return diff
+	}
+	var out strings.Builder
+	for line := range strings.Lines(diff) {
+		if out.Len() > maxDiffBytes {
+			fmt.Fprintf(&out, "@@ the rest of the diff is omitted: the diff has %d bytes @@\n", len(diff))
+			break
+		}
+		if len(line) > maxDiffLine {
+			kept := strings.ToValidUTF8(line[:maxDiffLine], "")
+			line = fmt.Sprintf("%s… [line cut here: %d more bytes]\n", kept, len(line)-len(kept))
+		}
+		out.WriteString(line)
+	}
+	return out.String()
 }
 
 // block is the number of bytes that are compared at once.
@@ -98,7 +124,7 @@ func (c *change) unified() string {
 	return diff(from, to, c.before(), c.after)
 }
 
-// maxShownDiff limits the diff in the text for the model, in bytes. The structured result contains the complete diff.
+// maxShownDiff limits the diff in the text for the model, in bytes. The structured result contains more of it.
 const maxShownDiff = 8 << 10
 
 func shown(diff string) string {

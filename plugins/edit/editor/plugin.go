@@ -30,4 +30,7 @@ func Plugin() sdk.Plugin {
 type editor struct {
 	commit.Committer
 	rules []rule
+	// maxFile is the size in bytes of the largest file that the operator permits to change or make. Zero means that only the
+	// limit of the SDK applies.
+	maxFile int64
 }

@@ -1,7 +1,9 @@
 package editor
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -9,6 +11,7 @@ import (
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/workspace"
+	"toolhost.dev/sdk/workspace/text"
 
 	"toolhost.dev/plugins/edit/commit"
 	"toolhost.dev/plugins/edit/validate"
@@ -32,6 +35,9 @@ type change struct {
 	// told computes the slow part of the report. save calls it while the change is written. It can be nil.
 	told func()
 
+	// hidden is true if the encoding of the file, which was detected, cannot be detected from the new content.
+	hidden bool
+
 	// The following fields are results of the method save.
 	written *workspace.Written // nil for a removed file
 	effect  tool.Effect
@@ -53,6 +59,9 @@ func (c *change) note() string {
 		out = " The file was overwritten in place, because " + c.written.InPlace + "."
 	}
 	out += refused(c.written)
+	if c.hidden {
+		out += fmt.Sprintf(" [note: the file is still encoded in %s, but has too little text now to detect this. Convert the file to UTF-8 before you change it again.]", c.target.Text.Encoding)
+	}
 	if c.lost != "" {
 		out += " This change cannot be undone: " + c.lost + "."
 	}
@@ -116,6 +125,9 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 	}
 	for _, c := range changes {
 		data, err := c.encoded()
+		if err == nil {
+			err = e.checkSize(c, data)
+		}
 		if err != nil {
 			return err
 		}
@@ -142,6 +154,19 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 	return nil
 }
 
+// checkSize refuses a file that is larger than the operator permits, before or after the change.
+func (e *editor) checkSize(c *change, after []byte) error {
+	size := len(after)
+	if c.target.Before != nil {
+		size = max(size, len(c.target.Before.Data))
+	}
+	if e.maxFile == 0 || int64(size) <= e.maxFile || c.remove {
+		return nil
+	}
+	return validate.Refuse(validate.WrongType, tool.InvalidArguments, "%s has %s, and the largest file that may be changed or made has %s. Make a smaller file, or ask the operator to raise max_file_mb of the plugin edit.",
+		c.name, text.FormatSize(int64(size)), text.FormatSize(e.maxFile))
+}
+
 // encoded returns the new text in the file's encoding.
 func (c *change) encoded() ([]byte, error) {
 	if c.target.Text == nil || c.remove {
@@ -150,6 +175,10 @@ func (c *change) encoded() ([]byte, error) {
 	data, err := c.target.Text.Encode(c.after)
 	if err != nil {
 		return nil, tool.AsError(err).WithCode(validate.WrongType)
+	}
+	if t := c.target.Text; t.Detected() {
+		now, err := text.Decode(data)
+		c.hidden = err != nil || !bytes.Equal(now.Content, c.after)
 	}
 	return data, nil
 }

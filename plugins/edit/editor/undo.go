@@ -56,6 +56,9 @@ type changeData struct {
 type touched struct {
 	Path      string         `json:"path"`
 	Operation tool.Operation `json:"operation"`
+	// RestoredLength and PreviousLength are the sizes in bytes after and before an undo or redo.
+	RestoredLength *int `json:"restored_length,omitempty"`
+	PreviousLength *int `json:"previous_length,omitempty"`
 }
 
 func (e *editor) undoTool() sdk.Tool {

@@ -21,7 +21,8 @@ func (m *undoing) describe(chosen []*history.Change, steps []commit.Step) *undoD
 	d := &undoData{Action: m.verb(), Changes: m.changes(chosen), Files: []touched{}}
 	var all strings.Builder
 	for _, s := range steps {
-		d.Files = append(d.Files, touched{Path: s.Path.String(), Operation: operation(s.Before != nil, !s.Remove)})
+		restored, previous := len(s.After), len(data(s.Before))
+		d.Files = append(d.Files, touched{Path: s.Path.String(), Operation: operation(s.Before != nil, !s.Remove), RestoredLength: &restored, PreviousLength: &previous})
 		all.WriteString(stepDiff(s.Path.RelTo(m.call.Cwd), s))
 	}
 	d.Diff = all.String()

@@ -208,3 +208,20 @@ func TestNearLineBreaksTies(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingSemicolon checks that a block of five lines is found if one line in between lacks its semicolon (F3).
+func TestMissingSemicolon(t *testing.T) {
+	file := "func calc() {\n\talpha := first(1);\n\tbeta := second(2);\n\tgamma := third(3);\n\treturn alpha + beta;\n}\n"
+	old := "func calc() {\n\talpha := first(1);\n\tbeta := second(2)\n\tgamma := third(3);\n\treturn alpha + beta;"
+	c, err := strategy.Apply([]byte(file), strategy.Edit{Old: old, New: strings.Replace(old, "first(1)", "first(9)", 1), File: "f.go"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Replace(file, "first(1)", "first(9)", 1); c.Strategy != "block-anchor" || string(c.Text) != want {
+		t.Errorf("%s: %q", c.Strategy, c.Text)
+	}
+	// Two blocks are alike, so none is chosen.
+	if _, err := strategy.Apply([]byte(file+file), strategy.Edit{Old: old, New: "x", File: "f.go"}, nil); err == nil {
+		t.Error("an ambiguous block was replaced")
+	}
+}

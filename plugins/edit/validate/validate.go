@@ -141,6 +141,9 @@ func open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	if err != nil {
 		return nil, coded(WrongType, fmt.Errorf("%s: %w", name, err))
 	}
+	if err := decoded.Editable(); err != nil {
+		return nil, coded(WrongType, fmt.Errorf("%s: %w", name, err))
+	}
 	t := &Target{Path: p, Before: before, Text: decoded}
 	if len(before.Data) > 0 {
 		t.known = known

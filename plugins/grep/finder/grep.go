@@ -40,6 +40,46 @@ type grepArgs struct {
 	Dialect     string   `json:"dialect,omitempty" default:"rust" enum:"rust,bre,ere,fixed" jsonschema:"rust is ripgrep's syntax; bre and ere are those of grep and grep -E; fixed is literal text."`
 	Hidden      bool     `json:"hidden,omitempty" default:"false" jsonschema:"Also search hidden files."`
 	NoIgnore    bool     `json:"no_ignore,omitempty" default:"false" jsonschema:"Also search ignored files."`
+
+	rareArgs
+}
+
+// rareArgs are options of ripgrep that few calls need. Models are not told of them, but many use them unasked.
+type rareArgs struct {
+	OnlyMatching      bool     `json:"only_matching,omitempty" default:"false" rare:"true" jsonschema:"Show each match by itself instead of its line."`
+	InvertMatch       bool     `json:"invert_match,omitempty" default:"false" rare:"true" jsonschema:"Find the lines without a match."`
+	MaxCount          int      `json:"max_count,omitempty" default:"0" min:"0" max:"1000000" rare:"true" jsonschema:"The maximum number of matching lines of each file; 0 means no limit."`
+	CountMatches      bool     `json:"count_matches,omitempty" default:"false" rare:"true" jsonschema:"Count matches instead of matching lines, as the output mode count does."`
+	FilesWithoutMatch bool     `json:"files_without_match,omitempty" default:"false" rare:"true" jsonschema:"List the files without a match."`
+	IGlob             []string `json:"iglob,omitempty" rare:"true" jsonschema:"As glob, but letters match in upper and lower case."`
+	Text              bool     `json:"text,omitempty" default:"false" rare:"true" jsonschema:"Search binary files as if they were text."`
+	MaxColumns        *int     `json:"max_columns,omitempty" min:"0" max:"100000" rare:"true" jsonschema:"The number of characters of a line to show, around its match; 0 shows all."`
+	Follow            bool     `json:"follow,omitempty" default:"false" rare:"true" jsonschema:"Follow symbolic links that stay in the allowed directories."`
+	PCRE2             bool     `json:"pcre2,omitempty" default:"false" rare:"true" jsonschema:"Not available: for lookaround and backreferences, run grep -P with bash."`
+}
+
+// check refuses options that are not available together.
+func (in *grepArgs) check(crossing bool) error {
+	switch {
+	case in.InvertMatch && in.OnlyMatching:
+		return sdk.Errorf(tool.InvalidArguments, "invert_match finds lines without a match, so only_matching has nothing to show. Leave one of them out.")
+	case crossing && (in.InvertMatch || in.OnlyMatching):
+		return sdk.Errorf(tool.InvalidArguments, "invert_match and only_matching need a pattern that matches within lines. Leave multiline out.")
+	case in.CountMatches && in.FilesWithoutMatch:
+		return sdk.Errorf(tool.InvalidArguments, "count_matches and files_without_match exclude each other. Leave one of them out.")
+	}
+	return nil
+}
+
+// mode returns the output mode. The rare options have modes of their own.
+func (in *grepArgs) mode() string {
+	switch {
+	case in.CountMatches:
+		return "count"
+	case in.FilesWithoutMatch:
+		return "files_with_matches"
+	}
+	return in.OutputMode
 }
 
 func (f *finder) grepTool() sdk.Tool {
@@ -94,12 +134,19 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	if err != nil {
 		return nil, err
 	}
+	if in.PCRE2 {
+		return nil, sdk.Errorf(tool.InvalidArguments, "pcre2 is not available: patterns have no lookaround and no backreferences. Leave pcre2 out, or run grep -P with the tool bash.")
+	}
 	compiled, err := pattern.Compile(in.Pattern, pattern.Options{Dialect: pattern.Dialect(in.Dialect), IgnoreCase: in.IgnoreCase, Multiline: in.Multiline})
 	if err != nil {
 		return nil, invalidPattern(in, err)
 	}
+	if err := in.check(compiled.Crossing()); err != nil {
+		return nil, err
+	}
+	in.OutputMode = in.mode()
 	o := p.options(in.Hidden, in.NoIgnore)
-	if o.Globs, err = ignore.NewGlobs(in.Glob); err != nil {
+	if o.Globs, err = ignore.NewGlobs(in.Glob, in.IGlob); err != nil {
 		return nil, invalidGlob(err)
 	}
 	if o.Type, err = typeOf(in.Type); err != nil {
@@ -108,13 +155,26 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	var searched atomic.Int64
 	q := &query.Query{
 		Pattern: compiled, Offset: in.Offset, Limit: in.HeadLimit, Searched: &searched, Time: f.timeLimit,
-		Search: search.Options{Mode: modes[in.OutputMode], Before: cmp.Or(in.Before, in.Context), After: cmp.Or(in.After, in.Context), MaxLine: f.maxLine},
+		Search: search.Options{
+			Mode: modes[in.OutputMode], Before: cmp.Or(in.Before, in.Context), After: cmp.Or(in.After, in.Context), MaxLine: f.maxLine,
+			Only: in.OnlyMatching, Invert: in.InvertMatch, MaxCount: in.MaxCount, Each: in.CountMatches, Text: in.Text,
+		},
+		Without: in.FilesWithoutMatch,
 	}
-	a, state, err := f.search(ctx, p, q, o, fmt.Sprintf("%q %q", in.Glob, in.Type))
+	if in.MaxColumns != nil {
+		q.Search.MaxLine = *in.MaxColumns
+	}
+	if in.OnlyMatching {
+		q.Search.Before, q.Search.After = 0, 0
+	}
+	if in.Follow {
+		q.Follow, o.LinkToDir = p.follow, p.linkToDir
+	}
+	a, state, err := f.search(ctx, p, q, o, fmt.Sprintf("%q %q %q", in.Glob, in.IGlob, in.Type))
 	if err != nil {
 		return nil, err
 	}
-	res := grepResult(in, p, a, f)
+	res := grepResult(in, p, a, f, q.Search.MaxLine)
 	res.Metadata["index"] = state
 	return res, nil
 }
@@ -138,6 +198,13 @@ func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Op
 	}
 	defer watch(ctx, p.call, "Search "+p.shown, q.Searched, at)()
 	var a *query.Answer
+	if !q.Indexable() {
+		state, err := t.unindexed(func() error {
+			a, err = q.Tree(ctx, t.Start, o)
+			return err
+		})
+		return a, state, err
+	}
 	state, err := t.indexed(o, key, func(s *index.Snapshot) error {
 		a, err = q.Indexed(ctx, s, o)
 		return err

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
+func grepResult(in grepArgs, p *place, a *query.Answer, f *finder, maxLine int) *sdk.Result {
 	data := grepData{Matches: []grepMatch{}, Files: []string{}, Counts: map[string]int{}, Total: a.Total, Searched: a.Searched, Skipped: a.Skipped}
 	out := printer{in: in}
 	for i := range a.Files {
@@ -26,7 +26,7 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
 		default:
 			data.Counts[path] = f.Matches
 			for _, g := range f.Groups {
-				data.Matches = append(data.Matches, matchOf(path, g))
+				data.Matches = append(data.Matches, matchesOf(path, g)...)
 			}
 			out.file(path, f)
 		}
@@ -40,7 +40,7 @@ func grepResult(in grepArgs, p *place, a *query.Answer, f *finder) *sdk.Result {
 	}
 	notes = append(notes, limitNotes(in, a, left)...)
 	if out.cut > 0 {
-		notes = append(notes, fmt.Sprintf("%s longer than %d characters; the part around the match is shown", count(out.cut, "line"), f.maxLine))
+		notes = append(notes, fmt.Sprintf("%s longer than %d characters; the part around the match is shown", count(out.cut, "line"), maxLine))
 	}
 	if len(a.Files) == 0 && in.Offset == 0 {
 		notes = append(notes, nothing(in, p, a)...)
@@ -67,6 +67,19 @@ func found(in grepArgs, a *query.Answer) string {
 		return count(a.Matched, "file")
 	}
 	return count(a.Total, "match") + " in " + count(a.Matched, "file")
+}
+
+// matchesOf returns the match of a group, or the single matches of its line if only these were requested.
+func matchesOf(path string, g query.Group) []grepMatch {
+	first := g.Lines[0]
+	if first.Parts == nil {
+		return []grepMatch{matchOf(path, g)}
+	}
+	var out []grepMatch
+	for _, p := range first.Parts {
+		out = append(out, grepMatch{File: path, Line: first.Number, Column: p.Column, Text: p.Text, Before: []string{}, After: []string{}, Cut: p.Cut > 0})
+	}
+	return out
 }
 
 func matchOf(path string, g query.Group) grepMatch {
@@ -145,6 +158,12 @@ func (w *printer) one(path string, l search.Line) {
 	if w.in.LineNumbers {
 		text += strconv.Itoa(l.Number) + sep
 	}
+	if l.Parts != nil {
+		for _, part := range l.Parts {
+			w.part(text, part)
+		}
+		return
+	}
 	if l.CutBefore > 0 {
 		text += fmt.Sprintf("[… %d characters] ", l.CutBefore)
 	}
@@ -156,6 +175,16 @@ func (w *printer) one(path string, l search.Line) {
 		w.cut++
 	}
 	w.line(text)
+}
+
+// part prints a single match after the path and line number of its line.
+func (w *printer) part(prefix string, p search.Match) {
+	if p.Cut > 0 {
+		w.cut++
+		w.line(fmt.Sprintf("%s%s [… %d more characters]", prefix, p.Text, p.Cut))
+		return
+	}
+	w.line(prefix + p.Text)
 }
 
 // limitNotes returns notes that describe which part of the results is returned.

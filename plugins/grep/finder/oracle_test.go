@@ -48,9 +48,22 @@ func flags(a args) []string {
 			out = append(out, "--no-ignore")
 		case "dialect":
 			out = append(out, "-F")
+		case "max_count":
+			out = append(out, "-m", fmt.Sprint(v))
+		case "iglob":
+			for _, g := range v.([]string) {
+				out = append(out, "--iglob", g)
+			}
+		case "only_matching", "invert_match", "follow", "text", "count_matches", "files_without_match":
+			out = append(out, "--"+strings.ReplaceAll(k, "_", "-"))
 		}
 	}
+	switch {
+	case a["count_matches"] != nil, a["files_without_match"] != nil:
+		mode = ""
+	}
 	switch mode {
+	case "":
 	case "files_with_matches":
 		out = append(out, "-l")
 	case "count":
@@ -99,7 +112,7 @@ func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 			}
 			continue
 		}
-		if _, ok := ways[way]; ok && way != "disk" && a["path"] == nil && res.Metadata["index"] != index.Ready {
+		if _, ok := ways[way]; ok && way != "disk" && a["path"] == nil && indexable(a) && res.Metadata["index"] != index.Ready {
 			t.Errorf("%s %s %v: the index is %v", name, way, a, res.Metadata["index"])
 		}
 		got, _ := split(res.Output)
@@ -108,6 +121,11 @@ func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 			t.Errorf("%s %s %v: got\n%.800s\nwant\n%.800s", name, way, a, got, want)
 		}
 	}
+}
+
+// indexable reports whether an index answers the call.
+func indexable(a args) bool {
+	return a["invert_match"] == nil && a["follow"] == nil && a["text"] == nil && a["files_without_match"] == nil
 }
 
 // squeeze replaces each sequence of U+FFFD by a single U+FFFD.
@@ -139,10 +157,40 @@ var trees = map[string][]string{
 		"latin1.txt=caf\xe9 needle\nna\xefve", "badutf8.txt=\xff\xfeneedle\xc3\nneedle \xe2\x82 x\n", "binary.dat=needle\n\x00\nneedle\n", "binstart.dat=\x00needle", "binlate.dat=needle early\n" + long + "\x00\nneedle late\n", "binearly.dat=" + strings.Repeat("x\n", 20) + "needle\n\x00needle\n",
 		"biglate.txt=" + long + "needle\n" + long + "needle\n", "unicode.txt=\u00e9t\u00e9 needle\n\u65e5\u672c\u8a9e\nNEEDLE \u212a k \u017f\n", "multi.txt=start {\n  body needle\n}\nstart { x }\nend\nstart {\n}\n\n\n", "spaces.txt=needle  \n\tneedle\n", "longline.txt=" + strings.Repeat("ab ", 100) + "needle\n",
 	},
+	"links": {
+		"real/a.go=needle", "real/b.TXT=needle needle\nother", "to_dir -> real", "to_file -> real/a.go", "real/up -> ..", "nowhere -> gone", "sub/c.Go=NEEDLE\n\nneedle", "sub/again -> ../to_dir",
+	},
 	"names": {
 		"a.go=needle", "a/b.go=needle", "a-b.go=needle", "a/b/c.go=needle", "A.go=needle", "b.ts=needle", "b.tsx=needle", "dir.js/x.js=needle", "dir.js/y.md=needle", "Makefile=needle", "README.md=needle", "x y.txt=needle", "\u00e9.txt=needle", "src/main.rs=needle", "src/lib/mod.rs=needle", "src/lib/mod_test.go=needle", "vendor/v.go=needle",
 		".hid/a.go=needle", ".bashrc=needle", "z.sh=needle", "link.go -> a.go", "dlink -> a", "broken -> nowhere", "Dockerfile=needle", "q.h=needle", "t.test.ts=needle", "[x].go=needle",
 	},
+}
+
+// rareCases contains the calls with the options that models are not told of (F5).
+var rareCases = []args{
+	{"pattern": "needle", "only_matching": true}, {"pattern": `n\w*`, "only_matching": true, "ignore_case": true}, {"pattern": "x*", "only_matching": true}, {"pattern": "e", "only_matching": true, "max_count": 2}, {"pattern": "^", "only_matching": true}, {"pattern": "e|é", "only_matching": true, "line_numbers": false},
+	{"pattern": "needle", "invert_match": true}, {"pattern": "^$", "invert_match": true}, {"pattern": "needle", "invert_match": true, "output_mode": "count"}, {"pattern": "needle", "invert_match": true, "output_mode": "files_with_matches"}, {"pattern": "e", "invert_match": true, "context": 1}, {"pattern": "", "invert_match": true}, {"pattern": "needle", "invert_match": true, "max_count": 2},
+	{"pattern": "e", "max_count": 1}, {"pattern": "needle", "max_count": 1, "output_mode": "count"}, {"pattern": "e", "max_count": 2, "before": 1}, {"pattern": "needle", "max_count": 1, "output_mode": "files_with_matches"},
+	{"pattern": "needle", "count_matches": true}, {"pattern": "x*", "count_matches": true}, {"pattern": `\w`, "count_matches": true, "max_count": 1}, {"pattern": "e", "count_matches": true, "invert_match": true},
+	{"pattern": "needle", "files_without_match": true}, {"pattern": "seven|body", "files_without_match": true}, {"pattern": "needle", "files_without_match": true, "hidden": true, "glob": []string{"*.txt"}},
+	{"pattern": "needle", "text": true}, {"pattern": "needle", "text": true, "output_mode": "count"}, {"pattern": "late", "text": true, "context": 1},
+	{"pattern": "needle", "iglob": []string{"*.TXT"}}, {"pattern": "needle", "iglob": []string{"!*.Go"}}, {"pattern": "needle", "iglob": []string{"SRC/**"}}, {"pattern": "needle", "glob": []string{"*.go"}, "iglob": []string{"!A*"}}, {"pattern": "needle", "iglob": []string{"[A-B].*"}},
+	{"pattern": "needle", "follow": true}, {"pattern": "needle", "follow": true, "glob": []string{"*.go"}}, {"pattern": "needle", "follow": true, "output_mode": "files_with_matches"}, {"pattern": "needle", "follow": true, "files_without_match": true},
+}
+
+// TestOracleRareOptions compares the options that models are not told of with ripgrep (F5).
+func TestOracleRareOptions(t *testing.T) {
+	rg := peer.Ripgrep(t)
+	for name, entries := range trees {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, entries...)
+			hosts := h.inWays("disk", "events")
+			for _, a := range rareCases {
+				same(t, rg, name, a, hosts)
+			}
+		})
+	}
 }
 
 // cases contains the calls that are compared in every tree.

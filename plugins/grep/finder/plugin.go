@@ -30,7 +30,7 @@ type config struct {
 	TimeLimit *int   `json:"time_limit,omitempty" min:"0" max:"3600" jsonschema:"The number of seconds after which a search ends with the results so far. 0 means no limit. The default is 20."`
 	Index     *bool  `json:"index,omitempty" jsonschema:"Keep the text of the trees that are searched in memory, with an index. The default is true."`
 	Memory    *int   `json:"memory_mb,omitempty" min:"1" max:"1048576" jsonschema:"The memory limit, in megabytes, of all indexes together, including cached declarations. Files that do not fit are searched on disk. The default is 512."`
-	Freshness string `json:"freshness,omitempty" enum:"events,stat" jsonschema:"How changes to indexed files are detected: events (the default) uses notifications of the kernel where possible; stat compares all files for each call, which is slower but also detects writes through hard links outside of the tree."`
+	Freshness string `json:"freshness,omitempty" enum:"events,stat" jsonschema:"How changes to indexed files are detected: events (the default) uses notifications of the kernel where possible, and detects a write through a new hard link outside of the tree within 10 seconds of use; stat compares all files for each call, which is slower but detects it at once. Neither detects a store into a file through a memory mapping that stays open, until the mapping is synced or closed."`
 }
 
 // finder is the state that all calls share. Its configuration must not change after the first call.

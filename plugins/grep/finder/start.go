@@ -15,6 +15,7 @@ import (
 
 	"toolhost.dev/plugins/grep/ignore"
 	"toolhost.dev/plugins/grep/index"
+	"toolhost.dev/plugins/grep/query"
 	"toolhost.dev/plugins/grep/walk"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/suggest"
@@ -140,6 +141,33 @@ func (t *tree) unindexed(do func() error) (index.State, error) {
 	}
 	defer t.at.Scan()()
 	return state, do()
+}
+
+// follow opens what a symbolic link leads to. It follows links only within the roots.
+func (p *place) follow(link string) (*query.Target, error) {
+	to, err := p.ws.Resolve("/", link)
+	if err != nil {
+		return nil, err
+	}
+	open := p.ws.Open
+	if to.IsDir() {
+		open = p.ws.OpenDir
+	}
+	f, err := open(to)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &query.Target{File: f, Info: info, Path: to.String()}, nil
+}
+
+// linkToDir reports whether a symbolic link leads to a directory within the roots.
+func (p *place) linkToDir(link string) bool {
+	to, err := p.ws.Resolve("/", link)
+	return err == nil && to.IsDir()
 }
 
 // options returns the options for the walk of a call.

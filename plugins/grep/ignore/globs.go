@@ -3,6 +3,7 @@ package ignore
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"toolhost.dev/plugins/grep/glob"
 )
@@ -12,28 +13,54 @@ import (
 // take precedence over all ignore rules. A nil *Globs contains no globs.
 type Globs struct {
 	rules Rules
+	// folded are the rules of the globs that ignore the case of ASCII letters. They match a path in small letters, and
+	// take precedence over the other rules.
+	folded Rules
 	// selects is true if at least one glob includes files. In this case, all files that match no glob are excluded.
 	selects bool
 }
 
-// NewGlobs parses a list of globs. Every error is a [*glob.Error].
-func NewGlobs(globs []string) (*Globs, error) {
+// NewGlobs parses globs. The globs in anyCase ignore the case of ASCII letters. Every error is a [*glob.Error].
+func NewGlobs(globs, anyCase []string) (*Globs, error) {
 	g := &Globs{}
-	for _, text := range globs {
-		r, ok, err := parseLine(text, glob.Options{})
-		if e, ok := errors.AsType[*glob.Error](err); ok {
-			return nil, &glob.Error{Glob: text, Reason: e.Reason}
-		}
-		if ok {
-			g.rules.rules = append(g.rules.rules, r)
-		}
+	if err := g.rules.add(globs, func(s string) string { return s }); err != nil {
+		return nil, err
 	}
-	if len(g.rules.rules) == 0 {
+	if err := g.folded.add(anyCase, small); err != nil {
+		return nil, err
+	}
+	all := slices.Concat(g.rules.rules, g.folded.rules)
+	if len(all) == 0 {
 		return nil, nil
 	}
-	g.selects = slices.ContainsFunc(g.rules.rules, func(r rule) bool { return !r.include })
+	g.selects = slices.ContainsFunc(all, func(r rule) bool { return !r.include })
 	g.rules.index()
+	g.folded.index()
 	return g, nil
+}
+
+// add parses globs after it has changed them by the function form.
+func (r *Rules) add(globs []string, form func(string) string) error {
+	for _, text := range globs {
+		parsed, ok, err := parseLine(form(text), glob.Options{})
+		if e, ok := errors.AsType[*glob.Error](err); ok {
+			return &glob.Error{Glob: text, Reason: e.Reason}
+		}
+		if ok {
+			r.rules = append(r.rules, parsed)
+		}
+	}
+	return nil
+}
+
+// small converts ASCII letters to small letters.
+func small(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r | 0x20
+		}
+		return r
+	}, s)
 }
 
 // Match returns the verdict of the globs on a path relative to the working directory.
@@ -41,7 +68,14 @@ func (g *Globs) Match(path string, isDir bool) Verdict {
 	if g == nil {
 		return None
 	}
-	switch g.rules.Match(path, isDir) { // the meaning is reversed: "!" excludes files here but includes files in an ignore file
+	verdict := None
+	if len(g.folded.rules) > 0 {
+		verdict = g.folded.Match(small(path), isDir)
+	}
+	if verdict == None {
+		verdict = g.rules.Match(path, isDir)
+	}
+	switch verdict { // the meaning is reversed: "!" excludes files here but includes files in an ignore file
 	case Ignore:
 		return Include
 	case Include:

@@ -87,7 +87,7 @@ func TestGlobs(t *testing.T) {
 	}{
 		{"*.go", "+a.go +x/a.go -a.ts =x/"}, {"!*.go", "-a.go =a.ts =x/"}, {"*.go !a.go", "-a.go +b.go -c.ts"}, {"src/*.go", "+src/a.go -x/src/a.go -a.go"}, {"/a", "+a -x/a"}, {"src", "+src/ -src/a"}, {"src/**", "+src/a =src/ +src/x/"},
 	} {
-		g, err := NewGlobs(strings.Fields(tc.globs))
+		g, err := NewGlobs(strings.Fields(tc.globs), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,10 +99,10 @@ func TestGlobs(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewGlobs([]string{"*.go", "[a"}); err == nil || !strings.Contains(err.Error(), `"[a"`) {
+	if _, err := NewGlobs([]string{"*.go", "[a"}, nil); err == nil || !strings.Contains(err.Error(), `"[a"`) {
 		t.Errorf("error %v", err)
 	}
-	if g, err := NewGlobs([]string{"", "#x"}); g != nil || err != nil || g.Match("a", false) != None {
+	if g, err := NewGlobs([]string{"", "#x"}, nil); g != nil || err != nil || g.Match("a", false) != None {
 		t.Errorf("globs of nothing: %v, %v", g, err)
 	}
 }

@@ -31,6 +31,16 @@ type Query struct {
 	// Time limits the duration of the search; 0 means no limit. After the limit, the answer contains the results
 	// found so far.
 	Time time.Duration
+	// Without finds the files without a match.
+	Without bool
+	// Follow opens what a symbolic link leads to. A nil Follow means that links are not followed. The path of the link is
+	// absolute.
+	Follow func(link string) (*Target, error)
+}
+
+// Indexable reports whether an index can answer the query. An index only knows the text files that can have a match.
+func (q *Query) Indexable() bool {
+	return !q.Without && q.Follow == nil && !q.Search.Invert && !q.Search.Text
 }
 
 // Answer is the result of a query.
@@ -165,12 +175,23 @@ func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 // walk searches the files of a tree, which it reads from disk. If only is nil, it searches all files. Otherwise it
 // searches the files in the map.
 func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Window) error {
+	links := &links{}
+	if err := r.walkOne(start, o, only, links); err != nil || r.q.Follow == nil {
+		return err
+	}
+	return r.follow(o, only, links)
+}
+
+// walkOne searches the files of a tree without what its symbolic links lead to, which it adds to links.
+func (r *run) walkOne(start walk.Start, o walk.Options, only map[string]search.Window, links *links) error {
 	return walk.Walk(r.ctx, start, o, &r.walked, func(worker int, d *walk.Dir, e walk.Entry) {
 		switch {
 		case e.Type.IsRegular():
 			if _, ok := only[d.Shown(e.Name)]; ok || only == nil {
 				r.open(worker, d, e.Name)
 			}
+		case e.Type&fs.ModeSymlink != 0 && r.q.Follow != nil:
+			links.add(link{path: d.Path(e.Name), shown: d.Shown(e.Name), within: start.Path})
 		case e.Type&fs.ModeSymlink != 0:
 			r.symlink.Add(1)
 		case !e.Type.IsDir():
@@ -239,6 +260,9 @@ func (r *run) search(worker int, f search.File, at spot) {
 		r.fail(err)
 	} else {
 		r.searched.Add(1)
+	}
+	if r.q.Without {
+		res = res.Inverted(err)
 	}
 	if r.q.Searched != nil {
 		r.q.Searched.Add(1)

@@ -13,6 +13,7 @@ const (
 	quit    binary = iota // end the search at the first NUL byte
 	convert               // replace NUL bytes by line breaks
 	notice                // search files with NUL bytes, but omit their matches
+	asText                // treat NUL bytes like other bytes
 )
 
 // capacity is the size of a buffer in bytes. It equals ripgrep's buffer size, so that the same part of a file with a
@@ -83,6 +84,9 @@ func (b *lineBuffer) fill() (bool, error) {
 // checkBinary looks for NUL bytes in the bytes that were read last. It returns true if the search must end at a NUL
 // byte.
 func (b *lineBuffer) checkBinary(from int) bool {
+	if b.binary == asText {
+		return false
+	}
 	fresh := b.buf[from:b.end]
 	if b.binary == notice { // after the first buffer, only returned lines are checked for NUL bytes
 		fresh = fresh[:max(0, min(len(fresh), capacity-int(min(b.offset, capacity))-from))]

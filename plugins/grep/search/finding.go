@@ -3,6 +3,7 @@ package search
 import (
 	"bytes"
 	"io"
+	"unicode/utf8"
 )
 
 // finding is the state of the search in one file. Positions are offsets in the buffer. In a search line by line, the
@@ -16,10 +17,12 @@ type finding struct {
 	base    int64 // offset of the buffer in the file
 	line    int   // line number at the offset counted
 	counted int
-	visited int // end of the last line in the result
-	pos     int // offset at which the search continues
-	after   int // number of context lines that are still missing after the last match
-	kept    int // memory of the lines in the result, in bytes
+	visited int  // end of the last line in the result
+	pos     int  // offset at which the search continues
+	after   int  // number of context lines that are still missing after the last match
+	kept    int  // memory of the lines in the result, in bytes
+	hits    int  // number of matching lines
+	decoded bool // true if the text has no other encoding than UTF-8, or none that can be decoded
 }
 
 // lineCost is the memory of a line in bytes without its text.
@@ -47,7 +50,10 @@ func (f *finding) byLine(src io.Reader) error {
 			return nil
 		}
 		f.base = b.offset
-		if more, err := f.lines(b.bytes()); !more || err != nil {
+		if !f.decoded && !utf8.Valid(b.bytes()) {
+			return errLegacy
+		}
+		if more, err := f.lines(b.bytes()); !more || err != nil || f.full() && f.after == 0 {
 			return err
 		}
 	}
@@ -88,8 +94,12 @@ func (f *finding) lines(buf []byte) (more bool, err error) {
 
 // linesBelow searches the lines in buf[:to], which must end with a whole line.
 func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
-	for f.pos < to {
-		start, end, ok, err := f.s.m.NextLine(buf[:to], f.pos)
+	next := f.s.m.NextLine
+	if f.s.opts.Invert {
+		next = f.others()
+	}
+	for f.pos < to && !f.full() {
+		start, end, ok, err := next(buf[:to], f.pos)
 		if err != nil {
 			return false, err
 		}
@@ -101,17 +111,69 @@ func (f *finding) linesBelow(buf []byte, to int) (more bool, err error) {
 		}
 		f.pos = end
 		column := 0
-		if f.wanted() {
+		if f.wanted() && !f.s.opts.Invert {
 			if column, err = f.s.m.InLine(buf, start, end); err != nil {
 				return false, err
 			}
 		}
-		if !f.match(buf, start, end, []mark{{start, column}}) {
+		marks, err := f.marks(buf, start, end, column)
+		if err != nil {
+			return false, err
+		}
+		if !f.match(buf, start, end, marks) {
 			return false, nil
 		}
 	}
 	f.pos = to
 	return true, nil
+}
+
+// full reports whether the file has its maximum number of matching lines.
+func (f *finding) full() bool { return f.s.opts.MaxCount > 0 && f.hits >= f.s.opts.MaxCount }
+
+// marks returns the matches in a matching line. Most options need only the first one.
+func (f *finding) marks(buf []byte, start, end, column int) ([]mark, error) {
+	f.hits++
+	if !f.s.opts.Each || f.s.opts.Mode != Count || f.s.opts.Invert {
+		return []mark{{start, column}}, nil
+	}
+	line := bytes.TrimSuffix(buf[start:end], []byte("\n"))
+	n, err := f.countIn(line, 0, end-start)
+	return make([]mark, max(1, n)), err
+}
+
+// others returns a function that finds the first line without a match, as NextLine finds the first one with a match.
+func (f *finding) others() func(buf []byte, pos int) (start, end int, ok bool, err error) {
+	from, to := -1, -1 // the next matching line; unknown before the first search
+	return func(buf []byte, pos int) (int, int, bool, error) {
+		for pos < len(buf) {
+			if pos >= to {
+				start, end, ok, err := f.s.m.NextLine(buf, pos)
+				if err != nil {
+					return 0, 0, false, err
+				}
+				if from, to = start, end; !ok {
+					from, to = len(buf), len(buf)
+				}
+			}
+			if pos < from {
+				return pos, lineEnd(buf, pos), true, nil
+			}
+			pos = to
+		}
+		return 0, 0, false, nil
+	}
+}
+
+// parts returns the single matches in a line.
+func (f *finding) parts(line []byte) []Match {
+	out := []Match{}
+	text := bytes.TrimSuffix(line, []byte("\n"))
+	_ = f.eachIn(text, 0, len(line), func(start, end int) { // the line was already searched, so an error would have ended the search
+		part := cut(text[start:end], 0, f.s.opts.MaxLine)
+		out = append(out, Match{Text: part.Text, Column: start + 1, Cut: part.CutAfter})
+	})
+	return out
 }
 
 // wanted reports whether the lines of the next match belong to the result.
@@ -173,7 +235,7 @@ func (f *finding) match(buf []byte, start, end int, marks []mark) bool {
 		return false
 	case f.s.opts.Mode != Lines:
 		f.result.Matches += len(marks)
-		return f.s.opts.Mode == Count
+		return f.s.opts.Mode == Count || f.s.opts.Invert // ripgrep also reads an inverted file to its end
 	}
 	first := min(len(marks), max(0, f.window.From-f.result.Matches))
 	last := max(first, min(len(marks), f.window.To-f.result.Matches))
@@ -219,6 +281,9 @@ func (f *finding) take(buf []byte, start, end int, marks []mark, match bool) {
 		}
 		line := cut(bytes.TrimSuffix(buf[start:next], []byte("\n")), max(0, column-1), f.s.opts.MaxLine)
 		line.Number, line.Match, line.Column = f.line, match, column
+		if match && f.s.opts.Only {
+			line.Parts = f.parts(buf[start:next])
+		}
 		f.result.Lines = append(f.result.Lines, line)
 		f.kept += len(line.Text) + lineCost
 		start = next
@@ -231,7 +296,7 @@ func (f *finding) take(buf []byte, start, end int, marks []mark, match bool) {
 // ends checks matching lines for a NUL byte if they are not yet checked. It reports whether the search ends at these
 // lines.
 func (f *finding) ends(buf []byte, start, end int) bool {
-	if f.binary == convert || f.binary == quit && !f.s.m.Crossing() {
+	if f.binary == convert || f.binary == asText || f.binary == quit && !f.s.m.Crossing() {
 		return false
 	}
 	if f.result.Binary < 0 {
@@ -245,7 +310,7 @@ func (f *finding) ends(buf []byte, start, end int) bool {
 }
 
 // hides reports whether matching lines are omitted because the file contains a NUL byte.
-func (f *finding) hides() bool { return f.binary != quit && f.result.Binary >= 0 }
+func (f *finding) hides() bool { return f.binary != quit && f.binary != asText && f.result.Binary >= 0 }
 
 // count advances the line number to the line at an offset.
 func (f *finding) count(buf []byte, upto int) {

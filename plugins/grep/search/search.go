@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"toolhost.dev/plugins/grep/pattern"
+	"toolhost.dev/sdk/workspace/text"
 )
 
 // Mode selects the kind of result.
@@ -28,6 +29,15 @@ type Options struct {
 	Before, After int
 	// MaxLine is the maximum number of characters of a returned line; 0 means no limit.
 	MaxLine int
+	// MaxCount is the maximum number of matching lines in a file; 0 means no limit.
+	MaxCount int
+	// Only adds the single matches to each line. Each counts them in the mode Count. Both apply only to patterns that
+	// match within lines.
+	Only, Each bool
+	// Invert finds the lines without a match. It applies only to patterns that match within lines.
+	Invert bool
+	// Text searches binary files as if they were text.
+	Text bool
 }
 
 // Result is the result of searching one file.
@@ -44,6 +54,17 @@ type Result struct {
 	BinaryMatch bool
 }
 
+// Inverted returns the result for a search of files without a match. An error or a NUL byte, at which the search ended, means
+// that a match is not ruled out.
+func (r Result) Inverted(err error) Result {
+	found := r.Matches > 0 || r.Binary >= 0 || err != nil
+	r.Matches, r.BinaryMatch = 1, false
+	if found {
+		r.Matches = 0
+	}
+	return r
+}
+
 // Line is one line of a file without its line break.
 type Line struct {
 	Number int
@@ -56,6 +77,16 @@ type Line struct {
 	Match bool
 	// Column is the start of the line's first match, in bytes from 1. It is 0 if no match starts in the line.
 	Column int
+	// Parts contains the single matches if Options.Only is set. Empty matches are left out.
+	Parts []Match
+}
+
+// Match is a match within a line.
+type Match struct {
+	Text string
+	// Column is the start of the match in the line, in bytes from 1. Cut is the number of characters that were removed at
+	// the end of the text because of MaxLine.
+	Column, Cut int
 }
 
 // Errors that [Searcher.Search] can return in addition to read errors.
@@ -113,24 +144,36 @@ func (s *Searcher) Search(file File, w Window) (Result, error) {
 	if s.head == nil {
 		s.head = make([]byte, capacity)
 	}
+	_, seekable := file.Reader.(io.Seeker)
+	res, err := s.search(file, w, !seekable || file.Size > text.MaxDecoded)
+	if errors.Is(err, errLegacy) {
+		return s.again(file, w)
+	}
+	return res, err
+}
+
+// search searches a file. If decoded is false and the text is not UTF-8, it returns errLegacy.
+func (s *Searcher) search(file File, w Window, decoded bool) (Result, error) {
 	src, encoded, err := sniff(file.Reader, s.head)
 	if err != nil {
 		return Result{Binary: -1}, err
 	}
 	binary := quit
 	switch {
+	case s.opts.Text:
+		binary = asText
 	case file.Explicit && encoded && !s.m.Crossing():
 		binary = convert
 	case file.Explicit:
 		binary = notice
 	}
-	f := &finding{s: s, binary: binary, window: w, result: Result{Binary: -1}, line: 1}
+	f := &finding{s: s, binary: binary, window: w, result: Result{Binary: -1}, line: 1, decoded: decoded || encoded}
 	if s.m.Crossing() {
 		err = f.whole(src, file.Size)
 	} else {
 		err = f.byLine(src)
 	}
-	if f.result.Binary >= 0 && binary == quit && s.opts.Mode == Count {
+	if f.result.Binary >= 0 && binary == quit && (s.opts.Mode == Count || s.opts.Mode == First && s.opts.Invert) {
 		f.result.Matches = 0 // the number is wrong, because only a part of the file was counted
 	}
 	return f.result, err

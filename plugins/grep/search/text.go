@@ -30,6 +30,9 @@ func (s *Searcher) Text(text []byte, parts []Part, w Window) (Result, error) {
 // Decoded converts the content of a file to a text for [Searcher.Text]. If the content cannot be decoded or contains
 // a NUL byte, ok is false. The result nul is the offset of the first NUL byte, or -1.
 func Decoded(content []byte) (text []byte, nul int, ok bool) {
+	if decoded, ok := legacy(content); ok {
+		content = decoded
+	}
 	src, encoded, err := sniff(bytes.NewReader(content), make([]byte, min(len(content)+1, capacity)))
 	text = content
 	if err == nil && encoded {

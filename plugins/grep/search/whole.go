@@ -20,6 +20,14 @@ func (f *finding) whole(src io.Reader, size int64) error {
 		return ErrTooLarge
 	}
 	buf := all.Bytes()
+	if !f.decoded {
+		if decoded, ok := legacy(buf); ok {
+			buf = decoded
+		}
+	}
+	if f.binary == asText {
+		return f.across(buf)
+	}
 	if f.result.Binary = int64(bytes.IndexByte(buf[:min(len(buf), capacity)], 0)); f.result.Binary >= 0 && f.binary == quit {
 		return nil
 	}
@@ -29,7 +37,7 @@ func (f *finding) whole(src io.Reader, size int64) error {
 // across searches a text in which a match can span lines.
 func (f *finding) across(buf []byte) error {
 	var b block
-	for f.pos < len(buf) {
+	for f.pos < len(buf) && !f.full() {
 		// Each search treats the rest of the buffer as a new text, so the pattern cannot test the text before it.
 		start, end, ok, err := f.s.m.Find(buf[f.pos:], 0)
 		if err != nil {
@@ -48,11 +56,12 @@ func (f *finding) across(buf []byte) error {
 		if more, err := f.block(buf, b); !more || err != nil {
 			return err
 		}
+		f.hits++
 		b = block{}
 		b.add(buf, start, end)
 	}
 	f.pos = len(buf)
-	if len(b.marks) > 0 {
+	if len(b.marks) > 0 && !f.full() {
 		if _, err := f.block(buf, b); err != nil {
 			return err
 		}
@@ -110,25 +119,31 @@ func (f *finding) block(buf []byte, b block) (more bool, err error) {
 
 // countIn returns the number of matches that begin in the range [from,to) of a text.
 func (f *finding) countIn(text []byte, from, to int) (n int, err error) {
+	err = f.eachIn(text, from, to, func(int, int) { n++ })
+	return n, err
+}
+
+// eachIn calls do for each match that begins in the range [from,to) of a text.
+func (f *finding) eachIn(text []byte, from, to int, do func(start, end int)) error {
 	last := -1 // end of the previous match; -1 before the first match
 	for pos := from; pos <= len(text); {
 		start, end, ok, err := f.s.m.Find(text, pos)
 		if err != nil || !ok {
-			return n, err
+			return err
 		}
 		if start == end && end == last {
 			if pos++; pos > len(text) {
-				return n, nil
+				return nil
 			}
 			if start, end, ok, err = f.s.m.Find(text, pos); err != nil || !ok {
-				return n, err
+				return err
 			}
 		}
 		if start >= to {
-			return n, nil
+			return nil
 		}
-		n++
+		do(start, end)
 		pos, last = end, end
 	}
-	return n, nil
+	return nil
 }

@@ -138,6 +138,12 @@ func binaryProperty(key string) (Class, bool) {
 	case "math":
 		return fromTables(unicode.Sm, unicode.Other_Math), true
 	}
+	if long, ok := emojiNames[key]; ok {
+		key = long
+	}
+	if c, ok := emoji[key]; ok {
+		return slices.Clone(c), true
+	}
 	return table(unicode.Properties, key)
 }
 

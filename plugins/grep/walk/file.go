@@ -73,6 +73,15 @@ func (f *File) Read(p []byte) (int, error) {
 	}
 }
 
+// Seek implements io.Seeker.
+func (f *File) Seek(offset int64, whence int) (int64, error) {
+	at, err := unix.Seek(f.fd, offset, whence)
+	if err == nil {
+		f.read = at
+	}
+	return at, err
+}
+
 // Close closes the file.
 func (f *File) Close() error { return unix.Close(f.fd) }
 

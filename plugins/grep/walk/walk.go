@@ -44,6 +44,9 @@ type Options struct {
 	// visited.
 	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
+	// LinkToDir reports whether a symbolic link leads to a directory, so that globs select it as a directory. A nil LinkToDir
+	// means that no link does. The path is absolute.
+	LinkToDir func(path string) bool
 	// Closed reports whether a directory is visited without its contents. A nil Closed means that the walk visits
 	// the contents of all directories.
 	Closed func(name string) bool
@@ -194,15 +197,18 @@ func (o *Options) rules() RuleReader { return RuleReader{Read: o.ReadRules} }
 
 // wanted reports whether an entry must be visited.
 func (w *walker) wanted(d *Dir, e Entry) bool {
-	shown := d.shown + e.Name
-	if want, decided := w.opts.Selected(shown, e.Type.IsDir()); decided {
+	shown, isDir := d.shown+e.Name, e.Type.IsDir()
+	if e.Type&fs.ModeSymlink != 0 && w.opts.LinkToDir != nil {
+		isDir = w.opts.LinkToDir(d.Path(e.Name))
+	}
+	if want, decided := w.opts.Selected(shown, isDir); decided {
 		return want
 	}
 	v := ignore.None
 	if d.rules != nil && !w.opts.NoIgnore {
-		v = d.rules.Match(d.Path(e.Name), e.Type.IsDir())
+		v = d.rules.Match(d.Path(e.Name), isDir)
 	}
-	return w.opts.Wanted(e.Name, shown, e.Type.IsDir(), v, d.rules.InRepository(), w.skipped)
+	return w.opts.Wanted(e.Name, shown, isDir, v, d.rules.InRepository(), w.skipped)
 }
 
 // IsHidden reports whether a name is hidden. A hidden name begins with a dot and does not end with a dot. ripgrep and fd

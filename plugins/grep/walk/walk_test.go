@@ -95,7 +95,7 @@ func walked(t testing.TB, s Start, o Options) ([]string, *Skipped) {
 
 func TestWalk(t *testing.T) {
 	goType, _ := filetype.Find("go")
-	globs, err := ignore.NewGlobs([]string{"*.txt"})
+	globs, err := ignore.NewGlobs([]string{"*.txt"}, nil)
 	must(t, err)
 	s := tree(t, "a.go=", "b.txt=", "sub/c.go=", "sub/deep/d.txt=", ".hid=", ".hidden/x.go=", ".git/HEAD=", ".gitignore=deep/\n", "empty/", ".h.go=")
 	for _, tc := range []struct {

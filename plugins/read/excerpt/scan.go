@@ -150,3 +150,27 @@ func (s *scanner) excerpt(w Window, counted bool, convert func([]byte) ([]byte, 
 	e.Total, e.Counted = total, counted
 	return e, nil
 }
+
+// Count returns the number of lines of a text, which it reads to its end.
+func Count(ctx context.Context, text io.Reader) (int, error) {
+	buf := make([]byte, scanChunk)
+	lines, last := 0, byte('\n')
+	for {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		n, err := text.Read(buf)
+		part := buf[:n]
+		if lines += bytes.Count(part, []byte{'\n'}); len(part) > 0 {
+			last = part[len(part)-1]
+		}
+		switch {
+		case errors.Is(err, io.EOF) && last != '\n':
+			return lines + 1, nil
+		case errors.Is(err, io.EOF):
+			return lines, nil
+		case err != nil:
+			return 0, err
+		}
+	}
+}

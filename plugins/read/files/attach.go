@@ -2,7 +2,9 @@ package files
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"slices"
 
 	"toolhost.dev/plugins/read/media"
 	"toolhost.dev/sdk"
@@ -11,8 +13,12 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
+// limitOf returns the maximum size of a file of a kind. Images can be larger than an attachment if they are scaled down.
 func limitOf(kind media.Kind) int64 {
-	if kind.Image {
+	switch {
+	case slices.Contains([]string{"image/png", "image/jpeg", "image/gif"}, kind.MediaType):
+		return maxScaled
+	case kind.Image:
 		return maxImage
 	}
 	return maxDocument
@@ -29,11 +35,23 @@ func (r *request) attach(snap *workspace.Snapshot, kind media.Kind) (*sdk.Result
 		about += fmt.Sprintf(", %d × %d pixels", w, h)
 	}
 	a := sdk.Attachment{Type: "file", Path: r.path.String(), MediaType: kind.MediaType, Content: snap.Data}
+	how := "It is attached."
 	if kind.Image {
 		a.Type = "image"
+		scaled, err := media.Scale(kind, snap.Data)
+		switch {
+		case errors.Is(err, media.ErrTooManyPixels):
+			return nil, sdk.Errorf(tool.InvalidArguments, "%s, which is too large to be scaled down. Make a smaller copy with a shell command (convert IN -resize 1600x1600 OUT) and read the copy.", about)
+		case err == nil && scaled != nil:
+			a.Content, a.MediaType = scaled.Data, scaled.MediaType
+			how = fmt.Sprintf("A copy that is scaled down to %d × %d pixels is attached; to see details, cut out a part with a shell command (convert IN -crop WxH+X+Y OUT).", scaled.Width, scaled.Height)
+		}
+		if len(a.Content) > maxImage {
+			return nil, r.tooLargeToAttach(kind, size)
+		}
 	}
 	return &sdk.Result{
-		Output: fmt.Sprintf("%s, %s. It is attached.", about, text.FormatSize(size)), Title: "Read " + r.name,
+		Output: fmt.Sprintf("%s, %s. %s", about, text.FormatSize(size), how), Title: "Read " + r.name,
 		Data:        sdk.Data(readData{Path: r.path.String(), Encoding: "binary"}),
 		Attachments: []sdk.Attachment{a}, Effects: []tool.Effect{snap.Effect()},
 	}, nil
@@ -44,7 +62,11 @@ func (r *request) tooLargeToAttach(kind media.Kind, size int64) error {
 	if !kind.Image {
 		next = "Extract the text of the pages that you need with a shell command (pdftotext -f FIRST -l LAST FILE -)."
 	}
-	return sdk.Errorf(tool.InvalidArguments, "%s is a %s of %s; at most %s are attached. %s", r.name, kind.Name, text.FormatSize(size), text.FormatSize(limitOf(kind)), next)
+	limit := limitOf(kind)
+	if kind.Image && size <= limit {
+		limit = maxImage
+	}
+	return sdk.Errorf(tool.InvalidArguments, "%s is a %s of %s; at most %s are attached. %s", r.name, kind.Name, text.FormatSize(size), text.FormatSize(limit), next)
 }
 
 // base64 returns a result with the bytes of the file in base64.

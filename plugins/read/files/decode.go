@@ -15,9 +15,13 @@ type decoded struct {
 	content  []byte
 	encoding string
 	guessed  bool
-	ending   text.LineEnding
-	cells    *int   // the number of cells of a notebook; nil if content is not that of a notebook
-	note     string // what the model must know in addition; empty for most files
+	// detected is true if the encoding was detected from the content.
+	detected bool
+	// flaw is the reason why the text cannot be edited, because its encoding is not uniform. It is empty for most files.
+	flaw   string
+	ending text.LineEnding
+	cells  *int   // the number of cells of a notebook; nil if content is not that of a notebook
+	note   string // what the model must know in addition; empty for most files
 }
 
 // decode decodes bytes in the requested encoding.
@@ -37,7 +41,9 @@ func (r *request) decode(data []byte) (decoded, error) {
 	if err != nil {
 		return decoded{}, sdk.Errorf(tool.InvalidArguments, "%s cannot be shown. %w To read the bytes, use encoding=base64.", r.name, err)
 	}
-	return shown(t.Content, string(t.Encoding), t.Guessed()), nil
+	d := shown(t.Content, string(t.Encoding), t.Guessed())
+	d.detected, d.flaw = t.Detected(), t.Flaw()
+	return d, nil
 }
 
 func shown(content []byte, encoding string, guessed bool) decoded {

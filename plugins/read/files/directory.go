@@ -19,6 +19,7 @@ func (r *request) directory() (*sdk.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.fromEnd(func() int { return len(found.Entries) })
 	e := excerpt.Of([]byte(strings.Join(found.Lines(), "\n")), r.window())
 	if e.Start == 0 && r.in.Offset > 1 {
 		return nil, sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: the directory %s has %s. Give a smaller offset.", r.in.Offset, r.name, count(e.Total, "entry"))

@@ -54,6 +54,16 @@ func (r *request) large() (*sdk.Result, error) {
 		return r.whole(text.MaxDecoded, sdk.Errorf(tool.InvalidArguments, "%s is UTF-16 and too large to be decoded (%s, the limit is %s). Convert the file first: iconv -f UTF-16 -t UTF-8 FILE > COPY",
 			r.name, text.FormatSize(info.Size()), text.FormatSize(text.MaxDecoded)))
 	}
+	if r.in.Offset < 0 {
+		total, err := excerpt.Count(r.ctx, io.MultiReader(bytes.NewReader(head), f))
+		if err != nil {
+			return nil, err
+		}
+		r.fromEnd(func() int { return total })
+		if _, err := f.Seek(int64(len(head)), io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
 	return r.scan(f, info, head)
 }
 
@@ -88,8 +98,14 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 		}
 	}
 	e, err := excerpt.Scan(r.ctx, source, r.window(), ahead, func(kept []byte) ([]byte, error) {
+		if r.in.Encoding == "auto" && d.encoding == string(text.UTF8) && before.Size() <= text.MaxDecoded && !utf8.Valid(kept) {
+			return nil, errDecodeWhole
+		}
 		return r.convert(kept, &d)
 	})
+	if errors.Is(err, errDecodeWhole) {
+		return r.whole(text.MaxDecoded, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +120,10 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 	}
 	return r.show(e, d, after.Size(), effect)
 }
+
+// errDecodeWhole is the reason to read a file again into memory: its encoding must be detected from all of it, as the
+// tools edit and grep do.
+var errDecodeWhole = errors.New("the file is not UTF-8 and small enough to be decoded as a whole")
 
 // convert converts the returned lines to UTF-8. All other lines of the file are not checked.
 func (r *request) convert(kept []byte, d *decoded) ([]byte, error) {
@@ -120,7 +140,7 @@ func (r *request) convert(kept []byte, d *decoded) ([]byte, error) {
 	if err != nil {
 		return nil, sdk.Errorf(tool.InvalidArguments, "The lines of %s from %d on are not text. Use a shell command such as strings or xxd.", r.name, max(r.in.Offset, 1))
 	}
-	d.encoding, d.guessed = string(t.Encoding), t.Guessed()
+	d.encoding, d.guessed, d.detected, d.flaw = string(t.Encoding), t.Guessed(), t.Detected(), t.Flaw()
 	return t.Content, nil
 }
 

@@ -3,6 +3,7 @@
 package files
 
 import (
+	"context"
 	"fmt"
 
 	"toolhost.dev/sdk"
@@ -12,9 +13,24 @@ import (
 // Version is the version of the plugin.
 const Version = "0.2.0"
 
+// config is the operator's configuration of the plugin.
+type config struct {
+	MaxFile int64 `json:"max_file_mb,omitempty" default:"0" min:"0" max:"1048576" jsonschema:"The largest file that read takes, in MiB. 0 means no limit: of large files, parts are read."`
+}
+
+// plugin is the state that all calls share. It must not change after the first call.
+type plugin struct{ maxFile int64 }
+
 // Plugin returns the plugin that serves the tool read.
 func Plugin() sdk.Plugin {
-	return sdk.Plugin{Name: "read", Version: Version, Tools: []sdk.Tool{readTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required}}
+	p := &plugin{}
+	return sdk.Plugin{
+		Name: "read", Version: Version, Tools: []sdk.Tool{p.readTool()}, OneProcessor: true, Needs: &sdk.Needs{Read: sdk.Required},
+		Config: sdk.NewConfig(func(_ context.Context, c config, _ sdk.Setup) error {
+			p.maxFile = c.MaxFile << 20
+			return nil
+		}),
+	}
 }
 
 // looking holds the traits of the tool, which is read-only.

@@ -26,21 +26,34 @@ const (
 	// maxImage and maxDocument are the maximum sizes of attachments in bytes.
 	maxImage    = 10 << 20
 	maxDocument = 32 << 20
+	// maxScaled is the maximum size in bytes of an image that can be scaled down.
+	maxScaled = 64 << 20
 )
 
 type readArgs struct {
 	FilePath        string `json:"file_path" path:"read" jsonschema:"The file to read. A directory is listed."`
-	Offset          int    `json:"offset,omitempty" default:"1" min:"0" jsonschema:"The line to begin at, counted from 1."`
+	Offset          int    `json:"offset,omitempty" default:"1" jsonschema:"The line to begin at, counted from 1."`
 	Limit           *int   `json:"limit,omitempty" min:"1" jsonschema:"The number of lines to read."`
 	ShowLineNumbers bool   `json:"show_line_numbers,omitempty" default:"false" jsonschema:"Put the line number and \"| \" before each line."`
 	Encoding        string `json:"encoding,omitempty" default:"auto" enum:"utf8,ascii,base64,auto" jsonschema:"auto detects it and shows the cells of notebooks; utf8 refuses anything else; ascii shows other bytes as \\xHH; base64 returns the bytes of any file up to 1 MiB."`
 	IfChanged       bool   `json:"if_changed,omitempty" default:"false" jsonschema:"Return the text only if it changed since this session last read or wrote all of it."`
+
+	rareArgs
+}
+
+// rareArgs are parameters that few calls need. Models are not told of them, but some use them unasked.
+type rareArgs struct {
+	Tail      int      `json:"tail,omitempty" default:"0" min:"0" rare:"true" jsonschema:"The number of lines to read from the end, as a negative offset does."`
+	MoreFiles []string `json:"more_files,omitempty" path:"read" rare:"true" jsonschema:"Further files to read, each after a line with its name."`
+	Pages     string   `json:"pages,omitempty" rare:"true" jsonschema:"Not available: documents are attached whole. For some pages, run pdftotext with bash."`
 }
 
 // readData is the structured result of the tool read.
 type readData struct {
-	Path           string `json:"path"`
-	TotalLines     int    `json:"total_lines"`
+	Path       string `json:"path"`
+	TotalLines int    `json:"total_lines"`
+	// AtLeast is true if the file has more than TotalLines lines, because they were not counted to the end.
+	AtLeast        bool   `json:"total_lines_at_least,omitempty"`
 	StartLine      int    `json:"start_line"`
 	EndLine        int    `json:"end_line"`
 	Language       string `json:"language"`
@@ -55,7 +68,13 @@ type readData struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
-func readTool() sdk.Tool {
+// severalData is the structured result of a call that reads several files: that of the first one, and of all.
+type severalData struct {
+	readData
+	Files []readData `json:"files"`
+}
+
+func (p *plugin) readTool() sdk.Tool {
 	return sdk.NewTool(sdk.Definition{
 		Name:        "read",
 		Description: "Read a file: all of it, or a range of lines. Read a file before you edit it. At most 2000 lines, 2000 characters of a line and 50 KB are returned at once; a note in square brackets then explains how to continue. Images and PDF documents are attached.",
@@ -67,7 +86,7 @@ func readTool() sdk.Tool {
 			"read assets/logo.png",
 			"read data.bin --encoding base64",
 		},
-	}, read)
+	}, p.read)
 }
 
 // request is the state of one call of the tool.
@@ -78,14 +97,30 @@ type request struct {
 	in   readArgs
 	path workspace.Path
 	name string // path as displayed in results
+	max  int64  // the largest file that the operator permits, in bytes; 0 means no limit
 }
 
-func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
+// read is the handler of the tool. It reads one file, or several.
+func (p *plugin) read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
+	if in.Pages != "" {
+		return nil, sdk.Errorf(tool.InvalidArguments, "pages is not available: a PDF document is attached as a whole. Leave pages out, or extract the text of these pages with a shell command: pdftotext -f FIRST -l LAST FILE -")
+	}
+	if in.Tail > 0 {
+		in.Offset = -in.Tail
+	}
+	if len(in.MoreFiles) > 0 {
+		return p.several(ctx, call, in)
+	}
+	return p.one(ctx, call, in)
+}
+
+// one reads one file.
+func (p *plugin) one(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
 	ws, err := call.Workspace()
 	if err != nil {
 		return nil, err
 	}
-	r := &request{ctx: ctx, call: call, ws: ws, in: in}
+	r := &request{ctx: ctx, call: call, ws: ws, in: in, max: p.maxFile}
 	r.path, err = ws.Resolve(call.Cwd, in.FilePath)
 	if err != nil {
 		return nil, err
@@ -93,6 +128,9 @@ func read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error)
 	r.name = r.path.RelTo(call.Cwd)
 	if r.path.IsDir() {
 		return r.directory()
+	}
+	if err := r.checkSize(); err != nil {
+		return nil, err
 	}
 	limit := int64(maxInMemory)
 	switch {
@@ -146,6 +184,7 @@ func (r *request) small(snap *workspace.Snapshot) (*sdk.Result, error) {
 	if r.isNotebook() && len(d.content) > 0 {
 		complete = d.toCells()
 	}
+	r.fromEnd(func() int { return excerpt.CountLines(d.content) })
 	e := excerpt.Of(d.content, r.window())
 	effect := snap.Effect()
 	effect.File.Partial = !e.Whole() || !complete
@@ -166,7 +205,7 @@ func (r *request) show(e excerpt.Excerpt, d decoded, size int64, effect *tool.Ef
 		return nil, r.pastEnd(e.Total)
 	}
 	data := readData{
-		Path: r.path.String(), TotalLines: e.Total, StartLine: e.Start, EndLine: e.End,
+		Path: r.path.String(), TotalLines: e.Total, AtLeast: !e.Counted, StartLine: e.Start, EndLine: e.End,
 		Language: language.Of(r.path.String(), d.content[:min(len(d.content), 8<<10)]), Encoding: d.encoding,
 		Cells:          d.cells,
 		Truncated:      e.Capped != excerpt.NotCapped || e.CutLines > 0,
@@ -212,8 +251,13 @@ func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.E
 	if e.CutLines > 0 {
 		note("%s longer than %d characters and cut; to see the rest use grep or a shell command (cut -c)", isAre(e.CutLines), excerpt.MaxLineChars)
 	}
-	if d.guessed {
+	switch {
+	case d.flaw != "":
+		note("the file cannot be edited as text, because its encoding is not uniform: %s", d.flaw)
+	case d.guessed:
 		note("the file is not UTF-8 and is shown as %s, which is a guess; characters beyond ASCII may be wrong", d.encoding)
+	case d.detected:
+		note("the file is encoded in %s, which edit and write keep", d.encoding)
 	}
 	switch d.ending {
 	case text.CRLF, text.CR:

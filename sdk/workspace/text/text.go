@@ -18,7 +18,23 @@ const (
 	UTF8BOM     Encoding = "utf8-bom"
 	UTF16LE     Encoding = "utf16le" // with a byte order mark
 	UTF16BE     Encoding = "utf16be" // with a byte order mark
+	GBK         Encoding = "gbk"
+	GB18030     Encoding = "gb18030"
+	Big5        Encoding = "big5"
+	ShiftJIS    Encoding = "shift_jis"
+	EUCJP       Encoding = "euc-jp"
+	EUCKR       Encoding = "euc-kr"
+	KOI8R       Encoding = "koi8-r"
+	Windows1250 Encoding = "windows-1250"
+	Windows1251 Encoding = "windows-1251"
 	Windows1252 Encoding = "windows-1252"
+	Windows1253 Encoding = "windows-1253"
+	Windows1254 Encoding = "windows-1254"
+	Windows1255 Encoding = "windows-1255"
+	Windows1256 Encoding = "windows-1256"
+	Windows1257 Encoding = "windows-1257"
+	// Several is the encoding of a text with lines in UTF-8 and lines in another encoding. Such text can only be read.
+	Several Encoding = "mixed"
 )
 
 const (
@@ -36,7 +52,11 @@ type Text struct {
 	Content  []byte
 	Encoding Encoding
 
-	high *[128]bool // the non-ASCII bytes of the file; nil unless the encoding is a guess
+	charset *charset        // the detected encoding; nil for UTF-8, UTF-16, a guess and a mixture
+	forms   map[rune]string // characters that the file represents by other bytes than the encoder of charset
+	flaw    string          // the reason why the text cannot be encoded; empty for most files
+	high    *[128]bool      // the non-ASCII bytes of the file; nil unless the encoding is a guess
+	unsure  bool            // true if a part of a mixture is a guess
 }
 
 // MaxDecoded is the maximum size in bytes of text in an encoding other than UTF-8. The limit is needed because such text
@@ -44,9 +64,9 @@ type Text struct {
 const MaxDecoded = 32 << 20
 
 // Decode decodes the bytes of a file. [Text.Encode] of the same content returns the same bytes. Decode supports UTF-8,
-// and UTF-16 with a byte order mark. It decodes other bytes as Windows-1252, unless they are [Binary]. See
-// [Text.Guessed]. Binary data, and more than [MaxDecoded] bytes that are not UTF-8, result in an error of kind
-// InvalidArguments.
+// UTF-16 with a byte order mark, and the other encodings of this package if their detection is certain. Otherwise it
+// decodes the bytes as Windows-1252, unless they are [Binary]. See [Text.Guessed] and [Text.Editable]. Binary data, and
+// more than [MaxDecoded] bytes that are not UTF-8, result in an error of kind InvalidArguments.
 func Decode(data []byte) (*Text, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(bomUTF32LE)):
@@ -67,40 +87,65 @@ func Decode(data []byte) (*Text, error) {
 	case Binary(data):
 		return nil, undecodable("it is binary")
 	case len(data) > MaxDecoded:
-		return nil, tooLargeToDecode("it is not UTF-8", "WINDOWS-1252", len(data))
+		return nil, tooLargeToDecode("it is not UTF-8", "ENCODING", len(data))
 	}
-	size := 0
-	for _, b := range data {
-		size += utf8.RuneLen(fromWindows1252(b))
+	return decodeDetected(data), nil
+}
+
+// decodeDetected decodes a text that is not UTF-8 in the encoding that it probably has.
+func decodeDetected(data []byte) *Text {
+	if m := mixed(data); m != nil {
+		return decodeMixed(data, m)
 	}
-	t := &Text{Content: make([]byte, 0, size), Encoding: Windows1252, high: new([128]bool)}
+	if t := detect(data); t != nil {
+		return t
+	}
+	t := &Text{Content: decodeWindows1252(data), Encoding: Windows1252, high: new([128]bool)}
 	for _, b := range data {
 		if b >= 0x80 {
 			t.high[b-0x80] = true
 		}
-		t.Content = utf8.AppendRune(t.Content, fromWindows1252(b))
 	}
-	return t, nil
+	return t
 }
 
-// Guessed reports whether the encoding is a guess. In this case, Encode rejects non-ASCII characters that the file
-// does not already contain, because the real encoding can represent them by other bytes.
-func (t *Text) Guessed() bool { return t.high != nil }
+// Guessed reports whether the encoding, or that of some lines of a mixture, is a guess. In this case, Encode rejects
+// non-ASCII characters that the file does not already contain, because the real encoding can represent them by other bytes.
+func (t *Text) Guessed() bool { return t.high != nil || t.unsure }
+
+// Detected reports whether the encoding is certain and was detected from the characters of the text.
+func (t *Text) Detected() bool { return t.charset != nil }
+
+// Editable returns an error with the reason if the text cannot be encoded, because it mixes encodings or has bytes that
+// would be lost.
+func (t *Text) Editable() error {
+	if t.flaw == "" {
+		return nil
+	}
+	return tool.Errorf(tool.InvalidArguments, "The file cannot be changed as text, because its encoding is not uniform: %s. An edit could damage it. Convert the file to UTF-8 in the shell first, with iconv.", t.flaw)
+}
+
+// Flaw describes why the text is not [Text.Editable]. It is empty for most texts.
+func (t *Text) Flaw() string { return t.flaw }
 
 // Encode encodes content, which must be UTF-8, in the original encoding. It returns an error for characters that the
-// encoding cannot represent.
+// encoding cannot represent, and for a text that is not [Text.Editable].
 func (t *Text) Encode(content []byte) ([]byte, error) {
 	if !utf8.Valid(content) {
 		return nil, tool.Errorf(tool.InvalidArguments, "The new content is not valid UTF-8. Give text in UTF-8.")
 	}
-	switch t.Encoding {
-	case UTF16LE:
+	switch {
+	case t.flaw != "":
+		return nil, t.Editable()
+	case t.charset != nil:
+		return t.charset.encode(content, t.forms)
+	case t.Encoding == UTF16LE:
 		return encodeUTF16(content, binary.LittleEndian, bomUTF16LE), nil
-	case UTF16BE:
+	case t.Encoding == UTF16BE:
 		return encodeUTF16(content, binary.BigEndian, bomUTF16BE), nil
-	case UTF8BOM:
+	case t.Encoding == UTF8BOM:
 		return append([]byte(bomUTF8), content...), nil
-	case Windows1252:
+	case t.Encoding == Windows1252:
 		return t.encodeWindows1252(content)
 	}
 	return content, nil

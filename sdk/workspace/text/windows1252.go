@@ -20,6 +20,18 @@ func fromWindows1252(b byte) rune {
 	return rune(b)
 }
 
+func decodeWindows1252(data []byte) []byte {
+	size := 0
+	for _, b := range data {
+		size += utf8.RuneLen(fromWindows1252(b))
+	}
+	out := make([]byte, 0, size)
+	for _, b := range data {
+		out = utf8.AppendRune(out, fromWindows1252(b))
+	}
+	return out
+}
+
 func toWindows1252(r rune) (byte, bool) {
 	if r < 0x80 || r >= 0xa0 && r <= 0xff {
 		return byte(r), true

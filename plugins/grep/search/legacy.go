@@ -1,0 +1,57 @@
+package search
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"unicode/utf8"
+
+	"toolhost.dev/sdk/workspace/text"
+)
+
+// errLegacy ends a search line by line in a text that is not UTF-8. Its encoding must be detected before the search.
+var errLegacy = errors.New("search: the text is not UTF-8")
+
+// legacy decodes a text that is certainly in another encoding than UTF-8 and UTF-16. The tools read and edit detect the same
+// encoding. If the encoding is not certain, ok is false, and the bytes are searched as they are.
+func legacy(content []byte) (decoded []byte, ok bool) {
+	if utf8.Valid(content) || len(content) > text.MaxDecoded || marked(content) {
+		return nil, false
+	}
+	t, err := text.Decode(content)
+	if err != nil || t.Guessed() {
+		return nil, false
+	}
+	return t.Content, true
+}
+
+// marked reports whether a text begins with a byte order mark.
+func marked(content []byte) bool {
+	for _, m := range marks {
+		if bytes.HasPrefix(content, m.bytes) {
+			return true
+		}
+	}
+	return false
+}
+
+// again searches a file whose text is not UTF-8. It reads the file from the beginning to detect the encoding from all of
+// it.
+func (s *Searcher) again(file File, w Window) (Result, error) {
+	src, ok := file.Reader.(io.Seeker)
+	if !ok {
+		return Result{Binary: -1}, errLegacy
+	}
+	if _, err := src.Seek(0, io.SeekStart); err != nil {
+		return Result{Binary: -1}, err
+	}
+	content, err := io.ReadAll(io.LimitReader(file.Reader, text.MaxDecoded+1))
+	if err != nil {
+		return Result{Binary: -1}, err
+	}
+	if decoded, ok := legacy(content); ok {
+		content = decoded
+	}
+	file.Reader = io.MultiReader(bytes.NewReader(content), file.Reader)
+	return s.search(file, w, true)
+}

@@ -1,0 +1,66 @@
+package media
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+
+	"golang.org/x/image/draw"
+)
+
+const (
+	// MaxSide is the maximum width and height of an image in pixels. APIs of models scale larger images down, or refuse
+	// them.
+	MaxSide = 2000
+	// maxPixels is the maximum number of pixels of an image that is scaled, which limits the memory.
+	maxPixels = 100_000_000
+	quality   = 90
+)
+
+// ErrTooManyPixels is the error for an image that is too large to be scaled.
+var ErrTooManyPixels = errors.New("media: the image has too many pixels")
+
+// Scaled is an image whose sides have at most MaxSide pixels.
+type Scaled struct {
+	Data          []byte
+	MediaType     string
+	Width, Height int
+}
+
+// Scale scales a PNG, JPEG or GIF image down if it is larger than MaxSide. It returns nil for other kinds and for smaller
+// images. Of an animated GIF, it keeps the first picture. A JPEG image stays one, and others become PNG.
+func Scale(kind Kind, data []byte) (*Scaled, error) {
+	width, height, ok := Dimensions(kind, data)
+	if !ok || max(width, height) <= MaxSide {
+		return nil, nil
+	}
+	if int64(width)*int64(height) > maxPixels {
+		return nil, ErrTooManyPixels
+	}
+	decode := map[string]func(*bytes.Reader) (image.Image, error){
+		"image/png":  func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) },
+		"image/jpeg": func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) },
+		"image/gif":  func(r *bytes.Reader) (image.Image, error) { return gif.Decode(r) },
+	}[kind.MediaType]
+	from, err := decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("media: %w", err)
+	}
+	factor := float64(MaxSide) / float64(max(width, height))
+	s := &Scaled{MediaType: "image/png", Width: max(1, int(float64(width)*factor)), Height: max(1, int(float64(height)*factor))}
+	to := image.NewRGBA(image.Rect(0, 0, s.Width, s.Height))
+	draw.CatmullRom.Scale(to, to.Bounds(), from, from.Bounds(), draw.Src, nil)
+	var out bytes.Buffer
+	if kind.MediaType == "image/jpeg" {
+		s.MediaType = "image/jpeg"
+		err = jpeg.Encode(&out, to, &jpeg.Options{Quality: quality})
+	} else {
+		err = png.Encode(&out, to)
+	}
+	s.Data = out.Bytes()
+	return s, err
+}
