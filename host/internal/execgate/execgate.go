@@ -48,8 +48,9 @@ type Execution struct {
 	BeforeArgs []string
 	// GitSettings reports that a variable of the environment changes the settings of git, if the program is git.
 	GitSettings bool
-	// WorkTree is the variable GIT_WORK_TREE, if the program is git.
+	// WorkTree is the variable GIT_WORK_TREE, if the program is git. GitDir reports that GIT_DIR is set.
 	WorkTree string
+	GitDir   bool
 	// PID is the process, as the host sees it.
 	PID int
 	// Files resolves paths as the process does. It can be used while the execution is judged, but not when a person is asked.

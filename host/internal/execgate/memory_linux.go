@@ -206,6 +206,7 @@ type environment struct {
 	workTree    string   // the directory in which git works
 	preloads    []string // names of variables that make the dynamic linker load code
 	gitSettings bool     // whether a variable changes the settings of git
+	gitDir      bool     // whether a variable names the repository of git
 }
 
 // environment reads an environment.
@@ -224,6 +225,8 @@ func (m *memory) environment(at uint64) (out environment, errno unix.Errno) {
 			out.preloads = append(out.preloads, string(name))
 		} else if bytes.HasPrefix(begin, []byte("GIT_CONFIG")) && !bytes.HasPrefix(begin, []byte("GIT_CONFIG_NOSYSTEM=")) {
 			out.gitSettings = true
+		} else if bytes.HasPrefix(begin, []byte("GIT_DIR=")) {
+			out.gitDir = true
 		}
 		if size += len(begin) + 9; size > maxBytes {
 			return unix.E2BIG

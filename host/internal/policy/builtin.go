@@ -39,9 +39,9 @@ var Builtins = []Builtin{
 	}},
 	{Ask, "power", "the command stops the machine", false, append([]string{"systemctl", "loginctl", "init", "telinit"}, stoppers...), about(stops)},
 	{Ask, "signal-all", "the command sends a signal to all processes", false, []string{"kill", "killall5", "pkill", "killall"}, about(signalsAll)},
-	{Ask, "discard-files", "the command discards uncommitted changes, stashes or branches", true, []string{"git"}, func(f *facts) bool {
+	{Ask, "discard-files", "the command discards uncommitted changes, stashes or branches", true, []string{"git", "patch", "hg", "svn"}, func(f *facts) bool {
 		_, some := f.discarded()
-		return some
+		return some || f.reverts()
 	}},
 	{Ask, "delete", "the command deletes files that existed before the session", true, append([]string{"find"}, removers...), deletes},
 	{Ask, "publish", "the command sends or publishes data to another machine", true, nil, publishes},

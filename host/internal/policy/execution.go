@@ -38,8 +38,9 @@ type Execution struct {
 	BeforeArgs []string
 	// GitSettings reports that a variable of the program's environment changes the settings of git.
 	GitSettings bool
-	// WorkTree is the variable GIT_WORK_TREE of the program's environment.
+	// WorkTree is the variable GIT_WORK_TREE of the program's environment. GitDir reports that it contains GIT_DIR.
 	WorkTree string
+	GitDir   bool
 	// Files is the file system as the process sees it. Nil means that it is the one of the host.
 	Files Files
 }
@@ -85,7 +86,7 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out
 	}
-	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files), workTree: x.WorkTree}
+	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files), workTree: x.WorkTree, gitDir: x.GitDir}
 	// Git starts itself by this path, for example at the end of "git stash" and "git submodule add", after it has saved what
 	// it discards or where nothing can be lost. The command that a caller wrote was already judged. In the shells that git
 	// starts, the path is the first one as well: for aliases, hooks and "git bisect run".
@@ -106,10 +107,20 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 		if i == 0 {
 			pt.execution, pt.spellings = x, p.spellings(x, c)
 		}
+		pt.spellings = append(pt.spellings, corrections(c)...)
 		if p.pathRules || p.domains {
 			p.operands(req, c, &pt)
 		}
 		out = stricter(out, p.judgePart(req, &pt))
+	}
+	return out
+}
+
+// corrections returns what git can carry out in place of a mistyped command.
+func corrections(c *script.Command) (out []*script.Command) {
+	all := c.Corrections()
+	for i := range all {
+		out = append(out, &all[i])
 	}
 	return out
 }

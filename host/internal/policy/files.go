@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -181,6 +182,22 @@ func (t *tree) born(path string) time.Time {
 		return time.Time{}
 	}
 	return t.files.Born(path)
+}
+
+// older reports whether a file, or a file in a directory, was created before a time. A directory keeps the times of files
+// that were moved to it.
+func (t *tree) older(path string, than time.Time) bool {
+	if !t.born(path).After(than) {
+		return true
+	}
+	if _, dir, _ := t.lstat(path); !dir {
+		return false
+	}
+	names, _ := t.names(path, maxEntries)
+	if len(names) == maxEntries {
+		t.uncertain = true
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return t.older(filepath.Join(path, name), than) })
 }
 
 // repositoryOf returns the top of the repository that contains a directory. It is empty without a repository.

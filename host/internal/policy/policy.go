@@ -123,8 +123,9 @@ type Request struct {
 
 	byGit bool  // whether git itself starts the program
 	tree  *tree // set by files
-	// workTree is the variable GIT_WORK_TREE of a program.
+	// workTree is the variable GIT_WORK_TREE of a program. gitDir reports that the variable GIT_DIR is set.
 	workTree string
+	gitDir   bool
 }
 
 // Decision is the policy's decision on a call.
