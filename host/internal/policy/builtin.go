@@ -75,7 +75,7 @@ var concerned = func() map[string]bool {
 
 // concerns reports whether a built-in rule can apply to a program.
 func concerns(x *Execution) bool {
-	for _, name := range []string{filepath.Base(x.Path), filepath.Base(x.File), x.invoked()} {
+	for _, name := range slices.Concat([]string{filepath.Base(x.Path), filepath.Base(x.File), x.invoked()}, x.copies) {
 		if concerned[name] || strings.HasPrefix(name, "mkfs.") || strings.HasPrefix(name, "git-") {
 			return true
 		}

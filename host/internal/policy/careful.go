@@ -192,6 +192,9 @@ func matchesAny(c *script.Command, all map[string][]script.Pattern) bool {
 	return slices.ContainsFunc(all[c.Name()], func(p script.Pattern) bool { return p.Match(c) == script.Yes })
 }
 
+// senders lists programs whose arguments decide whether they send data.
+var senders = []string{"scp", "rsync", "curl", "http", "https", "xh", "xhs", "nc", "ncat", "netcat", "telnet", "tftp", "socat", "wget"}
+
 // publishes reports whether a command sends data to another machine.
 func publishes(f *facts) bool {
 	c, args := f.c, texts(f.c)

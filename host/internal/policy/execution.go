@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ type Execution struct {
 	// Path is the program as the process names it. File is the absolute path of the program after all links are resolved.
 	// If the process executes an open file, Path is File.
 	Path, File string
+	// Fingerprint identifies the content of the program, to recognize copies of programs that rules name. It can be empty.
+	Fingerprint string
 	// Args contains the arguments, beginning with the name that the process chose for the program.
 	Args []string
 	// Dir is the working directory of the process, as an absolute path. Relative arguments start there.
@@ -43,6 +46,8 @@ type Execution struct {
 	GitDir   bool
 	// Files is the file system as the process sees it. Nil means that it is the one of the host.
 	Files Files
+
+	copies []string // names of the programs of which the program is a copy
 }
 
 // Ancestor is the program of a parent process.
@@ -59,13 +64,14 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	out := p.judgeExecution(x)
 	if inner := x.loaded(); inner != nil {
 		out = stricter(out, p.judgeExecution(inner))
+		out.Loads = inner.File
 	}
 	return out
 }
 
 // loaded returns the program that a dynamic linker runs, or nil for another program.
 func (x *Execution) loaded() *Execution {
-	if !script.IsLoader(x.Path) && !script.IsLoader(x.File) {
+	if !script.IsLoader(x.Path) && !script.IsLoader(x.File) && !slices.ContainsFunc(x.copies, script.IsLoader) {
 		return nil
 	}
 	words := script.Loaded(x.Args)
@@ -77,12 +83,15 @@ func (x *Execution) loaded() *Execution {
 	if !filepath.IsAbs(out.File) {
 		out.File = x.Dir + "/" + words[0] // not cleaned, because .. after a link leads elsewhere
 	}
-	out.File = newTree(x.Files).follow(out.File)
+	files := newTree(x.Files)
+	out.File = files.follow(out.File)
+	out.Fingerprint = files.files.Fingerprint(out.File)
 	return &out
 }
 
 func (p *Policy) judgeExecution(x *Execution) Judgement {
 	out := Judgement{Kind: KindBash, Effect: Allow}
+	x.copies = p.originals(x)
 	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out
 	}
@@ -133,7 +142,7 @@ func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []stri
 	commands, doubts = script.Carry(words, o)
 	commands[0].Wrapper = commands[0].Wrapper && program && (x.invoked() == filepath.Base(x.Path) || script.Starts(x.invoked()))
 	seen := []string{filepath.Base(x.Path), ""}
-	for _, name := range []string{x.invoked(), filepath.Base(x.File)} {
+	for _, name := range slices.Concat([]string{x.invoked(), filepath.Base(x.File)}, x.copies) {
 		if slices.Contains(seen, name) {
 			continue
 		}
@@ -254,11 +263,81 @@ func (p *Policy) isProgram(x *Execution, path string) bool {
 	return true
 }
 
+// originals returns the names of the programs that rules name and of which an execution's program is a copy.
+func (p *Policy) originals(x *Execution) []string {
+	dir := filepath.Dir(x.File)
+	if x.Fingerprint == "" || p.isProgram(x, x.File) || slices.Contains(gitPaths, dir+"/git") {
+		return nil
+	}
+	p.named.Do(func() { p.prints = p.fingerprints() })
+	return p.prints[x.Fingerprint]
+}
+
+// loaders lists globs for dynamic linkers.
+var loaders = []string{"/lib/ld-*.so*", "/lib64/ld-*.so*", "/lib/*-linux-gnu*/ld-*.so*", "/libexec/ld-*.so*"}
+
+// fingerprints returns the names of the programs of the system that rules name, by their fingerprints.
+func (p *Policy) fingerprints() map[string][]string {
+	globs := slices.Clone(loaders)
+	for name := range p.ruled() {
+		if strings.HasPrefix(name, "/") {
+			globs = append(globs, name)
+			continue
+		}
+		for _, dir := range slices.Concat(script.SystemDirs, p.rules.Search) {
+			globs = append(globs, filepath.Join(dir, name))
+		}
+	}
+	out := make(map[string][]string)
+	for _, glob := range globs {
+		paths, _ := filepath.Glob(glob) // an invalid pattern matches nothing
+		for _, path := range paths {
+			file, err := filepath.EvalSymlinks(path)
+			if err != nil {
+				continue
+			}
+			print := hostFiles{}.Fingerprint(file)
+			for _, name := range []string{filepath.Base(path), filepath.Base(file)} {
+				if print != "" && !slices.Contains(out[print], name) {
+					out[print] = append(out[print], name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// ruled returns the names of the programs about which rules ask or which they deny.
+func (p *Policy) ruled() map[string]bool {
+	out := make(map[string]bool)
+	if !p.rules.NoBuiltin {
+		maps.Copy(out, concerned)
+	}
+	if p.rules.Careful && !p.rules.NoBuiltin {
+		for _, all := range []map[string][]script.Pattern{publishing, telling, reverting} {
+			for name := range all {
+				out[name] = true
+			}
+		}
+		for _, name := range senders {
+			out[name] = true
+		}
+	}
+	for _, r := range slices.Concat(p.rules.Rules, p.rules.Project) {
+		for _, pattern := range r.patterns {
+			if name := pattern.Name(); r.Effect != Allow && strings.Trim(name, "*?/") != "" {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
 // spellings returns the command with other names of the program: its paths, the name of its file, and the name under
 // which it runs. A rule that denies or asks applies if it matches one of them.
 func (p *Policy) spellings(x *Execution, c *script.Command) (out []*script.Command) {
 	seen := []string{c.Words[0].Text}
-	for _, name := range []string{x.Path, x.File, filepath.Base(x.Path), filepath.Base(x.File), x.invoked()} {
+	for _, name := range slices.Concat([]string{x.Path, x.File, filepath.Base(x.Path), filepath.Base(x.File), x.invoked()}, x.copies) {
 		name = strings.ReplaceAll(name, script.Unknown, "\x02")
 		if name == "" || name == "." || name == "/" || slices.Contains(seen, name) {
 			continue

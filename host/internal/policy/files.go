@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/host/internal/fingerprint"
 	"toolhost.dev/host/internal/stamp"
 )
 
@@ -25,6 +26,8 @@ type Files interface {
 	Names(dir string, limit int) ([]string, error)
 	// Born returns the time at which a file was created, or the zero time if the file system does not store it.
 	Born(path string) time.Time
+	// Fingerprint returns the fingerprint of a program, or "" if the path cannot be read; see package fingerprint.
+	Fingerprint(path string) string
 }
 
 // hostFiles is the file system of the host.
@@ -55,6 +58,24 @@ func (hostFiles) Names(dir string, limit int) ([]string, error) {
 		err = nil
 	}
 	return names, err
+}
+
+func (hostFiles) Fingerprint(path string) string {
+	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // only read
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	head := make([]byte, fingerprint.Head)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return ""
+	}
+	return fingerprint.Of(f, head[:n], st.Size())
 }
 
 func (hostFiles) Born(path string) time.Time { return stamp.Born(unix.AT_FDCWD, path) }
