@@ -297,7 +297,7 @@ func (p *Policy) fingerprints() map[string][]string {
 				continue
 			}
 			print := hostFiles{}.Fingerprint(file)
-			for _, name := range []string{filepath.Base(path), filepath.Base(file)} {
+			for _, name := range []string{filepath.Base(path), filepath.Base(file), path} { // rules can name a path
 				if print != "" && !slices.Contains(out[print], name) {
 					out[print] = append(out[print], name)
 				}

@@ -82,7 +82,7 @@ func (hostFiles) Born(path string) time.Time { return stamp.Born(unix.AT_FDCWD, 
 
 // maxOperations limits the operations on files in one judgement, and the entries of directories that are read. A judgement
 // that exceeds a limit is not certain.
-const maxOperations = 2_000_000
+var maxOperations = 2_000_000
 
 // maxTime limits the time of one judgement.
 var maxTime = 2 * time.Second
