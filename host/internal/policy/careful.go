@@ -28,6 +28,9 @@ func deletes(f *facts) bool {
 	}) || len(targets) > 0 && f.suspect()
 }
 
+// packers lists programs that replace a file by a packed one, or the reverse.
+var packers = []string{"gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress", "zstd", "lz4"}
+
 // deleted returns the files that a command deletes, if they exist. What a build makes again, and what is in a directory
 // for temporary files, does not count.
 func (f *facts) deleted() []target {
@@ -38,6 +41,14 @@ func (f *facts) deleted() []target {
 	switch f.c.Name() {
 	case "find":
 		targets = f.found()
+	case "zstd", "lz4":
+		if short, long, operands := arguments(f.c); canHave(long, "rm") || f.c.Name() == "lz4" && strings.Contains(short, "m") {
+			targets = f.targets(operands)
+		}
+	case "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress": // a session can delete what it packed
+		if short, long, operands := arguments(f.c); !strings.ContainsAny(short, "cktl") && !canHave(long, "stdout", "to-stdout", "keep", "test", "list") {
+			targets = f.targets(operands)
+		}
 	case "mv": // a sandbox has directories of its own outside of the roots, which end with it
 		to := f.destination()
 		if rel, _ := f.ephemeral(to); to == "" || rel != "" && !regenerable(rel) {

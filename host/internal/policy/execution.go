@@ -265,8 +265,7 @@ func (p *Policy) isProgram(x *Execution, path string) bool {
 
 // originals returns the names of the programs that rules name and of which an execution's program is a copy.
 func (p *Policy) originals(x *Execution) []string {
-	dir := filepath.Dir(x.File)
-	if x.Fingerprint == "" || p.isProgram(x, x.File) || slices.Contains(gitPaths, dir+"/git") {
+	if x.Fingerprint == "" || p.isProgram(x, x.File) || slices.Contains(gitPaths, filepath.Dir(x.File)+"/git") {
 		return nil
 	}
 	p.named.Do(func() { p.prints = p.fingerprints() })
@@ -278,13 +277,18 @@ var loaders = []string{"/lib/ld-*.so*", "/lib64/ld-*.so*", "/lib/*-linux-gnu*/ld
 
 // fingerprints returns the names of the programs of the system that rules name, by their fingerprints.
 func (p *Policy) fingerprints() map[string][]string {
-	globs := slices.Clone(loaders)
+	globs, dirs := slices.Clone(loaders), []string(nil)
+	for _, dir := range slices.Concat(script.SystemDirs, p.rules.Search) {
+		if target, err := filepath.EvalSymlinks(dir); err == nil && !slices.Contains(dirs, target) {
+			dirs = append(dirs, target)
+		}
+	}
 	for name := range p.ruled() {
 		if strings.HasPrefix(name, "/") {
 			globs = append(globs, name)
 			continue
 		}
-		for _, dir := range slices.Concat(script.SystemDirs, p.rules.Search) {
+		for _, dir := range dirs {
 			globs = append(globs, filepath.Join(dir, name))
 		}
 	}
