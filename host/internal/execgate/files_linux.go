@@ -128,8 +128,8 @@ func (f *processFiles) Fingerprint(path string) string {
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return ""
 	}
-	_, print, _ := look(fd, st.Size)
-	return print
+	_, content, _ := look(fd, st.Size)
+	return content
 }
 
 // Born returns the time at which a file was created, or the zero time if the file system does not store it.

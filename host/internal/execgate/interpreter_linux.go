@@ -17,7 +17,7 @@ const maxInterpreters = 4
 // look returns the first line of a script without "#!", or "" for another file, and the fingerprint of the file. The
 // argument fd is the file, and size its size. It does not wait for a process that has a lease on the file: it returns
 // EAGAIN, and the program can be executed again.
-func look(fd int, size int64) (line, print string, errno unix.Errno) {
+func look(fd int, size int64) (line, content string, errno unix.Errno) {
 	f, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil { // whether the file is a script is unknown
 		return "", "", number(err)
@@ -28,14 +28,14 @@ func look(fd int, size int64) (line, print string, errno unix.Errno) {
 	if err != nil {
 		return "", "", number(err)
 	}
-	print = fingerprint.Of(descriptor(f), buf[:n], size)
+	content = fingerprint.Of(descriptor(f), buf[:n], size)
 	first, found := bytes.CutPrefix(buf[:min(n, maxLine)], []byte("#!"))
 	if !found {
-		return "", print, 0
+		return "", content, 0
 	}
 	first, _, _ = bytes.Cut(first, []byte("\n"))
 	first, _, _ = bytes.Cut(first, []byte{0})
-	return strings.Trim(string(first), " \t"), print, 0
+	return strings.Trim(string(first), " \t"), content, 0
 }
 
 // maxLine is the number of bytes of the first line that the kernel reads.
@@ -61,8 +61,8 @@ func interpret(e *Execution, fd int, st *unix.Stat_t) unix.Errno {
 		}
 	}()
 	for range maxInterpreters {
-		line, print, errno := look(fd, st.Size)
-		if e.Fingerprint = print; line == "" {
+		line, content, errno := look(fd, st.Size)
+		if e.Fingerprint = content; line == "" {
 			return errno
 		}
 		name, arg := line, ""

@@ -112,6 +112,11 @@ func TestOldFilesInNewDirectories(t *testing.T) {
 	if req.Since = start; p.Judge(req).Effect != policy.Allow {
 		t.Errorf("new files: %+v", p.Judge(req))
 	}
+	write(t, filepath.Join(ws, ".git/objects/pack/new")) // as "git gc" writes all history anew
+	pack := command(t, ws, "rm .git/objects/pack/new")
+	if pack.Since = start; p.Judge(pack).Effect != policy.Ask {
+		t.Errorf("a new pack: %+v", p.Judge(pack))
+	}
 	if err := os.Rename(filepath.Join(ws, "main.go"), filepath.Join(ws, "made/deep/old")); err != nil {
 		t.Fatal(err)
 	}

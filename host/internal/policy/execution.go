@@ -300,10 +300,10 @@ func (p *Policy) fingerprints() map[string][]string {
 			if err != nil {
 				continue
 			}
-			print := hostFiles{}.Fingerprint(file)
+			content := hostFiles{}.Fingerprint(file)
 			for _, name := range []string{filepath.Base(path), filepath.Base(file), path} { // rules can name a path
-				if print != "" && !slices.Contains(out[print], name) {
-					out[print] = append(out[print], name)
+				if content != "" && !slices.Contains(out[content], name) {
+					out[content] = append(out[content], name)
 				}
 			}
 		}

@@ -49,8 +49,8 @@ func TestCopies(t *testing.T) {
 	if original, err = filepath.EvalSymlinks(original); err != nil {
 		t.Fatal(err)
 	}
-	print := policy.Fingerprint(original)
-	if print == "" {
+	content := policy.Fingerprint(original)
+	if content == "" {
 		testneed.Missing(t, original+" has no fingerprint")
 	}
 	other, err := os.Executable()
@@ -68,13 +68,19 @@ func TestCopies(t *testing.T) {
 		if x.Fingerprint = policy.Fingerprint(other); p.JudgeExecution(x).Effect != policy.Allow {
 			t.Errorf("%s: another program: %s", name, p.JudgeExecution(x).Effect)
 		}
-		if x.Fingerprint = print; p.JudgeExecution(x).Effect != policy.Ask {
+		if x.Fingerprint = content; p.JudgeExecution(x).Effect != policy.Ask {
 			t.Errorf("%s: a copy is not judged as the program: %s", name, p.JudgeExecution(x).Effect)
+		}
+	}
+	if find, err := exec.LookPath("find"); err == nil {
+		x := inWorkspace(ws, filepath.Join(ws, "x"), ".", "-delete")
+		if x.Fingerprint = policy.Fingerprint(find); policy.New(policy.Rules{}).JudgeExecution(x).Effect != policy.Ask {
+			t.Error("a copy of find is not judged as find")
 		}
 	}
 	// Who lists rm lists no copy of it.
 	x := inWorkspace(ws, filepath.Join(ws, "x"), "f")
-	x.Fingerprint = print
+	x.Fingerprint = content
 	if j := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{rule(policy.Allow, "rm *")}}).JudgeExecution(x); j.Effect != policy.Deny {
 		t.Errorf("a copy of a listed program: %s", j.Effect)
 	}
