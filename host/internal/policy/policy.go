@@ -121,6 +121,9 @@ type Request struct {
 	// Gated reports that [Policy.JudgeExecution] judges every program that the call executes. What is unknown about a
 	// script is then no reason to refuse it.
 	Gated bool
+	// Bundled reports that the tool comes with the host. The sandbox and the built-in rules confine such a tool, so its trait
+	// "dangerous" alone is no reason to ask.
+	Bundled bool
 	// Since is the start of the session. Files that are younger were made in the session. A zero time means that it is
 	// unknown.
 	Since time.Time
@@ -183,7 +186,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 	req.tree = nil // the file system can have changed
 	var parts []part
 	removal := removals(req)
-	if !p.idle || req.Shell || req.Definition.Traits.Dangerous || removal != nil {
+	if !p.idle || req.Shell || req.Definition.Traits.Dangerous && !req.Bundled || removal != nil {
 		if parts = p.parts(req, d); removal != nil {
 			parts = append(parts, *removal)
 		}
