@@ -107,17 +107,18 @@ func TestLimitsOfJudgements(t *testing.T) {
 		t.Errorf("many files: %s", j.Effect)
 	}
 	x := inWorkspace(ws, "/usr/bin/rm", "-rf", "x0", "x1", "x2")
-	x.Files = crowded{}
+	x.Files = crowded{entries: 60_000}
 	defer policy.LimitOperations(50_000)()
 	if j := p.JudgeExecution(x); j.Effect != policy.Ask {
 		t.Errorf("a directory with too many entries: %s", j.Effect)
 	}
 	policy.LimitOperations(2_000_000)
+	x.Files = crowded{entries: 1 << 30}
 	if j := p.JudgeExecution(x); j.Effect != policy.Ask { // it can have more entries than are read
 		t.Errorf("a directory whose entries were not all read: %s", j.Effect)
 	}
 	x = inWorkspace(ws, "/usr/bin/git", "checkout", "--", "x?y*")
-	x.Files = crowded{}
+	x.Files = crowded{entries: 1 << 30}
 	if j := p.JudgeExecution(x); j.Effect != policy.Ask {
 		t.Errorf("a pattern in a directory whose entries were not all read: %s", j.Effect)
 	}
@@ -128,8 +129,11 @@ func TestLimitsOfJudgements(t *testing.T) {
 	}
 }
 
-// crowded is a file system in which each directory has as many entries as can be read, and all of them are directories.
-type crowded struct{ broken }
+// crowded is a file system of directories, each of which has a number of entries.
+type crowded struct {
+	broken
+	entries int
+}
 
 func (crowded) Follow(path string) (string, error) { return path, nil }
 
@@ -142,11 +146,11 @@ func (crowded) Lstat(path string) (device, inode uint64, dir bool, err error) {
 	return 1, sum.Sum64(), true, nil
 }
 
-func (crowded) Names(_ string, limit int) ([]string, error) {
+func (c crowded) Names(_ string, limit int) ([]string, error) {
 	if limit == 1 {
 		return []string{"x"}, nil
 	}
-	out := make([]string, limit)
+	out := make([]string, min(limit, c.entries))
 	for i := range out {
 		out[i] = ".hidden"
 	}
@@ -188,7 +192,7 @@ func TestDetailsOfLists(t *testing.T) {
 	as := func(x *policy.Execution, name string) *policy.Execution { x.Args[0] = name; return x }
 	for name, x := range map[string]*policy.Execution{
 		"the same name elsewhere": execution("/work/space", "/opt/x/ls"), "a wrapper under another name": as(execution("/work/space", "/usr/bin/env", "f"), "touch"),
-		"a script of busybox with an unknown name": execution("/work/space", "/bin/busybox", "sh", "-c", "$x y"), "an ask about all commands": execution("/work/space", "/usr/bin/touch", "f"),
+		"a script of busybox with an unknown name": execution("/work/space", "/bin/busybox", "sh", "-c", "$x y"), "a script of busybox that cannot be parsed": execution("/work/space", "/bin/busybox", "sh", "-c", "("), "an ask about all commands": execution("/work/space", "/usr/bin/touch", "f"),
 	} {
 		if j := p.JudgeExecution(x); j.Effect != policy.Deny {
 			t.Errorf("%s: %s %s", name, j.Effect, j.Rule)
