@@ -128,6 +128,9 @@ type Request struct {
 	// unknown.
 	Since time.Time
 
+	// Person reports that a person can be asked. Then a path outside of the roots leads to an ask, unless a rule decides.
+	Person bool
+
 	byGit bool  // whether git itself starts the program
 	tree  *tree // set by files
 	// workTree is the variable GIT_WORK_TREE of a program. gitDir reports that the variable GIT_DIR is set.
@@ -162,6 +165,7 @@ type Decision struct {
 	arguments string      // arguments as shown to a person
 	err       *tool.Error // reason for a denial that no rule caused
 	asks      []Judgement
+	unopened  *tool.Error // error of a call with a path outside of the roots, if nobody answers
 }
 
 // Judgement is the decision on one part of a call, such as a command or a path.
@@ -212,7 +216,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 			if err == nil {
 				continue
 			}
-			if root, ok := p.outside(req, path, write, d); ok {
+			if root, ok := p.outside(req, path, write, d, err); ok {
 				further = append(further, root)
 			} else {
 				d.Kind = KindExternal
@@ -328,10 +332,11 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q).", path, p.rules.Allow)
 }
 
-// outside returns the additional root for a path outside of the call's roots. ok is false if no rule allows the path.
-// outside can change the effect of the decision d to Ask.
-func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (root tool.Root, ok bool) {
-	if !p.external || strings.IndexByte(path, 0) >= 0 || path == "" {
+// outside returns the additional root for a path outside of the call's roots. ok is false if no rule opens the path and no
+// person can be asked. outside can change the effect of the decision d to Ask. The argument refusal is the error if nobody
+// answers.
+func (p *Policy) outside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, ok bool) {
+	if !p.external && !req.Person || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, false
 	}
 	abs := absolute(req.Call, path)
@@ -357,7 +362,14 @@ func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (ro
 	}
 	pt := part{kind: KindExternal, tool: req.Name, subject: target, paths: []string{target}, written: []string{abs}}
 	j := p.judgeRules(req, &pt)
-	if j.rule == nil || j.Effect != Deny && !j.rule.names(KindExternal) {
+	switch opened := j.rule != nil && (j.Effect == Deny || j.rule.names(KindExternal)); {
+	case opened:
+	case req.Person && j.Effect != Deny:
+		j = Judgement{Subject: target, Kind: KindExternal, Effect: Ask, Reason: target + " is outside of the roots"}
+		if d.unopened == nil {
+			d.unopened = tool.AsError(refusal).WithCode(CodePathDenied)
+		}
+	default:
 		return root, false
 	}
 	j = p.restrict(req, &pt, j)
