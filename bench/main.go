@@ -7,6 +7,7 @@
 //	bench shim      compares a tool used as a program in a shell with /bin/true
 //	bench shell     compares a native command through the host with bash itself, also for 1 GiB of output
 //	bench sandbox   compares the start of plugins under each sandbox backend
+//	bench gate      compares spawns and go build behind the exec gate with those of a plugin without a sandbox
 //	bench swap      measures calls while a plugin is replaced 100 times, and while plugins are killed
 //	bench edit      measures the success and the speed of the edits in the file TOOLHOST_EDIT_CORPUS
 //	bench mcp       compares a read through toolhost mcp with an MCP file server, using the same client
@@ -30,7 +31,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"mcp", overMCP}, {"swap", swaps}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"mcp", overMCP}, {"swap", swaps}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

@@ -21,9 +21,9 @@ type hostProcess struct {
 	replies *bufio.Reader
 }
 
-// startHost starts a host process with the workspace dir.
-func startHost(ctx context.Context, bin, dir string) (*hostProcess, error) {
-	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), "--workspace", dir, "--state", stateOf(dir), "batch") //nolint:gosec // built here
+// startHost starts a host process with the workspace dir. Further arguments are options of toolhost.
+func startHost(ctx context.Context, bin, dir string, options ...string) (*hostProcess, error) {
+	c := exec.CommandContext(ctx, filepath.Join(bin, "toolhost"), append([]string{"--workspace", dir, "--state", stateOf(dir)}, append(options, "batch")...)...) //nolint:gosec // built here
 	in, err := c.StdinPipe()
 	if err != nil {
 		return nil, err

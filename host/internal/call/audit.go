@@ -47,7 +47,7 @@ func AuditPrograms(r *execgate.Record) *state.Programs {
 	}
 	out := &state.Programs{Count: r.Count, Denied: r.Denied, Omitted: r.Omitted, OmittedDenied: r.OmittedDenied, First: make([]state.Program, len(r.First))}
 	for i, p := range r.First {
-		out.First[i] = state.Program{Path: p.Path, Command: p.Command, Times: p.Times, Decision: p.Verdict.Effect, Rule: p.Verdict.Rule, Answered: p.Verdict.Answered}
+		out.First[i] = state.Program{Path: p.Path, Loads: p.Verdict.Loads, Command: p.Command, Times: p.Times, Decision: p.Verdict.Effect, Rule: p.Verdict.Rule, Answered: p.Verdict.Answered}
 	}
 	return out
 }

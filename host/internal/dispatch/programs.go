@@ -69,7 +69,7 @@ func (d *Dispatcher) judgeOf(c *Call) execgate.Judge {
 
 // execution returns an execution for the policy.
 func (j *programJudge) execution(e *execgate.Execution) *policy.Execution {
-	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since, Before: e.Before, BeforeArgs: e.BeforeArgs, GitSettings: e.GitSettings, WorkTree: e.WorkTree, Files: e.Files}
+	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since, Before: e.Before, BeforeArgs: e.BeforeArgs, GitSettings: e.GitSettings, WorkTree: e.WorkTree, GitDir: e.GitDir, Fingerprint: e.Fingerprint, Files: e.Files}
 	for _, a := range e.Ancestors {
 		x.Ancestors = append(x.Ancestors, policy.Ancestor{Path: a.Asked, File: a.Path, Args: a.Argv})
 	}
@@ -128,9 +128,9 @@ func pending(v execgate.Verdict) []policy.Judgement {
 func (j *programJudge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
 	judged := j.policy.JudgeExecution(j.execution(e))
 	if !listed && j.policy.Unlisted(&judged) {
-		return execgate.Verdict{Effect: execgate.Allow}
+		return execgate.Verdict{Effect: execgate.Allow, Loads: judged.Loads}
 	}
-	v := execgate.Verdict{Effect: string(judged.Effect), Rule: judged.Rule}
+	v := execgate.Verdict{Effect: string(judged.Effect), Rule: judged.Rule, Loads: judged.Loads}
 	switch judged.Effect {
 	case policy.Ask:
 		v.Pending = []policy.Judgement{judged}

@@ -34,6 +34,8 @@ type Execution struct {
 	Argv []string
 	// Interpreter is what the kernel executes for a script. It is nil for other programs.
 	Interpreter *Execution
+	// Fingerprint identifies the content of the program; see package fingerprint. It is empty if the file is no program.
+	Fingerprint string
 	// Dir is the directory of the process.
 	Dir string
 	// Device and Inode identify the program's file.
@@ -48,8 +50,9 @@ type Execution struct {
 	BeforeArgs []string
 	// GitSettings reports that a variable of the environment changes the settings of git, if the program is git.
 	GitSettings bool
-	// WorkTree is the variable GIT_WORK_TREE, if the program is git.
+	// WorkTree is the variable GIT_WORK_TREE, if the program is git. GitDir reports that GIT_DIR is set.
 	WorkTree string
+	GitDir   bool
 	// PID is the process, as the host sees it.
 	PID int
 	// Files resolves paths as the process does. It can be used while the execution is judged, but not when a person is asked.
@@ -64,6 +67,7 @@ type Files interface {
 	Lstat(path string) (device, inode uint64, dir bool, err error)
 	Names(dir string, limit int) ([]string, error)
 	Born(path string) time.Time
+	Fingerprint(path string) string
 }
 
 // Verdict is the decision on an execution.
@@ -71,6 +75,8 @@ type Verdict struct {
 	Effect string
 	// Rule is the rule that decided. Reason explains a denial to a person or a model.
 	Rule, Reason string
+	// Loads is the program that a dynamic linker loads, as its file.
+	Loads string
 	// Answered is the outcome of an ask.
 	Answered string
 	// Pending is what the judge needs to ask about the execution. The gate does not record it.

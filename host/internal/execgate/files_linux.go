@@ -117,6 +117,21 @@ func (f *processFiles) Names(dir string, limit int) ([]string, error) {
 	return names, err
 }
 
+// Fingerprint returns the fingerprint of a program, or "" if the path cannot be read.
+func (f *processFiles) Fingerprint(path string) string {
+	fd, err := f.openat(path, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return ""
+	}
+	_, content, _ := look(fd, st.Size)
+	return content
+}
+
 // Born returns the time at which a file was created, or the zero time if the file system does not store it.
 func (f *processFiles) Born(path string) time.Time {
 	fd, err := f.openat(path, unix.O_PATH|unix.O_NOFOLLOW)

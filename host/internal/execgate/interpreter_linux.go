@@ -2,35 +2,54 @@ package execgate
 
 import (
 	"bytes"
+	"io"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/fingerprint"
 )
 
 // maxInterpreters is the number of scripts whose interpreters are scripts again. The kernel has the same limit.
 const maxInterpreters = 4
 
-// scriptLine returns the first line of a script without "#!", or "" for another file. The argument fd is the file. It does
-// not wait for a process that has a lease on the file: it returns EAGAIN, and the program can be executed again.
-func scriptLine(fd int) (string, unix.Errno) {
+// look returns the first line of a script without "#!", or "" for another file, and the fingerprint of the file. The
+// argument fd is the file, and size its size. It does not wait for a process that has a lease on the file: it returns
+// EAGAIN, and the program can be executed again.
+func look(fd int, size int64) (line, content string, errno unix.Errno) {
 	f, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil { // whether the file is a script is unknown
-		return "", number(err)
+		return "", "", number(err)
 	}
 	defer unix.Close(f) //nolint:errcheck // only read
-	var buf [256]byte   // the kernel reads as much
+	var buf [fingerprint.Head]byte
 	n, err := unix.Pread(f, buf[:], 0)
 	if err != nil {
-		return "", number(err)
+		return "", "", number(err)
 	}
-	line, found := bytes.CutPrefix(buf[:n], []byte("#!"))
+	content = fingerprint.Of(descriptor(f), buf[:n], size)
+	first, found := bytes.CutPrefix(buf[:min(n, maxLine)], []byte("#!"))
 	if !found {
-		return "", 0
+		return "", content, 0
 	}
-	line, _, _ = bytes.Cut(line, []byte("\n"))
-	line, _, _ = bytes.Cut(line, []byte{0})
-	return strings.Trim(string(line), " \t"), 0
+	first, _, _ = bytes.Cut(first, []byte("\n"))
+	first, _, _ = bytes.Cut(first, []byte{0})
+	return strings.Trim(string(first), " \t"), content, 0
+}
+
+// maxLine is the number of bytes of the first line that the kernel reads.
+const maxLine = 256
+
+// descriptor is an open file.
+type descriptor int
+
+func (d descriptor) ReadAt(b []byte, at int64) (int, error) {
+	n, err := unix.Pread(int(d), b, at)
+	if err == nil && n < len(b) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // interpret finds the interpreters of a script, as the kernel does. The argument fd is the file of the execution.
@@ -42,8 +61,8 @@ func interpret(e *Execution, fd int, st *unix.Stat_t) unix.Errno {
 		}
 	}()
 	for range maxInterpreters {
-		line, errno := scriptLine(fd)
-		if line == "" {
+		line, content, errno := look(fd, st.Size)
+		if e.Fingerprint = content; line == "" {
 			return errno
 		}
 		name, arg := line, ""

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestScriptLine checks which files are scripts. A process that has a lease on a file must not stop the gate.
-func TestScriptLine(t *testing.T) {
+// TestLook checks which files are scripts. A process that has a lease on a file must not stop the gate.
+func TestLook(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{"#!/bin/sh -e\nexit\n": "/bin/sh -e", "#! \t/bin/sh": "/bin/sh", "\x7fELF": "", "": "", "#!": "", "#!/a\x00b\n": "/a"} {
 		path := filepath.Join(dir, "f")
@@ -20,7 +20,7 @@ func TestScriptLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, errno := scriptLine(fd); got != want || errno != 0 {
+		if got, _, errno := look(fd, 0); got != want || errno != 0 {
 			t.Errorf("%q: got %q and error %d, want %q", text, got, errno, want)
 		}
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -30,7 +30,7 @@ func TestScriptLine(t *testing.T) {
 		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 			t.Fatal(err)
 		}
-		if got, errno := scriptLine(fd); got != "" || errno != unix.EAGAIN {
+		if got, _, errno := look(fd, 0); got != "" || errno != unix.EAGAIN {
 			t.Errorf("%q with a lease: got %q and error %d", text, got, errno)
 		}
 		_, _ = f.Close(), unix.Close(fd)

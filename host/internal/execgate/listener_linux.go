@@ -335,7 +335,7 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 		if errno != 0 {
 			return nil, "", at, errno
 		}
-		token, e.WorkTree, e.Preloads, e.GitSettings = env.token, env.workTree, env.preloads, env.gitSettings
+		token, e.WorkTree, e.Preloads, e.GitSettings, e.GitDir = env.token, env.workTree, env.preloads, env.gitSettings, env.gitDir
 	}
 	e.Dir = dirOf(thread)
 	fd, errno := file(thread, int(dirfd), e.Asked, e.Dir, flags)

@@ -3,6 +3,7 @@ package execgate
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -197,8 +198,8 @@ func (m *memory) argv(at uint64, first []byte) ([]string, unix.Errno) {
 	return out, 0
 }
 
-// tokenName is the variable with the token of a call, and the sign after it.
-var tokenName = []byte("TOOLHOST_CALL=")
+// tokenName is the variable with the token of a call.
+const tokenName = "TOOLHOST_CALL"
 
 // environment is what the gate needs of an environment.
 type environment struct {
@@ -206,6 +207,7 @@ type environment struct {
 	workTree    string   // the directory in which git works
 	preloads    []string // names of variables that make the dynamic linker load code
 	gitSettings bool     // whether a variable changes the settings of git
+	gitDir      bool     // whether a variable names the repository of git
 }
 
 // environment reads an environment.
@@ -213,17 +215,20 @@ func (m *memory) environment(at uint64) (out environment, errno unix.Errno) {
 	long := uint64(0) // the address of a long directory, which is read later
 	size := 0
 	errno = m.words(at, nil, func(p uint64, begin []byte, ends bool) unix.Errno {
-		if v, ok := bytes.CutPrefix(begin, tokenName); ok {
+		name, v, _ := bytes.Cut(begin, []byte("="))
+		switch text := string(name); {
+		case text == tokenName:
 			out.token = string(v)
-		} else if v, ok := bytes.CutPrefix(begin, []byte("GIT_WORK_TREE=")); ok {
+		case text == "GIT_WORK_TREE":
 			if out.workTree = string(v); !ends {
 				long = p + uint64(len(begin)-len(v))
 			}
-		} else if bytes.HasPrefix(begin, []byte("LD_")) || bytes.HasPrefix(begin, []byte("GCONV_PATH=")) {
-			name, _, _ := bytes.Cut(begin, []byte("="))
-			out.preloads = append(out.preloads, string(name))
-		} else if bytes.HasPrefix(begin, []byte("GIT_CONFIG")) && !bytes.HasPrefix(begin, []byte("GIT_CONFIG_NOSYSTEM=")) {
+		case strings.HasPrefix(text, "LD_"), text == "GCONV_PATH":
+			out.preloads = append(out.preloads, text)
+		case strings.HasPrefix(text, "GIT_CONFIG") && text != "GIT_CONFIG_NOSYSTEM":
 			out.gitSettings = true
+		case text == "GIT_DIR":
+			out.gitDir = true
 		}
 		if size += len(begin) + 9; size > maxBytes {
 			return unix.E2BIG

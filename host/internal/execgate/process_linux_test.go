@@ -40,3 +40,33 @@ func TestStarts(t *testing.T) {
 		t.Errorf("the plugin itself is not recognized: %+v %t", own, ok)
 	}
 }
+
+// TestKnownProcesses checks that a process with the id of an earlier one does not belong to its call, and that a token is
+// valid for one plugin only.
+func TestKnownProcesses(t *testing.T) {
+	g := new(Gate)
+	c := g.Begin(t.Context(), "key", "token", nil)
+	if g.byToken("token", "key") != c || g.byToken("token", "other") != nil {
+		t.Error("a token is valid for another plugin")
+	}
+	f := family{plugin: -1}
+	at, ok := f.find(os.Getpid())
+	if !ok {
+		t.Fatal("this process is not found")
+	}
+	self := at
+	self.top, self.topLife = self.pid, self.self
+	f.learn(&self, c)
+	if at, ok = f.find(os.Getpid()); !ok || at.call != c {
+		t.Errorf("the call is %p, wanted %p", at.call, c)
+	}
+	self.topLife.start++
+	f.learn(&self, c)
+	if at, ok = f.find(os.Getpid()); !ok || at.call != nil {
+		t.Error("a process belongs to the call of another one with the same id")
+	}
+	c.End()
+	if g.byToken("token", "key") != nil {
+		t.Error("the token of a call that ended is valid")
+	}
+}

@@ -39,11 +39,11 @@ var Builtins = []Builtin{
 	}},
 	{Ask, "power", "the command stops the machine", false, append([]string{"systemctl", "loginctl", "init", "telinit"}, stoppers...), about(stops)},
 	{Ask, "signal-all", "the command sends a signal to all processes", false, []string{"kill", "killall5", "pkill", "killall"}, about(signalsAll)},
-	{Ask, "discard-files", "the command discards uncommitted changes, stashes or branches", true, []string{"git"}, func(f *facts) bool {
+	{Ask, "discard-files", "the command discards uncommitted changes, stashes or branches", true, []string{"git", "patch", "hg", "svn"}, func(f *facts) bool {
 		_, some := f.discarded()
-		return some
+		return some || f.reverts()
 	}},
-	{Ask, "delete", "the command deletes files that existed before the session", true, append([]string{"find"}, removers...), deletes},
+	{Ask, "delete", "the command deletes files that existed before the session", true, slices.Concat([]string{"find"}, packers, removers), deletes},
 	{Ask, "publish", "the command sends or publishes data to another machine", true, nil, publishes},
 	{Ask, "credentials", "the command reads credentials", true, nil, readsCredentials},
 }
@@ -75,12 +75,10 @@ var concerned = func() map[string]bool {
 
 // concerns reports whether a built-in rule can apply to a program.
 func concerns(x *Execution) bool {
-	for _, name := range []string{filepath.Base(x.Path), filepath.Base(x.File), x.invoked()} {
-		if concerned[name] || strings.HasPrefix(name, "mkfs.") || strings.HasPrefix(name, "git-") {
-			return true
-		}
+	is := func(name string) bool {
+		return concerned[name] || strings.HasPrefix(name, "mkfs.") || strings.HasPrefix(name, "git-")
 	}
-	return false
+	return is(filepath.Base(x.Path)) || is(filepath.Base(x.File)) || is(x.invoked()) || slices.ContainsFunc(x.copies, is)
 }
 
 // bombName is the command name that represents a fork bomb. No real command can have this name.

@@ -24,9 +24,12 @@ func deletes(f *facts) bool {
 		if !files.exists(t.path) {
 			return false // nothing to delete, or the script itself makes the file
 		}
-		return t.all || f.req.Since.IsZero() || !files.born(t.path).After(f.req.Since)
+		return t.all || f.req.Since.IsZero() || files.older(t.path, f.req.Since)
 	}) || len(targets) > 0 && f.suspect()
 }
+
+// packers lists programs that replace a file by a packed one, or the reverse.
+var packers = []string{"gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress", "zstd", "lz4"}
 
 // deleted returns the files that a command deletes, if they exist. What a build makes again, and what is in a directory
 // for temporary files, does not count.
@@ -38,8 +41,17 @@ func (f *facts) deleted() []target {
 	switch f.c.Name() {
 	case "find":
 		targets = f.found()
-	case "mv": // a sandbox can have a directory for temporary files of its own, which ends with it
-		if _, temporary := f.ephemeral(f.destination()); !temporary {
+	case "zstd", "lz4":
+		if short, long, operands := arguments(f.c); canHave(long, "rm") || f.c.Name() == "lz4" && strings.Contains(short, "m") {
+			targets = f.targets(operands)
+		}
+	case "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress": // a session can delete what it packed
+		if short, long, operands := arguments(f.c); !strings.ContainsAny(short, "cktl") && !canHave(long, "stdout", "to-stdout", "keep", "test", "list") {
+			targets = f.targets(operands)
+		}
+	case "mv": // a sandbox has directories of its own outside of the roots, which end with it
+		to := f.destination()
+		if rel, _ := f.ephemeral(to); to == "" || rel != "" && !regenerable(rel) {
 			return nil
 		}
 	}
@@ -104,41 +116,22 @@ func (f *facts) destination() string {
 // found returns the directories in which find deletes files with certain names. Names that builds make again do not count,
 // and without names the deletion is judged as that of the directories.
 func (f *facts) found() []target {
-	deletes, start := false, []string{}
-	for i, w := range f.c.Words[1:] {
-		next := ""
-		if i+2 < len(f.c.Words) {
-			next = f.c.Words[i+2].Text
-		}
-		switch w.Text {
-		case "-delete":
-			deletes = true
-		case "-exec", "-execdir":
-			deletes = deletes || slices.Contains([]string{"rm", "unlink", "shred"}, filepath.Base(next))
-		case "-name", "-iname":
-			if regenerable(strings.TrimLeft(next, "*")) || regenerable("x"+strings.TrimLeft(next, "*")) {
-				return nil
-			}
-		case "-empty":
-			return nil
-		}
-		if len(start) == i && w.Text != "" && !strings.ContainsRune("-!(", rune(w.Text[0])) {
-			start = append(start, w.Text)
-		}
-	}
-	if !deletes {
+	starts, deletions := script.FindDeletions(f.c.Words[1:])
+	if !slices.ContainsFunc(deletions, func(d script.FindDeletion) bool {
+		return !d.Empty && !slices.ContainsFunc(d.Names, func(name string) bool {
+			name = strings.TrimLeft(name, "*")
+			return regenerable(name) || regenerable("x"+name)
+		})
+	}) {
 		return nil
 	}
-	if len(start) == 0 {
-		start = []string{"."}
-	}
-	return f.targets(start)
+	return f.targets(starts)
 }
 
-// isReference reports whether a file is a branch, a tag or a stash of a repository, or the history of one.
+// isReference reports whether a file is a branch, a tag or a stash of a repository, the history of one, or what it contains.
 func isReference(path string) bool {
 	_, in, ok := strings.Cut(path, "/.git/")
-	return ok && !strings.HasSuffix(in, ".lock") && (slices.ContainsFunc([]string{"refs", "logs", "worktrees", "modules"}, func(dir string) bool { return in == dir || strings.HasPrefix(in, dir+"/") }) || in == "packed-refs")
+	return ok && !strings.HasSuffix(in, ".lock") && (slices.ContainsFunc([]string{"refs", "logs", "worktrees", "modules", "objects"}, func(dir string) bool { return in == dir || strings.HasPrefix(in, dir+"/") }) || in == "packed-refs")
 }
 
 func temporaryDirs() []string {
@@ -157,8 +150,19 @@ func regenerable(path string) bool {
 	}
 	name := filepath.Base(path)
 	return slices.Contains([]string{"package-lock.json", "yarn.lock", "pnpm-lock.yaml", ".coverage", "a.out", "core", ".DS_Store", "nohup.out"}, name) ||
-		slices.Contains([]string{".pyc", ".pyo", ".o", ".obj", ".class", ".log", ".tmp", ".temp", ".bak", ".orig", ".rej", ".swp", ".out", ".test", ".prof", ".pid", ".lock", ".tsbuildinfo", ".exe"}, filepath.Ext(name))
+		slices.Contains([]string{".pyc", ".pyo", ".o", ".obj", ".class", ".log", ".tmp", ".temp", ".swp", ".out", ".test", ".prof", ".pid", ".lock", ".tsbuildinfo", ".exe"}, filepath.Ext(name))
 }
+
+// reverts reports whether a command of another program than git discards uncommitted changes.
+func (f *facts) reverts() bool {
+	short, long, _ := arguments(f.c)
+	if f.c.Name() == "patch" {
+		return (strings.Contains(short, "R") || canHave(long, "reverse")) && !slices.Contains(long, "dry-run")
+	}
+	return matchesAny(f.c, reverting) && !helps(f.c)
+}
+
+var reverting = patterns("hg revert *", "hg update --clean *", "hg update -C *", "hg up -C *", "hg checkout -C *", "hg purge *", "hg strip *", "svn revert *", "svn cleanup --remove-unversioned *")
 
 // publishing lists commands that send data to other machines, or change what is there.
 var publishing = patterns(
@@ -198,6 +202,9 @@ func patterns(texts ...string) map[string][]script.Pattern {
 func matchesAny(c *script.Command, all map[string][]script.Pattern) bool {
 	return slices.ContainsFunc(all[c.Name()], func(p script.Pattern) bool { return p.Match(c) == script.Yes })
 }
+
+// senders lists programs whose arguments decide whether they send data.
+var senders = []string{"scp", "rsync", "curl", "http", "https", "xh", "xhs", "nc", "ncat", "netcat", "telnet", "tftp", "socat", "wget"}
 
 // publishes reports whether a command sends data to another machine.
 func publishes(f *facts) bool {

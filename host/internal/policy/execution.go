@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ type Execution struct {
 	// Path is the program as the process names it. File is the absolute path of the program after all links are resolved.
 	// If the process executes an open file, Path is File.
 	Path, File string
+	// Fingerprint identifies the content of the program, to recognize copies of programs that rules name. It can be empty.
+	Fingerprint string
 	// Args contains the arguments, beginning with the name that the process chose for the program.
 	Args []string
 	// Dir is the working directory of the process, as an absolute path. Relative arguments start there.
@@ -38,10 +41,13 @@ type Execution struct {
 	BeforeArgs []string
 	// GitSettings reports that a variable of the program's environment changes the settings of git.
 	GitSettings bool
-	// WorkTree is the variable GIT_WORK_TREE of the program's environment.
+	// WorkTree is the variable GIT_WORK_TREE of the program's environment. GitDir reports that it contains GIT_DIR.
 	WorkTree string
+	GitDir   bool
 	// Files is the file system as the process sees it. Nil means that it is the one of the host.
 	Files Files
+
+	copies []string // names of the programs of which the program is a copy
 }
 
 // Ancestor is the program of a parent process.
@@ -58,13 +64,14 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	out := p.judgeExecution(x)
 	if inner := x.loaded(); inner != nil {
 		out = stricter(out, p.judgeExecution(inner))
+		out.Loads = inner.File
 	}
 	return out
 }
 
 // loaded returns the program that a dynamic linker runs, or nil for another program.
 func (x *Execution) loaded() *Execution {
-	if !script.IsLoader(x.Path) && !script.IsLoader(x.File) {
+	if !script.IsLoader(x.Path) && !script.IsLoader(x.File) && !slices.ContainsFunc(x.copies, script.IsLoader) {
 		return nil
 	}
 	words := script.Loaded(x.Args)
@@ -76,16 +83,19 @@ func (x *Execution) loaded() *Execution {
 	if !filepath.IsAbs(out.File) {
 		out.File = x.Dir + "/" + words[0] // not cleaned, because .. after a link leads elsewhere
 	}
-	out.File = newTree(x.Files).follow(out.File)
+	files := newTree(x.Files)
+	out.File = files.follow(out.File)
+	out.Fingerprint = files.files.Fingerprint(out.File)
 	return &out
 }
 
 func (p *Policy) judgeExecution(x *Execution) Judgement {
 	out := Judgement{Kind: KindBash, Effect: Allow}
+	x.copies = p.originals(x)
 	if p.unruled && !p.rules.AllowList && !p.rules.Careful && (p.rules.NoBuiltin || !concerns(x)) {
 		return out
 	}
-	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files), workTree: x.WorkTree}
+	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files), workTree: x.WorkTree, gitDir: x.GitDir}
 	// Git starts itself by this path, for example at the end of "git stash" and "git submodule add", after it has saved what
 	// it discards or where nothing can be lost. The command that a caller wrote was already judged. In the shells that git
 	// starts, the path is the first one as well: for aliases, hooks and "git bisect run".
@@ -106,10 +116,20 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 		if i == 0 {
 			pt.execution, pt.spellings = x, p.spellings(x, c)
 		}
+		pt.spellings = append(pt.spellings, corrections(c)...)
 		if p.pathRules || p.domains {
 			p.operands(req, c, &pt)
 		}
 		out = stricter(out, p.judgePart(req, &pt))
+	}
+	return out
+}
+
+// corrections returns what git can carry out in place of a mistyped command.
+func corrections(c *script.Command) (out []*script.Command) {
+	all := c.Corrections()
+	for i := range all {
+		out = append(out, &all[i])
 	}
 	return out
 }
@@ -122,7 +142,7 @@ func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []stri
 	commands, doubts = script.Carry(words, o)
 	commands[0].Wrapper = commands[0].Wrapper && program && (x.invoked() == filepath.Base(x.Path) || script.Starts(x.invoked()))
 	seen := []string{filepath.Base(x.Path), ""}
-	for _, name := range []string{x.invoked(), filepath.Base(x.File)} {
+	for _, name := range slices.Concat([]string{x.invoked(), filepath.Base(x.File)}, x.copies) {
 		if slices.Contains(seen, name) {
 			continue
 		}
@@ -243,11 +263,85 @@ func (p *Policy) isProgram(x *Execution, path string) bool {
 	return true
 }
 
+// originals returns the names of the programs that rules name and of which an execution's program is a copy.
+func (p *Policy) originals(x *Execution) []string {
+	if x.Fingerprint == "" || p.isProgram(x, x.File) || slices.Contains(gitPaths, filepath.Dir(x.File)+"/git") {
+		return nil
+	}
+	p.named.Do(func() { p.prints = p.fingerprints() })
+	return p.prints[x.Fingerprint]
+}
+
+// loaders lists globs for dynamic linkers.
+var loaders = []string{"/lib/ld-*.so*", "/lib64/ld-*.so*", "/lib/*-linux-gnu*/ld-*.so*", "/libexec/ld-*.so*"}
+
+// fingerprints returns the names of the programs of the system that rules name, by their fingerprints.
+func (p *Policy) fingerprints() map[string][]string {
+	globs, dirs := slices.Clone(loaders), []string(nil)
+	for _, dir := range slices.Concat(script.SystemDirs, p.rules.Search) {
+		if target, err := filepath.EvalSymlinks(dir); err == nil && !slices.Contains(dirs, target) {
+			dirs = append(dirs, target)
+		}
+	}
+	for name := range p.ruled() {
+		if strings.HasPrefix(name, "/") {
+			globs = append(globs, name)
+			continue
+		}
+		for _, dir := range dirs {
+			globs = append(globs, filepath.Join(dir, name))
+		}
+	}
+	out := make(map[string][]string)
+	for _, glob := range globs {
+		paths, _ := filepath.Glob(glob) // an invalid pattern matches nothing
+		for _, path := range paths {
+			file, err := filepath.EvalSymlinks(path)
+			if err != nil {
+				continue
+			}
+			content := hostFiles{}.Fingerprint(file)
+			for _, name := range []string{filepath.Base(path), filepath.Base(file), path} { // rules can name a path
+				if content != "" && !slices.Contains(out[content], name) {
+					out[content] = append(out[content], name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// ruled returns the names of the programs about which rules ask or which they deny.
+func (p *Policy) ruled() map[string]bool {
+	out := make(map[string]bool)
+	if !p.rules.NoBuiltin {
+		maps.Copy(out, concerned)
+	}
+	if p.rules.Careful && !p.rules.NoBuiltin {
+		for _, all := range []map[string][]script.Pattern{publishing, telling, reverting} {
+			for name := range all {
+				out[name] = true
+			}
+		}
+		for _, name := range senders {
+			out[name] = true
+		}
+	}
+	for _, r := range slices.Concat(p.rules.Rules, p.rules.Project) {
+		for _, pattern := range r.patterns {
+			if name := pattern.Name(); r.Effect != Allow && strings.Trim(name, "*?/") != "" {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
 // spellings returns the command with other names of the program: its paths, the name of its file, and the name under
 // which it runs. A rule that denies or asks applies if it matches one of them.
 func (p *Policy) spellings(x *Execution, c *script.Command) (out []*script.Command) {
 	seen := []string{c.Words[0].Text}
-	for _, name := range []string{x.Path, x.File, filepath.Base(x.Path), filepath.Base(x.File), x.invoked()} {
+	for _, name := range slices.Concat([]string{x.Path, x.File, filepath.Base(x.Path), filepath.Base(x.File), x.invoked()}, x.copies) {
 		name = strings.ReplaceAll(name, script.Unknown, "\x02")
 		if name == "" || name == "." || name == "/" || slices.Contains(seen, name) {
 			continue

@@ -25,3 +25,13 @@ func LimitTime(limit time.Duration) (restore func()) {
 	maxTime = limit
 	return func() { maxTime = before }
 }
+
+// LimitOperations changes the maximum number of operations of a judgement. The result restores it.
+func LimitOperations(limit int) (restore func()) {
+	before := maxOperations
+	maxOperations = limit
+	return func() { maxOperations = before }
+}
+
+// Fingerprint returns the fingerprint of a program of the host.
+func Fingerprint(path string) string { return hostFiles{}.Fingerprint(path) }

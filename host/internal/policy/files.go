@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/host/internal/fingerprint"
 	"toolhost.dev/host/internal/stamp"
 )
 
@@ -24,6 +26,8 @@ type Files interface {
 	Names(dir string, limit int) ([]string, error)
 	// Born returns the time at which a file was created, or the zero time if the file system does not store it.
 	Born(path string) time.Time
+	// Fingerprint returns the fingerprint of a program, or "" if the path cannot be read; see package fingerprint.
+	Fingerprint(path string) string
 }
 
 // hostFiles is the file system of the host.
@@ -56,11 +60,29 @@ func (hostFiles) Names(dir string, limit int) ([]string, error) {
 	return names, err
 }
 
+func (hostFiles) Fingerprint(path string) string {
+	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // only read
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	head := make([]byte, fingerprint.Head)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return ""
+	}
+	return fingerprint.Of(f, head[:n], st.Size())
+}
+
 func (hostFiles) Born(path string) time.Time { return stamp.Born(unix.AT_FDCWD, path) }
 
 // maxOperations limits the operations on files in one judgement, and the entries of directories that are read. A judgement
 // that exceeds a limit is not certain.
-const maxOperations = 2_000_000
+var maxOperations = 2_000_000
 
 // maxTime limits the time of one judgement.
 var maxTime = 2 * time.Second
@@ -181,6 +203,22 @@ func (t *tree) born(path string) time.Time {
 		return time.Time{}
 	}
 	return t.files.Born(path)
+}
+
+// older reports whether a file, or a file in a directory, was created before a time. A directory keeps the times of files
+// that were moved to it.
+func (t *tree) older(path string, than time.Time) bool {
+	if !t.born(path).After(than) {
+		return true
+	}
+	if _, dir, _ := t.lstat(path); !dir {
+		return false
+	}
+	names, _ := t.names(path, maxEntries)
+	if len(names) == maxEntries {
+		t.uncertain = true
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return t.older(filepath.Join(path, name), than) })
 }
 
 // repositoryOf returns the top of the repository that contains a directory. It is empty without a repository.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,9 +28,7 @@ func (f *facts) discarded() (all, some bool) {
 	}
 	g := &gitCommand{facts: f, sub: f.c.Words[1].Text}
 	if f.c.Dir != "" {
-		if g.top = f.req.files().repositoryOf(f.c.Dir); g.top == "" {
-			return f.suspect(), false
-		}
+		g.top = f.req.files().repositoryOf(f.c.Dir)
 	}
 	rest := *f.c
 	rest.Words = f.c.Words[1:]
@@ -42,6 +41,14 @@ func (f *facts) discarded() (all, some bool) {
 		}
 	} else {
 		g.paths = g.operands
+	}
+	if f.c.Dir != "" && g.top == "" && (f.req.gitDir || f.c.GitDir) && f.req.Workspace != "" { // which can name any directory as its own
+		req, c := *f.req, *f.c
+		req.gitDir, c.GitDir, c.Dir = false, false, f.req.Workspace
+		return (&facts{req: &req, c: &c}).discarded()
+	}
+	if f.c.Dir != "" && g.top == "" {
+		return f.suspect(), g.loses() // the data of the repository can be elsewhere
 	}
 	return g.judge()
 }
@@ -76,7 +83,7 @@ func (g *gitCommand) judge() (all, some bool) {
 	case "reset":
 		return g.has("", "hard"), g.has("", "merge", "keep")
 	case "clean":
-		if g.spared("nih", "dry-run", "interactive", "help") {
+		if g.spared("nh", "dry-run", "help") { // a program can answer the questions of other modes
 			return false, false
 		}
 		all = len(g.paths) == 0 && g.wholeDir() || g.whole()
@@ -84,18 +91,19 @@ func (g *gitCommand) judge() (all, some bool) {
 	case "checkout":
 		return g.checkout()
 	case "restore":
-		if g.spared("S", "staged") && !g.has("W", "worktree") || g.spared("ph", "patch", "help") {
+		if g.spared("S", "staged") && !g.has("W", "worktree") || g.spared("h", "help") {
 			return false, false
 		}
 		all = g.whole() || g.has("", "pathspec-from-file")
 		return all, !all
 	case "switch":
-		return g.has("f", "force", "discard-changes"), false
+		creates := strings.Contains(g.short, "C") || slices.ContainsFunc(g.long, func(l string) bool { return strings.HasPrefix(l, "force-c") })
+		return g.has("f", "force", "discard-changes"), creates && (len(g.operands) == 0 || g.canExist("refs/heads/"+g.operands[0]))
 	case "rm":
 		if g.spared("n", "cached", "dry-run") {
 			return false, false
 		}
-		return g.whole() && g.has("r"), g.has("f", "force")
+		return g.has("r") && (g.whole() || g.has("", "pathspec-from-file")), g.has("f", "force")
 	case "read-tree":
 		return g.has("u") && g.has("", "reset"), g.has("u") || g.has("", "reset")
 	case "checkout-index":
@@ -107,15 +115,19 @@ func (g *gitCommand) judge() (all, some bool) {
 // checkout judges git checkout, which switches branches or overwrites files.
 func (g *gitCommand) checkout() (all, some bool) {
 	switch {
-	case g.spared("ph", "patch", "help"):
+	case g.spared("h", "help"):
 		return false, false
 	case g.whole():
 		return true, false
+	case g.has("p", "patch"):
+		return len(g.paths) == 0, true
 	case g.separated && len(g.paths) > 0 || g.has("", "ours", "theirs", "pathspec-from-file"):
 		return g.has("", "pathspec-from-file"), true
 	case g.has("f", "force"):
 		return true, false
-	case g.spared("bB", "orphan", "detach", "track"):
+	case strings.Contains(g.short, "B"):
+		return false, len(g.operands) == 0 || g.canExist("refs/heads/"+g.operands[0])
+	case g.spared("b", "orphan", "detach", "track"):
 		return false, false
 	case len(g.operands) > 1:
 		return false, true
@@ -143,6 +155,9 @@ func (g *gitCommand) loses() bool {
 	case "update-ref":
 		return g.has("d") || g.has("", "stdin") || len(g.operands) > 1 && g.canExist(first)
 	case "rebase":
+		if g.has("", "abort", "skip") {
+			return true
+		}
 		i := slices.IndexFunc(g.long, func(l string) bool { return canHave([]string{l}, "onto") })
 		if i >= 0 && !strings.Contains(g.long[i], "=") {
 			g.operands = g.operands[min(1, len(g.operands)):]
@@ -153,11 +168,50 @@ func (g *gitCommand) loses() bool {
 	case "gc":
 		return g.prunes("prune")
 	case "submodule":
-		return first == "deinit" && g.has("f", "force")
-	case "filter-branch", "filter-repo":
+		return (first == "deinit" || first == "update") && g.has("f", "force")
+	case "filter-branch", "filter-repo", "fast-import":
 		return true
+	case "apply":
+		return g.has("R", "reverse") && !g.spared("", "cached", "check", "stat", "numstat", "summary")
+	case "merge", "am", "cherry-pick", "revert": // what is staged is lost
+		return g.has("", "abort", "skip")
+	case "tag":
+		return g.has("d", "delete") || g.has("f", "force") && g.canExist("refs/tags/"+first)
+	case "symbolic-ref":
+		return g.has("d", "delete") || len(g.operands) > 1 && first != "HEAD" && g.canExist(first)
+	case "fetch", "pull":
+		return g.fetches()
+	case "mv":
+		return g.buries()
 	}
 	return false
+}
+
+// fetches reports whether git fetch replaces or removes branches of the repository.
+func (g *gitCommand) fetches() bool {
+	return slices.ContainsFunc(g.operands, func(o string) bool {
+		from, to, ok := strings.Cut(o, ":")
+		if !ok || to == "" || strings.Contains(to, "/") && !strings.HasPrefix(to, "refs/") && !strings.HasPrefix(to, "heads/") || strings.HasPrefix(to, "refs/remotes/") {
+			return false // a URL, or a branch of another repository
+		}
+		if g.has("p", "prune") {
+			return true
+		}
+		return (g.has("f", "force") || strings.HasPrefix(from, "+")) && (strings.Contains(to, "*") || g.canExist("refs/heads/"+path.Base(to)) || g.canExist(to))
+	})
+}
+
+// buries reports whether git mv moves files to a place where builds make files, and which is deleted without a question.
+func (g *gitCommand) buries() bool {
+	n := len(g.operands) - 1
+	if n < 1 || g.spared("n", "dry-run") {
+		return false
+	}
+	rel, _ := g.ephemeral(g.resolve(g.operands[n]))
+	return regenerable(rel) && slices.ContainsFunc(g.operands[:n], func(o string) bool {
+		from, _ := g.ephemeral(g.resolve(o))
+		return !regenerable(from)
+	})
 }
 
 // prunes reports whether an option with a time removes objects that were made not long ago.

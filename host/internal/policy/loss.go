@@ -58,7 +58,7 @@ func (f *facts) loss() place {
 }
 
 // removers lists the programs that [removed] knows.
-var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "zip", "srm", "wipe", "rimraf", "trash", "trash-put"}
+var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "zip", "7z", "7za", "7zr", "7zz", "srm", "wipe", "rimraf", "trash", "trash-put"}
 
 // removed returns the paths that a command removes, moves away, overwrites or makes unreadable. The result recursive
 // reports whether the command does so with all files in the directories among them.
@@ -85,21 +85,73 @@ func (f *facts) removed() (targets []target, recursive bool) {
 			return f.targets(operands), true
 		}
 	case "rsync":
-		if slices.ContainsFunc(long, func(l string) bool { return strings.HasPrefix(l, "del") }) && len(operands) > 1 {
-			if last := operands[len(operands)-1]; !strings.Contains(last, ":") {
-				return []target{{path: f.resolve(last), all: true}}, true
-			}
-		}
+		return f.synchronized(long, operands), true
 	case "zip":
 		if (strings.Contains(short, "m") || canHave(long, "move")) && len(operands) > 1 {
-			return f.targets(operands[1:]), strings.Contains(short, "r") || canHave(long, "recurse-paths")
+			return append(f.targets(operands[1:]), f.listed(strings.Contains(short, "@"))...), strings.Contains(short, "r") || canHave(long, "recurse-paths")
+		}
+	case "7z", "7za", "7zr", "7zz":
+		if strings.Contains(short, "sdel") && len(operands) > 2 {
+			return append(f.targets(operands[2:]), f.listed(slices.ContainsFunc(operands, func(o string) bool { return o[0] == '@' }))...), true
 		}
 	case "tar":
+		if canHave(long, "recursive-unlink") { // which directories is known from the archive only
+			return f.listed(true), true
+		}
 		if canHave(long, "remove-files") {
-			return f.targets(operands), true
+			return f.archived(long, operands), true
 		}
 	}
 	return nil, false
+}
+
+// listed returns all files of the working directory, if the names of those that the command removes are in a file.
+func (f *facts) listed(yes bool) []target {
+	if !yes || f.c.Dir == "" {
+		return nil
+	}
+	return []target{{path: f.req.files().follow(f.c.Dir), all: true}}
+}
+
+// synchronized returns the files that rsync removes: those of the destination that the source does not have, or those of
+// the source.
+func (f *facts) synchronized(long, operands []string) (out []target) {
+	n := len(operands) - 1
+	if n < 1 {
+		return nil
+	}
+	for _, l := range long {
+		if last := operands[n]; strings.HasPrefix(l, "del") && !isRemotePath(last) {
+			out = append(out, target{path: f.resolve(last), all: true})
+		}
+		if l == "remove-source-files" || l == "remove-sent-files" {
+			out = append(out, f.targets(slices.DeleteFunc(slices.Clone(operands[:n]), isRemotePath))...)
+		}
+	}
+	return out
+}
+
+// archived returns the files that tar adds to an archive. The directories to which it changes before count as a whole.
+func (f *facts) archived(long, operands []string) []target {
+	all := slices.Clone(operands)
+	for _, o := range operands {
+		all = append(all, o+"/")
+	}
+	list := false
+	for _, w := range f.c.Words[1:] {
+		if dir, ok := strings.CutPrefix(w.Text, "-C"); ok && dir != "" {
+			all = append(all, dir+"/")
+		}
+		list = list || strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") && strings.Contains(w.Text, "T")
+	}
+	for _, l := range long {
+		if name, dir, _ := strings.Cut(l, "="); script.Abbreviates(name, "directory") && dir != "" {
+			all = append(all, dir+"/")
+		}
+		list = list || canHave([]string{l}, "files-from")
+	}
+	list = list || len(operands) > 0 && len(f.c.Words) > 1 && f.c.Words[1].Text == operands[0] && strings.Contains(operands[0], "T") // without a dash
+	return append(f.targets(all), f.listed(list)...)
 }
 
 // moved returns the files that mv moves. The last operand is their new place, unless an option names it.
@@ -216,7 +268,7 @@ type guarded struct {
 // repositories that contain them or the working directory.
 func (f *facts) places() []guarded {
 	files := f.req.files()
-	kinds := make(map[string]place)
+	kinds, tops := make(map[string]place), make(map[string]bool)
 	add := func(path string, kind place) {
 		if path != "" && path != "/" {
 			kinds[path] = max(kinds[path], kind)
@@ -237,9 +289,18 @@ func (f *facts) places() []guarded {
 		}
 	}
 	for _, path := range slices.Collect(maps.Keys(kinds)) {
-		add(files.repositoryOf(path), repository)
+		tops[files.repositoryOf(path)] = true
 	}
-	add(files.repositoryOf(f.c.Dir), repository)
+	tops[files.repositoryOf(f.c.Dir)] = true
+	for top := range tops {
+		if top == "" {
+			continue
+		}
+		add(top, repository)
+		for _, name := range []string{"objects", "objects/pack", "refs"} { // without most of their files, nothing is left
+			add(filepath.Join(top, ".git", name), repository)
+		}
+	}
 	out := make([]guarded, 0, len(kinds))
 	for path, kind := range kinds {
 		id, _, exists := files.lstat(path)

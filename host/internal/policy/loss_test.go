@@ -449,3 +449,4 @@ func (broken) Lstat(string) (device, inode uint64, dir bool, err error) {
 }
 func (broken) Names(string, int) ([]string, error) { return nil, os.ErrPermission }
 func (broken) Born(string) time.Time               { return time.Time{} }
+func (broken) Fingerprint(string) string           { return "" }

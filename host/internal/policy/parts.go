@@ -110,7 +110,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	}
 	for i := range a.Commands {
 		c := &a.Commands[i]
-		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated}
+		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated, spellings: corrections(c)}
 		if !p.idle {
 			p.operands(req, c, &pt)
 		}

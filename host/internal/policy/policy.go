@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -73,6 +74,9 @@ type Policy struct {
 	doubtful bool
 	// external reports that some rule matches paths outside the roots. pathRules reports that some rule matches paths.
 	external, pathRules bool
+
+	named  sync.Once
+	prints map[string][]string // set by named
 }
 
 // New returns a policy. The caller must first check the rules with [Rule.Prepare].
@@ -129,8 +133,9 @@ type Request struct {
 
 	byGit bool  // whether git itself starts the program
 	tree  *tree // set by files
-	// workTree is the variable GIT_WORK_TREE of a program.
+	// workTree is the variable GIT_WORK_TREE of a program. gitDir reports that the variable GIT_DIR is set.
 	workTree string
+	gitDir   bool
 }
 
 // Decision is the policy's decision on a call.
@@ -174,6 +179,9 @@ type Judgement struct {
 
 	rule    *Rule  // nil for the default and for built-in rules
 	builtin string // name of the built-in rule that decides
+
+	// Loads is the file of the program that a dynamic linker loads, if the subject is the dynamic linker.
+	Loads string `json:"-"`
 }
 
 // Judge decides on a call without asking a person.

@@ -395,3 +395,65 @@ for i in {1..50}; do kill -CONT -- -$$ 2>/dev/null; /bin/true; done; wait; wait;
 		}
 	})
 }
+
+// TestGateRefuses checks the executions that the gate itself refuses: by the first process, of files that cannot be read
+// without waiting, and by processes that outlive their call.
+func TestGateRefuses(t *testing.T) {
+	both(t, func(t *testing.T, b Backend) {
+		deny := judge{decide: func(e *execgate.Execution) execgate.Verdict {
+			if filepath.Base(e.Path) == "touch" {
+				return execgate.Verdict{Effect: execgate.Deny, Reason: "no"}
+			}
+			return execgate.Verdict{Effect: execgate.Allow}
+		}}
+		s := startShell(t, b, deny, `cd $DIR; cp /bin/true leased; : > ready; while [ ! -e go ]; do :; done; env ./leased; echo leased $?; exec touch first`)
+		leased := filepath.Join(s.dir, "leased")
+		for _, err := os.Stat(filepath.Join(s.dir, "ready")); err != nil; _, err = os.Stat(filepath.Join(s.dir, "ready")) {
+			time.Sleep(time.Millisecond)
+		}
+		f, err := os.OpenFile(leased, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out := s.wait(); !strings.Contains(out, "Resource temporarily unavailable") || strings.Contains(out, "leased 0") {
+			t.Errorf("output: %s", out)
+		}
+		if _, err := os.Stat(filepath.Join(s.dir, "first")); err == nil {
+			t.Error("the first process executed a program that is denied")
+		}
+	})
+}
+
+// TestGateOutlives checks that what outlives its call is judged by the rules of the call, and that an ask is a denial.
+func TestGateOutlives(t *testing.T) {
+	j := judge{
+		decide: func(e *execgate.Execution) execgate.Verdict {
+			switch filepath.Base(e.Path) {
+			case "touch":
+				return execgate.Verdict{Effect: execgate.Deny}
+			case "mkdir":
+				return execgate.Verdict{Effect: execgate.Ask}
+			}
+			return execgate.Verdict{Effect: execgate.Allow}
+		},
+		answer: func(context.Context, *execgate.Execution) execgate.Verdict {
+			return execgate.Verdict{Effect: execgate.Allow}
+		},
+	}
+	s := startShell(t, Namespaces{}, nil, `cd $DIR; /bin/true; while [ ! -e go ]; do :; done; touch denied; mkdir asked; /bin/echo *`)
+	call := s.gate.Begin(t.Context(), "key", "", j)
+	call.End()
+	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := s.wait(); !strings.HasSuffix(out, "\ngo\n") {
+		t.Errorf("output: %s", out)
+	}
+}

@@ -8,19 +8,19 @@ import (
 
 // gitCommands contains the commands of git. Git executes any other word as an alias or as a program of its own.
 var gitCommands = strings.Fields(`
-	add add--interactive am annotate apply archimport archive backfill bisect bisect--helper blame branch bugreport bundle cat-file check-attr check-
-	ignore check-mailmap check-ref-format checkout checkout--worker checkout-index cherry cherry-pick citool clean clone column commit commit-graph
+	add add--interactive am annotate apply archimport archive backfill bisect bisect--helper blame branch bugreport bundle cat-file check-attr
+	check-ignore check-mailmap check-ref-format checkout checkout--worker checkout-index cherry cherry-pick citool clean clone column commit commit-graph
 	commit-tree config count-objects credential credential-cache credential-cache--daemon credential-gcloud.sh credential-store cvsexportcommit cvsimport
 	cvsserver daemon describe diagnose diff diff-files diff-index diff-pairs diff-tree difftool difftool--helper env--helper fast-export fast-import fetch
 	fetch-pack filter-branch fmt-merge-msg for-each-ref for-each-repo format-patch fsck fsck-objects fsmonitor--daemon gc get-tar-commit-id gitk grep gui
 	hash-object help history hook http-backend http-fetch http-push imap-send index-pack init init-db instaweb interpret-trailers last-modified lfs log
-	ls-files ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file merge-index merge-octopus merge-one-file merge-ours merge-
-	recursive merge-recursive-ours merge-recursive-theirs merge-resolve merge-subtree merge-tree mergetool mktag mktree multi-pack-index mv name-rev notes
+	ls-files ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file merge-index merge-octopus merge-one-file merge-ours
+	merge-recursive merge-recursive-ours merge-recursive-theirs merge-resolve merge-subtree merge-tree mergetool mktag mktree multi-pack-index mv name-rev notes
 	p4 pack-objects pack-redundant pack-refs patch-id pickaxe prune prune-packed pull push quiltimport range-diff read-tree rebase receive-pack reflog
 	refs remote remote-ext remote-fd remote-ftp remote-ftps remote-http remote-https repack replace replay repo request-pull rerere reset restore rev-list
 	rev-parse revert rm scalar send-email send-pack sh-i18n--envsubst shell shortlog show show-branch show-index show-ref sparse-checkout stage stash
-	status stripspace submodule submodule--helper subtree svn switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-
-	info upload-archive upload-archive--writer upload-pack url-parse var verify-commit verify-pack verify-tag version web--browse whatchanged worktree
+	status stripspace submodule submodule--helper subtree svn switch symbolic-ref tag unpack-file unpack-objects update-index update-ref
+	update-server-info upload-archive upload-archive--writer upload-pack url-parse var verify-commit verify-pack verify-tag version web--browse whatchanged worktree
 	write-tree
 `)
 
@@ -54,6 +54,60 @@ func IsGitCommand(args []string) bool {
 	return false
 }
 
+// Corrections returns the command of git with each name that git can take for a mistyped one. With the setting
+// help.autocorrect, git carries out the most similar command. It is empty if the name is a command of git.
+func (c *Command) Corrections() (out []Command) {
+	if c.Name() != "git" || len(c.Words) < 2 || !c.Words[1].Known() || c.Remote || strings.HasPrefix(c.Words[1].Text, "-") || slices.Contains(gitCommands, c.Words[1].Text) {
+		return nil
+	}
+	best := notSimilar
+	for _, name := range gitCommands {
+		switch d := mistakes(c.Words[1].Text, name, best); {
+		case d >= notSimilar || d > best:
+			continue
+		case d < best:
+			best, out = d, nil
+		}
+		other := *c
+		other.Words = slices.Concat(c.Words[:1], []Word{{Text: name}}, c.Words[2:])
+		out = append(out, other)
+	}
+	return out
+}
+
+// notSimilar is the number of mistakes from which git corrects no name.
+const notSimilar = 6
+
+// mistakes returns the number of mistakes that turn a name into another word, as git counts them. It can return any larger
+// number if there are more than limit.
+func mistakes(word, name string, limit int) int {
+	const replaced, inserted, removed = 2, 1, 3 // letters that are swapped count nothing
+	if len(name)-len(word) > limit || len(word) > len(name)+limit {
+		return limit + 1
+	}
+	var before, last, row []int // the last lines of the table
+	for j := range len(name) + 1 {
+		last = append(last, j*inserted)
+	}
+	for i := range len(word) {
+		row = []int{(i + 1) * removed}
+		for j := range len(name) {
+			d := min(last[j+1]+removed, row[j]+inserted)
+			switch {
+			case word[i] == name[j]:
+				d = min(d, last[j])
+			case i > 0 && j > 0 && word[i-1] == name[j] && word[i] == name[j-1]:
+				d = min(d, before[j-1], last[j]+replaced)
+			default:
+				d = min(d, last[j]+replaced)
+			}
+			row = append(row, d)
+		}
+		before, last = last, row
+	}
+	return last[len(name)]
+}
+
 // gitHelper analyzes one of git's own programs, such as git-push, as the command of git.
 func (w *walker) gitHelper(name string, args []Word, sc *scope, in feed) {
 	at := len(w.out.Commands)
@@ -70,10 +124,11 @@ var gitOptions = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace",
 // result is false if a global option can change which program git runs.
 func (w *walker) git(args []Word, sc *scope) bool {
 	inner := sc.copy()
-	i, harmless, obscure := 0, true, w.gitSettings
+	i, harmless, obscure, gitDir := 0, true, w.gitSettings, false
 	aliases := make(map[string]string)
 	for ; i < len(args) && strings.HasPrefix(args[i].Text, "-"); i++ {
 		name, value, valued := strings.Cut(args[i].Text, "=")
+		gitDir = gitDir || name == "--git-dir" || name == "--bare"
 		if valued && name == "--work-tree" {
 			inner.dir = inner.join(Word{Text: value})
 		}
@@ -114,7 +169,7 @@ func (w *walker) git(args []Word, sc *scope) bool {
 		return false
 	}
 	if obscure = obscure && !slices.Contains(gitCommands, rest[0].Text); i > 0 || obscure {
-		w.out.Commands = append(w.out.Commands, Command{Words: slices.Concat([]Word{{Text: "git"}}, rest), Dir: inner.dir, Obscure: obscure})
+		w.out.Commands = append(w.out.Commands, Command{Words: slices.Concat([]Word{{Text: "git"}}, rest), Dir: inner.dir, Obscure: obscure, GitDir: gitDir})
 	}
 	switch sub := rest[0].Text; {
 	case w.started:

@@ -18,26 +18,17 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 		}
 		return
 	}
-	starts, tests := findStarts(args), narrows(args)
-	for i := 0; i < len(args); i++ {
-		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, args[i].Text) {
-			if args[i].Text == "-delete" && !tests {
-				w.run(slices.Concat([]Word{{Text: "rm"}, {Text: "-rf"}}, starts), sc.copy(), feed{known: true})
-			}
-			continue
-		}
-		if !tests && i+1 < len(args) && slices.Contains(removing, path.Base(args[i+1].Text)) {
+	starts := findStarts(args)
+	for _, action := range findActions(args) {
+		tests := narrows(action.tests)
+		if action.deletes() && !tests {
 			w.run(slices.Concat([]Word{{Text: "rm"}, {Text: "-rf"}}, starts), sc.copy(), feed{known: true})
 		}
-		if w.started {
+		if w.started || action.command == nil {
 			continue
 		}
-		end := i + 1
-		for end < len(args) && args[end].Text != ";" && (args[end].Text != "+" || args[end-1].Text != "{}") {
-			end++
-		}
 		var inner []Word
-		for _, a := range args[i+1 : end] {
+		for _, a := range action.command {
 			switch {
 			case a.Text == "{}" && !tests:
 				inner = append(inner, starts...)
@@ -48,8 +39,85 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 			}
 		}
 		w.run(inner, sc.copy(), feed{known: true})
-		i = end
 	}
+}
+
+// findAction is an action of "find" that deletes files or runs a command.
+type findAction struct {
+	// tests contains the tests before the action, with their values. Later tests do not select the files of the action.
+	tests []findTest
+	// command is the command that the action runs. It is nil for -delete.
+	command []Word
+}
+
+// findTest is a word of an expression of "find" with the values that follow it.
+type findTest struct {
+	name   string
+	values []Word
+}
+
+// deletes reports whether the action deletes the files that it is about.
+func (a *findAction) deletes() bool {
+	return a.command == nil || len(a.command) > 0 && slices.Contains(removing, path.Base(a.command[0].Text))
+}
+
+// findValued lists the words of an expression of "find" that one value follows.
+var findValued = strings.Fields(`-amin -anewer -atime -cmin -cnewer -context -ctime -fstype -gid -group -ilname -iname -inum -ipath -iregex -iwholename -links -lname -maxdepth -mindepth -mmin
+	-mtime -name -newer -path -perm -printf -regex -regextype -samefile -size -type -uid -used -user -wholename -xtype -fprint -fprint0 -fls -files0-from`)
+
+// findActions returns the actions of "find" that delete files or run commands.
+func findActions(args []Word) (out []findAction) {
+	var tests []findTest
+	for i := 0; i < len(args); i++ {
+		values := 0
+		switch name := args[i].Text; {
+		case name == "-delete":
+			out = append(out, findAction{tests: slices.Clone(tests)})
+			continue
+		case slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, name):
+			end := i + 1
+			for end < len(args) && args[end].Text != ";" && (args[end].Text != "+" || args[end-1].Text != "{}") {
+				end++
+			}
+			out = append(out, findAction{tests: slices.Clone(tests), command: slices.Clip(args[i+1 : end])})
+			i = end
+			continue
+		case name == "-fprintf":
+			values = 2
+		case slices.Contains(findValued, name), strings.HasPrefix(name, "-newer"):
+			values = 1
+		}
+		next := min(i+values, len(args)-1)
+		tests = append(tests, findTest{args[i].Text, args[i+1 : next+1]})
+		i = next
+	}
+	return out
+}
+
+// FindDeletion is an action of "find" that deletes files.
+type FindDeletion struct {
+	// Names contains the patterns for the names of the deleted files. Empty reports that only empty files are deleted.
+	Names []string
+	Empty bool
+}
+
+// FindDeletions returns the directories in which "find" starts, and its actions that delete files there.
+func FindDeletions(args []Word) (starts []string, out []FindDeletion) {
+	starts = texts(findStarts(args))
+	for _, action := range findActions(args) {
+		if !action.deletes() {
+			continue
+		}
+		var d FindDeletion
+		for _, t := range action.tests {
+			d.Empty = d.Empty || t.name == "-empty"
+			if (t.name == "-name" || t.name == "-iname") && len(t.values) > 0 {
+				d.Names = append(d.Names, t.values[0].Text)
+			}
+		}
+		out = append(out, d)
+	}
+	return starts, out
 }
 
 // findStarts returns the directories in which "find" starts.
@@ -87,15 +155,15 @@ var bracket = regexp.MustCompile(`\[[^]]*\]`)
 
 // narrows reports whether the tests of "find" exclude most files. Negations and alternatives can select all files, so that
 // no test counts beside them.
-func narrows(args []Word) (narrow bool) {
-	for i, a := range args {
+func narrows(tests []findTest) (narrow bool) {
+	for _, t := range tests {
 		switch {
-		case slices.Contains([]string{"!", "-not", "-o", "-or", ","}, a.Text):
+		case slices.Contains([]string{"!", "-not", "-o", "-or", ","}, t.name):
 			return false
-		case a.Text == "-empty":
+		case t.name == "-empty":
 			narrow = true
-		case slices.Contains(narrowing, a.Text) && i+1 < len(args):
-			fixed := bracket.ReplaceAllString(args[i+1].Text, "")
+		case slices.Contains(narrowing, t.name) && len(t.values) > 0:
+			fixed := bracket.ReplaceAllString(t.values[0].Text, "")
 			narrow = narrow || strings.ContainsFunc(fixed, func(r rune) bool {
 				return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '~' || r == '\x01'
 			})

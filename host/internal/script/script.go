@@ -45,6 +45,8 @@ type Command struct {
 	// Obscure reports that git can run another command than the one that is written: an alias that the same script or its
 	// environment sets, or a correction.
 	Obscure bool
+	// GitDir reports that an option of git names the repository.
+	GitDir bool
 }
 
 // Name returns the base name of the program.

@@ -71,6 +71,8 @@ type Programs struct {
 // Program is a program that a call executed, or tried to execute.
 type Program struct {
 	Path string `json:"path"`
+	// Loads is the program that a dynamic linker loads. It is empty for other programs.
+	Loads string `json:"loads,omitempty"`
 	// Command is the command line, quoted for a shell. Secrets in it are masked before it is saved.
 	Command string `json:"command"`
 	// Times is the number of executions with the same command line.
@@ -170,7 +172,7 @@ func programsText(r *Programs, command, mask func(string) string) string {
 		if command != nil {
 			p.Command = command(p.Command)
 		}
-		p.Command, p.Path = mask(p.Command), mask(p.Path)
+		p.Command, p.Path, p.Loads = mask(p.Command), mask(p.Path), mask(p.Loads)
 	}
 	b, err := json.Marshal(kept)
 	if err != nil { // cannot happen for strings

@@ -147,8 +147,11 @@ func programsText(w io.Writer, e *host.LogEntry) error {
 	}
 	for _, p := range e.Programs.First {
 		by := ""
+		if p.Loads != "" {
+			by = "  loads " + p.Loads
+		}
 		if p.Times > 1 {
-			by = fmt.Sprintf("  (%d times)", p.Times)
+			by += fmt.Sprintf("  (%d times)", p.Times)
 		}
 		if p.Rule != "" {
 			by += "  by " + p.Rule

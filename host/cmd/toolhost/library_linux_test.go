@@ -1,0 +1,84 @@
+package main
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/internal/testneed"
+)
+
+// searchesWorkspace writes a copy of a program that searches the working directory for its first library: DT_DEBUG, which
+// only debuggers need, becomes DT_RUNPATH with the name of the library as directory. It returns the name. So the test needs
+// no compiler.
+func searchesWorkspace(t *testing.T, program, to string) (library string) {
+	t.Helper()
+	b, err := os.ReadFile(program)
+	must(t, err)
+	f, err := elf.Open(program)
+	must(t, err)
+	defer f.Close()
+	libraries, err := f.ImportedLibraries()
+	must(t, err)
+	var name uint64 // the index of the library's name among the strings
+	entry := 0      // the offset of DT_DEBUG
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_DYNAMIC || f.Class != elf.ELFCLASS64 {
+			continue
+		}
+		for at := p.Off; at+16 <= p.Off+p.Filesz; at += 16 {
+			value := binary.LittleEndian.Uint64(b[at+8:])
+			switch elf.DynTag(binary.LittleEndian.Uint64(b[at:])) {
+			case elf.DT_NEEDED:
+				if name == 0 {
+					name = value
+				}
+			case elf.DT_DEBUG:
+				entry = int(at)
+			}
+		}
+	}
+	if len(libraries) == 0 || name == 0 || entry == 0 {
+		testneed.Missing(t, program+" is no dynamic program of 64 bits")
+	}
+	binary.LittleEndian.PutUint64(b[entry:], uint64(elf.DT_RUNPATH))
+	binary.LittleEndian.PutUint64(b[entry+8:], name)
+	must(t, os.WriteFile(to, b, 0o755))
+	return libraries[0]
+}
+
+// TestLibrariesOfTheWorkspace checks that a listed program loads no library from the workspace, although the program names
+// a directory there, and that it does without a list.
+func TestLibrariesOfTheWorkspace(t *testing.T) {
+	needsNamespaces(t)
+	t.Parallel()
+	const list = "permissions {\n programs {\n mode = \"listed\"\n allow = [\"./prog *\", \"ls *\"]\n}\n}"
+	for name, permissions := range map[string]string{"open": "", "listed": list} {
+		ws, config := writeConfig(t, "plugin \"bash\" {\n config {\n login_environment = false\n}\n}\n"+permissions)
+		library := searchesWorkspace(t, "/usr/bin/env", filepath.Join(ws, "prog"))
+		found, err := filepath.Glob("/lib*/" + library)
+		if more, _ := filepath.Glob("/lib/*/" + library); err == nil {
+			found = append(found, more...)
+		}
+		if len(found) == 0 {
+			testneed.Missing(t, "the file of "+library+" is not found")
+		}
+		b, err := os.ReadFile(found[0])
+		must(t, err)
+		must(t, os.Mkdir(filepath.Join(ws, library), 0o755))
+		must(t, os.WriteFile(filepath.Join(ws, library, library), b, 0o755))
+		out := runIn(t, ws, t.TempDir(), nil, "--config", config, "run", "./prog; echo status $?")
+		loaded, refused := strings.Contains(out, "status 0"), strings.Contains(out, "failed to map segment") && strings.Contains(out, "status 127")
+		if (name == "open") != loaded || (name == "listed") != refused {
+			t.Errorf("%s: loaded %v, refused %v: %s", name, loaded, refused, out)
+		}
+		// Without its library, the program would take the one of the system: it does search the workspace.
+		must(t, os.WriteFile(filepath.Join(ws, library, library), []byte("no library"), 0o755))
+		if out := runIn(t, ws, t.TempDir(), nil, "--config", config, "run", "./prog; echo status $?"); !strings.Contains(out, "status 127") {
+			t.Errorf("%s: the program does not search the workspace: %s", name, out)
+		}
+	}
+}
