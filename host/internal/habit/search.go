@@ -103,7 +103,7 @@ func regexps(c *call) {
 	}
 }
 
-// perFile renames a limit of matches in each file. A limit that is null is none.
+// perFile renames a limit of matches in each file. A null sets no limit.
 func perFile(c *call) {
 	if raw, ok := c.take("max_matches_per_file"); ok && string(raw) != "null" {
 		c.set("max_count", raw)
