@@ -140,6 +140,12 @@ func (g *Generation) confine(d *dispatch.Dispatcher) {
 		}
 		return nil
 	}
+	d.Hint = func(plugin string, roots []tool.Root, e dispatch.Ended) string {
+		if p := g.Plugin(plugin); p != nil {
+			return g.Launcher.Hint(&p.Plugin, roots, confinement.Ended(e))
+		}
+		return ""
+	}
 	d.Programs = func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
 		if p := g.Plugin(plugin); p != nil {
 			return g.Launcher.Programs(ctx, &p.Plugin, owner, roots, token, judge)

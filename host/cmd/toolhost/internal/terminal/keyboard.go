@@ -136,7 +136,7 @@ func (k *keyboard) read(ctx context.Context, timeout time.Duration) ([]byte, err
 		milliseconds = int(timeout.Milliseconds())
 	}
 	for {
-		fds := []unix.PollFd{{Fd: int32(k.in.Fd()), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}} //nolint:gosec // descriptors are small
+		fds := []unix.PollFd{{Fd: int32(k.in.Fd()), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, milliseconds)
 		switch {
 		case errors.Is(err, unix.EINTR):

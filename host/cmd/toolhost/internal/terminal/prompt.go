@@ -130,7 +130,7 @@ func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, err
 			r.run(ctx, command)
 		}
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // a signal and the end of the terminal are no failures
 		}
 		if err != nil {
 			return err

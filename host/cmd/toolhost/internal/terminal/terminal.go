@@ -325,6 +325,9 @@ func notes(res *host.Result) []string {
 	for _, text := range quarantined {
 		out = append(out, "["+text+".]")
 	}
+	if hint, ok := res.Metadata["hint"].(string); ok {
+		out = append(out, "["+hint+".]")
+	}
 	if note, ok := res.Metadata["note"].(string); ok {
 		out = append(out, note)
 	}
