@@ -105,3 +105,6 @@ func (*guard) dismiss() {}
 
 // Guard does nothing. On this system, a guard could not find the processes of commands.
 func (k *Keeper) Guard(string) error { return nil }
+
+// Programs returns nothing, because there is no common way to find the programs.
+func (t *Tree) Programs() [][]string { return nil }
