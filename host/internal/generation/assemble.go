@@ -79,10 +79,11 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 	}
 	return g.Registry.Add(p.Name, p.Field, desc, p.Checked && len(pending) == 0, func(name string) registry.Settings {
 		t := g.Config.Tools[name]
-		if on, set := b.Overrides.Enabled(name); set {
+		on, overridden := b.Overrides.Enabled(name)
+		if overridden {
 			t.Enabled = &on
 		}
-		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Timeout: t.Timeout, Limits: registry.Limits{
+		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Timeout: t.Timeout, Limits: registry.Limits{
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}
