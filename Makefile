@@ -29,7 +29,7 @@ bench: build peers ## Measure beside the peers and print ratios (SUITE)
 peers: ## Install the programs that tests and benchmarks run beside, pinned
 peers-debian: ## Unpack gRPC for Python, fd and ctags from the system's archive
 
-CHECKS := check-format check-tidy check-vet check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose
+CHECKS := check-format check-tidy check-vet check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose check-requirements
 check: $(CHECKS) ## Everything that is checked without running the program
 check-format: ## The code is formatted by gofmt (fix-format)
 check-tidy: ## go.mod and go.sum are tidy (fix-tidy)
@@ -43,6 +43,7 @@ check-dead: ## Each function is reachable
 check-oracle: ## Tests that only compute are named TestOracle…, and only they are hidden from the race detector
 check-plugins: ## go.work, the bundled plugins and their manifests agree
 check-prose: ## No more comment lines use phrases to avoid than before
+check-requirements: ## Each requirement has a test that exists
 fix-format: ## Format the code
 fix-tidy: ## Tidy go.mod and go.sum
 fix-lint: ## Let golangci-lint fix what it can

@@ -66,9 +66,9 @@ type getArgs struct {
 }
 
 type callArgs struct {
-	Endpoint string `json:"endpoint" jsonschema:"Path below the API's base URL, with a query if there is one."`
-	Method   string `json:"method,omitempty" enum:"POST,PUT,PATCH,DELETE" default:"POST" jsonschema:"The HTTP method."`
-	Data     string `json:"data,omitempty" jsonschema:"JSON to send as the body."`
+	Endpoint string         `json:"endpoint" jsonschema:"Path below the API's base URL, with a query if there is one."`
+	Method   string         `json:"method,omitempty" enum:"GET,POST,PUT,PATCH,DELETE" default:"POST" jsonschema:"The HTTP method."`
+	Data     map[string]any `json:"data,omitempty" jsonschema:"An object to send as the body, in JSON."`
 }
 
 // answer is the structured data in the result of a call.
@@ -83,10 +83,14 @@ func (a *api) get(ctx context.Context, call *sdk.Call, in getArgs) (*sdk.Result,
 }
 
 func (a *api) call(ctx context.Context, call *sdk.Call, in callArgs) (*sdk.Result, error) {
-	if in.Data != "" && !json.Valid([]byte(in.Data)) {
-		return nil, sdk.Errorf(tool.InvalidArguments, "data is not JSON: quote it as in --data '{\"name\":\"Ada\"}'.")
+	if in.Data == nil {
+		return a.do(ctx, call, in.Method, in.Endpoint, "")
 	}
-	return a.do(ctx, call, in.Method, in.Endpoint, in.Data)
+	data, err := json.Marshal(in.Data)
+	if err != nil {
+		return nil, sdk.Errorf(tool.InvalidArguments, "The data cannot be written as JSON: %w", err)
+	}
+	return a.do(ctx, call, in.Method, in.Endpoint, string(data))
 }
 
 func (a *api) do(ctx context.Context, call *sdk.Call, method, endpoint, data string) (*sdk.Result, error) {

@@ -20,9 +20,9 @@ func plugin() sdk.Plugin {
 				Examples:    []string{"api_get users/7"},
 			}, api.get),
 			sdk.NewTool(sdk.Definition{
-				Name:           "api_call",
+				Name:           "custom_api_call",
 				Description:    "Call an endpoint of the HTTP API with a method and data, which may change what it is about. Use api_get to look at things.",
-				Examples:       []string{`api_call users POST --data '{"name":"Ada"}'`, "api_call users/7 DELETE"},
+				Examples:       []string{`custom_api_call users POST --data '{"name":"Ada"}'`, "custom_api_call users/7 DELETE"},
 				StdinParameter: "data",
 			}, api.call),
 		},

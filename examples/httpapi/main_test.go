@@ -53,11 +53,11 @@ func TestCalls(t *testing.T) {
 	if want := `{"method":"GET","token":"t","query":"a=b"}`; output != "200 OK\n"+want || string(data.Body) != want || data.Status != 200 {
 		t.Errorf("%q %+v", output, data)
 	}
-	_, data, _ = tooltest.Do[answer](h, "api_call", map[string]any{"endpoint": "users", "data": `{"name":"Ada"}`})
+	_, data, _ = tooltest.Do[answer](h, "custom_api_call", map[string]any{"endpoint": "users", "data": map[string]any{"name": "Ada"}})
 	if data.Status != 201 || string(data.Body) != `{"type":"application/json","got":{"name":"Ada"}}` {
 		t.Errorf("%+v", data)
 	}
-	if output, _, _ := tooltest.Do[answer](h, "api_call", map[string]any{"endpoint": "users/7", "method": "DELETE"}); !strings.Contains(output, `"DELETE"`) {
+	if output, _, _ := tooltest.Do[answer](h, "custom_api_call", map[string]any{"endpoint": "users/7", "method": "DELETE"}); !strings.Contains(output, `"DELETE"`) {
 		t.Error(output)
 	}
 	if _, data, _ := tooltest.Do[answer](h, "api_get", map[string]any{"endpoint": "big"}); !data.Truncated {
@@ -73,8 +73,8 @@ func TestCalls(t *testing.T) {
 	}
 	h.Refuses("api_get", map[string]any{"endpoint": "http://192.0.2.1/"}, tool.InvalidArguments, "not a path")
 	h.Refuses("api_get", map[string]any{"endpoint": "//192.0.2.1/x"}, tool.NotFound)
-	h.Refuses("api_call", map[string]any{"endpoint": "users", "data": "{"}, tool.InvalidArguments, "not JSON")
-	h.Refuses("api_call", map[string]any{"endpoint": "users", "method": "TRACE"}, tool.InvalidArguments, "TRACE")
+	h.Refuses("custom_api_call", map[string]any{"endpoint": "users", "data": "{"}, tool.InvalidArguments, "object")
+	h.Refuses("custom_api_call", map[string]any{"endpoint": "users", "method": "TRACE"}, tool.InvalidArguments, "TRACE")
 }
 
 func TestConfiguration(t *testing.T) {
@@ -101,7 +101,7 @@ func TestConformance(t *testing.T) {
 			{Tool: "api_get", Arguments: json.RawMessage(`{"endpoint":"users/7"}`)},
 			{Tool: "api_get", Arguments: json.RawMessage(`{"endpoint":"none"}`), Error: tool.NotFound},
 			{Tool: "api_get", Arguments: json.RawMessage(`{"endpoint":"slow"}`), Long: true},
-			{Tool: "api_call", Arguments: json.RawMessage(`{"endpoint":"users","data":"1"}`)},
+			{Tool: "custom_api_call", Arguments: json.RawMessage(`{"endpoint":"users","data":{"n":1}}`)},
 		},
 	}})
 }

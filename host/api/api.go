@@ -3,6 +3,7 @@
 //	POST /v1/run     runs one request in the format of batch: {"command": "read main.go"}
 //	POST /v1/batch   runs JSON Lines and returns each result as its call ends, or in order with ?ordered=1
 //	GET  /v1/tools   lists the tools; ?format= and ?single=1 are as in the command "toolhost tools"
+//	GET  /v1/tools/NAME/health checks a tool: healthy, unhealthy, not_found or error, with details
 //	GET  /v1/status  returns the configuration, the plugins and the sessions
 //	GET  /v1/stats   returns the outcomes of calls by tool, and the resource usage of plugins
 //	GET  /metrics    returns the same statistics for Prometheus
@@ -87,6 +88,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		handler      http.HandlerFunc
 	}{
 		{"POST", "/v1/run", "call", s.run}, {"POST", "/v1/batch", "call", s.batch}, {"GET", "/v1/tools", "call log", s.tools},
+		{"GET", "/v1/tools/{name}/health", "call log", s.health},
 		{"GET", "/v1/status", "log", s.status}, {"GET", "/v1/stats", "log", s.stats}, {"GET", "/metrics", "log", exposition.Handler(h).ServeHTTP},
 		{"GET", "/v1/asks", "call answer log", s.listAsks}, {"POST", "/v1/asks/{id}", "call answer", s.answerAsk},
 	} {
@@ -100,7 +102,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.Handle("/mcp", requires("call", http.MaxBytesHandler(opts.MCP, MaxBody).ServeHTTP))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp, /healthz or /readyz")
+		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp, /healthz or /readyz")
 	})
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
@@ -293,6 +295,24 @@ func (s *server) tools(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	}
 	_, _ = io.WriteString(w, out.String())
+}
+
+// health checks a tool. A tool that the client is not allowed to use is unknown to it.
+func (s *server) health(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	namespace, short, field := strings.Cut(name, ":")
+	if !field {
+		namespace, short = "", name
+	}
+	if p := Principal(r.Context()); p != nil && !p.ToolAllowed(namespace, short) {
+		reply(w, http.StatusNotFound, tool.Health{Status: tool.HealthNotFound, Message: "There is no tool " + name + ". GET /v1/tools lists the tools."})
+		return
+	}
+	health, status := s.host.Health(r.Context(), name), http.StatusOK
+	if health.Status == tool.HealthNotFound {
+		status = http.StatusNotFound
+	}
+	reply(w, status, health)
 }
 
 func (s *server) status(w http.ResponseWriter, _ *http.Request) {

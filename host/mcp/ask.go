@@ -13,6 +13,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
+// ReachesPerson reports whether the client can ask its user. An ask in the queue of the HTTP interface can wait for minutes,
+// so it does not count.
+func (f *front) ReachesPerson() bool {
+	f.mu.Lock()
+	r := f.run
+	f.mu.Unlock()
+	return f.approver == nil && r.reachesPerson()
+}
+
 // Ask implements [host.Client]. It sends the ask to the client, which asks its user. The answer is empty if the client
 // cannot ask or the user dismisses the question.
 func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {

@@ -81,13 +81,20 @@ func (r *run) detach() {
 	r.ctl, r.now = nil, nil
 }
 
+// reachesPerson reports whether the client supports asks.
+func (r *run) reachesPerson() bool {
+	_, req := r.attached()
+	if req == nil {
+		return false
+	}
+	c := req.ClientCapabilities()
+	return c != nil && c.Elicitation != nil
+}
+
 // ask sends a question to the client and waits for the answer of the client's user.
 func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	ctx, req := r.attached()
-	if req == nil {
-		return nil, errNobody
-	}
-	if c := req.ClientCapabilities(); c == nil || c.Elicitation == nil {
+	if req == nil || !r.reachesPerson() {
 		return nil, errNobody
 	}
 	if req.ProtocolVersion() < stateless {

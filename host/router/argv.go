@@ -39,7 +39,7 @@ func Argv(name string, args []string, stdin func(required bool) (text string, ok
 		}
 	}
 	if _, known := resolve(name, s.words[1:], tools); !known {
-		return c.refuse(unknownName("tool", name, tools.AgentNames()))
+		return c.refuse(unknownTool(name, tools))
 	}
 	return c.toTool(s, tools, Options{})
 }

@@ -77,6 +77,8 @@ type Tools interface {
 	Agent(name string) (tool.Signature, bool)
 	// AgentNames lists the agent tools, for suggestions.
 	AgentNames() []string
+	// Absent returns how to turn on a tool that the configuration does not use. It returns "" for other names.
+	Absent(name string) (advice string)
 	// Alias returns the tool that an alias refers to. The result params maps parameter names of the alias to parameter
 	// names of the tool; see [tool.Signature].
 	Alias(name string) (namespace, target string, params map[string]string, ok bool)

@@ -30,7 +30,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	case ok || t.convert != nil:
 		sig.Names = t.params
 	case t.layer == Agent:
-		return c.refuse(unknownName("tool", t.name, tools.AgentNames()))
+		return c.refuse(unknownTool(t.name, tools))
 	case !slices.Contains(tools.Namespaces(), t.namespace):
 		return c.refuse(unknownName("field namespace", t.namespace, tools.Namespaces()))
 	default:
@@ -167,7 +167,7 @@ func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Too
 	}
 	sig, ok := tools.Agent(name)
 	if !ok {
-		return c.refuse(unknownName("tool", name, tools.AgentNames()))
+		return c.refuse(unknownTool(name, tools))
 	}
 	c.Name, b.sig, b.out = name, sig, args
 	c.complete(sig, b)

@@ -327,6 +327,14 @@ func splitQuoted(s string) ([]word, bool) {
 	return words, true
 }
 
+// unknownTool returns an error for a tool that does not exist, or that the configuration does not use.
+func unknownTool(name string, tools Tools) *tool.Error {
+	if advice := tools.Absent(name); advice != "" {
+		return tool.Errorf(tool.PermissionDenied, "%s", advice)
+	}
+	return unknownName("tool", name, tools.AgentNames())
+}
+
 // unknownName returns an error for an unknown name. The message suggests a similar known name.
 func unknownName(what, name string, known []string) *tool.Error {
 	hint := suggest.DidYouMean(name, known)

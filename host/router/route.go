@@ -158,7 +158,7 @@ func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 		}
 		return t, true
 	}
-	return t, forced
+	return t, forced || tools.Absent(name) != ""
 }
 
 // toTool routes a simple command to a tool. If the first word does not name a tool, it routes the command to the shell.
@@ -209,7 +209,7 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 func (c *Command) toAgent(t *target, s *simple, rest []word, tools Tools) *Command {
 	sig, ok := tools.Agent(t.name)
 	if !ok {
-		return c.refuse(unknownName("tool", t.name, tools.AgentNames()))
+		return c.refuse(unknownTool(t.name, tools))
 	}
 	sig.Names = t.params
 	before := *c

@@ -16,11 +16,13 @@ import (
 // registry is a fixed set of tools that implements [router.Tools].
 type registry struct {
 	aliases map[string]alias
+	absent  map[string]string
 	agent   map[string]tool.Signature
 	fields  map[string]map[string]tool.Signature
 }
 
 func (r registry) Agent(name string) (tool.Signature, bool) { s, ok := r.agent[name]; return s, ok }
+func (r registry) Absent(name string) string                { return r.absent[name] }
 func (r registry) AgentNames() []string                     { return slices.Sorted(maps.Keys(r.agent)) }
 func (r registry) Alias(name string) (string, string, map[string]string, bool) {
 	a, ok := r.aliases[name]

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -27,11 +28,19 @@ const (
 
 // KnownKind reports whether k is one of the values of [Kind].
 func KnownKind(k Kind) bool {
-	switch k {
-	case NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal:
-		return true
+	return slices.Contains(codes, k)
+}
+
+// codes are the codes of kinds, in their order from 1001 on. A kind keeps its code.
+var codes = []Kind{NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal}
+
+// Code returns the code of errors of this kind that have no code of their own: 1001 for NotFound to 1010 for Internal. It
+// returns 0 for an unknown kind.
+func (k Kind) Code() int {
+	if i := slices.Index(codes, k); i >= 0 {
+		return 1001 + i
 	}
-	return false
+	return 0
 }
 
 // Source is the party that caused an [Error].
@@ -48,7 +57,8 @@ const (
 type Error struct {
 	Kind Kind `json:"kind"`
 	// Code is a number that the tool documents, or 0. In edit errors, the codes 1 to 9 are the nine layers of
-	// validation. In errors of a shell command, the code is the exit status of the command.
+	// validation. In errors of a shell command, the code is the exit status of the command. In JSON, [Kind.Code] stands
+	// in place of 0.
 	Code int `json:"code"`
 	// Message names the problem, then the remedy.
 	Message string `json:"message"`
@@ -90,10 +100,14 @@ func (e *Error) WithRetryAfter(d time.Duration) *Error {
 // MarshalJSON implements json.Marshaler.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	type plain Error
+	c := plain(*e)
+	if c.Code == 0 {
+		c.Code = c.Kind.Code()
+	}
 	return json.Marshal(struct {
 		*plain
 		RetryAfter float64 `json:"retry_after,omitempty"`
-	}{(*plain)(e), e.RetryAfter.Seconds()})
+	}{&c, e.RetryAfter.Seconds()})
 }
 
 // WithCause returns a copy of e that wraps cause. Use WithCause if the message must not contain the cause.

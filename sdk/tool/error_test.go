@@ -72,8 +72,8 @@ func TestResultJSON(t *testing.T) {
 	}{
 		{tool.Result{}, `"success":true,"output":"","error":null`},
 		{tool.Result{Output: "hi <&>\xff"}, `"success":true,"output":"hi \u003c\u0026\u003e\ufffd","error":null`},
-		{*tool.Failed(io.EOF), `"success":false,"output":null,"error":{"kind":"execution_failed","code":0,"message":"EOF"}`},
-		{tool.Result{Output: "ignored", Error: tool.Errorf(tool.Timeout, "late").From(tool.SourceTool)}, `"success":false,"output":null,"error":{"kind":"timeout","code":0,"message":"late","source":"tool"}`},
+		{*tool.Failed(io.EOF), `"success":false,"output":null,"error":{"kind":"execution_failed","code":1009,"message":"EOF"}`},
+		{tool.Result{Output: "ignored", Error: tool.Errorf(tool.Timeout, "late").From(tool.SourceTool)}, `"success":false,"output":null,"error":{"kind":"timeout","code":1005,"message":"late","source":"tool"}`},
 	} {
 		b, err := json.Marshal(&tc.res)
 		if err != nil {

@@ -28,6 +28,7 @@ var tasks = map[string]func(*task) error{
 	"check-vet": (*task).checkVet, "check-lint": (*task).checkLint, "fix-lint": (*task).fixLint,
 	"check-generated": (*task).checkGenerated, "check-config": (*task).checkConfig, "check-reference": (*task).checkReference,
 	"check-size": (*task).checkSize, "check-dead": (*task).checkDead, "check-prose": (*task).checkProse, "check-oracle": (*task).checkOracle, "check-plugins": (*task).checkPlugins,
+	"check-requirements": (*task).checkRequirements,
 	"dist": (*task).dist, "check-dist": (*task).checkDist,
 }
 

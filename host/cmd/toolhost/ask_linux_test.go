@@ -108,3 +108,51 @@ permissions {
 		t.Error(out)
 	}
 }
+
+// TestOutsideAtTheTerminal checks that a path outside of the roots (E3) is asked about where a person can answer, and that
+// the answer also opens the path in the sandbox of the plugin. It stays closed for everybody else.
+func TestOutsideAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	work, outside := filepath.Join(dir, "work"), filepath.Join(dir, "outside")
+	for _, d := range []string{work, outside, filepath.Join(outside, "sub")} {
+		must(t, os.Mkdir(d, 0o700))
+	}
+	file, other := filepath.Join(outside, "file"), filepath.Join(outside, "sub", "other")
+	must(t, os.WriteFile(file, []byte("found\n"), 0o600))
+	must(t, os.WriteFile(other, []byte("found\n"), 0o600))
+	config := filepath.Join(dir, "toolhost.hcl")
+	for _, tc := range []struct {
+		config, typed, onAsk, command, want string
+		ok                                  bool
+	}{
+		{"", "n", "prompt", "read " + file, "Let read use files outside of the roots?\n  " + file, false},
+		{"", "n", "prompt", "read " + file, "the user declined", false},
+		{"", "y", "prompt", "read " + file, "found", true},
+		{"", "", "prompt", "read " + file, "is outside of the roots", false}, // no terminal
+		{"", "y", "deny", "read " + file, "is outside of the roots", false},
+		{"", "y", "allow", "read " + file, "is outside of the roots", false}, // nobody said yes to this path
+		{"", "y", "prompt", "write " + filepath.Join(outside, "new") + " --content x", "Created", true},
+		{"", "s", "prompt", "read " + other, "found", true},
+		{"", "n", "prompt", "read " + other, "found", true}, // the session keeps the answer
+		{"sandbox {\n  deny = [\"**/file\"]\n}\n", "y", "prompt", "read " + file, "is outside of the roots", false},
+		{"permissions {\n  deny \"x\" { path = \"" + file + "\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},
+		{"permissions {\n  deny \"x\" { kind = \"external_directory\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},
+		{"permissions {\n  default = \"deny\"\n}\n", "y", "prompt", "read " + file, "denied", false},
+	} {
+		must(t, os.WriteFile(config, []byte(tc.config), 0o600))
+		c := exec.Command(filepath.Join(bin, "toolhost"), "--config", config, "--workspace", work, "--state", filepath.Join(dir, "state"), "--session", "s", "--on-ask", tc.onAsk, "run", tc.command)
+		var out bytes.Buffer
+		c.Stdout, c.Stderr = &out, &out
+		if tc.typed != "" {
+			person, program := terminalPair(t)
+			c.Stdin = program
+			_, err := person.WriteString(tc.typed + "\n")
+			must(t, err)
+		}
+		err := c.Run()
+		if (err == nil) != tc.ok || !strings.Contains(out.String(), tc.want) || !tc.ok && strings.Contains(out.String(), "found") {
+			t.Errorf("%s%s, on_ask %s, answered %q: %v\n%s", tc.config, tc.command, tc.onAsk, tc.typed, err, out.String())
+		}
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // notRun matches the comment of a command that the tests cannot run. The rest of the comment is the reason.
@@ -233,4 +236,19 @@ func checkCommand(words []string) error {
 		}
 	}
 	return nil
+}
+
+// TestErrorCodes checks that the guide lists each kind of error with its code.
+func TestErrorCodes(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../../docs/agents.md")
+	must(t, err)
+	kinds := []tool.Kind{
+		tool.NotFound, tool.InvalidArguments, tool.PermissionDenied, tool.Security, tool.Timeout, tool.Canceled, tool.Unavailable, tool.Conflict, tool.ExecutionFailed, tool.Internal,
+	}
+	for _, k := range kinds {
+		if row := fmt.Sprintf("\n| `%s` | %d | ", k, k.Code()); k.Code() == 0 || !strings.Contains(string(guide), row) {
+			t.Errorf("docs/agents.md has no row %q", row)
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +14,8 @@ import (
 	"testing"
 )
 
-// habitCall is a call as an agent writes it. "$W" in it is a directory with the files of [habitFiles].
+// habitCall is a call as an agent writes it. "$W" in it is a directory with the files of [habitFiles], and "$URL" is the
+// address of a page.
 type habitCall struct {
 	Agent, Name string
 	Args        json.RawMessage
@@ -33,6 +36,11 @@ func TestHabits(t *testing.T) {
 	corpus, err := os.ReadFile("../../internal/habit/testdata/calls.jsonl")
 	must(t, err)
 	dir := t.TempDir()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<h1>The page</h1>") }))
+	defer site.Close()
+	config := filepath.Join(dir, "config", "toolhost", "toolhost.hcl")
+	must(t, os.MkdirAll(filepath.Dir(config), 0o700))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "plugin \"web\" {\n  sandbox { network = [%q] }\n}\n", strings.TrimPrefix(site.URL, "http://")), 0o600))
 	var calls []habitCall
 	var input bytes.Buffer
 	for line := range strings.Lines(string(corpus)) {
@@ -52,7 +60,7 @@ func TestHabits(t *testing.T) {
 		if c.Tool == "notebook_edit" {
 			fmt.Fprintf(&input, `{"id":"-","session":%q,"name":"read","arguments":{"file_path":%q}}`+"\n", session, filepath.Join(work, "nb.ipynb"))
 		}
-		args := bytes.ReplaceAll(c.Args, []byte("$W"), []byte(work))
+		args := bytes.ReplaceAll(bytes.ReplaceAll(c.Args, []byte("$W"), []byte(work)), []byte("$URL"), []byte(site.URL+"/page"))
 		fmt.Fprintf(&input, `{"id":%d,"session":%q,"name":%q,"arguments":%s}`+"\n", id, session, c.Name, args)
 		calls = append(calls, c)
 	}

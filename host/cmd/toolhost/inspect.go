@@ -169,6 +169,7 @@ leads to every tool.`,
 			return errors.Join(export.Write(os.Stdout, export.Format(format), functions), err)
 		},
 	}
+	c.AddCommand(newToolsHealth(s))
 	c.Flags().StringVar(&format, "format", "text", "`form`: text, json, "+formats())
 	c.Flags().BoolVar(&single, "single", false, "one function for all tools")
 	return c

@@ -360,6 +360,35 @@ func TestAskUser(t *testing.T) {
 	}
 }
 
+// TestOutsideOverMCP checks that a path outside of the roots (E3) is asked about if the client can ask its user.
+func TestOutsideOverMCP(t *testing.T) {
+	t.Parallel()
+	outside := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(outside, []byte("found"), 0o600))
+	for _, era := range eras[1:] {
+		u := &user{}
+		s := connect(t, era, &mcp.CommandTransport{Command: toolhost(t, mcpDir(t), "mcp")}, u, nil)
+		nobody := connect(t, era, &mcp.CommandTransport{Command: toolhost(t, mcpDir(t), "mcp")}, nil, nil)
+		for _, tc := range []struct {
+			session *mcp.ClientSession
+			reply   *mcp.ElicitResult
+			want    string
+		}{
+			{s, &mcp.ElicitResult{Action: "decline"}, "the user declined"},
+			{s, &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}, "found"},
+			{s, &mcp.ElicitResult{Action: "cancel"}, "the user declined"},
+			{nobody, nil, "is outside of the roots"},
+		} {
+			u.mu.Lock()
+			u.reply = tc.reply
+			u.mu.Unlock()
+			if res := callTool(t, tc.session, "read", map[string]any{"file_path": outside}); res.IsError != (tc.want != "found") || !strings.Contains(text(t, res), tc.want) {
+				t.Errorf("%s: %+v: %v", era, tc.reply, text(t, res))
+			}
+		}
+	}
+}
+
 // cancelTest checks that the cancellation of a call ends the call's processes. The next call must work.
 func cancelTest(t *testing.T, s *mcp.ClientSession, dir string) {
 	t.Helper()

@@ -24,7 +24,7 @@ func (c *Call) Question() *policy.Request {
 	e := c.Identity.Tool
 	return &policy.Request{
 		Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Call: c.Decision.Sent, Args: c.Decision.Arguments,
-		Workspace: c.Request.Session.Workspace, Shell: e.Definition.Name == Shell, Gated: c.Identity.Gated,
+		Workspace: c.Request.Session.Workspace, Shell: e.Definition.Name == Shell, Gated: c.Identity.Gated, Bundled: e.Bundled,
 	}
 }
 

@@ -58,11 +58,19 @@ func (s Session) Contains(dir string) bool {
 	return slices.ContainsFunc(s.Roots, func(r tool.Root) bool { return r.Contains(dir) })
 }
 
-// Client receives the events of a call while it runs, and answers its questions.
+// Client receives the events of a call while it runs, and answers its questions. A client with a method
+// ReachesPerson() bool that returns true is also asked about paths outside of the roots. Without it, such a path is
+// refused.
 type Client interface {
 	Progress(title string, metadata map[string]any)
 	Output(stream tool.Stream, chunk []byte)
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
+}
+
+// ReachesPerson reports whether a person can answer the asks of a client at once.
+func ReachesPerson(c Client) bool {
+	r, ok := c.(interface{ ReachesPerson() bool })
+	return ok && r.ReachesPerson()
 }
 
 // Lease permits one call to use a plugin.

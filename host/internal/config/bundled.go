@@ -47,6 +47,7 @@ func defaultHCL(names []string) []byte {
 
 // addBundled adds the bundled plugins that no block configures. With bundled = false it records them as turned off.
 func (d *decoder) addBundled(f *fileHCL) {
+	d.addOffers(f)
 	var names []string
 	for _, name := range bundledNames(d.env.BundledDir) {
 		switch {
@@ -77,6 +78,41 @@ func (d *decoder) addBundled(f *fileHCL) {
 	d.cfg.parsed = append(slices.Clip(d.cfg.parsed), file)
 	if !slices.Contains(d.cfg.main, builtIn) {
 		d.bundled = file.Bytes
+	}
+}
+
+// Offer is a tool of a bundled plugin that is used only with a block in the configuration.
+type Offer struct {
+	Tool, Plugin string
+	// Network reports whether the plugin needs the network. Configured reports whether the configuration has a block of
+	// the plugin, which can lack a grant.
+	Network, Configured bool
+}
+
+// Advice returns the message for a call of the tool while the plugin is not loaded. It ends in the block that turns the
+// plugin on.
+func (o *Offer) Advice() string {
+	if o.Network && o.Configured {
+		return fmt.Sprintf("%s is off, because its plugin %s is not loaded; toolhost status tells why. It needs the network: the operator adds network = [\"*\"], or a list such as [\"go.dev\", \"*.python.org\"], to the sandbox block of plugin %q.", o.Tool, o.Plugin, o.Plugin)
+	}
+	if !o.Network {
+		return fmt.Sprintf("The configuration does not use the bundled plugin %s, which serves %s. To turn it on, the operator adds this block:\nplugin %q {}", o.Plugin, o.Tool, o.Plugin)
+	}
+	return fmt.Sprintf("%s is off, because its plugin %s needs the network. To turn it on, the operator adds this block to the configuration. \"*\" permits every public host; a list such as [\"go.dev\", \"*.python.org\"] permits less.\n"+
+		"plugin %q {\n  sandbox { network = [\"*\"] }\n}", o.Tool, o.Plugin, o.Plugin)
+}
+
+// addOffers adds the tools of the bundled plugins that are used only with a block.
+func (d *decoder) addOffers(f *fileHCL) {
+	for _, name := range manifest.BundledNames(d.env.BundledDir) {
+		m := manifest.Offered(d.env.BundledDir, name)
+		if m == nil || slices.Contains(d.cfg.Off, name) {
+			continue
+		}
+		configured := d.runs(name) || slices.ContainsFunc(f.Plugins, func(p pluginHCL) bool { return p.Name == name })
+		for _, t := range m.Tools {
+			d.cfg.Offers = append(d.cfg.Offers, Offer{Tool: t, Plugin: name, Network: m.Needs.Network, Configured: configured})
+		}
 	}
 }
 

@@ -53,6 +53,8 @@ type Config struct {
 	Trust   Trust
 	// LeftOut lists the optional plugins whose binaries are missing.
 	LeftOut []string
+	// Offers lists the tools of bundled plugins that no block configures and that are not used without one.
+	Offers []Offer
 	// Off lists the plugins that the configuration turns off: bundled plugins, and plugins with enabled = false.
 	Off []string
 

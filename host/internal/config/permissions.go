@@ -60,6 +60,8 @@ type PermissionRule struct {
 	// Effect is "allow", "ask" or "deny".
 	Effect, Name                           string
 	Tools, Kinds, Paths, Commands, Domains []string
+	// Traits contains names of traits of tools.
+	Traits []string
 	// Builtins contains names of built-in rules that the rule replaces.
 	Builtins []string
 	// Starts contains names of programs that the listed programs can start.
@@ -124,6 +126,7 @@ type ruleHCL struct {
 	Domain  hcl.Expression `hcl:"domain,optional"`
 	Builtin hcl.Expression `hcl:"builtin,optional"`
 	Starts  hcl.Expression `hcl:"starts,optional"`
+	Trait   hcl.Expression `hcl:"trait,optional"`
 	Set     hcl.Expression `hcl:"set,optional"`
 	Reason  string         `hcl:"reason,optional"`
 	At      hcl.Range      `hcl:",def_range"`
@@ -268,7 +271,7 @@ func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
 		name string
 		expr hcl.Expression
 		into *[]string
-	}{{"tool", b.Tool, &r.Tools}, {"kind", b.Kind, &r.Kinds}, {"path", b.Path, &r.Paths}, {"command", b.Command, &r.Commands}, {"domain", b.Domain, &r.Domains}, {"builtin", b.Builtin, &r.Builtins}, {"starts", b.Starts, &r.Starts}} {
+	}{{"tool", b.Tool, &r.Tools}, {"kind", b.Kind, &r.Kinds}, {"path", b.Path, &r.Paths}, {"command", b.Command, &r.Commands}, {"domain", b.Domain, &r.Domains}, {"builtin", b.Builtin, &r.Builtins}, {"starts", b.Starts, &r.Starts}, {"trait", b.Trait, &r.Traits}} {
 		if given(a.expr) {
 			r.attributes[a.name] = a.expr.Range()
 			*a.into = d.texts(a.expr)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // fallback runs the operator's fallback tool after a call that failed with Unavailable or Timeout. If the fallback tool
-// fails too, the call keeps its original result. The stage "fallback" surrounds the stage "record". Therefore both calls
+// fails too, the call keeps its original result, and its metadata has the error of the fallback tool. The stage "fallback" surrounds the stage "record". Therefore both calls
 // are recorded.
 func (d *Dispatcher) fallback() Stage {
 	return Stage{Name: "fallback", Wrap: func(next Handler) Handler {
@@ -29,6 +30,7 @@ func (d *Dispatcher) fallback() Stage {
 			}
 			other := d.pendingFallback(c, e).Run(ctx, c.Client)
 			if !other.Success() {
+				notes.Annotate(res, "fallback_error", other.Error.Message)
 				return res
 			}
 			notes.Annotate(other, "fallback_for", c.Identity.Tool.FullName())
@@ -52,22 +54,33 @@ func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	limits := c.Identity.Tool.Limits
 	req := call.Request{
 		ID: c.Request.ID + ".fallback", MessageID: c.Request.MessageID, Session: c.Request.Session, Name: limits.Fallback,
-		Arguments: translate(c.Decision.Arguments, limits.FallbackParams, e), Trace: c.TraceContext(), Changed: c.Request.Changed,
+		Arguments: translate(c.Decision.Arguments, limits.FallbackParams, c.Identity.Tool, e), Trace: c.TraceContext(), Changed: c.Request.Changed,
 	}
 	return d.beginInside(c, req, func(r *registry.Registry) *router.Command { return router.Function(req.Name, req.Arguments, r) })
 }
 
-// translate renames arguments for another tool. It removes the arguments that the other tool does not support.
-func translate(args map[string]json.RawMessage, names map[string]string, e *registry.Entry) json.RawMessage {
+// translate converts arguments of the tool from to arguments of the tool to. It renames them, and removes those that the
+// other tool does not support. It also removes default values, because the other tool has its own. An operator removes
+// further arguments by the name "".
+func translate(args map[string]json.RawMessage, names map[string]string, from, to *registry.Entry) json.RawMessage {
 	out := make(map[string]json.RawMessage, len(args))
-	schema := e.Schema()
+	given, wanted := from.Schema(), to.Schema()
 	for name, v := range args {
-		if to := names[name]; to != "" {
-			name = to
+		if p := given.Param(name); p != nil && p.Default != nil && equalJSON(p.Default, v) {
+			continue
 		}
-		if schema.Param(name) != nil {
+		if other, renamed := names[name]; renamed {
+			name = other
+		}
+		if wanted.Param(name) != nil {
 			out[name] = v
 		}
 	}
 	return call.Object(out)
+}
+
+// equalJSON reports whether two JSON values are equal except for blanks.
+func equalJSON(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }

@@ -21,7 +21,7 @@ func (e *Engine) Health(ctx context.Context, name string) tool.Health {
 	g := e.Current()
 	entry := g.Registry.Find(name)
 	if entry == nil {
-		return tool.Health{Status: tool.HealthNotFound, Message: "there is no tool " + name}
+		return tool.Health{Status: tool.HealthNotFound, Message: "There is no tool " + name + ". Run toolhost tools for a list."}
 	}
 	p := g.Plugin(entry.Plugin)
 	if _, err := p.Process.Describe(ctx); err != nil {

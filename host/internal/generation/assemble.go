@@ -45,6 +45,11 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 			g.Problemf("%v", err)
 		}
 	}
+	absent := make(map[string]string)
+	for _, o := range g.Config.Offers {
+		absent[o.Tool] = o.Advice()
+	}
+	g.Registry.SetAbsent(absent)
 	g.addAliases(b.Overrides.Aliases())
 	g.addHabits()
 	g.checkToolBlocks()
@@ -83,7 +88,7 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 		if overridden {
 			t.Enabled = &on
 		}
-		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Timeout: t.Timeout, Limits: registry.Limits{
+		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", Timeout: t.Timeout, Limits: registry.Limits{
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}
@@ -205,7 +210,7 @@ func (g *Generation) addAliases(more []config.Alias) {
 func (g *Generation) addHabits() {
 	for _, preset := range g.Config.Host.AliasPresets {
 		for _, a := range habit.Presets[preset] {
-			if (a.Name == a.Tool || a.Calls) && g.Registry.Lookup("", a.Tool) != nil {
+			if (a.Name == a.Tool || a.Calls) && (g.Registry.Lookup("", a.Tool) != nil || g.Registry.Absent(a.Tool) != "") {
 				g.Registry.SetHabit(a.Name, a.Tool, registry.Habit{Params: a.Params, Convert: a.Convert})
 			}
 		}

@@ -92,7 +92,7 @@ func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 		req := policy.Request{Name: e.FullName(), Definition: &e.Definition, Schema: e.Schema(), Shell: e.Definition.Name == call.Shell}
 		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(t string) bool { return doublestar.MatchUnvalidated(t, e.FullName()) })
 		kind := r.Kinds == nil || slices.Contains(r.Kinds, req.Kind())
-		if named && kind && (r.Commands == nil || req.Shell) {
+		if named && kind && r.MatchTraits(e.Definition.Traits) && (r.Commands == nil || req.Shell) {
 			out = append(out, e)
 		}
 	}

@@ -70,6 +70,11 @@ func TestConversions(t *testing.T) {
 		{"claude", "NotebookRead", `{"notebook_path":"n.ipynb"}`, "read", `{"file_path":"n.ipynb"}`, ""},
 		{"common", "ask_user", `{"questions":[{"question":"a"},{"question":"b","options":[{"label":"x","description":"y"}],"multiSelect":true}]}`, "ask_user", `{"questions":[{"question":"a"},{"free_text":true,"multiple":true,"options":["x"],"question":"b\nx: y"}]}`, ""},
 		{"common", "ask_user", `{"questions":[{"question":"a","type":"yesno"}]}`, "ask_user", `{"free_text":true,"options":["Yes","No"],"question":"a"}`, ""},
+		{"common", "web_fetch", `{"prompt":"Compare https://a.example/x, and https://a.example/x."}`, "web_fetch", `{"url":"https://a.example/x"}`, ""},
+		{"common", "web_fetch", `{"prompt":"Compare https://a.example and https://b.example"}`, "", "", "contains 2 URLs; call web_fetch once for each"},
+		{"common", "web_fetch", `{"prompt":"Hello"}`, "", "", "the prompt contains no URL; set url"},
+		{"claude", "WebFetch", `{"url":"https://a.example","prompt":"see https://b.example"}`, "web_fetch", `{"url":"https://a.example"}`, ""},
+		{"common", "fetch", `{"url":"https://a.example","raw":"true","start_index":7}`, "web_fetch", `{"format":"html","offset":7,"url":"https://a.example"}`, ""},
 	} {
 		var args Args
 		if err := json.Unmarshal([]byte(c.args), &args); err != nil {

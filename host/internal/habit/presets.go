@@ -56,6 +56,7 @@ var (
 	}
 	job      = map[string]string{"bash_id": "id", "shell_id": "id", "task_id": "id", "job_id": "id", "session_id": "id", "pid": "id", "chars": "input", "data": "input", "yield_time_ms": "timeout", "wait_time": "timeout", "max_output_tokens": ""}
 	notebook = params(talk, map[string]string{"path": "notebook_path", "file_path": "notebook_path", "cell_index": "cell_number", "source": "new_source", "mode": "edit_mode"})
+	web      = params(talk, map[string]string{"Url": "url", "uri": "url", "max_length": "limit", "start_index": "offset", "timeout": ""})
 	symbol   = map[string]string{"name": "query", "symbol": "query", "kind": "type"}
 )
 
@@ -85,6 +86,7 @@ func patching(name string) Alias {
 func planning(name string) Alias {
 	return converts(name, "todo", map[string]string{"plan": "todos", "tasks": "todos", "items": "todos", "explanation": ""}, tasks)
 }
+func fetching(name string) Alias { return converts(name, "web_fetch", web, address, rawPage) }
 func removing(name string) Alias { return converts(name, "edit", file, removal) }
 
 var common = append([]Alias{
@@ -104,9 +106,9 @@ var common = append([]Alias{
 	renames("undo_edit", "undo", file),
 	patching("apply_patch"), patching("apply_diff"),
 	planning("todo_write"),
-	renames("fetch_url", "web_fetch", talk), renames("read_url_content", "web_fetch", map[string]string{"Url": "url"}),
+	fetching("web_fetch"), fetching("fetch_url"), fetching("read_url_content"),
 	converts("ask_followup_question", "ask_user", map[string]string{"follow_up": "options", "suggest": "options"}),
-}, inCalls(reading("view"), editing("multiedit"), searching("ripgrep"), planning("todos"), renames("fetch", "web_fetch", talk))...)
+}, inCalls(reading("view"), editing("multiedit"), searching("ripgrep"), planning("todos"), fetching("fetch"))...)
 
 var claude = []Alias{
 	converts("Read", "read", params(span, map[string]string{"allow_large": ""}), lines, pages),
@@ -118,7 +120,7 @@ var claude = []Alias{
 	converts("AskUserQuestion", "ask_user", nil, questions),
 	planning("TodoWrite"), renames("TodoRead", "todo"),
 	renames("NotebookEdit", "notebook_edit", notebook), converts("NotebookRead", "read", params(span, map[string]string{"notebook_path": "file_path"}), lines),
-	renames("WebFetch", "web_fetch", map[string]string{"prompt": ""}),
+	fetching("WebFetch"),
 }
 
 var codex = append([]Alias{
@@ -141,7 +143,7 @@ var gemini = append([]Alias{
 var opencode = inCalls(
 	patching("patch"),
 	planning("todowrite"), renames("todoread", "todo"),
-	renames("webfetch", "web_fetch"),
+	fetching("webfetch"),
 	converts("question", "ask_user", nil, questions),
 )
 

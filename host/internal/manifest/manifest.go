@@ -38,6 +38,9 @@ type Manifest struct {
 	Binary string `json:"binary"`
 	// Needs lists the permissions that the plugin needs beyond access to the workspace.
 	Needs Needs `json:"needs"`
+	// Tools names the tools that the plugin serves. A host that does not run a bundled plugin can then tell how to turn
+	// the tools on.
+	Tools []string `json:"tools,omitempty"`
 	// Bundled is set for bundled plugins. Hosts ignore this field in other manifests.
 	Bundled *Bundled `json:"bundled,omitempty"`
 
@@ -104,6 +107,16 @@ func ReadBundled(dir, name string) (Bundled, error) {
 		return Bundled{}, nil
 	}
 	return *m.Bundled, nil
+}
+
+// Offered returns the manifest of a bundled plugin that the built-in configuration omits. It returns nil for other
+// plugins, and if the manifest cannot be read.
+func Offered(dir, name string) *Manifest {
+	m, err := readFile(BundledFile(dir, name))
+	if err != nil || m.Name != name || m.Bundled == nil || m.Bundled.Default > 0 {
+		return nil
+	}
+	return m
 }
 
 // BundledNames returns the names of the bundled plugins that have a manifest, sorted. dir is the directory of the

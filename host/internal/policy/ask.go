@@ -37,6 +37,9 @@ type Answers interface {
 // Check decides on a call. It asks a person if a rule requires a confirmation. If the call is denied, the error names
 // the denied action and the remedy.
 func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers Answers) (*Decision, error) {
+	if r, ok := asker.(interface{ ReachesPerson() bool }); ok {
+		req.Person = r.ReachesPerson()
+	}
 	d := p.Judge(req)
 	d.arguments = string(req.Call.Arguments)
 	switch {
@@ -49,6 +52,9 @@ func (p *Policy) Check(ctx context.Context, req *Request, asker Asker, answers A
 	}
 	if err := d.resolve(ctx, req.Name, asker, answers); err != nil {
 		d.Effect = Deny
+		if d.unopened != nil && !strings.HasPrefix(d.Answered, string(tool.Declined)) && d.Answered != Never {
+			return d, d.unopened // nobody answered
+		}
 		return d, err
 	}
 	d.Effect = Allow
@@ -102,6 +108,9 @@ func denied(name string, d *Decision) *tool.Error {
 // resolve asks a person once about all parts of the call.
 func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answers Answers) error {
 	title := fmt.Sprintf("Run %s?", name)
+	if d.unopened != nil {
+		title = fmt.Sprintf("Let %s use files outside of the roots?", name)
+	}
 	a, err := d.ask(ctx, name, &tool.Permission{Kind: d.Kind, Title: title}, asker, answers)
 	if err != nil {
 		return tool.AsError(err)
@@ -242,14 +251,17 @@ func shorten(s string) string {
 }
 
 // Recheck decides again on an allowed call that had to wait. During the wait, other calls can change the targets of its
-// paths. Recheck asks no person.
+// paths. Recheck asks no person: a path that leads out of the roots only now is denied.
 func (p *Policy) Recheck(req *Request) (*Decision, error) {
 	d := p.Judge(req)
-	switch {
-	case d.Effect != Deny:
-		return d, nil
-	case d.err != nil:
+	switch i := slices.IndexFunc(d.asks, func(j Judgement) bool { return j.Kind == KindExternal }); {
+	case d.Effect == Deny && d.err != nil:
 		return d, d.err
+	case d.Effect == Deny:
+		return d, denied(req.Name, d)
+	case i >= 0: // a path that was opened before is in a root of the call
+		d.Effect = Deny
+		return d, tool.Errorf(tool.Security, "A path of the call led to %s only after the call was permitted. Call %s again.", d.asks[i].Subject, req.Name)
 	}
-	return d, denied(req.Name, d)
+	return d, nil
 }

@@ -19,7 +19,7 @@ func (p *Policy) judge(req *Request, parts []part, d *Decision) {
 			d.add(j)
 		}
 	}
-	if d.Effect == Allow && req.Definition.Traits.Dangerous && !p.allowed(parts, d) {
+	if d.Effect == Allow && req.Definition.Traits.Dangerous && !req.Bundled && !p.allowed(parts, d) {
 		d.add(Judgement{Subject: req.Name, Effect: Ask, Kind: req.Name, Reason: req.Name + " is marked as dangerous and needs a confirmation"})
 	}
 }

@@ -117,9 +117,15 @@ type Request struct {
 	// Gated reports that [Policy.JudgeExecution] judges every program that the call executes. What is unknown about a
 	// script is then no reason to refuse it.
 	Gated bool
+	// Bundled reports that the tool comes with the host. The sandbox and the built-in rules confine such a tool, so its trait
+	// "dangerous" alone is no reason to ask.
+	Bundled bool
 	// Since is the start of the session. Files that are younger were made in the session. A zero time means that it is
 	// unknown.
 	Since time.Time
+
+	// Person reports that a person can be asked. Then a path outside of the roots leads to an ask, unless a rule decides.
+	Person bool
 
 	byGit bool  // whether git itself starts the program
 	tree  *tree // set by files
@@ -154,6 +160,7 @@ type Decision struct {
 	arguments string      // arguments as shown to a person
 	err       *tool.Error // reason for a denial that no rule caused
 	asks      []Judgement
+	unopened  *tool.Error // error of a call with a path outside of the roots, if nobody answers
 }
 
 // Judgement is the decision on one part of a call, such as a command or a path.
@@ -175,7 +182,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 	req.tree = nil // the file system can have changed
 	var parts []part
 	removal := removals(req)
-	if !p.idle || req.Shell || req.Definition.Traits.Dangerous || removal != nil {
+	if !p.idle || req.Shell || req.Definition.Traits.Dangerous && !req.Bundled || removal != nil {
 		if parts = p.parts(req, d); removal != nil {
 			parts = append(parts, *removal)
 		}
@@ -201,7 +208,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 			if err == nil {
 				continue
 			}
-			if root, ok := p.outside(req, path, write, d); ok {
+			if root, ok := p.outside(req, path, write, d, err); ok {
 				further = append(further, root)
 			} else {
 				d.Kind = KindExternal
@@ -317,10 +324,11 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q).", path, p.rules.Allow)
 }
 
-// outside returns the additional root for a path outside of the call's roots. ok is false if no rule allows the path.
-// outside can change the effect of the decision d to Ask.
-func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (root tool.Root, ok bool) {
-	if !p.external || strings.IndexByte(path, 0) >= 0 || path == "" {
+// outside returns the additional root for a path outside of the call's roots. ok is false if no rule opens the path and no
+// person can be asked. outside can change the effect of the decision d to Ask. The argument refusal is the error if nobody
+// answers.
+func (p *Policy) outside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, ok bool) {
+	if !p.external && !req.Person || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, false
 	}
 	abs := absolute(req.Call, path)
@@ -346,7 +354,14 @@ func (p *Policy) outside(req *Request, path string, write bool, d *Decision) (ro
 	}
 	pt := part{kind: KindExternal, tool: req.Name, subject: target, paths: []string{target}, written: []string{abs}}
 	j := p.judgeRules(req, &pt)
-	if j.rule == nil || j.Effect != Deny && !j.rule.names(KindExternal) {
+	switch opened := j.rule != nil && (j.Effect == Deny || j.rule.names(KindExternal)); {
+	case opened:
+	case req.Person && j.Effect != Deny:
+		j = Judgement{Subject: target, Kind: KindExternal, Effect: Ask, Reason: target + " is outside of the roots"}
+		if d.unopened == nil {
+			d.unopened = tool.AsError(refusal).WithCode(CodePathDenied)
+		}
+	default:
 		return root, false
 	}
 	j = p.restrict(req, &pt, j)

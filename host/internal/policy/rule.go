@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,6 +42,8 @@ type Rule struct {
 	Commands []string
 	// Builtins contains names of built-in rules. The rule matches the commands that they match, and decides in their place.
 	Builtins []string
+	// Traits contains names of traits of tools, such as "dangerous".
+	Traits []string
 	// Domains contains host names. "*.example.org" matches every host name that ends in ".example.org".
 	Domains []string
 	// Starts contains names of programs that a program of this rule can start in the mode of [Rules.AllowList]. In a name,
@@ -79,13 +82,13 @@ func (r *Rule) Prepare() []Problem {
 	fail := func(attribute, format string, a ...any) {
 		out = append(out, Problem{attribute, fmt.Errorf(format, a...)})
 	}
-	if r.Tools == nil && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Domains == nil && r.Builtins == nil {
-		fail("", "the rule has no condition. Add tool, kind, path, command, domain or builtin. To decide about all other calls, set default = \"…\"")
+	if r.Tools == nil && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Domains == nil && r.Builtins == nil && r.Traits == nil {
+		fail("", "the rule has no condition. Add tool, trait, kind, path, command, domain or builtin. To decide about all other calls, set default = \"…\"")
 	}
 	for _, l := range []struct {
 		name   string
 		values []string
-	}{{"tool", r.Tools}, {"kind", r.Kinds}, {"path", r.Paths}, {"command", r.Commands}, {"domain", r.Domains}, {"builtin", r.Builtins}} {
+	}{{"tool", r.Tools}, {"kind", r.Kinds}, {"path", r.Paths}, {"command", r.Commands}, {"domain", r.Domains}, {"builtin", r.Builtins}, {"trait", r.Traits}} {
 		if l.values != nil && len(l.values) == 0 {
 			fail(l.name, "an empty list matches nothing, so the rule would never apply. Remove the list, or add an entry")
 		}
@@ -142,6 +145,12 @@ func (r *Rule) compile(fail func(attribute, format string, a ...any)) {
 	for _, b := range r.Builtins {
 		if b != "" && !slices.Contains(builtinNames(), b) {
 			fail("builtin", "unknown built-in rule %q.%s The built-in rules are %s", b, suggest.DidYouMean(b, builtinNames()), strings.Join(builtinNames(), ", "))
+		}
+	}
+	for _, t := range r.Traits {
+		if t != "" && traits[t] == nil {
+			names := slices.Sorted(maps.Keys(traits))
+			fail("trait", "unknown trait %q.%s The traits are %s", t, suggest.DidYouMean(t, names), strings.Join(names, ", "))
 		}
 	}
 	for _, d := range r.Domains {
@@ -209,6 +218,14 @@ func (r *Rule) match(req *Request, p *part) script.Match {
 	if r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, p.tool) }) {
 		return script.No
 	}
+	switch {
+	case req.Definition != nil:
+		if !r.MatchTraits(req.Definition.Traits) {
+			return script.No
+		}
+	case r.Traits != nil && (r.Commands == nil || r.Effect == Allow):
+		return script.No // a program that a command executes has no traits of its own
+	}
 	outside := false // whether the rule is about the paths of the command that are outside the roots
 	if r.Kinds != nil && !r.names(p.kind) {
 		if outside = p.shell && r.Effect != Allow && r.names(KindExternal); !outside {
@@ -233,6 +250,20 @@ func (r *Rule) match(req *Request, p *part) script.Match {
 		return script.No
 	}
 	return best
+}
+
+// traits are the traits of tools by the names that rules use.
+var traits = map[string]func(t tool.Traits) bool{
+	"read_only":        func(t tool.Traits) bool { return t.ReadOnly },
+	"concurrency_safe": func(t tool.Traits) bool { return t.ConcurrencySafe },
+	"dangerous":        func(t tool.Traits) bool { return t.Dangerous },
+	"auto_execute":     func(t tool.Traits) bool { return t.AutoExecute },
+	"idempotent":       func(t tool.Traits) bool { return t.Idempotent },
+}
+
+// MatchTraits reports whether the rule applies to tools with these traits. A rule without traits applies to all tools.
+func (r *Rule) MatchTraits(t tool.Traits) bool {
+	return r.Traits == nil || slices.ContainsFunc(r.Traits, func(name string) bool { return traits[name](t) })
 }
 
 func (r *Rule) matchCommand(p *part) script.Match {
@@ -329,5 +360,5 @@ func (r *Rule) Shadows(other *Rule) bool {
 	within := func(wide, narrow []string) bool {
 		return wide == nil || narrow != nil && !slices.ContainsFunc(narrow, func(n string) bool { return !slices.Contains(wide, n) })
 	}
-	return within(r.Tools, other.Tools) && within(r.Kinds, other.Kinds) && within(r.Paths, other.Paths) && within(r.Commands, other.Commands) && within(r.Domains, other.Domains) && within(r.Builtins, other.Builtins)
+	return within(r.Tools, other.Tools) && within(r.Kinds, other.Kinds) && within(r.Paths, other.Paths) && within(r.Commands, other.Commands) && within(r.Domains, other.Domains) && within(r.Builtins, other.Builtins) && within(r.Traits, other.Traits)
 }

@@ -60,6 +60,9 @@ func (p *Client) Stop() {
 	p.timer.Stop()
 }
 
+// ReachesPerson reports whether a person can answer the asks of the client.
+func (p *Client) ReachesPerson() bool { return call.ReachesPerson(p.Client) }
+
 // Progress implements [call.Client].
 func (p *Client) Progress(title string, metadata map[string]any) {
 	p.event(nil)

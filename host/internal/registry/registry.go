@@ -5,6 +5,7 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type Entry struct {
 	// PendingApproval is the reason why the tool needs an approval and cannot be called before. It is empty if the tool
 	// is approved.
 	PendingApproval string
+	// Bundled reports that the tool comes with the host.
+	Bundled bool
 	// Timeout is the timeout of each call. Zero means the default timeout of the host. A negative value means that the
 	// tool controls its own timeout.
 	Timeout time.Duration
@@ -74,8 +77,10 @@ type Settings struct {
 	Overridden bool
 	// PendingApproval is the reason why the tool needs an approval. It is empty if the tool is approved.
 	PendingApproval string
-	Timeout         time.Duration
-	Limits          Limits
+	// Bundled reports that the tool comes with the host.
+	Bundled bool
+	Timeout time.Duration
+	Limits  Limits
 }
 
 // Limits holds the limits for calls of a tool.
@@ -106,7 +111,8 @@ type snapshot struct {
 	order   []*Entry
 	aliases map[string]Alias
 	habits  map[string]Alias
-	failed  map[string]error // errors by the full name of tools that could not be registered
+	absent  map[string]string // advice by the name of a tool that the configuration does not use
+	failed  map[string]error  // errors by the full name of tools that could not be registered
 }
 
 // Alias is another name for a tool, for example a name that models know from other programs.
@@ -159,7 +165,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, failed: maps.Clone(old.failed)}
+	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed)}
 	for k, v := range old.byName {
 		next.byName[k] = v
 	}
@@ -183,6 +189,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 			}
 			continue
 		}
+		e.Definition.Version = cmp.Or(e.Definition.Version, desc.Version)
 		e.Commands = slices.Contains(desc.Capabilities, tool.CapabilityCommands)
 		delete(next.failed, e.FullName())
 		next.byName[e.FullName()] = e
@@ -225,6 +232,8 @@ func (s *snapshot) check(a Alias) error {
 	switch {
 	case slices.Contains(reserved, a.Name) || s.byName[a.Name] != nil:
 		return fmt.Errorf("tool %q already has this name; rename the alias", a.Name)
+	case e == nil && a.Optional && s.absent[a.Target()] != "":
+		return nil
 	case e == nil:
 		return fmt.Errorf("unknown tool %q; name an existing tool", a.Target())
 	case a.Optional || a.Convert != nil: // each use of the alias checks the tool
@@ -240,7 +249,7 @@ func (r *Registry) Aliases() map[string]Alias { return r.snapshot.Load().aliases
 func (r *Registry) Alias(name string) (namespace, target string, params map[string]string, ok bool) {
 	s := r.snapshot.Load()
 	a, ok := s.aliases[name]
-	if ok && a.Optional && a.Convert == nil && a.fits(s.byName[a.Target()]) != nil {
+	if e := s.byName[a.Target()]; ok && e != nil && a.Optional && a.Convert == nil && a.fits(e) != nil {
 		return "", "", nil, false
 	}
 	return a.Namespace, a.Tool, a.Params, ok
@@ -256,6 +265,25 @@ func (r *Registry) SetHabit(name, target string, h Habit) {
 	}
 	next.habits[name] = Alias{Name: name, Tool: target, Habit: h}
 	r.snapshot.Store(&next)
+}
+
+// SetAbsent sets the advice for calls of tools that the configuration does not use, by the name of the tool. It must be
+// called before aliases of these tools are added.
+func (r *Registry) SetAbsent(advice map[string]string) {
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	next := *r.snapshot.Load()
+	next.absent = advice
+	r.snapshot.Store(&next)
+}
+
+// Absent implements the router's Tools.
+func (r *Registry) Absent(name string) string {
+	s := r.snapshot.Load()
+	if s.byName[name] != nil {
+		return ""
+	}
+	return s.absent[name]
 }
 
 // Habit implements the router's Tools.
@@ -288,7 +316,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if s.PendingApproval != "" {
 		e.Enabled, e.PendingApproval = false, s.PendingApproval
 	}
-	e.Limits = s.Limits
+	e.Limits, e.Bundled = s.Limits, s.Bundled
 	if s.Timeout > 0 {
 		e.Timeout = s.Timeout
 	}

@@ -59,7 +59,7 @@ func searched() []string {
 func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	rule := policy.Rule{
 		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Set: r.Set,
-		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains, Builtins: r.Builtins, Starts: r.Starts,
+		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains, Builtins: r.Builtins, Starts: r.Starts, Traits: r.Traits,
 	}
 	return rule, rule.Prepare()
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -101,11 +102,19 @@ func fail(_ context.Context, _ *sdk.Call, in failArgs) (*sdk.Result, error) {
 }
 
 type napArgs struct {
-	MS int `json:"ms" jsonschema:"how long, in milliseconds"`
+	MS    int  `json:"ms" jsonschema:"how long, in milliseconds"`
+	Alone bool `json:"alone,omitempty" jsonschema:"one call after the other"`
 }
+
+// bed is held by the call that naps alone.
+var bed sync.Mutex
 
 func nap(ctx context.Context, call *sdk.Call, in napArgs) (*sdk.Result, error) {
 	call.Progress("napping", map[string]any{"ms": in.MS})
+	if in.Alone {
+		bed.Lock()
+		defer bed.Unlock()
+	}
 	select {
 	case <-time.After(time.Duration(in.MS) * time.Millisecond):
 		return sdk.Text("rested"), nil

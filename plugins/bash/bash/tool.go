@@ -60,8 +60,8 @@ func definition() sdk.Definition {
 		Name: "bash", Description: description, Output: output,
 		StdinParameter: "stdin",
 		Category:       tool.CategoryBuiltin,
-		Traits:         sdk.Traits{}, // no trait holds, because a command can do anything
-		DefaultTimeout: -1,           // the tool implements its own timeout parameter
+		Traits:         sdk.Traits{Dangerous: true}, // a command can do anything
+		DefaultTimeout: -1,                          // the tool implements its own timeout parameter
 		Examples: []string{
 			`bash --command 'go build ./... && go test ./...' --timeout 300000`,
 			`bash --command 'git status --short' --cwd sub/module`,

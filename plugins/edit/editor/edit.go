@@ -35,6 +35,7 @@ func (e *editor) editTool() sdk.Tool {
 			"one place, unless replace_all is set. The rest of the file is unchanged. Copy old_string exactly: if only blanks, indentation or quotes differ, " +
 			"a single similar place is still found, and the result reports this.",
 		Category:       tool.CategoryBuiltin,
+		Traits:         sdk.Traits{Dangerous: true},
 		StdinParameter: "diff",
 		Examples: []string{
 			`edit main.go --old_string 'Println("helo")' --new_string 'Println("hello")'`,

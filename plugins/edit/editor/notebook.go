@@ -44,6 +44,7 @@ func (e *editor) notebookTool() sdk.Tool {
 		Name:           "notebook_edit",
 		Description:    "Change a cell of a Jupyter notebook, which must have been read. Outputs of a changed cell are removed.",
 		Category:       tool.CategoryBuiltin,
+		Traits:         sdk.Traits{Dangerous: true},
 		StdinParameter: "new_source",
 		Examples: []string{
 			`notebook_edit plot.ipynb --cell_number 2 --new_source 'print(1)'`,

@@ -36,6 +36,7 @@ func (e *editor) writeTool() sdk.Tool {
 		Name:           "write",
 		Description:    "Write a file: create it, replace its whole content, or append to it. A file that exists must have been read first.",
 		Category:       tool.CategoryBuiltin,
+		Traits:         sdk.Traits{Dangerous: true},
 		StdinParameter: "content",
 		Examples: []string{
 			"write --file_path hello.txt <<'EOF'\nHello\nEOF",

@@ -137,6 +137,7 @@ type oneTool struct {
 }
 
 func (o oneTool) Agent(name string) (tool.Signature, bool) { return o.sig, name == o.name }
+func (o oneTool) Absent(string) string                     { return "" }
 func (o oneTool) AgentNames() []string                     { return []string{o.name} }
 func (oneTool) Alias(string) (namespace, target string, _ map[string]string, ok bool) {
 	return "", "", nil, false

@@ -176,6 +176,9 @@ func (t *Terminal) wipe() {
 	}
 }
 
+// ReachesPerson reports whether a person can answer at the terminal.
+func (t *Terminal) ReachesPerson() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
+
 // Ask implements [host.Client]. Without a terminal, the outcome is [tool.NobodyToAsk].
 func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {

@@ -1,0 +1,323 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+const (
+	// maxBody limits the size of a page, after decompression.
+	maxBody = 5 << 20
+	// maxRedirects limits the redirects of one call.
+	maxRedirects = 10
+	// maxReason limits the text of the proxy or the server in an error, in bytes.
+	maxReason = 2000
+)
+
+// page is a fetched page. It does not change.
+type page struct {
+	url         string // after redirects
+	status      int
+	contentType string
+	title       string
+	text        string
+	chars       int // length of the text in characters
+	incomplete  bool
+	attachment  *sdk.Attachment // nil for text
+}
+
+// fetcher fetches pages through a proxy. It is safe for concurrent use.
+type fetcher struct {
+	client *http.Client // nil without a proxy
+	kept   pages
+}
+
+// movedError is a redirect that the plugin does not follow.
+type movedError struct{ to *url.URL }
+
+func (e *movedError) Error() string { return "the page moved to " + e.to.String() }
+
+var errRedirects = errors.New("too many redirects")
+
+// deniedError is the error of a connection that the operator's list does not permit.
+type deniedError struct{}
+
+func (e *deniedError) Error() string { return "the proxy refused the connection" }
+
+// denial returns the error for a refused connection. The host adds the reason and the remedy, which it knows from its
+// proxy.
+func denial(target *url.URL) error {
+	return sdk.Errorf(tool.PermissionDenied, "The operator's list of hosts does not permit %s.", target.Host)
+}
+
+// newFetcher returns a fetcher that connects only through the proxy at the URL. It ignores NO_PROXY: a connection beside
+// the proxy could reach the internal network.
+func newFetcher(proxy string) *fetcher {
+	via, err := url.Parse(proxy)
+	if err != nil || via.Host == "" {
+		return new(fetcher)
+	}
+	transport := &http.Transport{
+		Proxy:                  http.ProxyURL(via),
+		TLSHandshakeTimeout:    15 * time.Second,
+		ResponseHeaderTimeout:  30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConns:           8,
+		IdleConnTimeout:        30 * time.Second,
+		ForceAttemptHTTP2:      true,
+		// The proxy gives the reason of a refusal in the body, which the transport would drop.
+		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
+			if r.StatusCode == http.StatusOK {
+				return nil
+			}
+			return refusal(r)
+		},
+	}
+	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
+}
+
+func (f *fetcher) close() {
+	if f.client != nil {
+		f.client.CloseIdleConnections()
+	}
+}
+
+// ready returns an error if the plugin has no proxy.
+func (f *fetcher) ready() error {
+	if f.client != nil {
+		return nil
+	}
+	return sdk.Errorf(tool.PermissionDenied, `web_fetch connects only through the host's proxy, and network = true starts none. `+
+		`In the sandbox block of plugin "web", the operator replaces it by network = ["*"], which permits every public host, or by a list such as ["go.dev", "*.python.org"].`)
+}
+
+// checkRedirect follows redirects within a host, also from http to https. A redirect to another host is a new call, so
+// that the policy decides on the new address.
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	from := via[len(via)-1].URL
+	switch {
+	case len(via) > maxRedirects:
+		return errRedirects
+	case r.URL.Hostname() != from.Hostname(), r.URL.Port() != from.Port(), r.URL.Scheme != from.Scheme && r.URL.Scheme != "https", r.URL.User != nil:
+		return &movedError{r.URL}
+	}
+	return nil
+}
+
+// hostRE matches the hosts that the policy and the proxy read in the same way. Names with other letters have more than
+// one written form.
+var hostRE = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?\.?$`)
+
+// parse parses and checks the address of a page.
+func parse(text string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(text))
+	if err != nil {
+		return nil, sdk.Errorf(tool.InvalidArguments, "%q is not a URL: %w. Write it as https://example.org/page.", text, errors.Unwrap(err))
+	}
+	_, notAddress := netip.ParseAddr(u.Hostname())
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, sdk.Errorf(tool.InvalidArguments, "%q does not begin with https:// or http://. Write the whole URL, such as https://example.org/page.", text)
+	case u.User != nil:
+		return nil, sdk.Errorf(tool.InvalidArguments, "The URL contains a user name. Remove it; web_fetch sends no credentials.")
+	case notAddress != nil && !hostRE.MatchString(u.Hostname()):
+		return nil, sdk.Errorf(tool.InvalidArguments, "%q is not a host name in ASCII. Write a name in another script in its xn-- form.", u.Hostname())
+	}
+	u.Host = strings.ToLower(u.Host)
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// get fetches a page.
+func (f *fetcher) get(ctx context.Context, target *url.URL, format string) (*page, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, sdk.Errorf(tool.InvalidArguments, "The URL cannot be requested: %w. Correct it.", err)
+	}
+	r.Header.Set("User-Agent", "toolhost-web/0.1")
+	r.Header.Set("Accept", "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5")
+	resp, err := f.client.Do(r)
+	if err != nil {
+		return nil, failure(ctx, target, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // the body is only read
+	if resp.StatusCode >= http.StatusBadRequest {
+		return nil, rejected(target, resp)
+	}
+	p := &page{url: resp.Request.URL.String(), status: resp.StatusCode}
+	if err := p.read(resp, format); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// failure returns the error of a request without a response.
+func failure(ctx context.Context, target *url.URL, err error) error {
+	var moved *movedError
+	var denied *deniedError
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &moved):
+		return sdk.Errorf(tool.ExecutionFailed, "The page moved to another host. If it is the right page, call web_fetch with %s", moved.to.Redacted())
+	case errors.As(err, &denied):
+		return denial(target)
+	case errors.Is(err, errRedirects):
+		return sdk.Errorf(tool.ExecutionFailed, "%s redirects more than %d times. Use another URL.", target.Host, maxRedirects)
+	}
+	var cause *url.Error
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return sdk.Errorf(tool.Unavailable, "%s could not be reached: %w. Check the URL, or try again later.", target.Host, err)
+}
+
+// refusal returns the error in the proxy's answer.
+func refusal(r *http.Response) error {
+	if r.StatusCode == http.StatusForbidden {
+		return new(deniedError)
+	}
+	return errors.New(reason(r))
+}
+
+// rejected returns the error for a response with a status of 400 and above. The proxy itself answers requests over http,
+// and its answers begin with the name of the program.
+func rejected(target *url.URL, r *http.Response) error {
+	text := reason(r)
+	if target.Scheme == "http" && strings.HasPrefix(text, "toolhost: ") {
+		if r.StatusCode == http.StatusForbidden {
+			return denial(target)
+		}
+		return sdk.Errorf(tool.Unavailable, "%s. Check the URL, or try again later.", strings.TrimSuffix(text, "."))
+	}
+	kind, remedy := tool.ExecutionFailed, "Use another URL."
+	switch {
+	case r.StatusCode == http.StatusNotFound || r.StatusCode == http.StatusGone:
+		kind, remedy = tool.NotFound, "Check the path of the URL."
+	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
+		remedy = "The page needs a login or refuses programs; use another source."
+	case r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= http.StatusInternalServerError:
+		kind, remedy = tool.Unavailable, "Try again later."
+	}
+	message := fmt.Sprintf("%s answered %s. %s", target.Host, r.Status, remedy)
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); text != "" && media != "text/html" {
+		message += " It says: " + text
+	}
+	return sdk.Errorf(kind, "%s", message).WithCode(r.StatusCode)
+}
+
+// reason returns the beginning of a response's text on one line.
+func reason(r *http.Response) string {
+	b, _ := io.ReadAll(io.LimitReader(r.Body, maxReason)) // a part of the reason is better than none
+	return strings.ToValidUTF8(strings.Join(strings.Fields(string(b)), " "), "")
+}
+
+// read reads the body of a response.
+func (p *page) read(r *http.Response, format string) error {
+	limited := &io.LimitedReader{R: r.Body, N: maxBody + 1}
+	body := bufio.NewReaderSize(limited, 1024)
+	p.contentType = r.Header.Get("Content-Type")
+	if p.contentType == "" {
+		head, _ := body.Peek(512) // a shorter body is complete, and an error occurs again below
+		p.contentType = http.DetectContentType(head)
+	}
+	media, _, err := mime.ParseMediaType(p.contentType)
+	if err != nil {
+		media = strings.ToLower(strings.TrimSpace(strings.Split(p.contentType, ";")[0]))
+	}
+	isText := textual(media)
+	if !isText && !attachable(media) {
+		return sdk.Errorf(tool.ExecutionFailed, "%s has the type %s%s. web_fetch returns text, images and PDF files. A command such as curl can download other files, if the sandbox of bash permits the host.", p.url, media, length(r))
+	}
+	var reader io.Reader = body
+	if isText {
+		if reader, err = charset.NewReader(body, p.contentType); err != nil && !errors.Is(err, io.EOF) {
+			return unreadable(err)
+		}
+		if errors.Is(err, io.EOF) { // the body is empty
+			reader = strings.NewReader("")
+		}
+	}
+	b, err := io.ReadAll(reader)
+	if err != nil {
+		return unreadable(err)
+	}
+	p.incomplete = limited.N <= 0
+	switch {
+	case !isText && p.incomplete:
+		return sdk.Errorf(tool.ExecutionFailed, "%s is larger than %d MiB%s. Use a smaller version of it.", p.url, maxBody>>20, length(r))
+	case !isText:
+		kind := "file"
+		if strings.HasPrefix(media, "image/") {
+			kind = "image"
+		}
+		p.attachment = &sdk.Attachment{Type: kind, MediaType: media, Content: b}
+		return nil
+	}
+	text := strings.ToValidUTF8(string(b), string(utf8.RuneError))
+	if media == "text/html" || media == "application/xhtml+xml" {
+		if text, p.title, err = convert(text, p.url, format); err != nil {
+			return sdk.Errorf(tool.ExecutionFailed, "The page cannot be converted: %w. Use --format html.", err)
+		}
+	}
+	p.text, p.chars = text, utf8.RuneCountInString(text)
+	return nil
+}
+
+func unreadable(err error) error {
+	return sdk.Errorf(tool.Unavailable, "The page could not be read to its end: %w. Try again.", err)
+}
+
+// length returns the size of a response as a part of a sentence.
+func length(r *http.Response) string {
+	if r.ContentLength < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d bytes", r.ContentLength)
+}
+
+// textual reports whether a media type is text.
+func textual(media string) bool {
+	kind, sub, _ := strings.Cut(media, "/")
+	switch {
+	case kind == "text", strings.HasSuffix(sub, "+json"), strings.HasSuffix(sub, "+xml") && kind != "image":
+		return true
+	case media == "image/svg+xml":
+		return true
+	case kind != "application":
+		return false
+	}
+	switch sub {
+	case "json", "xml", "javascript", "x-javascript", "ecmascript", "yaml", "x-yaml", "toml", "x-sh", "x-ndjson", "jsonl", "sql", "graphql", "x-www-form-urlencoded":
+		return true
+	}
+	return false
+}
+
+// attachable reports whether a media type is an attachment that models can read.
+func attachable(media string) bool {
+	switch media {
+	case "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf":
+		return true
+	}
+	return false
+}

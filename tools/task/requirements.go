@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// requirements is the name of the document that lists the requirements with the tests that show them.
+const requirements = "docs/requirements.md"
+
+// lastRequirement has the number of the last requirement of each section.
+var lastRequirement = []struct {
+	section string
+	last    int
+}{{"A", 7}, {"B", 9}, {"C", 11}, {"D", 7}, {"E", 8}, {"F", 11}, {"G", 2}, {"H", 4}}
+
+var (
+	// requirementRow matches a row of a table: its id, and the column with the tests.
+	requirementRow = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \|.*\| ([^|]*) \|$`)
+	// quoted matches the name of a test.
+	quoted = regexp.MustCompile("`([^`]+)`")
+)
+
+// checkRequirements checks that each requirement has a test, and that all named tests exist.
+func (t *task) checkRequirements() error {
+	b, err := os.ReadFile(t.Path(requirements))
+	if err != nil {
+		return err
+	}
+	return errors.Join(requirementProblems(string(b), t.testExists)...)
+}
+
+// requirementProblems returns the problems of the document. exists reports whether a test exists.
+func requirementProblems(text string, exists func(name string) bool) (problems []error) {
+	seen := make(map[string]bool)
+	for _, row := range requirementRow.FindAllStringSubmatch(text, -1) {
+		id, tests := row[1], quoted.FindAllStringSubmatch(row[2], -1)
+		if seen[id] {
+			problems = append(problems, fmt.Errorf("%s: %s has two rows; join them", requirements, id))
+		}
+		seen[id] = true
+		if len(tests) == 0 {
+			problems = append(problems, fmt.Errorf("%s: %s has no test; write one, and name it in the row", requirements, id))
+		}
+		for _, test := range tests {
+			if !exists(test[1]) {
+				problems = append(problems, fmt.Errorf("%s: the test %s of %s does not exist; correct its name", requirements, test[1], id))
+			}
+		}
+	}
+	for _, s := range lastRequirement {
+		for n := 1; n <= s.last; n++ {
+			if id := fmt.Sprint(s.section, n); !seen[id] {
+				problems = append(problems, fmt.Errorf("%s has no row for %s; add one with its tests", requirements, id))
+			}
+		}
+	}
+	return problems
+}
+
+// testExists reports whether a test exists. Its name is "script/NAME", or "DIRECTORY.TestNAME".
+func (t *task) testExists(name string) bool {
+	if script, ok := strings.CutPrefix(name, "script/"); ok {
+		_, err := os.Stat(t.Path("host/cmd/toolhost/testdata/script/" + script + ".txtar"))
+		return err == nil
+	}
+	dir, function, ok := strings.Cut(name, ".")
+	if !ok {
+		return false
+	}
+	files, err := filepath.Glob(filepath.Join(t.Path(dir), "*_test.go"))
+	if err != nil {
+		return false
+	}
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), "\nfunc "+function+"(t *testing.T)") {
+			return true
+		}
+	}
+	return false
+}
