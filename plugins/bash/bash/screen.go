@@ -24,7 +24,7 @@ var screens = map[string]string{
 
 const edits = "read files with read, and change them with edit"
 
-// batch are arguments with which these programs need no screen, or end by themselves.
+// batch are arguments with which these programs need no screen, or end without a key.
 var batch = []string{"-e", "-E", "-es", "-Es", "-s", "-S", "-c", "-b", "-bn1", "--headless", "-batch", "--batch", "--script", "--version", "--help", "-h", "-v"}
 
 // mentionsScreen matches scripts that may run such a program. Only for them the tool looks often.

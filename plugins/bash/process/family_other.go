@@ -106,5 +106,5 @@ func (*guard) dismiss() {}
 // Guard does nothing. On this system, a guard could not find the processes of commands.
 func (k *Keeper) Guard(string) error { return nil }
 
-// Programs returns nothing, because there is no common way to find the programs.
+// Programs returns nothing: the systems have no common list of processes.
 func (t *Tree) Programs() [][]string { return nil }

@@ -117,7 +117,7 @@ func (k *keyboard) line(ctx context.Context, show func()) (string, error) {
 	}
 }
 
-// read reads what the terminal has. It returns nil if there is nothing until the timeout. A negative timeout means that
+// read reads what the terminal has. it returns nil if nothing is typed until the timeout. A negative timeout means that
 // read waits. It returns early if ctx is canceled.
 func (k *keyboard) read(ctx context.Context, timeout time.Duration) ([]byte, error) {
 	wake, end, err := os.Pipe()
