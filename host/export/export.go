@@ -60,9 +60,27 @@ func Functions(tools []host.Tool) ([]Function, error) {
 			errs = append(errs, fmt.Errorf("the schema of %s: %w", t.FullName, err))
 			continue
 		}
-		out = append(out, Function{Name: t.FunctionName, Tool: t.FullName, Description: t.Description, Schema: schema})
+		out = append(out, Function{Name: t.FunctionName, Tool: t.FullName, Description: described(t), Schema: schema})
 	}
 	return out, errors.Join(errs...)
+}
+
+// described returns the description of a tool with its limits.
+func described(t host.Tool) string {
+	if t.Limits == "" {
+		return t.Description
+	}
+	return t.Description + "\n" + t.Limits
+}
+
+// Limits returns the limits of the commands that bash runs, or "".
+func Limits(tools []host.Tool) string {
+	for _, t := range tools {
+		if t.FullName == SingleName && t.Enabled {
+			return t.Limits
+		}
+	}
+	return ""
 }
 
 // SingleName is the name of the function that [Single] returns.
@@ -92,7 +110,15 @@ func singleDescription(tools []host.Tool) string {
 	if len(field) > 0 {
 		text += " Field tools (" + strings.Join(field, ", ") + "): `" + field[0] + " --help` lists the commands of one; they work in pipelines too."
 	}
-	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` describes one tool. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read."
+	return text + " Anything else is bash: pipelines, redirects, git, build tools; directory and variables last. `help` lists all tools, `NAME --help` describes one tool. Prefer read, edit and grep to cat, sed and grep in the shell: an edit is refused unless the file was read." + after(Limits(tools))
+}
+
+// after returns a sentence with a space in front of it, or "".
+func after(sentence string) string {
+	if sentence == "" {
+		return ""
+	}
+	return " " + sentence
 }
 
 // Write writes functions to w in the given format.

@@ -83,7 +83,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	}
 	s.roots = &workspaces{use: opts.Roots, start: h.Status().Workspace, by: make(map[*mcp.ServerSession]*clientRoots)}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version}, &mcp.ServerOptions{
-		Instructions: instructions(opts.Single), Logger: opts.Log, PageSize: 500,
+		Instructions: strings.TrimSpace(instructions(opts.Single) + " " + export.Limits(h.Tools())), Logger: opts.Log, PageSize: 500,
 		//nolint:staticcheck // see workspaces.of
 		RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) { s.roots.changed(req.Session) },
 		Capabilities:            &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},

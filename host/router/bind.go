@@ -58,6 +58,15 @@ func (b *binder) words(args []word) {
 	b.closeLists()
 }
 
+// positionals returns the words that are neither flags nor their values.
+func (b *binder) positionals() []string {
+	out := make([]string, len(b.position))
+	for i, p := range b.position {
+		out[i] = p.text
+	}
+	return out
+}
+
 // closeLists sets the arrays to their elements.
 func (b *binder) closeLists() {
 	for name, items := range b.lists {

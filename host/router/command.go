@@ -52,7 +52,8 @@ type Command struct {
 	Namespace string `json:"namespace"`
 	// Alias is the alias in the command, or empty if the command contains the tool's own name.
 	Alias string `json:"alias,omitempty"`
-	// Args contains the words after the name, without quotes.
+	// Args contains the positional arguments of a tool, without quotes. For a native command and a refused one, it contains
+	// all words after the name.
 	Args []string `json:"args"`
 	// Kwargs contains the bound arguments in the types that the schema requires.
 	Kwargs      map[string]json.RawMessage `json:"kwargs"`

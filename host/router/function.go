@@ -17,6 +17,9 @@ import (
 // with the same name.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
+	if _, ok := tools.Agent(helpName); !ok && name == helpName {
+		return c.functionHelp(arguments, tools)
+	}
 	t := functionTarget(name, tools)
 	c.Layer, c.Namespace, c.Name, c.Alias = t.layer, t.namespace, t.name, t.alias
 	sig, ok := tools.Agent(t.name)
@@ -55,6 +58,44 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 		}
 	}
 	return c
+}
+
+// helpName is the name of the function that describes the tools. No tool needs to serve it.
+const helpName = "help"
+
+// functionHelp routes a call of the function help. Without arguments, it lists the tools. Otherwise one argument of any name
+// is the name of a tool.
+func (c *Command) functionHelp(arguments json.RawMessage, tools Tools) *Command {
+	given, err := objectOf(helpName, arguments)
+	if err != nil {
+		return c.refuse(err)
+	}
+	c.Name, c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = "", true, len(given) > 0, RuleHelp, "the call asks for help"
+	if len(given) == 0 {
+		return c
+	}
+	var name string
+	for _, value := range given {
+		if json.Unmarshal(value, &name) != nil || len(given) > 1 {
+			return c.refuse(tool.Errorf(tool.InvalidArguments, "help takes one argument: name, the name of a tool, as text. Nothing was run."))
+		}
+	}
+	name = strings.TrimSpace(name)
+	t := functionTarget(name, tools)
+	for _, text := range []string{name, t.command()} {
+		if about := c.about(word{text: text}, tools); about != nil {
+			return about
+		}
+	}
+	return c.refuse(unknownName("tool", name, tools.AgentNames()))
+}
+
+// command returns the name of the tool as in a command.
+func (t *target) command() string {
+	if t.alias != "" {
+		return t.alias
+	}
+	return t.fullName()
 }
 
 // objectOf returns the arguments of a function call. Some models send them as a string that contains a JSON object.
@@ -142,6 +183,7 @@ func (c *Command) bindConverted(t *target, s *simple, args []word, tools Tools) 
 		c.Kwargs = b.out
 		return c.refuse(b.error(c.Alias, c.see()))
 	}
+	c.Args = b.positionals()
 	return c.convert(t, b.out, tools)
 }
 

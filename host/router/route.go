@@ -177,6 +177,9 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 			if about := c.about(rest[0], tools); about != nil {
 				return about
 			}
+			if name := rest[0].text; isName(name) && !slices.Contains(shellTopics, name) {
+				return c.refuse(unknownName("tool", name, tools.AgentNames()))
+			}
 		}
 		return c.native(RuleNative, "no tool has that name")
 	}
@@ -228,6 +231,12 @@ func (c *Command) toAgent(t *target, s *simple, rest []word, tools Tools) *Comma
 	}
 	return c
 }
+
+// shellTopics are the words about which bash's own help has a text.
+var shellTopics = strings.Fields(`help alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs
+disown echo enable eval exec exit export false fc fg for function getopts hash history if jobs kill let local logout mapfile popd printf
+pushd pwd read readarray readonly return select set shift shopt source suspend test time times trap true type typeset ulimit umask
+unalias unset until variables wait while`)
 
 // about routes the command "help NAME". It returns nil if NAME is not a tool. The command then runs in the shell, which
 // shows its own help.
@@ -347,9 +356,12 @@ func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operand
 	b.bindStdin(s.stdin)
 	if b.help != "" {
 		c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = true, b.help == "--help", RuleHelp, "the command asks for help"
+		c.Args = b.positionals()
 		return 0
 	}
-	c.complete(sig, b)
+	if c.complete(sig, b); c.Error == nil {
+		c.Args = b.positionals()
+	}
 	return len(b.position)
 }
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -37,7 +39,8 @@ func newExplain(s *cli.Settings) *cobra.Command {
 			}
 			req := s.Request()
 			req.Command = command
-			means := h.Explain(req)
+			means := explained{Command: h.Explain(req)}
+			means.decide(h, req)
 			if err := h.Close(); err != nil {
 				return err
 			}
@@ -56,7 +59,40 @@ func newExplain(s *cli.Settings) *cobra.Command {
 	return c
 }
 
-func explainText(w io.Writer, c *router.Command) error {
+// explained is what a command means, with what the host adds to it.
+type explained struct {
+	*router.Command
+	// Defaults contains the values of the parameters that the command does not set.
+	Defaults map[string]json.RawMessage `json:"defaults"`
+	// Decision is the decision of the policy. It is nil for a request for help and for an invalid command.
+	Decision *decision `json:"decision"`
+}
+
+// decision is the part of the policy's decision that the explanation shows. The command "policy check" shows all of it.
+type decision struct {
+	Effect string `json:"decision"`
+	Kind   string `json:"kind"`
+	Rule   string `json:"rule"`
+	Reason string `json:"reason"`
+}
+
+// decide sets the defaults and the decision.
+func (e *explained) decide(h *host.Host, req host.Request) {
+	e.Defaults = make(map[string]json.RawMessage)
+	for name, value := range e.Arguments {
+		if _, set := e.Kwargs[name]; !set {
+			e.Defaults[name] = value
+		}
+	}
+	if e.Error != nil || e.IsHelp {
+		return
+	}
+	if d, err := h.Judge(req); err == nil { // the error is that of the command, which Explain reports
+		e.Decision = &decision{Effect: string(d.Effect), Kind: d.Kind, Rule: d.Rule, Reason: d.Reason}
+	}
+}
+
+func explainText(w io.Writer, c explained) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, value) }
 	row("layer", string(c.Layer))
@@ -65,14 +101,27 @@ func explainText(w io.Writer, c *router.Command) error {
 	}
 	row("name", c.Name)
 	if c.Layer != router.Native {
-		for name, v := range c.Kwargs {
-			row("  --"+name, string(v))
+		for _, name := range slices.Sorted(maps.Keys(c.Kwargs)) {
+			row("  --"+name, string(c.Kwargs[name]))
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.Defaults)) {
+			row("  --"+name, string(c.Defaults[name])+"  (default)")
 		}
 	}
 	if c.IsHelp {
 		row("help", map[bool]string{true: "in detail", false: "in short"}[c.HelpVerbose])
 	}
 	row("rule", fmt.Sprintf("%s: %s", c.Rule, c.Reason))
+	if d := c.Decision; d != nil {
+		text := d.Effect
+		if d.Rule != "" {
+			text += ", by rule " + d.Rule
+		}
+		if d.Reason != "" {
+			text += ": " + d.Reason
+		}
+		row("decision", text)
+	}
 	if c.Error != nil {
 		row("error", strings.ReplaceAll(c.Error.Message, "\n", "\n\t"))
 	}

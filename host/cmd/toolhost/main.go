@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 
@@ -16,10 +15,7 @@ import (
 
 func main() {
 	delayCollection()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	ctx = cli.WithTermination(cli.WithHangup(ctx))
-	err := newRoot().ExecuteContext(ctx)
-	stop()
+	err := newRoot().ExecuteContext(cli.WithTermination(cli.WithHangup(cli.WithInterrupt(context.Background()))))
 	var code cli.ExitError
 	switch {
 	case err == nil:

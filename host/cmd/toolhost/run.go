@@ -40,12 +40,14 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			client := terminal.New(s.JSON)
 			res := client.Run(c.Context(), h, req)
 			err = h.Close()
+			left := endJobs(res)
 			if s.JSON {
 				if err := cli.PrintJSON(os.Stdout, res); err != nil {
 					return err
 				}
 			} else {
 				client.Finish(res)
+				cli.PrintText(os.Stderr, left)
 			}
 			if err != nil {
 				fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))

@@ -94,6 +94,10 @@ type Dispatcher struct {
 	// Exceeded returns the limits of a plugin that a call reached, judging by the printed text. Exceeded can be nil.
 	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
 
+	// Hint explains a failure of a command that the sandbox caused. It returns "" if the sandbox is not the cause. Hint can
+	// be nil.
+	Hint func(plugin string, roots []tool.Root, e Ended) string
+
 	// Programs begins to record and judge the programs that a call of a plugin executes. The token is the one that the
 	// commands of the call have. The result is nil if the plugin has no exec gate. Programs can be nil.
 	Programs func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,7 +45,8 @@ func (d *Dispatcher) session() Stage {
 			if after != nil {
 				notes.Quarantined(res, after())
 			}
-			d.saveState(c, res)
+			cwd := d.saveState(c, res)
+			d.directory(c, res, cwd)
 			if label, passed := c.Ticket.Passed(); passed {
 				notes.OldDirectory(res, c.Request.Session.Cwd, label)
 			}
@@ -58,10 +60,67 @@ func (d *Dispatcher) session() Stage {
 			plugin, roots := c.Identity.Tool.Plugin, c.Request.Session.Roots
 			all := denied(plugin, roots, c.Identity.Started.Add(res.Run.QueueTime), printed)
 			d.warn(c, res)
-			notes.Denials(res, append(append(c.Outcome.Refused, all...), exceeded(plugin, roots, printed, res.Error != nil)...))
+			all = append(append(c.Outcome.Refused, all...), exceeded(plugin, roots, printed, res.Error != nil)...)
+			notes.Denials(res, all)
+			if len(all) == 0 {
+				d.hint(c, res, printed)
+			}
 			return res
 		}
 	}}
+}
+
+// directory adds the session's directory to the answer of a command that left the workspace's own directory, or that failed
+// elsewhere. Then a model that does not know the directory writes wrong paths.
+func (d *Dispatcher) directory(c *Call, res *tool.Result, cwd string) {
+	s := c.Request.Session
+	switch {
+	case res.Cwd == "" || c.Identity.Depth > 0 || cwd == s.Cwd && res.Success():
+	case slices.ContainsFunc(s.Roots, func(r tool.Root) bool { return r.Path == cwd }):
+	default:
+		notes.Elsewhere(res, cwd)
+	}
+}
+
+// Ended describes how a command ended, for [Dispatcher.Hint].
+type Ended struct {
+	Command string
+	// Printed is the standard error, or the whole output if the streams are not known.
+	Printed  string
+	Exit     int
+	TimedOut bool
+}
+
+// hint adds a note about a failure that the sandbox caused.
+func (d *Dispatcher) hint(c *Call, res *tool.Result, printed string) {
+	if d.Hint == nil {
+		return
+	}
+	e := Ended{Printed: printed}
+	var data struct {
+		Stderr *string
+		Exit   int `json:"exit_code"`
+	}
+	if json.Unmarshal(res.Data, &data) == nil && data.Stderr != nil {
+		e.Printed, e.Exit = *data.Stderr, data.Exit
+	} else if res.Error == nil {
+		return
+	}
+	if err := res.Error; err != nil {
+		if err.Kind != tool.ExecutionFailed && err.Kind != tool.Timeout {
+			return
+		}
+		e.TimedOut = err.Kind == tool.Timeout
+		if e.Exit == 0 {
+			e.Exit = 1
+		}
+	}
+	var arguments struct{ Command string }
+	_ = json.Unmarshal(c.Decision.Sent.Arguments, &arguments) // the error is ignored, because other tools have no command
+	e.Command = arguments.Command
+	if text := d.Hint(c.Identity.Tool.Plugin, c.Request.Session.Roots, e); text != "" {
+		notes.Hint(res, text)
+	}
 }
 
 // loadState adds the state that the plugin stored for the session to the call.
@@ -74,11 +133,12 @@ func (d *Dispatcher) loadState(c *Call) error {
 	return nil
 }
 
-// saveState saves the effects of the call, the state of the plugin and the working directory. For a child call it does not
+// saveState saves the effects of the call, the state of the plugin and the working directory. It returns the session's
+// working directory after the call. For a child call it does not
 // save the directory and the state of a plugin that serves a parent call, because both depend on the parent call. It does not
 // save a state that a read-only tool returns, because a read-only call can run at the same time as a call that changes the
 // state.
-func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
+func (d *Dispatcher) saveState(c *Call, res *tool.Result) (cwd string) {
 	s := c.Request.Session
 	d.State.Apply(s.ID, res.Effects)
 	plugin := c.Identity.Tool.Plugin
@@ -96,6 +156,7 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) {
 		s.Cwd = filepath.Clean(res.Cwd)
 		d.State.SaveSession(s.Session)
 	}
+	return s.Cwd
 }
 
 func isDirectory(path string) bool {

@@ -8,6 +8,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/metrics"
@@ -28,6 +29,9 @@ type Tool struct {
 	Namespace    string `json:"namespace,omitempty"`
 	Plugin       string `json:"plugin"`
 	Enabled      bool   `json:"enabled"`
+	// Limits describes what the tool's commands cannot do in their sandbox. It is empty for a tool without commands, and
+	// for one that is not confined.
+	Limits string `json:"limits,omitempty"`
 }
 
 // Parameters returns the names of the tool's parameters in positional order.
@@ -43,19 +47,22 @@ func (t Tool) Parameters() []string {
 	return out
 }
 
-// ToolOf returns the description of a registered tool, with an empty FunctionName.
+// ToolOf returns the description of a registered tool, with an empty FunctionName and no Limits.
 func ToolOf(e *registry.Entry) Tool {
 	return Tool{Definition: e.Definition, FullName: e.FullName(), Namespace: e.Namespace, Plugin: e.Plugin, Enabled: e.Enabled}
 }
 
 // Tools returns the registered tools in the order of the configuration, including disabled ones.
 func (e *Engine) Tools() []Tool {
-	r := e.Current().Registry
-	entries, functions := r.All(), r.FunctionNames()
+	g := e.Current()
+	entries, functions := g.Registry.All(), g.Registry.FunctionNames()
 	out := make([]Tool, 0, len(entries))
 	for _, entry := range entries {
 		t := ToolOf(entry)
 		t.FunctionName = functions[t.FullName]
+		if p := g.Plugin(t.Plugin); p != nil && t.FullName == call.Shell {
+			t.Limits = g.Launcher.Limits(&p.Plugin)
+		}
 		out = append(out, t)
 	}
 	return out

@@ -84,10 +84,11 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 	}
 	return g.Registry.Add(p.Name, p.Field, desc, p.Checked && len(pending) == 0, func(name string) registry.Settings {
 		t := g.Config.Tools[name]
-		if on, set := b.Overrides.Enabled(name); set {
+		on, overridden := b.Overrides.Enabled(name)
+		if overridden {
 			t.Enabled = &on
 		}
-		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Bundled: p.Bundled != "" && p.Field == "", Timeout: t.Timeout, Limits: registry.Limits{
+		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", Timeout: t.Timeout, Limits: registry.Limits{
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}
@@ -144,6 +145,12 @@ func (g *Generation) confine(d *dispatch.Dispatcher) {
 			return g.Launcher.Exceeded(&p.Plugin, roots, printed, failed)
 		}
 		return nil
+	}
+	d.Hint = func(plugin string, roots []tool.Root, e dispatch.Ended) string {
+		if p := g.Plugin(plugin); p != nil {
+			return g.Launcher.Hint(&p.Plugin, roots, confinement.Ended(e))
+		}
+		return ""
 	}
 	d.Programs = func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
 		if p := g.Plugin(plugin); p != nil {

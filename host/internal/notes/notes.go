@@ -39,6 +39,15 @@ func Denials(res *tool.Result, denials []string) {
 	Annotate(res, "denied", denials)
 }
 
+// Elsewhere adds the session's directory to the text for the model.
+func Elsewhere(res *tool.Result, cwd string) { add(res, "The session's directory is "+cwd) }
+
+// Hint adds a note about a failure that the sandbox caused.
+func Hint(res *tool.Result, text string) {
+	add(res, text)
+	Annotate(res, "hint", text)
+}
+
 // Quarantined adds a note about each file that was moved to the quarantine.
 func Quarantined(res *tool.Result, messages []string) {
 	if len(messages) == 0 {

@@ -145,13 +145,13 @@ func by(rule string) string {
 func (d *Decision) howToAllow() string {
 	j := d.asks[0]
 	if j.rule != nil {
-		return fmt.Sprintf("To allow this call, the operator can answer the question (in a terminal: --on-ask prompt) or change the rule %s in the configuration.", j.Rule)
+		return fmt.Sprintf("To allow this call, the operator can answer the question or change the rule %s in the configuration.", j.Rule)
 	}
 	if slices.Contains(losses, j.builtin) { // a rule would allow the next loss without a question
-		return "To remove less, name the files or directories that are not needed. To allow this once, the operator can answer the question (in a terminal: --on-ask prompt), or run the command without toolhost."
+		return "To remove less, name the files or directories that are not needed. To allow this once, the operator can answer the question, or run the command without toolhost."
 	}
 	if j.builtin != "" {
-		return fmt.Sprintf("To allow this call, the operator can answer the question (in a terminal: --on-ask prompt) or add an allow rule with command = [%q] and builtin = [%q] to the permissions of the configuration.", proposal(j.Subject), j.builtin)
+		return fmt.Sprintf("To allow this call, the operator can answer the question or add an allow rule with command = [%q] and builtin = [%q] to the permissions of the configuration.", proposal(j.Subject), j.builtin)
 	}
 	about := fmt.Sprintf("tool = [%q]", j.Subject)
 	switch j.Kind {
@@ -160,7 +160,7 @@ func (d *Decision) howToAllow() string {
 	case KindEdit, KindExternal:
 		about = fmt.Sprintf("kind = [%q] and path = [%q]", j.Kind, j.Subject)
 	}
-	return fmt.Sprintf("To allow this call, the operator can answer the question (in a terminal: --on-ask prompt) or add an allow rule with %s to the permissions of the configuration.", about)
+	return fmt.Sprintf("To allow this call, the operator can answer the question or add an allow rule with %s to the permissions of the configuration.", about)
 }
 
 // losses lists the built-in rules for what nobody wants to permit in advance.

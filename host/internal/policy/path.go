@@ -37,8 +37,12 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 		if target != abs {
 			via = " (it leads to " + target + ")"
 		}
-		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of the roots%s: %s. Use a path inside of a root, or ask the operator to add a root: sandbox { root %q {} }.",
-			path, via, rootList(call.Roots), filepath.Dir(target))
+		hint := ""
+		if strings.HasPrefix(target, "/tmp/") { // the directory of the same name that confined commands see is another one
+			hint = " Commands of bash can have a /tmp of their own, which other tools do not see."
+		}
+		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of the roots%s: %s. Use a path inside of a root, or ask the operator to add root %q {} to the sandbox block.%s",
+			path, via, rootList(call.Roots), filepath.Dir(target), hint)
 	}
 	if p.rules.Strict && links {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s goes through a symbolic link, which the configuration forbids (sandbox paths = \"strict\"). Use %s.", path, target)

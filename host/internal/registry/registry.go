@@ -27,6 +27,8 @@ type Entry struct {
 	// Namespace is the field namespace of the tool, or empty for an agent tool.
 	Namespace string
 	Enabled   bool
+	// Overridden reports whether the operator enabled or disabled the tool at run time.
+	Overridden bool
 	// PendingApproval is the reason why the tool needs an approval and cannot be called before. It is empty if the tool
 	// is approved.
 	PendingApproval string
@@ -71,6 +73,8 @@ func (e *Entry) Signature() tool.Signature {
 // Settings holds the operator's settings for a tool. A zero field keeps the tool's default.
 type Settings struct {
 	Enabled *bool
+	// Overridden reports whether Enabled was set at run time and not by the configuration.
+	Overridden bool
 	// PendingApproval is the reason why the tool needs an approval. It is empty if the tool is approved.
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
@@ -307,7 +311,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	e := &Entry{Definition: def, schema: sync.OnceValues(func() (*tool.Schema, error) { return tool.ParseSchema(def.Input) }), Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled, Timeout: def.DefaultTimeout}
 	s := settings(e.FullName())
 	if s.Enabled != nil {
-		e.Enabled = *s.Enabled
+		e.Enabled, e.Overridden = *s.Enabled, s.Overridden
 	}
 	if s.PendingApproval != "" {
 		e.Enabled, e.PendingApproval = false, s.PendingApproval
@@ -342,6 +346,8 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 		return nil, tool.Errorf(tool.NotFound, "Unknown tool %q. Run help for a list.", name)
 	case e.PendingApproval != "":
 		return nil, tool.Errorf(tool.Security, "Tool %s is pending approval: %s.", e.FullName(), e.PendingApproval)
+	case !e.Enabled && e.Overridden:
+		return nil, tool.Errorf(tool.PermissionDenied, "Tool %s was disabled by the operator while toolhost runs. To enable it, the operator runs: toolhost plugin enable %s.", e.FullName(), e.FullName())
 	case !e.Enabled:
 		return nil, tool.Errorf(tool.PermissionDenied, "Tool %s is disabled. Enable it in the configuration: tool %q { enabled = true }.", e.FullName(), e.FullName())
 	}

@@ -94,6 +94,9 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // not used, because a command could place files there that other programs execute later.
 var caches = map[string]string{"XDG_CACHE_HOME": "cache", "GOCACHE": "cache/go-build", "npm_config_cache": "cache/npm", "TMPDIR": "tmp"}
 
+// noRetries are variables that make programs without a network fail at once, instead of trying again for minutes.
+var noRetries = []string{"npm_config_fetch_retries=0", "PIP_RETRIES=1", "CARGO_NET_RETRY=0"}
+
 // Policy returns the policy for a plugin that runs at the given place, and the environment of its process. It creates
 // missing directories.
 func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
@@ -141,6 +144,9 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		var err error
 		if env, err = withCaches(env, at.StateDir); err != nil {
 			return out, nil, err
+		}
+		if !p.Network && len(p.Hosts) == 0 {
+			env = append(slices.Clone(env), noRetries...)
 		}
 	case kind.static:
 		out.Read = append(out.Read, runtimeFiles...)

@@ -28,6 +28,7 @@ type running struct {
 	stdout, stderr   *stream
 	restOut, restErr *capture.Buffer // buffers for output that arrives after the end of the command
 	shown            *jobs.Job       // the command while its call waits; nil if the call does not wait
+	screen           string          // the program for which the command was ended, because it needs a screen
 	keeps            func()          // announces that the command does not change the directory; nil if it can
 }
 
@@ -132,6 +133,12 @@ func (b *bash) await(ctx context.Context, session string, c *running, in *args) 
 	}
 	look := time.NewTicker(silence)
 	defer look.Stop()
+	var screen <-chan time.Time
+	if mentionsScreen.MatchString(in.Command) {
+		ticker := time.NewTicker(screenTime)
+		defer ticker.Stop()
+		screen = ticker.C
+	}
 	moved := c.shown.Asked()
 	var keeps <-chan time.Time
 	if c.keeps != nil {
@@ -162,6 +169,10 @@ func (b *bash) await(ctx context.Context, session string, c *running, in *args) 
 				left = silence
 			}
 			idleTimer.Reset(left)
+		case <-screen:
+			if c.screen = fullScreen(c.process); c.screen != "" {
+				return b.end(c, shell.Canceled)
+			}
 		case <-look.C:
 			if c.silent() < silence || !b.jobs.Room(session) {
 				continue

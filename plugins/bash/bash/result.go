@@ -34,6 +34,7 @@ type report struct {
 	// input.
 	job     *jobs.Job
 	waiting bool
+	screen  string // the program for which the command was ended, because it needs a screen
 }
 
 func (r *report) note(s string) { r.notes = append(r.notes, s) }
@@ -42,14 +43,21 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 	if lost := r.at.lost; lost != "" {
 		r.note(fmt.Sprintf("The session's working directory %s no longer exists; the session is now in %s.", lost, r.at.session))
 	}
+	o := r.out
+	if last, _ := r.stderr.Tail(20); o.Ending == shell.Exited && o.Exit != 0 && noTerminal.MatchString(last) {
+		r.note("Commands have no terminal. Use the program without a screen, such as top -b -n 1, or another tool.")
+	}
 	notes := r.noteText()
 	stdout, stderr := r.texts(notes, (*capture.Buffer).Text)
-	o := r.out
 	d := r.data(stdout, stderr)
 	d.ExitCode, d.Signal, d.TimedOut, d.Duration = o.Exit, o.Signal, o.Ending == shell.TimedOut, o.Duration.Milliseconds()
 	res := &sdk.Result{Title: r.title(), Metadata: r.metadata(), Data: sdk.Data(d), SessionState: r.state}
 	if o.Ending == shell.Exited {
 		res.Cwd = r.at.session
+	}
+	if r.screen != "" {
+		d.Stdout, d.Stderr = "", screenAdvice(r.screen)+".\n"
+		res.Data = sdk.Data(d)
 	}
 	text := streams(stdout.Shown, stderr.Shown)
 	if o.Ending == shell.Exited && o.Exit == 0 {
@@ -130,6 +138,9 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 		return sdk.Errorf(tool.Timeout, "The command was not done after %s and was killed with everything it had started. The session is unchanged. %s",
 			r.limit(), joinLines(advice, body))
 	case shell.Canceled:
+		if r.screen != "" { // what it drew is of no use
+			return sdk.Errorf(tool.ExecutionFailed, "%s. The command was ended. The session is unchanged.", screenAdvice(r.screen)).WithCode(128 + 15)
+		}
 		if ctx.Err() == nil {
 			head := "The tool job killed the command, with everything it had started. The session is unchanged."
 			return sdk.Errorf(tool.ExecutionFailed, "%s", joinLines(head, body)).WithCode(128 + 9)

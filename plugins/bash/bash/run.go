@@ -56,6 +56,7 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 		defer b.jobs.Hide(c.shown)
 	}
 	ending, reason := b.await(ctx, call.SessionID, c, &in)
+	r.screen = c.screen
 	r.stdout, r.stderr, r.waiting = c.stdout.buffer, c.stderr.buffer, reason == becauseStdin || reason == becauseTerminal
 	if ending == goesOn {
 		c.stopLive()

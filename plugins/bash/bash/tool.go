@@ -20,10 +20,10 @@ type args struct {
 
 	Description string `json:"description,omitempty" jsonschema:"what the command does, in a few words, for the user"`
 
-	Background bool `json:"run_in_background,omitempty" jsonschema:"start the command as a job and return its job_id at once"`
-	Yield      int  `json:"yield_ms,omitempty" min:"1" max:"86400000" jsonschema:"after this number of milliseconds, return the output so far and continue the command as a job"`
+	Background bool `json:"run_in_background,omitempty" jsonschema:"start as a job and return its job_id at once"`
+	Yield      int  `json:"yield_ms,omitempty" min:"1" max:"86400000" jsonschema:"after this number of milliseconds, return the output so far and continue as a job"`
 	YieldIdle  int  `json:"yield_idle_ms,omitempty" min:"1" max:"86400000" jsonschema:"the same after this number of milliseconds without output"`
-	JobTimeout int  `json:"job_timeout_ms,omitempty" min:"1" max:"86400000" jsonschema:"the timeout of a job in milliseconds; the default is a day"`
+	JobTimeout int  `json:"job_timeout_ms,omitempty" min:"1" max:"86400000" jsonschema:"a job's timeout in milliseconds, by default a day"`
 	KeepStdin  bool `json:"keep_stdin_open,omitempty" jsonschema:"keep standard input open: when the command waits for input, the call returns a job_id for 'job write'"`
 }
 
@@ -47,9 +47,9 @@ type data struct {
 	StderrSpillPath string `json:"stderr_spill_path,omitempty" jsonschema:"the file with the whole stderr, if both streams were cut"`
 }
 
-const description = `Run commands in bash: builds, tests, version control, pipelines. To read, search and change files, prefer the other tools.
-The session continues: directory, variables, functions, aliases, shopt options and umask stay, but not "set" options, traps and open files. There is no terminal: nothing can prompt.
-Output over 50 000 characters is cut in the middle; the result names a file with all of it. For a command that takes long or does not end, such as a server, set yield_ms or run_in_background: it becomes a job, which the tool job manages. Processes that a command leaves behind become a job, too.`
+const description = `Run commands in bash: builds, tests, version control. To read, search and change files, prefer the other tools.
+Directory, variables, functions and umask stay for the next command. There is no terminal: nothing can prompt.
+Output over 50 000 characters is cut in the middle; the result names a file with all of it. For a command that takes long or does not end, set yield_ms or run_in_background: it becomes a job for the tool job, as do processes that a command leaves behind.`
 
 func definition() sdk.Definition {
 	output, err := sdk.SchemaFor[data]()

@@ -233,3 +233,15 @@ func (t *Tree) Reading(pipe uint64) (fromPipe, fromTerminal bool) {
 	}
 	return fromPipe, fromTerminal
 }
+
+// Programs returns the names of the tree's programs, each with its arguments.
+func (t *Tree) Programs() (out [][]string) {
+	for _, p := range t.members(snapshot()) {
+		name, err := readFile("/proc/" + strconv.Itoa(p.pid) + "/comm")
+		line, lineErr := readFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
+		if err == nil && lineErr == nil {
+			out = append(out, append([]string{strings.TrimSpace(string(name))}, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")[1:]...))
+		}
+	}
+	return out
+}

@@ -105,3 +105,14 @@ func (p *Process) Waiting() (stdin, terminal bool) {
 	}
 	return in.tree.Reading(inode)
 }
+
+// Programs returns the names of the programs that the command runs now, each with its arguments.
+func (p *Process) Programs() [][]string {
+	p.mu.Lock()
+	in := p.shell
+	p.mu.Unlock()
+	if in == nil {
+		return nil
+	}
+	return in.tree.Programs()
+}

@@ -45,6 +45,26 @@ func WithHangup(ctx context.Context) context.Context {
 	return ctx
 }
 
+// interrupted points to the function that handles SIGINT.
+var interrupted atomic.Pointer[func()]
+
+// OnInterrupt sets the function that handles SIGINT.
+func OnInterrupt(f func()) { interrupted.Store(&f) }
+
+// WithInterrupt returns a context that SIGINT cancels, unless [OnInterrupt] sets another function.
+func WithInterrupt(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	OnInterrupt(cancel)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt)
+	go func() {
+		for range signals {
+			(*interrupted.Load())()
+		}
+	}()
+	return ctx
+}
+
 // terminated is closed at the first SIGTERM after Terminated was called.
 var terminated atomic.Pointer[chan struct{}]
 

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,86 +10,143 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// complete completes the word before the cursor.
-func (r *Prompt) complete(line string, pos int) (string, int, bool) {
-	start := strings.LastIndexAny(line[:pos], " \t") + 1
-	word, first := line[start:pos], strings.TrimSpace(line[:start]) == ""
-	var candidates []string
-	switch {
-	case first:
-		for _, t := range r.Host.Tools() {
-			if t.Enabled && t.Namespace == "" {
-				candidates = append(candidates, t.Name+" ")
-			} else if t.Enabled {
-				candidates = append(candidates, "field:"+t.Namespace+" "+t.Name+" ")
-			}
-		}
-		candidates = append(candidates, "help ", "status", "exit")
-	case strings.HasPrefix(word, "--"):
-		for _, name := range r.parameters(line[:start]) {
-			candidates = append(candidates, "--"+name+" ")
-		}
-	default:
-		candidates = r.paths(word)
-	}
-	candidates = slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })
-	done := commonPrefix(candidates)
-	if len(done) <= len(word) {
-		return "", 0, false
-	}
-	return line[:start] + done + line[pos:], start + len(done), true
+// candidate is a possible completion of a word.
+type candidate struct {
+	text  string // with a space at the end if the word is complete
+	about string
 }
 
-func (r *Prompt) parameters(before string) []string {
+// promptCommands are the commands that the prompt itself runs.
+var promptCommands = []candidate{{"exit ", "end the prompt"}, {"help ", "describe tools"}, {"status ", "show the plugins"}}
+
+// lastWord splits a text in front of its last word. A space after a backslash belongs to the word.
+func lastWord(text string) (before, word string) {
+	start := len(text)
+	for start > 0 {
+		if c := text[start-1]; (c == ' ' || c == '\t' || c == '\n') && (start < 2 || text[start-2] != '\\') {
+			break
+		}
+		start--
+	}
+	return text[:start], text[start:]
+}
+
+// complete returns the candidates for the last word of a text.
+func (r *Prompt) complete(text string) []candidate {
+	before, word := lastWord(text)
 	words := strings.Fields(before)
+	var found []candidate
+	switch {
+	case len(words) == 0, len(words) == 1 && words[0] == "help":
+		found = r.names()
+		if len(words) == 0 {
+			found = append(found, promptCommands...)
+		}
+	case len(words) == 1 && strings.HasPrefix(words[0], "field:"):
+		found = r.commands(strings.TrimPrefix(words[0], "field:"))
+	case strings.HasPrefix(word, "--"):
+		found = r.parameters(words)
+	default:
+		found = r.paths(word)
+	}
+	found = slices.DeleteFunc(found, func(c candidate) bool { return !strings.HasPrefix(c.text, word) })
+	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(a.text, b.text) })
+	return slices.CompactFunc(found, func(a, b candidate) bool { return a.text == b.text })
+}
+
+// names returns the names of the agent tools, and the field namespaces.
+func (r *Prompt) names() []candidate {
+	var out []candidate
 	for _, t := range r.Host.Tools() {
-		if len(words) > 0 && t.FullName == words[0] || len(words) > 1 && "field:"+t.Namespace == words[0] && t.Name == words[1] {
-			return t.Parameters()
+		switch {
+		case !t.Enabled:
+		case t.Namespace == "":
+			out = append(out, candidate{t.Name + " ", summary(t.Description)})
+		default:
+			out = append(out, candidate{"field:" + t.Namespace + " ", "tools of " + t.Namespace})
+		}
+	}
+	return out
+}
+
+// commands returns the tools of a namespace.
+func (r *Prompt) commands(namespace string) []candidate {
+	var out []candidate
+	for _, t := range r.Host.Tools() {
+		if t.Enabled && t.Namespace == namespace {
+			out = append(out, candidate{t.Name + " ", summary(t.Description)})
+		}
+	}
+	return out
+}
+
+// parameters returns the parameters of the tool that the words name.
+func (r *Prompt) parameters(words []string) []candidate {
+	for _, t := range r.Host.Tools() {
+		if t.FullName == words[0] || len(words) > 1 && "field:"+t.Namespace == words[0] && t.Name == words[1] {
+			var out []candidate
+			for _, name := range t.Parameters() {
+				out = append(out, candidate{text: "--" + name + " "})
+			}
+			return out
 		}
 	}
 	return nil
 }
 
+// summary returns the first sentence of a description, for a list of candidates.
+func summary(description string) string {
+	text := cli.Printable(strings.Join(strings.Fields(description), " "))
+	if i := strings.Index(text, ". "); i > 0 {
+		text = text[:i+1]
+	}
+	return text
+}
+
+// quoted escapes the characters of a path that are special in a command.
+var quoted = strings.NewReplacer(" ", `\ `, "'", `\'`, `"`, `\"`, `\`, `\\`, "$", `\$`, "`", "\\`", "(", `\(`, ")", `\)`, "&", `\&`, ";", `\;`, "|", `\|`, "<", `\<`, ">", `\>`, "*", `\*`, "?", `\?`, "[", `\[`, "#", `\#`, "!", `\!`)
+
 // paths returns the directory entries that begin with the given word.
-func (r *Prompt) paths(word string) []string {
+func (r *Prompt) paths(word string) []candidate {
 	cwd, err := r.Host.Cwd(r.Request)
 	if err != nil {
 		return nil
 	}
-	dir, _ := filepath.Split(word)
-	at := dir
-	if !filepath.IsAbs(at) {
-		at = filepath.Join(cwd, dir)
+	typed, _ := filepath.Split(word)
+	dir := unescape(typed)
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(cwd, dir)
 	}
-	entries, err := os.ReadDir(at)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
 	}
-	var out []string
+	var out []candidate
 	for _, e := range entries {
-		name := dir + e.Name()
-		if strings.ContainsAny(name, " '\"\\$`") || cli.Printable(name) != name {
-			continue // skip a name that needs quotes or contains control characters
+		if cli.Printable(e.Name()) != e.Name() {
+			continue // a name with control characters cannot be shown
 		}
+		name := typed + quoted.Replace(e.Name())
 		if e.IsDir() {
-			name += "/"
+			out = append(out, candidate{text: name + "/"})
 		} else {
-			name += " "
+			out = append(out, candidate{text: name + " "})
 		}
-		out = append(out, name)
 	}
 	return out
 }
 
-func commonPrefix(words []string) string {
-	if len(words) == 0 {
-		return ""
-	}
-	prefix := words[0]
-	for _, w := range words[1:] {
-		for !strings.HasPrefix(w, prefix) {
-			prefix = prefix[:len(prefix)-1]
+// unescape removes the backslashes of [quoted].
+func unescape(word string) string {
+	var b strings.Builder
+	escaped := false
+	for _, r := range word {
+		if r == '\\' && !escaped {
+			escaped = true
+			continue
 		}
+		escaped = false
+		b.WriteRune(r)
 	}
-	return prefix
+	return b.String()
 }

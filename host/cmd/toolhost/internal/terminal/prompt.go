@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/term"
 	"mvdan.cc/sh/v3/syntax"
@@ -32,111 +33,104 @@ type Prompt struct {
 	JSON bool
 	// Status prints the status of the host.
 	Status func(io.Writer, host.Status) error
+
+	keys    *keyboard // nil without a terminal
+	editor  *editor
+	running atomic.Pointer[context.CancelFunc] // cancels the running command
 }
 
-// Run reads and runs commands from standard input until the input ends. It supports line editing at a terminal.
-// Otherwise it reads one command per line.
+// Run reads and runs commands from standard input until the input ends. At a terminal, it edits lines, and only Ctrl-D,
+// "exit", SIGTERM and SIGHUP end it: after a Ctrl-C that ended it, the next keys would reach the user's own shell.
 func (r *Prompt) Run(ctx context.Context) error {
-	if IsTerminal() {
+	cli.OnInterrupt(r.interrupt)
+	if IsTerminal() && term.IsTerminal(int(os.Stdout.Fd())) {
 		return r.interactive(ctx)
+	}
+	if IsTerminal() { // the output is redirected, so there is no screen to edit on
+		keys, err := openKeyboard(os.Stdin, false)
+		if err != nil {
+			return err
+		}
+		defer keys.restore()
+		keys.asking()
 	}
 	return r.lines(ctx, os.Stdin)
 }
-
-// IsTerminal reports whether standard input is a terminal.
-func IsTerminal() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
 
 // lines reads commands from a pipe or a file.
 func (r *Prompt) lines(ctx context.Context, in io.Reader) error {
 	sc := bufio.NewScanner(in)
 	sc.Buffer(nil, maxLine)
-	next := func() (string, error) {
-		if sc.Scan() {
-			return sc.Text(), nil
+	next := func(string) (string, error) {
+		var command string
+		for sc.Scan() {
+			command += sc.Text()
+			if !incomplete(command) {
+				return command, nil
+			}
+			command += "\n"
 		}
 		if err := sc.Err(); err != nil {
-			return "", err
+			return command, err
 		}
-		return "", io.EOF
+		return command, io.EOF
 	}
-	return r.loop(ctx, next, func(string) {})
+	return r.loop(ctx, next)
 }
 
 // interactive reads commands from the keyboard.
 func (r *Prompt) interactive(ctx context.Context) error {
-	fd := int(os.Stdin.Fd())
-	cooked, err := term.GetState(fd)
-	if err != nil {
-		return err
-	}
-	defer term.Restore(fd, cooked)                         //nolint:errcheck // nothing to do about it
-	screen, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0) // not standard output, because it can be redirected
-	if err != nil {
-		return fmt.Errorf("there is no terminal to write to: %w", err)
-	}
-	defer screen.Close() //nolint:errcheck // only the terminal
-	t := term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{os.Stdin, screen}, "")
-	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
-		if key != '\t' {
-			return "", 0, false
-		}
-		return r.complete(line, pos)
-	}
 	entries, err := r.Host.History(r.Request, maxReplHistory)
 	if err != nil {
 		return err
 	}
+	var history []string
 	for _, e := range entries {
-		if cli.Printable(e.Command) == e.Command { // skip commands with control characters or several lines
-			t.History.Add(e.Command)
+		if cli.Clean(e.Command) == e.Command { // skip commands with control characters
+			history = append(history, e.Command)
 		}
 	}
-	fmt.Fprintln(screen, "toolhost", host.Version, "— help lists the tools, Ctrl-D ends.")
-	next := func() (string, error) {
-		if w, h, err := term.GetSize(fd); err == nil && w > 0 {
-			_ = t.SetSize(w, h) // the error is ignored, because the size affects only the appearance
-		}
-		if _, err := term.MakeRaw(fd); err != nil {
-			return "", err
-		}
-		line, err := t.ReadLine()
-		return line, errors.Join(err, term.Restore(fd, cooked))
+	keys, err := openKeyboard(os.Stdin, Colorful(os.Stdout))
+	if err != nil {
+		return err
 	}
-	return r.loop(ctx, next, t.SetPrompt)
+	defer keys.restore()
+	r.keys = keys
+	r.editor = newEditor(keys, history, r.complete)
+	r.editor.highlight(r.isTool)
+	fmt.Println("toolhost", host.Version, "— help lists the tools, Ctrl-C ends a command, Ctrl-D the prompt.")
+	return r.loop(ctx, func(prompt string) (string, error) { return r.editor.read(ctx, prompt) })
+}
+
+// isTool reports whether a word names an agent tool or a namespace.
+func (r *Prompt) isTool(word string) bool {
+	return slices.ContainsFunc(r.names(), func(c candidate) bool { return c.text == word+" " })
 }
 
 // loop runs commands until the input ends.
-func (r *Prompt) loop(ctx context.Context, next func() (string, error), prompt func(string)) error {
+func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, error)) error {
 	for ctx.Err() == nil {
 		cwd, err := r.Host.Cwd(r.Request)
 		if err != nil {
 			return err
 		}
-		prompt(cli.Printable(filepath.Base(cwd)) + "> ")
-		command, err := next()
-		for err == nil && incomplete(command) {
-			prompt("… ")
-			var more string
-			more, err = next()
-			command += "\n" + more
+		command, err := next(cli.Printable(filepath.Base(cwd)) + "> ")
+		if errors.Is(err, errInterrupted) {
+			continue
 		}
-		if strings.TrimSpace(command) != "" {
-			switch strings.TrimSpace(command) {
-			case "exit", "quit":
-				return nil
-			case "status": // shows the status of this host with its running plugins
-				if err := r.Status(cli.Screen(os.Stdout), r.Host.Status()); err != nil {
-					return err
-				}
-			default:
-				r.run(ctx, command)
-			}
-		}
-		if errors.Is(err, io.EOF) {
+		switch strings.TrimSpace(command) {
+		case "":
+		case "exit", "quit":
 			return nil
+		case "status": // shows the status of this host with its running plugins
+			if err := r.Status(cli.Screen(os.Stdout), r.Host.Status()); err != nil {
+				return err
+			}
+		default:
+			r.run(ctx, command)
+		}
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil //nolint:nilerr // a signal and the end of the terminal are no failures
 		}
 		if err != nil {
 			return err
@@ -152,14 +146,27 @@ func incomplete(command string) bool {
 	return syntax.IsIncomplete(err) || errors.As(err, &pe) && strings.Contains(pe.Text, "unclosed here-document")
 }
 
-// run runs one command. Ctrl-C cancels the command, but does not end the prompt.
+// interrupt handles Ctrl-C outside of the editor: it ends the running command.
+func (r *Prompt) interrupt() {
+	if cancel := r.running.Load(); cancel != nil {
+		(*cancel)()
+	}
+}
+
+// run runs one command. Ctrl-C cancels the command and drops the keys that were typed ahead.
 func (r *Prompt) run(ctx context.Context, command string) {
-	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
-	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.running.Store(&cancel)
+	defer r.running.Store(nil)
 	client := New(r.JSON)
+	client.keys = r.keys
 	req := r.Request
 	req.Command = command
 	res := client.Run(ctx, r.Host, req)
+	if ctx.Err() != nil && r.editor != nil {
+		r.editor.forget()
+	}
 	if r.JSON {
 		_ = cli.PrintJSON(os.Stdout, res) // the error is ignored, because it means that standard output was closed
 		return

@@ -6,13 +6,17 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
@@ -34,6 +38,7 @@ type Terminal struct {
 	title    string // the last progress of the call
 	screens  map[*os.File]*cli.Writer
 	in       *bufio.Reader
+	keys     *keyboard // of a prompt; nil for a single call
 }
 
 // Run runs a request.
@@ -83,8 +88,7 @@ func (t *Terminal) elapsed(d time.Duration) {
 	if title == "" {
 		title = "running"
 	}
-	fmt.Fprintf(os.Stderr, "\r\x1b[K%s, %d s", cli.Printable(title), int(d.Seconds()))
-	t.progress = true
+	t.showProgress(fmt.Sprintf("%s, %d s", title, int(d.Seconds())))
 }
 
 // New returns a terminal for one call. If quiet is true, the terminal prints only the result.
@@ -112,7 +116,20 @@ func (t *Terminal) Progress(title string, metadata map[string]any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.title = title
-	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", cli.Printable(title))
+	t.showProgress(title)
+}
+
+// showProgress shows a text in the progress line. It cuts the text to the width of the terminal, because only one line can
+// be erased later.
+func (t *Terminal) showProgress(text string) {
+	text = cli.Printable(text)
+	if width, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && width > 0 {
+		for uniseg.StringWidth(text) >= width {
+			_, size := utf8.DecodeLastRuneInString(text)
+			text = text[:len(text)-size]
+		}
+	}
+	fmt.Fprintf(os.Stderr, "\r\x1b[K%s", text)
 	t.progress = true
 }
 
@@ -179,11 +196,7 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		if reason, _ := p.Metadata["reason"].(string); reason != "" {
 			fmt.Fprintf(os.Stderr, "  (%s)\n", cli.Printable(reason))
 		}
-		answer, err := t.line(ctx, "Allow? [y]es, once / for this [s]ession / [a]lways here / [N]o / ne[v]er: ")
-		if err != nil {
-			return tool.Answer{}, err
-		}
-		return permission(answer), nil
+		return t.permission(ctx)
 	}
 	q := ask.Question
 	fmt.Fprintf(os.Stderr, "%s\n", cli.Printable(q.Text))
@@ -195,7 +208,7 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		prompt = "numbers, with commas between them> "
 	}
 	answer, err := t.line(ctx, prompt)
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return tool.Answer{}, err
 	}
 	if answer == "" {
@@ -219,23 +232,41 @@ func chosen(q *tool.Question, typed string) []string {
 	return parts
 }
 
-// permission returns the answer to a permission ask. Every text except a clear "yes" declines the ask.
-func permission(answer string) tool.Answer {
-	switch strings.ToLower(answer) {
-	case "y", "yes", host.ScopeOnce:
-		return tool.Answer{Outcome: tool.Accepted}
-	case "s", host.ScopeSession:
-		return tool.Answer{Outcome: tool.Accepted, Values: []string{host.ScopeSession}}
-	case "a", host.ScopeAlways:
-		return tool.Answer{Outcome: tool.Accepted, Values: []string{host.ScopeAlways}}
-	case "v", host.ScopeNever:
-		return tool.Answer{Outcome: tool.Declined, Values: []string{host.ScopeNever}, Message: "the user declined, for good"}
+// permission reads the answer to a permission ask. An empty answer and Ctrl-D mean no. It asks again after an unknown
+// answer, because a wrong key must neither allow nor end a call.
+func (t *Terminal) permission(ctx context.Context) (tool.Answer, error) {
+	declined := tool.Answer{Outcome: tool.Declined, Message: "the user declined"}
+	for {
+		answer, err := t.line(ctx, "Allow? [y]es, once / for this [s]ession / [a]lways here / [N]o / ne[v]er: ")
+		if errors.Is(err, io.EOF) {
+			fmt.Fprintln(os.Stderr)
+			return declined, nil
+		}
+		if err != nil {
+			return tool.Answer{}, err
+		}
+		switch strings.ToLower(answer) {
+		case "y", "yes", host.ScopeOnce:
+			return tool.Answer{Outcome: tool.Accepted}, nil
+		case "s", host.ScopeSession:
+			return tool.Answer{Outcome: tool.Accepted, Values: []string{host.ScopeSession}}, nil
+		case "a", host.ScopeAlways:
+			return tool.Answer{Outcome: tool.Accepted, Values: []string{host.ScopeAlways}}, nil
+		case "v", host.ScopeNever:
+			return tool.Answer{Outcome: tool.Declined, Values: []string{host.ScopeNever}, Message: "the user declined, for good"}, nil
+		case "", "n", "no":
+			return declined, nil
+		}
+		fmt.Fprintf(os.Stderr, "Unknown answer %q. Type y, s, a, n or v.\n", cli.Printable(answer))
 	}
-	return tool.Answer{Outcome: tool.Declined, Message: "the user declined"}
 }
 
-// line reads one line from the keyboard. It returns early if ctx is canceled.
+// line shows a prompt and reads one line from the keyboard. It returns early if ctx is canceled. An empty text with the
+// error io.EOF means that the user typed Ctrl-D.
 func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
+	if t.keys != nil {
+		return t.keys.line(ctx, func() { fmt.Fprint(os.Stderr, prompt) })
+	}
 	fmt.Fprint(os.Stderr, prompt)
 	type read struct {
 		text string
@@ -244,14 +275,14 @@ func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 	ch := make(chan read, 1)
 	go func() {
 		text, err := t.in.ReadString('\n')
+		if text != "" {
+			err = nil
+		}
 		ch <- read{strings.TrimSpace(text), err}
 	}()
 	select {
 	case r := <-ch:
-		if r.err != nil && r.text == "" {
-			return "", nil // treat the end of the input as an empty answer
-		}
-		return r.text, nil
+		return r.text, r.err
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -269,8 +300,20 @@ func (t *Terminal) Finish(res *host.Result) {
 	case res.Success():
 		cli.PrintText(os.Stdout, res.Output)
 	default:
-		cli.PrintText(os.Stderr, res.Error.Message)
+		cli.PrintText(os.Stderr, t.red(res.Error.Message))
 	}
+}
+
+// red colors the first line of an error message at a prompt.
+func (t *Terminal) red(message string) string {
+	if t.keys == nil || !Colorful(os.Stderr) {
+		return message
+	}
+	first, rest, more := strings.Cut(message, "\n")
+	if more {
+		rest = "\n" + rest
+	}
+	return t.keys.colored(colorError, cli.Printable(first)) + rest
 }
 
 // notes returns the host's notes on a result. The text of the result has them too, but the output of a native command
@@ -284,6 +327,9 @@ func notes(res *host.Result) []string {
 	quarantined, _ := res.Metadata["quarantined"].([]string)
 	for _, text := range quarantined {
 		out = append(out, "["+text+".]")
+	}
+	if hint, ok := res.Metadata["hint"].(string); ok {
+		out = append(out, "["+hint+".]")
 	}
 	if note, ok := res.Metadata["note"].(string); ok {
 		out = append(out, note)

@@ -1,0 +1,130 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/reeflective/readline"
+	"github.com/reeflective/readline/inputrc"
+)
+
+// errInterrupted is the error of a line that the user gave up with Ctrl-C.
+var errInterrupted = errors.New("interrupted")
+
+// Colors of the prompt.
+const (
+	colorPrompt = "\x1b[36m"
+	colorTool   = "\x1b[32m"
+	colorError  = "\x1b[31m"
+	colorReset  = "\x1b[0m"
+)
+
+// interruptAction is the name of the editor's action for Ctrl-C. The library's own one ignores Ctrl-C if other keys follow it.
+const interruptAction = "toolhost-interrupt"
+
+// editor reads commands from the keyboard. It edits a command of several lines as a whole.
+type editor struct {
+	shell  *readline.Shell
+	keys   *keyboard
+	prompt string
+}
+
+// newEditor returns an editor with a history, whose last entry is the newest one. complete returns the candidates for
+// the last word of a text.
+func newEditor(keys *keyboard, history []string, complete func(before string) []candidate) *editor {
+	e := &editor{shell: readline.NewShell(inputrc.WithApp("toolhost")), keys: keys}
+	sh := e.shell
+	for name, value := range map[string]any{
+		"cursor-position-probe":        false,         // the prompt must not wait for a terminal that does not answer
+		"menu-complete-display-prefix": true,          // Tab inserts what the candidates share, and lists them
+		"multiline-column":             keys.colorful, // the library always colors this column
+		"autopairs":                    false,
+		"convert-meta":                 false, // keys are UTF-8
+		"input-meta":                   true,
+		"output-meta":                  true,
+		"enable-bracketed-paste":       true,
+		"echo-control-characters":      false,
+	} {
+		_ = sh.Config.Set(name, value) // the error is ignored, because the values have the types of their options
+	}
+	sh.Keymap.Register(map[string]func(){interruptAction: func() {
+		sh.Display.AcceptLine()
+		sh.History.Accept(false, false, errInterrupted)
+	}})
+	for _, keymap := range sh.Config.Binds {
+		for sequence, bind := range keymap {
+			if strings.Contains(bind.Action, "edit-command") || strings.Contains(bind.Action, "edit-and-execute") {
+				delete(keymap, sequence) // no key of the prompt starts a program outside of the sandbox
+			}
+		}
+		keymap[inputrc.Unescape(`\C-C`)] = inputrc.Bind{Action: interruptAction}
+	}
+	sh.Prompt.Primary(func() string { return e.keys.colored(colorPrompt, e.prompt) })
+	sh.Prompt.Secondary(func() string { return "… " })
+	sh.AcceptMultiline = func(line []rune) bool { return !incomplete(string(line)) }
+	past := readline.NewInMemoryHistory()
+	for _, command := range history {
+		_, _ = past.Write(command) // the error is ignored, because a list in memory returns none
+	}
+	sh.History.Add("history", past)
+	sh.Completer = func(line []rune, cursor int) readline.Completions {
+		before := string(line[:cursor])
+		var values []readline.Completion
+		for _, c := range complete(before) {
+			values = append(values, readline.Completion{Value: c.text, Display: strings.TrimSpace(c.text), Description: c.about})
+		}
+		out := readline.CompleteRaw(values)
+		_, out.PREFIX = lastWord(before)
+		return out
+	}
+	return e
+}
+
+// highlight colors the first word of a command if it names a tool.
+func (e *editor) highlight(isTool func(word string) bool) {
+	if !e.keys.colorful {
+		return
+	}
+	e.shell.SyntaxHighlighter = func(line []rune) string {
+		text := string(line)
+		word, _, _ := strings.Cut(text, " ")
+		if !isTool(word) {
+			return text
+		}
+		return e.keys.colored(colorTool, word) + text[len(word):]
+	}
+}
+
+// read reads one command. The error is [errInterrupted] after Ctrl-C, and io.EOF after Ctrl-D at an empty line. If ctx
+// is canceled, read returns at once, and the editor cannot be used again.
+func (e *editor) read(ctx context.Context, prompt string) (string, error) {
+	e.prompt = prompt
+	e.shell.Keys.Feed(false, []rune(string(e.keys.takeAhead()))...)
+	type line struct {
+		text string
+		err  error
+	}
+	done := make(chan line, 1)
+	go func() {
+		text, err := e.shell.Readline()
+		done <- line{text, err}
+	}()
+	select {
+	case l := <-done:
+		return l.text, l.err
+	case <-ctx.Done():
+		e.keys.abandon()
+		return "", ctx.Err()
+	}
+}
+
+// forget drops the keys that were typed ahead.
+func (e *editor) forget() {
+	e.keys.takeAhead()
+	for {
+		if _, empty := e.shell.Keys.Pop(); empty {
+			return
+		}
+	}
+}

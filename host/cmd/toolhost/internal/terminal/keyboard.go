@@ -1,0 +1,166 @@
+package terminal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// quiet is how long the keyboard must be quiet before an ask is shown to a user who is typing.
+const quiet = 500 * time.Millisecond
+
+// keyboard reads a terminal and switches its modes. No mode lets a key suspend or end the program: if it did, the next
+// keys would reach the user's own shell.
+type keyboard struct {
+	in       *os.File
+	original unix.Termios
+	ahead    []byte // keys that were typed before an ask, for the next command
+	colorful bool
+}
+
+// openKeyboard switches the terminal to the mode of a running command. The caller must call restore.
+func openKeyboard(in *os.File, colorful bool) (*keyboard, error) {
+	t, err := unix.IoctlGetTermios(int(in.Fd()), readMode)
+	if err != nil {
+		return nil, err
+	}
+	k := &keyboard{in: in, original: *t, colorful: colorful}
+	return k, k.running()
+}
+
+func (k *keyboard) colored(color, text string) string {
+	if !k.colorful {
+		return text
+	}
+	return color + text + colorReset
+}
+
+// restore sets the mode that the terminal had before.
+func (k *keyboard) restore() { k.set(k.original) }
+
+// abandon restores the terminal while the editor still reads from it.
+func (k *keyboard) abandon() {
+	_, _ = os.Stdout.WriteString("\x1b[?2004l\r\n") // the editor switched bracketed paste on
+	k.restore()
+}
+
+// set sets a mode. The error is ignored, because it means that the terminal is gone, which the next read reports.
+func (k *keyboard) set(t unix.Termios) { _ = unix.IoctlSetTermios(int(k.in.Fd()), writeMode, &t) }
+
+// running sets the mode of a running command: Ctrl-C is a signal, and all other keys are kept for the next command.
+func (k *keyboard) running() error {
+	t := k.withoutKeys()
+	t.Lflag &^= unix.ICANON | unix.ECHO
+	t.Lflag |= unix.ISIG
+	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
+	return unix.IoctlSetTermios(int(k.in.Fd()), writeMode, &t)
+}
+
+// asking sets the mode of an ask: the terminal echoes and edits one line.
+func (k *keyboard) asking() {
+	t := k.withoutKeys()
+	t.Lflag |= unix.ICANON | unix.ECHO | unix.ISIG
+	t.Iflag |= unix.ICRNL
+	k.set(t)
+}
+
+// withoutKeys returns the original mode without the keys that suspend a program or end it with a stack trace.
+func (k *keyboard) withoutKeys() unix.Termios {
+	t := k.original
+	t.Cc[unix.VQUIT], t.Cc[unix.VSUSP] = noKey, noKey
+	return t
+}
+
+// takeAhead returns the keys that were typed before an ask, and forgets them.
+func (k *keyboard) takeAhead() []byte {
+	out := k.ahead
+	k.ahead = nil
+	return out
+}
+
+// line shows an ask and reads the answer. Keys that were typed before the user can have seen the ask do not answer it.
+// They are kept for the next command.
+func (k *keyboard) line(ctx context.Context, show func()) (string, error) {
+	defer k.running() //nolint:errcheck // the next read reports a terminal that is gone
+	for wait := time.Duration(0); ; wait = quiet {
+		part, err := k.read(ctx, wait)
+		if err != nil {
+			return "", err
+		}
+		if part == nil {
+			break
+		}
+		k.ahead = append(k.ahead, part...)
+	}
+	k.asking()
+	show()
+	var typed []byte
+	for {
+		part, err := k.read(ctx, -1)
+		if err != nil {
+			return "", err
+		}
+		typed = append(typed, part...)
+		if end := bytes.IndexAny(typed, "\r\n"); end >= 0 {
+			k.ahead = append(k.ahead, typed[end+1:]...)
+			return string(bytes.TrimSpace(typed[:end])), nil
+		}
+		if len(part) == 0 { // Ctrl-D
+			return "", io.EOF
+		}
+	}
+}
+
+// read reads what the terminal has. it returns nil if nothing is typed until the timeout. A negative timeout means that
+// read waits. It returns early if ctx is canceled.
+func (k *keyboard) read(ctx context.Context, timeout time.Duration) ([]byte, error) {
+	wake, end, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer wake.Close() //nolint:errcheck // only read from
+	stop := context.AfterFunc(ctx, func() { _ = end.Close() })
+	defer func() {
+		if stop() {
+			_ = end.Close()
+		}
+	}()
+	milliseconds := -1
+	if timeout >= 0 {
+		milliseconds = int(timeout.Milliseconds())
+	}
+	for {
+		fds := []unix.PollFd{{Fd: int32(k.in.Fd()), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, milliseconds)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case n == 0:
+			return nil, nil
+		}
+		buf := make([]byte, 4096)
+		n, err = unix.Read(int(k.in.Fd()), buf)
+		if err != nil {
+			return nil, err
+		}
+		return buf[:n], nil
+	}
+}
+
+// IsTerminal reports whether standard input is a terminal.
+func IsTerminal() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
+
+// Colorful reports whether a file shows colors: it is a terminal, and NO_COLOR and TERM do not exclude them.
+func Colorful(f *os.File) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestInstructionsNameLimits checks that the instructions for an agent have what its commands cannot do (U5, G2).
+func TestInstructionsNameLimits(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no sandbox but on Linux")
+	}
+	for config, want := range map[string]bool{
+		"plugin \"bash\" {}\n": true,
+		"plugin \"bash\" {}\nsandbox {\n  enforce = \"off\"\n}\n": false,
+	} {
+		dir := mcpDir(t)
+		must(t, os.WriteFile(dir+"/toolhost.hcl", []byte(config), 0o600))
+		c := toolhost(t, dir, "mcp")
+		in, out := piped(t, c)
+		_, err := fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+		must(t, err)
+		line, err := out.ReadString('\n')
+		must(t, err)
+		if !strings.Contains(line, `"instructions":"toolhost runs`) || strings.Contains(line, "Sandbox: no network; ") != want {
+			t.Errorf("%q: %s", config, line)
+		}
+		must(t, in.Close())
+		must(t, c.Wait())
+	}
+}

@@ -1,0 +1,424 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// prompt is the real program at a prompt in a pseudo-terminal, and the person who types.
+type prompt struct {
+	t        *testing.T
+	dir      string
+	work     string
+	terminal *os.File // the end of the person
+	program  *os.File // the end of the program, which stays open so that its mode can be read
+	command  *exec.Cmd
+
+	mu    sync.Mutex
+	shown bytes.Buffer
+	seen  int        // what expect has consumed
+	done  chan error // receives how the program ended
+}
+
+// startPrompt starts `toolhost repl` in dir with a configuration and more variables of the environment.
+func startPrompt(t *testing.T, dir, config string, environment ...string) *prompt {
+	t.Helper()
+	p := &prompt{t: t, dir: dir, work: filepath.Join(dir, "work")}
+	must(t, os.MkdirAll(p.work, 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
+	p.terminal, p.program = terminalPair(t)
+	p.command = exec.Command(filepath.Join(bin, "toolhost"), "--config", filepath.Join(dir, "toolhost.hcl"), "--state", filepath.Join(dir, "state"), "repl")
+	p.command.Dir = p.work
+	p.command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "NO_COLOR=") }), "TERM=xterm", "HOME="+dir)
+	p.command.Env = append(p.command.Env, environment...)
+	p.command.Stdin, p.command.Stdout, p.command.Stderr = p.program, p.program, p.program
+	p.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	must(t, p.command.Start())
+	t.Cleanup(func() { _ = p.command.Process.Kill() })
+	p.done = make(chan error, 1)
+	go func() { p.done <- p.command.Wait() }()
+	go p.watch()
+	p.expect("Ctrl-D the prompt.") // the end of the greeting
+	p.expect("work> ")
+	return p
+}
+
+// watch collects what the terminal shows.
+func (p *prompt) watch() {
+	part := make([]byte, 4096)
+	for {
+		n, err := p.terminal.Read(part)
+		p.mu.Lock()
+		p.shown.Write(part[:n])
+		p.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *prompt) typed(keys string) {
+	p.t.Helper()
+	_, err := p.terminal.WriteString(keys)
+	must(p.t, err)
+}
+
+// expect waits until the terminal shows a text after what was expected before, and returns what was shown in front of it.
+func (p *prompt) expect(text string) string {
+	p.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		p.mu.Lock()
+		rest := p.shown.String()[p.seen:]
+		at := strings.Index(rest, text)
+		if at >= 0 {
+			p.seen += at + len(text)
+		}
+		p.mu.Unlock()
+		if at >= 0 {
+			return rest[:at]
+		}
+		select {
+		case err := <-p.done:
+			p.t.Fatalf("the prompt ended with %v, and does not show %q, but %q", err, text, rest)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("the terminal does not show %q, but %q", text, rest)
+		}
+	}
+}
+
+// wait waits for the end of the program, and checks that the terminal has the mode that it had before.
+func (p *prompt) wait() {
+	p.t.Helper()
+	select {
+	case err := <-p.done:
+		if err != nil {
+			p.t.Errorf("the prompt ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		p.t.Fatal("the prompt does not end")
+	}
+	mode, err := unix.IoctlGetTermios(int(p.program.Fd()), unix.TCGETS)
+	must(p.t, err)
+	if all := uint32(unix.ICANON | unix.ECHO | unix.ISIG); mode.Lflag&all != all || mode.Cc[unix.VSUSP] == 0 {
+		p.t.Errorf("the terminal is left in another mode: %#v", mode)
+	}
+}
+
+// atPrompt runs a subtest with a prompt of its own.
+func atPrompt(t *testing.T, name, config string, test func(t *testing.T, p *prompt)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		test(t, startPrompt(t, t.TempDir(), config))
+	})
+}
+
+// silent is a command that runs until its test removes it, and prints nothing.
+const silent = "until [ -e go ]; do sleep 0.05; done"
+
+// TestPromptKeysH4 checks (H4, U2) that no key except Ctrl-D at an empty line ends the prompt. After a key that did, the
+// next ones would reach the person's own shell.
+func TestPromptKeysH4(t *testing.T) {
+	t.Parallel()
+	alive := func(p *prompt) {
+		p.typed("echo alive-$((40+2))\r")
+		p.expect("alive-42\r\n")
+	}
+	atPrompt(t, "Ctrl-C ends the running command", "", func(_ *testing.T, p *prompt) {
+		p.typed(silent + "; echo not reached > reached\r")
+		p.expect("running, 1 s")
+		p.typed("\x03")
+		p.expect("canceled")
+		p.expect("work> ")
+		alive(p)
+		p.typed("\x04")
+		p.wait()
+		if _, err := os.Stat(filepath.Join(p.work, "reached")); err == nil {
+			p.t.Error("the command went on")
+		}
+	})
+	atPrompt(t, "Ctrl-C clears the typed text", "", func(_ *testing.T, p *prompt) {
+		p.typed("touch typed-file\x03\r") // the library's own action ignores a Ctrl-C before other keys
+		alive(p)
+		p.typed("touch typed-file")
+		p.expect("typed-file")
+		p.typed("\x03")
+		p.expect("work> ")
+		p.typed("\r")
+		alive(p)
+		p.typed("exit\r")
+		p.wait()
+		if _, err := os.Stat(filepath.Join(p.work, "typed-file")); err == nil {
+			p.t.Error("the cleared text ran")
+		}
+	})
+	atPrompt(t, "Ctrl-C clears a continuation", "", func(_ *testing.T, p *prompt) {
+		p.typed("cat <<'X'\rtext\r")
+		p.expect("text")
+		p.typed("\x04") // Ctrl-D in a command does not end the prompt
+		p.typed("\x03")
+		p.expect("work> ")
+		alive(p)
+		p.typed("\x04")
+		p.wait()
+	})
+	atPrompt(t, "SIGINT", "", func(_ *testing.T, p *prompt) {
+		must(p.t, p.command.Process.Signal(os.Interrupt))
+		alive(p)
+		p.typed(silent + "\r")
+		p.expect("running, 1 s")
+		must(p.t, p.command.Process.Signal(os.Interrupt))
+		p.expect("canceled")
+		alive(p)
+		p.typed("\x04")
+		p.wait()
+	})
+	atPrompt(t, "other keys of signals", "", func(_ *testing.T, p *prompt) {
+		p.typed("\x1a\x1c") // Ctrl-Z, Ctrl-\
+		alive(p)
+		p.typed(silent + "\r")
+		p.expect("running, 1 s")
+		p.typed("\x1a\x1c")
+		p.expect("running, 3 s")
+		must(p.t, os.WriteFile(filepath.Join(p.work, "go"), nil, 0o600))
+		p.expect("work> ")
+		p.typed("\x03")
+		alive(p)
+		p.typed("\x04")
+		p.wait()
+	})
+	atPrompt(t, "SIGTERM", "", func(_ *testing.T, p *prompt) {
+		p.typed("half a comm")
+		p.expect("comm")
+		must(p.t, p.command.Process.Signal(syscall.SIGTERM))
+		p.wait()
+	})
+}
+
+// TestPromptEditsH4 checks completion, several lines, pasted text and the size of the window (H4, U16).
+func TestPromptEditsH4(t *testing.T) {
+	t.Parallel()
+	atPrompt(t, "Tab", `
+field "tickets" {
+  mcp {
+    command = ["`+filepath.Join(bin, "testserver")+`", "plain"]
+  }
+}
+`, func(_ *testing.T, p *prompt) {
+		must(p.t, os.WriteFile(filepath.Join(p.work, "alpha.txt"), []byte("the first\n"), 0o600))
+		must(p.t, os.WriteFile(filepath.Join(p.work, "alps and more.txt"), []byte("the second\n"), 0o600))
+		for _, tc := range []struct {
+			typed string
+			want  []string
+		}{
+			{"sni\t", []string{"snippet_list", "snippet_load", "snippet_save"}},
+			{"field:\t", []string{"field:tickets"}},
+			{"field:tickets e\t", []string{"echo"}},
+			{"read --\t", []string{"--file_path", "--limit"}},
+			{"help sn\t", []string{"snippet_list", "snippet_save"}},
+			{"read al\t", []string{"alpha.txt", `alps\ and\ more.txt`}},
+		} {
+			p.typed(tc.typed)
+			for _, want := range tc.want {
+				p.expect(want)
+			}
+			p.typed("\x03")
+			p.expect("work> ")
+		}
+		p.typed("read alph\t\r")
+		p.expect("the first")
+		p.typed("read alps\t\r")
+		p.expect("the second")
+		p.typed("\x04")
+		p.wait()
+	})
+	atPrompt(t, "several lines", "", func(_ *testing.T, p *prompt) {
+		p.typed("write --file_path poem.txt <<'X'\rone's\rtwo\rX\r")
+		p.expect("Created poem.txt: 10 bytes, 2 lines.")
+		p.typed("echo 'ïn\rtwo — 日本'\r")
+		p.expect("ïn\r\ntwo — 日本\r\n")
+		p.typed("\x1b[200~echo pasted-$((1+1))\necho \tpasted-$((2+2)) ä\n\x1b[201~")
+		p.expect("pasted-$((2+2))") // shown, but not run before Enter
+		if before := p.expect("ä"); strings.Contains(before, "pasted-2") {
+			p.t.Errorf("pasted text runs before Enter: %q", before)
+		}
+		p.typed("\r")
+		p.expect("pasted-2\r\npasted-4 ä\r\n")
+		p.typed("\x04")
+		p.wait()
+	})
+	atPrompt(t, "window size", "", func(_ *testing.T, p *prompt) {
+		must(p.t, unix.IoctlSetWinsize(int(p.terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: 8}))
+		p.typed("printf %s-%s a-long-text-that-needs-several-rows of-the-small-window; " + silent + "\r")
+		p.expect("a-long-text-that-needs-several-rows-of-the-small-window")
+		p.typed("\x03")
+		p.expect("canceled")
+		p.typed(silent + "\r")
+		p.expect("\r\x1b[Krunning") // the text is cut, because a longer one could not be erased
+		if after := p.expect("\r\x1b[K"); strings.Contains(after, ",") {
+			p.t.Errorf("the progress is wider than the window: %q", after)
+		}
+		p.typed("\x03")
+		p.expect("canceled")
+		p.typed("\x04")
+		p.wait()
+	})
+}
+
+// TestPromptColorsH4 checks that the prompt has colors, and none with NO_COLOR (H4, U16).
+func TestPromptColorsH4(t *testing.T) {
+	t.Parallel()
+	color := regexp.MustCompile(`\x1b\[([0-9]+;)*(3[0-7]|4[0-7]|9[0-7])m`)
+	for _, environment := range []string{"NO_COLOR=", "NO_COLOR=1"} {
+		p := startPrompt(t, t.TempDir(), "", environment)
+		p.typed("read nosuch.txt\r")
+		p.expect("File does not exist: nosuch.txt")
+		p.expect("work> ")
+		p.typed("cat <<X\rtodo\rX\rtodo\t\t\x03\x04")
+		p.wait()
+		p.mu.Lock()
+		shown := p.shown.String()
+		p.mu.Unlock()
+		for _, want := range []string{"\x1b[36mwork> ", "\x1b[32mread\x1b[0m", "\x1b[31mFile does not exist: nosuch.txt"} {
+			if (environment == "NO_COLOR=") != strings.Contains(shown, want) {
+				t.Errorf("%s and %q: %q", environment, want, shown)
+			}
+		}
+		if environment == "NO_COLOR=1" && color.MatchString(shown) {
+			t.Errorf("with NO_COLOR, the terminal gets %q in %q", color.FindString(shown), shown)
+		}
+	}
+}
+
+// TestPromptHistoryH4 checks that commands of earlier prompts can be recalled, also those of several lines (H4, U16).
+func TestPromptHistoryH4(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startPrompt(t, dir, "")
+	p.typed("echo older-$((1+1))\recho 'newer\rof two lines'\r")
+	p.expect("newer\r\nof two lines\r\n")
+	p.typed("\x04")
+	p.wait()
+	p = startPrompt(t, dir, "")
+	p.typed("\x1b[A\r")
+	p.expect("newer\r\nof two lines\r\n")
+	p.typed("\x10\x10\x10\r") // Ctrl-P; the command that was recalled is in the history again, or is not repeated there
+	p.expect("older-2\r\n")
+	p.typed("\x04")
+	p.wait()
+}
+
+// TestPromptAsksH4 checks (H4, U16) that what was typed before an ask never answers it, but is kept, and that an unknown
+// answer asks again.
+func TestPromptAsksH4(t *testing.T) {
+	t.Parallel()
+	const rules = `
+permissions {
+  ask "touch" { command = "touch *" }
+}
+`
+	atPrompt(t, "typed together", rules, func(_ *testing.T, p *prompt) {
+		p.typed("touch made\ry\recho alive-$((40+2))\r")
+		p.expect("Allow?")
+		p.typed("x\r")
+		p.expect(`Unknown answer "x". Type y, s, a, n or v.`)
+		p.expect("Allow?")
+		if _, err := os.Stat(filepath.Join(p.work, "made")); err == nil {
+			p.t.Error("keys that were typed before the ask answer it")
+		}
+		p.typed("y\r")
+		p.expect("alive-42\r\n")
+		if _, err := os.Stat(filepath.Join(p.work, "made")); err != nil {
+			p.t.Error(err)
+		}
+		p.typed("\x04")
+		p.wait()
+	})
+	atPrompt(t, "while a command runs", "", func(_ *testing.T, p *prompt) {
+		p.typed(silent + "; tool:ask_user --question 'Which color?'\r")
+		p.expect("running, 1 s")
+		p.typed("echo ahead-ä-$((40+2))\r")
+		p.expect("running, 2 s")
+		must(p.t, os.WriteFile(filepath.Join(p.work, "go"), nil, 0o600))
+		p.expect("Which color?")
+		p.expect("> ")
+		p.typed("green\r")
+		p.expect("green") // the echo
+		p.expect("green\r\n")
+		p.expect("ahead-ä-42\r\n")
+		p.typed("\x04")
+		p.wait()
+	})
+	atPrompt(t, "Ctrl-C and Ctrl-D", rules, func(_ *testing.T, p *prompt) {
+		p.typed("touch made\r")
+		p.expect("Allow?")
+		p.typed("\x04")
+		p.expect("the user declined")
+		p.typed("touch made\r")
+		p.expect("Allow?")
+		p.typed("\x03")
+		p.expect("work> ")
+		p.typed("echo alive-$((40+2))\r")
+		p.expect("alive-42\r\n")
+		p.typed("\x04")
+		p.wait()
+		if _, err := os.Stat(filepath.Join(p.work, "made")); err == nil {
+			p.t.Error("the command ran")
+		}
+	})
+}
+
+// TestPromptHangupH4 checks that nothing runs on after the terminal closes (H4): neither the program, nor its plugins, nor
+// a command, nor a background job.
+func TestPromptHangupH4(t *testing.T) {
+	t.Parallel()
+	p := startPrompt(t, t.TempDir(), "")
+	p.typed("sleep 86123 & sleep 86124\r")
+	p.expect("running, 1 s")
+	if n := len(processesWith(t, p.dir, "sleep\x0086123", "sleep\x0086124")); n < 4 { // host, plugin and two commands
+		t.Fatalf("%d processes were found, too few for this test", n)
+	}
+	must(t, p.program.Close())
+	must(t, p.terminal.Close())
+	<-p.done
+	deadline := time.Now().Add(time.Minute)
+	for {
+		left := processesWith(t, p.dir, "sleep\x0086123", "sleep\x0086124")
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still running: %q", left)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// processesWith returns the command lines and environments of the processes that contain one of the texts.
+func processesWith(t *testing.T, texts ...string) []string {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	must(t, err)
+	var out []string
+	for _, dir := range dirs {
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it fails for a process that just ended
+		environment, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		if slices.ContainsFunc(texts, func(text string) bool { return bytes.Contains(append(line, environment...), []byte(text)) }) {
+			out = append(out, string(line))
+		}
+	}
+	return out
+}

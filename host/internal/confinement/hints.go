@@ -1,0 +1,257 @@
+package confinement
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/sandbox"
+)
+
+// Ended describes how a command of a plugin ended, as far as the sandbox can be the cause.
+type Ended struct {
+	Command string
+	// Printed is the standard error, or the whole output if the streams are not known.
+	Printed  string
+	Exit     int
+	TimedOut bool
+}
+
+// Limits describes in one sentence what commands of a plugin cannot do in its sandbox. It returns "" for a plugin without
+// commands, and for one that is not confined.
+func (l *Launcher) Limits(p *config.Plugin) string {
+	prof := Profile(p)
+	if !prof.StartProcesses || p.Missing != "" {
+		return ""
+	}
+	backend, _, err := l.Choose(p, nil)
+	if err != nil || !backend.Abilities().Confines {
+		return ""
+	}
+	var limits []string
+	switch {
+	case prof.Network:
+	case len(prof.Hosts) > 0:
+		limits = append(limits, "network only to "+strings.Join(prof.Hosts, ", "))
+	default:
+		limits = append(limits, "no network")
+	}
+	if backend.Abilities().OwnRoot {
+		limits = append(limits, "private, temporary /tmp and home")
+	}
+	return "Sandbox: " + strings.Join(append(limits, "only the workspace can be changed"), "; ") + "."
+}
+
+// Hint returns one sentence about a failure of a command that the sandbox caused, with the setting of the operator that
+// permits what the command needs. It returns "" if the sandbox is not the likely cause.
+func (l *Launcher) Hint(p *config.Plugin, roots []tool.Root, e Ended) string {
+	prof := Profile(p)
+	if !prof.StartProcesses || e.Exit == 0 && !e.TimedOut && !offline.MatchString(e.Printed) {
+		return ""
+	}
+	backend, _, err := l.Choose(p, roots)
+	if err != nil || !backend.Abilities().Confines {
+		return ""
+	}
+	if text := l.networkHint(p, prof, e); text != "" || e.Exit == 0 || e.TimedOut {
+		return text
+	}
+	if text := programHint(e); text != "" {
+		return text
+	}
+	return l.pathHint(p, prof, roots, backend, e.Printed)
+}
+
+// offline matches messages of programs that cannot look up a name or reach a network.
+var offline = regexp.MustCompile(`(?i)could ?n[o']t resolve|temporary failure (?:in name resolution|resolving)|name or service not known|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b|network is unreachable|nodename nor servname|name resolution failed|unknown host|lookup [\w.-]+(?: on \S+)?: `)
+
+// Programs that use the network, with the exit statuses that mean that a connection failed. An empty list means every
+// failure. Programs of waiting print little while they try again and again.
+var (
+	networkPrograms = map[string][]int{
+		"curl": {5, 6, 7, 28, 35}, "wget": {4}, "ssh": {255}, "scp": {255}, "sftp": {255}, "rsync": {10, 12, 30, 35, 255}, "getent": {2},
+		"ping": nil, "ping6": nil, "dig": nil, "host": nil, "nslookup": nil, "telnet": nil, "nc": nil, "ncat": nil, "ftp": nil, "traceroute": nil, "whois": nil, "mtr": nil,
+	}
+	waitingPrograms = []string{"npm", "npx", "yarn", "pnpm", "bun", "pip", "pip3", "uv", "poetry", "go", "cargo", "gem", "bundle", "composer", "mvn", "gradle", "apt", "apt-get", "docker", "git", "gh"}
+	// unproxied are the programs that cannot use a proxy for HTTP, through which the sandbox permits single hosts.
+	unproxied = []string{"ssh", "scp", "sftp", "rsync", "getent", "ping", "ping6", "dig", "host", "nslookup", "telnet", "nc", "ncat", "ftp", "traceroute", "whois", "mtr"}
+)
+
+// networkHint returns a hint for a command that needed the network.
+func (l *Launcher) networkHint(p *config.Plugin, prof sandbox.Profile, e Ended) string {
+	if prof.Network {
+		return ""
+	}
+	programs := programsOf(e.Command)
+	failed := offline.MatchString(e.Printed)
+	raw := false // whether a program needs more than a proxy for HTTP
+	for _, name := range programs {
+		statuses, uses := networkPrograms[name]
+		failed = failed || uses && e.Exit != 0 && (len(statuses) == 0 || slices.Contains(statuses, e.Exit)) ||
+			e.TimedOut && (uses || slices.Contains(waitingPrograms, name))
+		raw = raw || slices.Contains(unproxied, name)
+	}
+	hosts, local := hostsIn(e.Command + "\n" + e.Printed)
+	if !failed || len(hosts) == 0 && local {
+		return ""
+	}
+	setting := "network = true"
+	if len(hosts) > 0 && !raw {
+		setting = fmt.Sprintf("network = [%q]", hosts[0])
+	}
+	switch {
+	case len(prof.Hosts) == 0 && e.TimedOut:
+		return fmt.Sprintf("The command may have waited for the network, which the sandbox does not have. To permit it, the operator sets %s in the sandbox block of %s", setting, block(l.cfg, p))
+	case len(prof.Hosts) == 0:
+		return fmt.Sprintf("The sandbox has no network. To permit it, the operator sets %s in the sandbox block of %s", setting, block(l.cfg, p))
+	case raw || offline.MatchString(e.Printed):
+		return fmt.Sprintf("The sandbox has a proxy for HTTP and HTTPS to %s, and no other network. To permit more, the operator sets network = true in the sandbox block of %s", strings.Join(prof.Hosts, ", "), block(l.cfg, p))
+	}
+	return ""
+}
+
+// programsOf returns the names of the programs that a script runs, as far as they are literal.
+func programsOf(script string) (names []string) {
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	if err != nil {
+		return nil
+	}
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.CallExpr); ok {
+			for _, word := range c.Args { // an argument can be a program, too, as in: timeout 5 curl …
+				if text := word.Lit(); text != "" {
+					names = append(names, filepath.Base(text))
+				}
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// named matches names of hosts in commands and in messages of programs.
+var named = regexp.MustCompile(`(?i)(?:[a-z+]+://(?:[^/\s@'"]*@)?|resolve host:? |resolve hostname |resolve |EAI_AGAIN |ENOTFOUND |lookup |host=')'?(\[[0-9a-f:]+\]|[a-z0-9][a-z0-9.-]*)`)
+
+// hostsIn returns the names of other hosts in a text. local reports whether the text names this machine.
+func hostsIn(text string) (hosts []string, local bool) {
+	for _, m := range named.FindAllStringSubmatch(text, 50) {
+		host := strings.TrimRight(strings.Trim(m[1], "[]"), ".-")
+		switch ip := net.ParseIP(host); {
+		case host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified()):
+			local = true
+		case ip == nil && !strings.Contains(host, "."):
+		case !slices.Contains(hosts, host):
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts, local
+}
+
+// notFound matches bash's message about an unknown command.
+var notFound = regexp.MustCompile(`(?m)(?:^|: )([\w.+-]+): command not found$`)
+
+// elsewhere returns directories in which programs are installed without being in the PATH of each process.
+func elsewhere() []string {
+	dirs := []string{"/usr/local/go/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/snap/bin", "/opt/homebrew/bin"}
+	if home, err := os.UserHomeDir(); err == nil {
+		for _, dir := range []string{"bin", ".local/bin", "go/bin", ".cargo/bin", ".bun/bin", ".deno/bin", ".npm-global/bin"} {
+			dirs = append(dirs, filepath.Join(home, dir))
+		}
+	}
+	return dirs
+}
+
+// programHint returns a hint for a program that is installed, but not found in the sandbox.
+func programHint(e Ended) string {
+	m := notFound.FindStringSubmatch(e.Printed)
+	if e.Exit == 0 || m == nil {
+		return ""
+	}
+	for _, dir := range elsewhere() {
+		if st, err := os.Stat(filepath.Join(dir, m[1])); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return fmt.Sprintf("%s is installed in %s, which is not in the PATH of toolhost, and which the sandbox may not show. To permit it, the operator starts toolhost with this directory in PATH", m[1], dir)
+		}
+	}
+	return ""
+}
+
+// Lines in which a program reports that it could not write, or not find a file, and the absolute paths of a line.
+var (
+	refusedWrite = regexp.MustCompile(`(?im)^.*(?:read-only file system|\bEROFS\b).*$`)
+	refusedRead  = regexp.MustCompile(`(?im)^.*(?:permission denied|\bEACCES\b|no such file or directory|\bENOENT\b).*$`)
+	absolutePath = regexp.MustCompile("(?:^|[\\s'\"`(‘=])(/[^\\s'\"`:,;)’]+)")
+)
+
+// shownDirs are the directories of the system whose programs and files the sandbox shows.
+var shownDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/proc", "/sys", "/dev"}
+
+// secret matches paths of keys and passwords. No hint suggests to show them.
+var secret = regexp.MustCompile(`(?i)/\.(?:ssh|aws|gnupg|kube|docker|azure|netrc|pgpass|npmrc|git-credentials)\b|/(?:g?shadow|sudoers)\b|secret|credential|token|password`)
+
+// pathHint returns a hint for a path that the sandbox refused or does not show.
+func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool.Root, backend sandbox.Backend, printed string) string {
+	for _, line := range refusedWrite.FindAllString(printed, 5) {
+		if path := outside(line, writable(prof, roots)); path != "" {
+			return fmt.Sprintf("The sandbox permits changes only in the workspace. To permit them in %[1]s, the operator sets write = [%[1]q] in the sandbox block of %[2]s", filepath.Dir(path), block(l.cfg, p))
+		}
+	}
+	own := backend.Abilities().OwnRoot
+	home, _ := os.UserHomeDir() // without a home directory, it is empty
+	for _, line := range refusedRead.FindAllString(printed, 5) {
+		missing := !strings.Contains(strings.ToLower(line), "denied") && !strings.Contains(line, "EACCES")
+		shown := slices.Concat(writable(prof, roots), prof.Read, shownDirs)
+		for _, root := range roots {
+			shown = append(shown, root.Path)
+		}
+		if missing {
+			shown = append(shown, "/etc", "/var") // parts of them are shown, and a missing file is an ordinary error there
+		}
+		path := outside(line, shown)
+		switch {
+		case path == "" || missing && !own || secret.MatchString(path):
+		case missing && under(path, "/tmp") && (home == "" || !under(path, home)):
+			return "The sandbox has a /tmp of its own, which begins empty with each start of toolhost and which other programs do not see. Keep files in the workspace"
+		default:
+			return fmt.Sprintf("The sandbox does not show %[1]s. To show it, the operator sets read = [%[1]q] in the sandbox block of %[2]s", path, block(l.cfg, p))
+		}
+	}
+	return ""
+}
+
+// writable returns the directories in which commands can write.
+func writable(prof sandbox.Profile, roots []tool.Root) []string {
+	out := slices.Clone(prof.Write)
+	for _, r := range roots {
+		if r.Writable && prof.WriteRoots {
+			out = append(out, r.Path)
+		}
+	}
+	return out
+}
+
+// outside returns the first absolute path in a line, unless it is below one of the directories.
+func outside(line string, dirs []string) string {
+	m := absolutePath.FindStringSubmatch(line)
+	if m == nil {
+		return ""
+	}
+	path := filepath.Clean(m[1])
+	if slices.ContainsFunc(dirs, func(dir string) bool { return under(path, dir) }) {
+		return ""
+	}
+	return path
+}
+
+// under reports whether a path is a directory or below it.
+func under(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
