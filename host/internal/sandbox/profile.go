@@ -142,11 +142,8 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 			out.Scratch = append(out.Scratch, home)
 		}
 		var err error
-		if env, err = withCaches(env, at.StateDir); err != nil {
+		if env, err = withCaches(p.withoutRetries(env), at.StateDir); err != nil {
 			return out, nil, err
-		}
-		if !p.Network && len(p.Hosts) == 0 {
-			env = append(slices.Clone(env), noRetries...)
 		}
 	case kind.static:
 		out.Read = append(out.Read, runtimeFiles...)
@@ -161,6 +158,14 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	}
 	out.Execute = executable(&at, &out)
 	return out, env, nil
+}
+
+// withoutRetries adds [noRetries] to env if the profile has no network.
+func (p Profile) withoutRetries(env []string) []string {
+	if p.Network || len(p.Hosts) > 0 {
+		return env
+	}
+	return append(slices.Clone(env), noRetries...)
 }
 
 // withCaches sets the environment variables in env that make programs keep caches and temporary files below dir. It
