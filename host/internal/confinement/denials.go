@@ -83,7 +83,7 @@ func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, 
 	out = append(out, l.parts.redirects.remove(roots, l.parts.Log)...)
 	if strings.Contains(printed, ".git") && protectedGit.MatchString(printed) { // the first condition is fast
 		at := ""
-		if pos := l.cfg.PluginPosition(p.Name); pos != "" {
+		if pos := l.cfg.PluginPosition(p.Name); pos != "" && !p.Added {
 			at = " (" + pos + ")"
 		}
 		out = append(out, fmt.Sprintf("The sandbox protects .git itself, .git/hooks and .git/config, because git runs what they contain outside of the sandbox. Commits and branches work. To set a value for one command, use git -c NAME=VALUE. To allow changes, the operator sets git = \"read-write\" in the sandbox block of plugin %q%s", p.Name, at))

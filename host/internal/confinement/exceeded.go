@@ -119,7 +119,7 @@ func block(cfg *config.Config, p *config.Plugin) string {
 	if p.Mounted {
 		where = fmt.Sprintf("field %q", p.Name)
 	}
-	if at := cfg.PluginPosition(p.Name); at != "" {
+	if at := cfg.PluginPosition(p.Name); at != "" && !p.Added { // the operator adds the block of a bundled plugin
 		where += " (" + at + ")"
 	}
 	return where
