@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"toolhost.dev/sdk/suggest"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -30,7 +31,7 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	case ok || t.convert != nil:
 		sig.Names = t.params
 	case t.layer == Agent:
-		return c.refuse(unknownTool(t.name, tools))
+		return c.refuse(unknownFunction(t.name, arguments, tools))
 	case !slices.Contains(tools.Namespaces(), t.namespace):
 		return c.refuse(unknownName("field namespace", t.namespace, tools.Namespaces()))
 	default:
@@ -97,6 +98,35 @@ func (t *target) command() string {
 	}
 	return t.fullName()
 }
+
+// unknownFunction returns an error for a function call of an unknown tool. If a tool has a similar name, the message has the
+// call to write, with the given arguments that the tool knows.
+func unknownFunction(name string, arguments json.RawMessage, tools Tools) *tool.Error {
+	e := unknownTool(name, tools)
+	near := suggest.Closest(name, tools.AgentNames(), 1)
+	if len(near) == 0 || e.Kind != tool.NotFound {
+		return e
+	}
+	sig, _ := tools.Agent(near[0])
+	given, _ := objectOf(name, arguments) // without valid arguments, the call shows placeholders
+	args := make(map[string]json.RawMessage)
+	for _, p := range sig.Schema.Params() {
+		switch v, ok := given[p.Name]; {
+		case ok && len(v) <= maxRepeated:
+			args[p.Name] = v
+		case ok || p.Required:
+			args[p.Name] = json.RawMessage(`"…"`)
+		}
+	}
+	call, err := json.Marshal(map[string]any{"name": near[0], "arguments": args})
+	if err != nil { // an argument is not valid JSON
+		return e
+	}
+	return tool.Errorf(e.Kind, "%s To call %s: %s", e.Message, near[0], call)
+}
+
+// maxRepeated is the longest argument that a message repeats, in bytes.
+const maxRepeated = 100
 
 // objectOf returns the arguments of a function call. Some models send them as a string that contains a JSON object.
 func objectOf(name string, arguments json.RawMessage) (map[string]json.RawMessage, *tool.Error) {

@@ -120,6 +120,8 @@ func TestOracleFunction(t *testing.T) {
 		{"edit", `{`, "", "not a JSON object"},
 		{"edit", `{"file_path":1}`, "", `must be string, not integer 1`},
 		{"edt", `{}`, "", `Unknown tool "edt". Did you mean "edit"?`},
+		{"raed", `{"file_path":"a.go","x":1}`, "", `To call read: {"arguments":{"file_path":"a.go"},"name":"read"}`},
+		{"raed", `[]`, "", `To call read: {"arguments":{"file_path":"…"},"name":"read"}`},
 		{"jira:serch", `{}`, "", `Did you mean "search"?`},
 		{"jra:search", `{}`, "", `Unknown field namespace "jra"`},
 		{"", `{}`, "", "Unknown tool"},
