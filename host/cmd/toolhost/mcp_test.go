@@ -81,12 +81,17 @@ type user struct {
 	mu    sync.Mutex
 	asked []string
 	reply *mcp.ElicitResult
+	// meanwhile is called before each answer. It can be nil.
+	meanwhile func()
 }
 
 func (u *user) answer(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.asked = append(u.asked, req.Params.Message)
+	if u.meanwhile != nil {
+		u.meanwhile()
+	}
 	return u.reply, nil
 }
 
@@ -385,6 +390,54 @@ func TestOutsideOverMCP(t *testing.T) {
 			if res := callTool(t, tc.session, "read", map[string]any{"file_path": outside}); res.IsError != (tc.want != "found") || !strings.Contains(text(t, res), tc.want) {
 				t.Errorf("%s: %+v: %v", era, tc.reply, text(t, res))
 			}
+		}
+	}
+}
+
+// TestSwappedWhileAsked checks that a link which changes while a person is asked leads a call to no other file.
+func TestSwappedWhileAsked(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	for _, name := range []string{"asked", "other", "denied"} {
+		must(t, os.WriteFile(filepath.Join(outside, name), []byte(name+" content\n"), 0o600))
+	}
+	const rules = "permissions {\n  deny \"d\" { path = %q }\n  ask \"r\" { path = \"link-in\" }\n  deny \"env\" { path = \".env\" }\n}\n"
+	for _, tc := range []struct {
+		tool       string
+		args       map[string]any
+		link       string // relative to the workspace
+		before, to string // targets of the link
+		want       string
+	}{
+		{"read", map[string]any{}, "link", filepath.Join(outside, "asked"), filepath.Join(outside, "other"), "asked content"},
+		{"read", map[string]any{}, "link", filepath.Join(outside, "asked"), filepath.Join(outside, "denied"), "asked content"},
+		{"write", map[string]any{"content": "new"}, "link", filepath.Join(outside, "fresh"), filepath.Join(outside, "other"), "Created"},
+		{"read", map[string]any{}, "link-in", "fine.txt", ".env", "denied by"},
+	} {
+		dir := mcpDir(t)
+		must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, rules, filepath.Join(outside, "denied")), 0o600))
+		for _, name := range []string{"fine.txt", ".env"} {
+			must(t, os.WriteFile(filepath.Join(dir, name), []byte(name+" content\n"), 0o600))
+		}
+		link := filepath.Join(dir, tc.link)
+		must(t, os.Symlink(tc.before, link))
+		u := &user{reply: &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}, meanwhile: func() {
+			_ = os.Remove(link)
+			_ = os.Symlink(tc.to, link)
+		}}
+		s := connect(t, eras[1], &mcp.CommandTransport{Command: toolhost(t, dir, "mcp")}, u, nil)
+		args := map[string]any{"file_path": link}
+		for k, v := range tc.args {
+			args[k] = v
+		}
+		res := callTool(t, s, tc.tool, args)
+		if got := text(t, res); !strings.Contains(got, tc.want) || len(u.asked) != 1 {
+			t.Errorf("%s of %s, then %s: asked %q, %s", tc.tool, tc.before, tc.to, u.asked, got)
+		}
+		b, err := os.ReadFile(filepath.Join(outside, "other"))
+		must(t, err)
+		if string(b) != "other content\n" {
+			t.Errorf("the other file has %q", b)
 		}
 	}
 }

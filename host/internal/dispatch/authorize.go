@@ -17,7 +17,7 @@ func (d *Dispatcher) authorize() Stage {
 			q := d.question(c)
 			var err error
 			c.Decision.Policy, err = d.Policy.Check(ctx, q, c.Client, c.Answers(d.State))
-			if len(c.Decision.Policy.Rewritten) > 0 {
+			if len(c.Decision.Policy.Rewritten) > 0 || c.Decision.Policy.Pinned {
 				c.Decision.Arguments, c.Decision.Sent.Arguments = q.Args, call.Object(q.Args)
 			}
 			if err != nil {

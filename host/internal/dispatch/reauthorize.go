@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// reauthorize applies the policy again if the call had to wait. During the wait, earlier calls can change a symbolic
+// reauthorize applies the policy again if the call had to wait, for other calls or for a person. During the wait, earlier calls can change a symbolic
 // link or replace a directory with a link. reauthorize also checks again that the audit log can be written, because a
 // wait for a person can take long.
 func (d *Dispatcher) reauthorize() Stage {
@@ -17,10 +17,11 @@ func (d *Dispatcher) reauthorize() Stage {
 			if res := d.unrecordable(c); res != nil {
 				return res
 			}
-			if !c.Outcome.Waited {
+			earlier := c.Decision.Policy
+			if !c.Outcome.Waited && (earlier == nil || earlier.Answered == "") {
 				return next(ctx, c)
 			}
-			if decision, err := d.Policy.Recheck(d.question(c)); err != nil {
+			if decision, err := d.Policy.Recheck(d.question(c), earlier); err != nil {
 				c.Decision.Policy = decision
 				return call.Refused(err)
 			}

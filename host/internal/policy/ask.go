@@ -250,18 +250,21 @@ func shorten(s string) string {
 	return s
 }
 
-// Recheck decides again on an allowed call that had to wait. During the wait, other calls can change the targets of its
-// paths. Recheck asks no person: a path that leads out of the roots only now is denied.
-func (p *Policy) Recheck(req *Request) (*Decision, error) {
+// Recheck decides again on an allowed call that had to wait, also for a person. During the wait, other calls can change the
+// targets of its paths. Recheck asks no person: it denies what the earlier decision did not ask about.
+func (p *Policy) Recheck(req *Request, earlier *Decision) (*Decision, error) {
 	d := p.Judge(req)
-	switch i := slices.IndexFunc(d.asks, func(j Judgement) bool { return j.Kind == KindExternal }); {
+	switch {
 	case d.Effect == Deny && d.err != nil:
 		return d, d.err
 	case d.Effect == Deny:
 		return d, denied(req.Name, d)
-	case i >= 0: // a path that was opened before is in a root of the call
-		d.Effect = Deny
-		return d, tool.Errorf(tool.Security, "A path of the call led to %s only after the call was permitted. Call %s again.", d.asks[i].Subject, req.Name)
+	}
+	for _, j := range d.asks {
+		if earlier == nil || !slices.ContainsFunc(earlier.asks, func(e Judgement) bool { return e.Kind == j.Kind && e.Subject == j.Subject }) {
+			d.Effect = Deny
+			return d, tool.Errorf(tool.Security, "A path of %s led to %s only after the call was permitted. Call it again.", req.Name, shorten(j.Subject))
+		}
 	}
 	return d, nil
 }

@@ -35,3 +35,6 @@ func LimitOperations(limit int) (restore func()) {
 
 // Fingerprint returns the fingerprint of a program of the host.
 func Fingerprint(path string) string { return hostFiles{}.Fingerprint(path) }
+
+// HostOf returns the form of a host that rules name.
+func HostOf(host string) string { return hostOf(host) }

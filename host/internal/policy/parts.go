@@ -2,9 +2,11 @@ package policy
 
 import (
 	"encoding/json"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"toolhost.dev/host/internal/script"
@@ -230,16 +232,43 @@ func hosts(s string) []string {
 		word = strings.Trim(word, `"'<>()[],;`)
 		if strings.Contains(word, "://") {
 			if u, err := url.Parse(word[max(0, scheme(word)):]); err == nil && u.Hostname() != "" {
-				out = append(out, strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")))
+				out = append(out, hostOf(u.Hostname()))
 			}
 		} else if user, rest, ok := strings.Cut(word, "@"); ok && user != "" && !strings.ContainsAny(user, "/:=") {
 			host, _, _ := strings.Cut(rest, ":")
 			if strings.Contains(host, ".") && !strings.Contains(host, "/") {
-				out = append(out, strings.ToLower(host))
+				out = append(out, hostOf(host))
 			}
 		}
 	}
 	return out
+}
+
+// hostOf returns the form of a host that rules name. An IPv4 address has many: "::ffff:127.0.0.1", "0x7f.1" and "2130706433"
+// are 127.0.0.1.
+func hostOf(host string) string {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.Unmap().WithZone("").String()
+	}
+	parts := strings.Split(host, ".")
+	if len(parts) > 4 {
+		return host
+	}
+	var address uint64
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 0, 32) // with a leading 0 in octal, with 0x in hexadecimal, as in inet_aton(3)
+		rest := 8 * (4 - i)                      // bits that are left
+		switch last := i == len(parts)-1; {
+		case err != nil || strings.Contains(part, "_") || !last && n > 255 || last && rest < 64 && n >= 1<<rest:
+			return host
+		case last:
+			address |= n
+		default:
+			address |= n << (rest - 8)
+		}
+	}
+	return netip.AddrFrom4([4]byte{byte(address >> 24), byte(address >> 16), byte(address >> 8), byte(address)}).String()
 }
 
 // scheme returns the index at which a URL begins in a word.

@@ -8,6 +8,7 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -158,6 +159,8 @@ type Decision struct {
 	Judged []Judgement `json:"judged,omitempty"`
 	// Rewritten contains the names of the parameters that rules set.
 	Rewritten []string `json:"rewritten,omitempty"`
+	// Pinned reports that a path in the arguments was replaced by the target of its links.
+	Pinned bool `json:"-"`
 	// Answered describes the answer of a person: "remembered" for an earlier answer, or the outcome or scope of a new
 	// answer.
 	Answered string `json:"answered,omitempty"`
@@ -216,8 +219,13 @@ func (p *Policy) Judge(req *Request) *Decision {
 			if err == nil {
 				continue
 			}
-			if root, ok := p.outside(req, path, write, d, err); ok {
+			root, target, ok := p.outside(req, path, write, d, err)
+			pinned := param.Path != "diff" // the path in a diff stays, so it must not be a link
+			if ok && (pinned || target == absolute(req.Call, path)) {
 				further = append(further, root)
+				if pinned {
+					d.pin(req, param.Name, path, target)
+				}
 			} else {
 				d.Kind = KindExternal
 				if e := tool.AsError(err); e.Kind == tool.PermissionDenied {
@@ -332,33 +340,54 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q).", path, p.rules.Allow)
 }
 
-// outside returns the additional root for a path outside of the call's roots. ok is false if no rule opens the path and no
+// pin replaces a path in an argument by the target of its links. The additional root of the call is the directory of that
+// target. A link that another process changes later must not lead to another file in the directory.
+func (d *Decision) pin(req *Request, param, path, target string) {
+	raw := req.Args[param]
+	var all []string
+	if json.Unmarshal(raw, &all) == nil {
+		for i := range all {
+			if all[i] == path {
+				all[i] = target
+			}
+		}
+		raw, _ = json.Marshal(all) // a list of strings can be encoded
+	} else {
+		raw, _ = json.Marshal(target)
+	}
+	req.Args = maps.Clone(req.Args)
+	req.Args[param] = raw
+	d.Pinned = true
+}
+
+// outside returns the additional root for a path outside of the call's roots, and the target of the path. ok is false if no rule opens the path and no
 // person can be asked. outside can change the effect of the decision d to Ask. The argument refusal is the error if nobody
 // answers.
-func (p *Policy) outside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, ok bool) {
+func (p *Policy) outside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, target string, ok bool) {
 	if !p.external && !req.Person || strings.IndexByte(path, 0) >= 0 || path == "" {
-		return root, false
+		return root, "", false
 	}
+	var err error
 	abs := absolute(req.Call, path)
-	target, _, err := follow(nil, abs)
+	target, _, err = follow(nil, abs)
 	if err != nil {
-		return root, false
+		return root, "", false
 	}
 	if _, inside := containing(req.Call.Roots, target); inside {
-		return root, false // another rule denies the path
+		return root, "", false // another rule denies the path
 	}
 	dir := target
 	if !isDir(dir) {
 		dir = filepath.Dir(dir)
 	}
 	if dir == "/" { // do not turn the whole file system into a root
-		return root, false
+		return root, "", false
 	}
 	root = tool.Root{Path: dir, Writable: write}
 	call := *req.Call
 	call.Roots = slices.Concat(call.Roots, []tool.Root{root})
 	if p.checkPath(&call, path, write) != nil {
-		return root, false
+		return root, "", false
 	}
 	pt := part{kind: KindExternal, tool: req.Name, subject: target, paths: []string{target}, written: []string{abs}}
 	j := p.judgeRules(req, &pt)
@@ -370,9 +399,9 @@ func (p *Policy) outside(req *Request, path string, write bool, d *Decision, ref
 			d.unopened = tool.AsError(refusal).WithCode(CodePathDenied)
 		}
 	default:
-		return root, false
+		return root, "", false
 	}
 	j = p.restrict(req, &pt, j)
 	d.add(j)
-	return root, j.Effect != Deny
+	return root, target, j.Effect != Deny
 }

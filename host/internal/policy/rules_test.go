@@ -486,3 +486,16 @@ func TestProposals(t *testing.T) {
 		}
 	}
 }
+
+// TestHostOf checks that rules about domains see through the notations of an address.
+func TestHostOf(t *testing.T) {
+	for host, want := range map[string]string{
+		"Example.ORG.": "example.org", "127.0.0.1": "127.0.0.1", "::ffff:127.0.0.1": "127.0.0.1", "::ffff:7f00:1": "127.0.0.1", "::ffff:127.0.0.1%lo": "127.0.0.1", "fe80::1%eth0": "fe80::1",
+		"2130706433": "127.0.0.1", "0x7f.1": "127.0.0.1", "0177.0.0.01": "127.0.0.1", "127.1": "127.0.0.1", "127.0.257": "127.0.1.1", "1.2.3.256": "1.2.3.256", "256.1": "256.1", "1.2.3.4.5": "1.2.3.4.5",
+		"4294967296": "4294967296", "a.1": "a.1", "1_0": "1_0", "": "",
+	} {
+		if got := policy.HostOf(host); got != want {
+			t.Errorf("%q: %q, want %q", host, got, want)
+		}
+	}
+}
