@@ -127,9 +127,9 @@ func (s *Sources) look() (state string, dirs []string) {
 	return b.String(), dirs
 }
 
-// Config returns a configuration that contains the plugin and the named bundled plugins. If debug is true, the plugin is
+// Config returns a configuration that contains the plugin. The host adds the bundled plugins. If debug is true, the plugin is
 // not confined and its calls have a timeout of 24 hours.
-func (s *Sources) Config(bundled []string, debug bool) string {
+func (s *Sources) Config(debug bool) string {
 	var b strings.Builder
 	b.WriteString("host {\n  log_level = \"info\"\n")
 	if debug {
@@ -138,11 +138,6 @@ func (s *Sources) Config(bundled []string, debug bool) string {
 	b.WriteString("}\nreload {\n  watch = false\n  changes = \"any\"\n}\n")
 	if debug {
 		b.WriteString("sandbox {\n  enforce = \"off\"\n}\n")
-	}
-	for _, name := range bundled {
-		if name != s.Manifest.Name {
-			fmt.Fprintf(&b, "plugin %q {\n  optional = true\n}\n", name)
-		}
 	}
 	b.WriteString(s.Manifest.Block(s.Dir))
 	return b.String()

@@ -111,14 +111,6 @@ func (d *dev) run(ctx context.Context) (err error) {
 
 // configure writes a temporary configuration that contains the plugin. remove deletes the configuration.
 func (d *dev) configure() (remove func(), err error) {
-	var bundled []string
-	entries, _ := os.ReadDir(admin.BundledDir()) // the error is ignored, because the directory is optional
-	for _, e := range entries {
-		// Skip manifests, which are beside the binaries. Skip the mcp plugin, which only serves mounted servers.
-		if e.Name() != "mcp" && filepath.Ext(e.Name()) != ".json" {
-			bundled = append(bundled, e.Name())
-		}
-	}
 	dir, err := os.MkdirTemp("", "toolhost-dev")
 	if err != nil {
 		return nil, err
@@ -128,7 +120,7 @@ func (d *dev) configure() (remove func(), err error) {
 		_, _ = admin.RevokeContent(d.settings.Options(), dir)
 		_ = os.RemoveAll(dir)
 	}
-	if err := os.WriteFile(d.settings.Config, []byte(d.src.Config(bundled, d.debug)), 0o600); err != nil {
+	if err := os.WriteFile(d.settings.Config, []byte(d.src.Config(d.debug)), 0o600); err != nil {
 		remove()
 		return nil, err
 	}

@@ -42,7 +42,9 @@ type Prompt struct {
 // Run reads and runs commands from standard input until the input ends. At a terminal, it edits lines, and only Ctrl-D,
 // "exit", SIGTERM and SIGHUP end it: after a Ctrl-C that ended it, the next keys would reach the user's own shell.
 func (r *Prompt) Run(ctx context.Context) error {
-	cli.OnInterrupt(r.interrupt)
+	if IsTerminal() { // otherwise SIGINT ends the program, as it ends every program that reads a pipe
+		cli.OnInterrupt(r.interrupt)
+	}
 	if IsTerminal() && term.IsTerminal(int(os.Stdout.Fd())) {
 		return r.interactive(ctx)
 	}
