@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -163,7 +164,8 @@ func (f *front) notify(message string, metadata map[string]any, pause time.Durat
 // clean removes control characters, because the output of commands and plugins could control a terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		switch {
+		case r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0, unicode.Is(unicode.Bidi_Control, r): // bidi controls make a name look like another one
 			return -1
 		}
 		return r

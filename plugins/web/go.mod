@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/JohannesKaufmann/html-to-markdown/v2 v2.5.2
 	golang.org/x/net v0.60.0
+	golang.org/x/sync v0.24.0
 	toolhost.dev/sdk v0.0.0
 )
 

@@ -246,7 +246,7 @@ func clientTest(t *testing.T, era, dir string, transport func() mcp.Transport) {
 		t.Errorf("an unknown tool: %v", err)
 	}
 	// Between calls, the session must keep its working directory and the states of read files.
-	if res := callTool(t, s, "bash", map[string]any{"command": "mkdir -p sub && cd sub && pwd"}); text(t, res) != dir+"/sub\n" {
+	if res := callTool(t, s, "bash", map[string]any{"command": "mkdir -p sub && cd sub && pwd"}); text(t, res) != dir+"/sub\n[The session's directory is "+dir+"/sub.]" {
 		t.Errorf("%q", text(t, res))
 	}
 	if res := callTool(t, s, "bash", map[string]any{"command": "pwd; cd .."}); text(t, res) != dir+"/sub\n" {

@@ -37,6 +37,9 @@ func TestEvasions(t *testing.T) {
 		{ws, "tar cfT /tmp/x.tar list --remove-files", "remove-workspace", ""}, {ws, "tar --recursive-u -xf x.tar", "remove-workspace", ""}, {ws, "tar -xf x.tar", "", ""}, {ws, "tar -C src -cf x.tar .", "", ""},
 		{ws, "zip -m /tmp/x.zip main.go -@", "remove-workspace", ""}, {ws, "zip /tmp/x.zip -@", "", ""}, {ws, "7z a -sdel /tmp/x.7z .", "remove-workspace", ""}, {ws, "7z a -sdel /tmp/x.7z @list", "remove-workspace", ""}, {ws, "7z a -sdel /tmp/x.7z main.go", "", "delete"}, {ws, "7z a /tmp/x.7z .", "", ""},
 		{ws, "rsync -a --remove-source-files ./ /tmp/x/", "remove-workspace", ""}, {ws, "rsync -a --remove-source-files src /tmp/x/", "", "delete"}, {ws, "rsync -a --delete /var/empty/ src/", "", "delete"}, {outside, "rsync -a --delete /var/empty/ ./a:b/", "remove-workspace", ""},
+		// Settings and patches that discard, and the other end of a push.
+		{ws, "git -c gc.pruneExpire=now gc -q", "", "discard-files"}, {ws, "git -c gc.refs/stash.reflogExpire=now gc", "", "discard-files"}, {ws, "git -c gc.auto=0 status", "", ""}, {ws, "git -c gc.pruneExpire=2.weeks.ago gc", "", ""},
+		{ws, "git diff -R | git apply", "", "discard-files"}, {ws, "git diff -R --stat", "", ""}, {ws, "git diff HEAD", "", ""}, {ws, "git receive-pack .", "", "discard-files"},
 		// The data of a repository, file by file.
 		{ws, "rm -rf .git/objects/a .git/objects/b .git/objects/c .git/objects/pack", "remove-repository", ""}, {ws, "rm -f .git/objects/pack/p1 .git/objects/pack/p2 .git/objects/pack/p3", "remove-repository", ""}, {ws, "rm -f .git/objects/pack/p1", "", "delete"},
 		// Moves to where nothing stays, or from where a file is deleted without a question.

@@ -169,8 +169,10 @@ func (g *gitCommand) loses() bool {
 		return g.prunes("prune")
 	case "submodule":
 		return (first == "deinit" || first == "update") && g.has("f", "force")
-	case "filter-branch", "filter-repo", "fast-import":
+	case "filter-branch", "filter-repo", "fast-import", "receive-pack":
 		return true
+	case "diff", "diff-index", "diff-files": // the patch takes changes back
+		return g.has("R") && !g.spared("", "stat", "numstat", "shortstat", "summary", "name-only", "name-status", "check", "quiet", "exit-code")
 	case "apply":
 		return g.has("R", "reverse") && !g.spared("", "cached", "check", "stat", "numstat", "summary")
 	case "merge", "am", "cherry-pick", "revert": // what is staged is lost

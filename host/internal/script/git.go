@@ -144,6 +144,9 @@ func (w *walker) git(args []Word, sc *scope) bool {
 		case "-c":
 			key, value, _ := strings.Cut(args[i].Text, "=")
 			obscure = obscure || slices.Contains([]string{"help.autocorrect", "include.path"}, strings.ToLower(key)) || strings.HasPrefix(strings.ToLower(key), "includeif.")
+			if isExpiry(key) { // the same as the option, for every command after which git collects garbage
+				w.out.Commands = append(w.out.Commands, Command{Words: []Word{{Text: "git"}, {Text: "gc"}, {Text: "--prune=" + value}}, Dir: inner.dir})
+			}
 			if alias, ok := strings.CutPrefix(strings.ToLower(key), "alias."); ok {
 				aliases[alias] = value
 			} else if w.started {
@@ -194,6 +197,13 @@ func (w *walker) git(args []Word, sc *scope) bool {
 		}
 	}
 	return i > 0 && harmless
+}
+
+// isExpiry reports whether a setting of git determines when it deletes old commits: gc.pruneExpire, gc.reflogExpire and
+// similar ones.
+func isExpiry(key string) bool {
+	key = strings.ToLower(key)
+	return strings.HasPrefix(key, "gc.") && strings.Contains(path.Base(strings.ReplaceAll(key, ".", "/")), "expire")
 }
 
 // gitPrograms lists the last parts of the names of git settings that contain a command.

@@ -308,7 +308,7 @@ func TestDefinition(t *testing.T) {
 		t.Fatal(d, err)
 	}
 	def := d.Tools[0]
-	if def.Name != "bash" || def.Traits != (tool.Traits{}) || def.DefaultTimeout >= 0 || def.Category != tool.CategoryBuiltin {
+	if def.Name != "bash" || def.Traits != (tool.Traits{Dangerous: true}) || def.DefaultTimeout >= 0 || def.Category != tool.CategoryBuiltin {
 		t.Errorf("%+v", def)
 	}
 	schema, err := tool.ParseSchema(def.Input)

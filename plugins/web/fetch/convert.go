@@ -47,7 +47,7 @@ func convert(text, address, format string) (out, title string, err error) {
 
 // render returns a node as Markdown, or as plain text.
 func render(root *html.Node, address, format string) (string, error) {
-	if format == formatText {
+	if format == formatText || !convertible(root) {
 		return plainText(root), nil
 	}
 	plugins := []converter.Plugin{base.NewBasePlugin(), commonmark.NewCommonmarkPlugin()}
@@ -55,7 +55,7 @@ func render(root *html.Node, address, format string) (string, error) {
 		plugins = append(plugins, table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal)))
 	}
 	c := converter.NewConverter(converter.WithPlugins(plugins...))
-	if brackets(root) > maxBrackets {
+	if !escapable(root) {
 		c = converter.NewConverter(converter.WithPlugins(plugins...), converter.WithEscapeMode(converter.EscapeModeDisabled))
 	}
 	for _, tag := range omitted {
@@ -65,18 +65,48 @@ func render(root *html.Node, address, format string) (string, error) {
 	return string(b), err
 }
 
-// maxBrackets limits the brackets in a page whose text is escaped. For each of them, the converter searches the rest of
-// the text.
-const maxBrackets = 4000
+const (
+	// maxNodes limits the nodes of a page that is converted to Markdown. The converter needs about a kilobyte for each.
+	maxNodes = 200_000
+	// maxQuotes limits nested quotations and lists, because the converter repeats a mark for each on every line.
+	maxQuotes = 24
+	// maxEscaped and maxBrackets limit the text that is escaped. For each bracket, the converter searches the rest of the
+	// text.
+	maxEscaped  = 1 << 20
+	maxBrackets = 4000
+)
 
-func brackets(root *html.Node) int {
-	n := 0
+// convertible reports whether the converter can handle a page with little time and memory.
+func convertible(root *html.Node) bool {
+	nodes := 0
+	var walk func(n *html.Node, quotes int) bool
+	walk = func(n *html.Node, quotes int) bool {
+		if n.DataAtom == atom.Blockquote || n.DataAtom == atom.Ul || n.DataAtom == atom.Ol {
+			quotes++
+		}
+		if nodes++; nodes > maxNodes || quotes > maxQuotes {
+			return false
+		}
+		for c := range n.ChildNodes() {
+			if !walk(c, quotes) {
+				return false
+			}
+		}
+		return true
+	}
+	return walk(root, 0) // the parser limits the depth to 512
+}
+
+// escapable reports whether the text of a page is short enough to be escaped.
+func escapable(root *html.Node) bool {
+	size, brackets := 0, 0
 	for d := range root.Descendants() {
 		if d.Type == html.TextNode {
-			n += strings.Count(d.Data, "[")
+			size += len(d.Data)
+			brackets += strings.Count(d.Data, "[")
 		}
 	}
-	return n
+	return size <= maxEscaped && brackets <= maxBrackets
 }
 
 // omitted lists the elements without text for a reader.

@@ -13,9 +13,11 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
+	"golang.org/x/sync/semaphore"
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
@@ -46,6 +48,8 @@ type page struct {
 type fetcher struct {
 	client *http.Client // nil without a proxy
 	kept   pages
+	// converting limits the pages that are converted at the same time, because each can need hundreds of megabytes.
+	converting *semaphore.Weighted
 }
 
 // movedError is a redirect that the plugin does not follow.
@@ -89,7 +93,7 @@ func newFetcher(proxy string) *fetcher {
 			return refusal(r)
 		},
 	}
-	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
+	return &fetcher{converting: semaphore.NewWeighted(2), client: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
 }
 
 func (f *fetcher) close() {
@@ -161,7 +165,7 @@ func (f *fetcher) get(ctx context.Context, target *url.URL, format string) (*pag
 		return nil, rejected(target, resp)
 	}
 	p := &page{url: resp.Request.URL.String(), status: resp.StatusCode}
-	if err := p.read(resp, format); err != nil {
+	if err := f.read(ctx, p, resp, format); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -231,8 +235,8 @@ func reason(r *http.Response) string {
 	return strings.ToValidUTF8(strings.Join(strings.Fields(string(b)), " "), "")
 }
 
-// read reads the body of a response.
-func (p *page) read(r *http.Response, format string) error {
+// read reads the body of a response into p.
+func (f *fetcher) read(ctx context.Context, p *page, r *http.Response, format string) error {
 	limited := &io.LimitedReader{R: r.Body, N: maxBody + 1}
 	body := bufio.NewReaderSize(limited, 1024)
 	p.contentType = r.Header.Get("Content-Type")
@@ -275,12 +279,27 @@ func (p *page) read(r *http.Response, format string) error {
 	}
 	text := strings.ToValidUTF8(string(b), string(utf8.RuneError))
 	if media == "text/html" || media == "application/xhtml+xml" {
-		if text, p.title, err = convert(text, p.url, format); err != nil {
+		if err := f.converting.Acquire(ctx, 1); err != nil {
+			return context.Cause(ctx)
+		}
+		text, p.title, err = convert(text, p.url, format)
+		f.converting.Release(1)
+		if err != nil {
 			return sdk.Errorf(tool.ExecutionFailed, "The page cannot be converted: %w. Use --format html.", err)
 		}
 	}
+	text = strings.Map(printable, text)
 	p.text, p.chars = text, utf8.RuneCountInString(text)
 	return nil
+}
+
+// printable drops control characters, which have no meaning in a page.
+func printable(r rune) rune {
+	switch {
+	case r == '\r' || unicode.IsControl(r) && r != '\n' && r != '\t':
+		return -1
+	}
+	return r
 }
 
 func unreadable(err error) error {

@@ -117,6 +117,7 @@ func TestTypes(t *testing.T) {
 		{"application/zip", "zip", "has the type application/zip and 3 bytes. web_fetch returns text"},
 		{"text/html", "", "The page has no text."},
 		{"", "plain words", "plain words"},
+		{"text/plain", "a\x1b]52;c;x\ab\u009bc\r\nd", "a]52;c;xbc\nd"},
 		{";;", "x", "has the type"},
 		{"text/html", strings.Repeat("<div>", 1000), "The page cannot be converted: html: open stack of elements exceeds 512 nodes. Use --format html."},
 	} {
@@ -293,6 +294,9 @@ func TestHostilePages(t *testing.T) {
 	for name, page := range map[string]string{
 		"spans":    "<table><tr><td colspan=1000000 rowspan=1000000>cell</table>",
 		"brackets": "<p>" + strings.Repeat("[", maxBody-3),
+		"quotes":   strings.Repeat("<blockquote>", 500) + strings.Repeat("a<br>", 200000),
+		"nodes":    strings.Repeat("<p>a", maxBody/4),
+		"marks":    "<p>" + strings.Repeat("*_", maxBody/2-2),
 		"columns":  "<table><tr>" + strings.Repeat("<td>", 20000) + strings.Repeat("<tr><td>cell", 20000) + "</table>",
 	} {
 		for _, format := range []string{formatMarkdown, formatText} {
