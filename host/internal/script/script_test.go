@@ -182,7 +182,7 @@ func TestLongAndDeepScripts(t *testing.T) {
 	}
 }
 
-// FuzzAnalyze checks that the analysis of any text ends soon and does not panic.
+// FuzzAnalyze checks that the analysis of an arbitrary text ends soon and does not panic.
 func FuzzAnalyze(f *testing.F) {
 	for _, text := range hiding {
 		f.Add(text)
@@ -206,7 +206,7 @@ func BenchmarkAnalyze(b *testing.B) {
 	}
 }
 
-// TestSubset checks which scripts are in the subset whose commands are completely known.
+// TestSubset checks which scripts belong to the subset of [script.Options.Subset].
 func TestSubset(t *testing.T) {
 	for refused, scripts := range map[bool][]string{
 		false: {
