@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unmasked returns all texts unchanged.
+// unmasked returns texts without masking secrets.
 func unmasked(raw []byte) (string, func(string) string) { return string(raw), strings.Clone }
 
 // audited calls the function calls and returns the new entries of the audit log.
