@@ -25,14 +25,15 @@ type escape struct {
 	command string // prints ESCAPED after a successful escape, unless out is set
 	// out reports whether the command changed something outside the sandbox.
 	out func(w *world) bool
-	// control is the user for whom the command succeeds without a sandbox. Empty means every user. "nobody" means that a
-	// defense outside the sandbox also blocks the command.
+	// control is the user for whom the command must succeed without a sandbox. Empty means every user. "nobody" means
+	// that a protection outside of the sandbox also blocks the command.
 	control string
-	// leaks reports that the backend "landlock" does not block the command. The command doctor documents this weakness.
+	// leaks reports that the backend "landlock" does not block the command. The output of "toolhost doctor" documents
+	// this gap.
 	leaks bool
 }
 
-// world holds the targets outside the sandbox.
+// world contains the targets outside of the sandbox.
 type world struct {
 	dir, work, victimDir, home string
 	victim                     int // process id of another process of the same user
@@ -164,7 +165,7 @@ func TestEscapes(t *testing.T) {
 			switch {
 			case !b.Abilities.Confines && !got && (e.control == "" || e.control == user):
 				t.Errorf("%s: no way out even without a sandbox, so the test says nothing: %s", e.name, outputs[i])
-			case !b.Abilities.OwnRoot && e.leaks: // the output of doctor documents this weakness
+			case !b.Abilities.OwnRoot && e.leaks: // "toolhost doctor" documents this gap
 			case b.Abilities.Confines && got:
 				t.Errorf("%s: it got out: %s", e.name, outputs[i])
 			}
@@ -234,7 +235,7 @@ func (w *world) command(user, name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// serve starts servers outside the sandbox. They answer each received byte with one byte.
+// serve starts servers outside of the sandbox. The servers answer each received byte with one byte.
 func (w *world) serve(t *testing.T, user string) error {
 	answer := func(l net.Listener) {
 		for {
@@ -353,7 +354,8 @@ func (w *world) batch(t *testing.T, backend, more string, commands ...string) []
 
 // TestBombs checks that commands cannot exceed their resource limits.
 func TestBombs(t *testing.T) {
-	// Outside of a namespace, the kernel's limit includes all tasks of the machine, because they count, too.
+	// Without a user namespace, the host adds the number of all tasks of the machine to the limit. The reason is that
+	// the kernel also counts the user's other tasks.
 	const limit, margin = 400, 600
 	load, err := os.ReadFile("/proc/loadavg")
 	must(t, err)
@@ -368,7 +370,7 @@ func TestBombs(t *testing.T) {
 		`timeout 5 bash -c 'while :; do :; done'; [ $? = 124 ] && echo ESCAPED`,
 		fmt.Sprintf(`n=0; for i in {1..%d}; do sleep 20 & done 2>/dev/null; n=$(jobs -r | wc -l); kill $(jobs -p) 2>/dev/null; [ $n -ge %d ] && echo ESCAPED`, many, many-50),
 	}
-	const processes = 4 // index of the last bomb
+	const processes = 4 // index of the last bomb in the table
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		w := newWorld(t, user)
 		for i, out := range w.batch(t, b.Name, `sandbox {
@@ -395,7 +397,7 @@ func TestBombs(t *testing.T) {
 }
 
 // TestDaemonsEnd starts a process that leaves its process group, its session and its environment. Then it kills the
-// plugin, so that the plugin cannot clean up. The process must end anyway.
+// plugin, so that the plugin cannot clean up. The process must nevertheless end.
 func TestDaemonsEnd(t *testing.T) {
 	eachBackend(t, []string{"ordinary"}, func(t *testing.T, _ string, b sandboxBackend) {
 		if b.Abilities.Confines && !b.Abilities.PrivateProcesses {
