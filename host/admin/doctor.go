@@ -54,8 +54,8 @@ type PermissionDiagnosis struct {
 	Missing []sandbox.Gap `json:"missing"`
 }
 
-// diagnosePermissions reports how the rules about programs and paths are enforced. The argument ns reports whether
-// plugins run in namespaces. The argument gated reports whether the exec gate judges each program that a command
+// diagnosePermissions reports how the rules about programs and paths are enforced. The argument "ns" reports whether
+// plugins run in namespaces. The argument "gated" reports whether the exec gate judges each program that a command
 // executes.
 func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis {
 	p := &cfg.Permissions

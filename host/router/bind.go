@@ -101,8 +101,8 @@ func (b *binder) failWith(offset int, hint, format string, a ...any) {
 	b.problems = append(b.problems, problem)
 }
 
-// error returns the error with all problems. The argument name is the name of the tool for the message. The argument see
-// describes how the caller learns more.
+// error returns the error with all problems. The argument "name" is the name of the tool for the message. The argument
+// "see" describes how the caller learns more.
 func (b *binder) error(name, see string) *tool.Error {
 	problems := b.problems
 	if extra := len(problems) - maxProblems; extra > 0 {

@@ -79,12 +79,12 @@ type Tools interface {
 	AgentNames() []string
 	// Absent returns advice on enabling a tool that the configuration does not use. It returns "" for other names.
 	Absent(name string) (advice string)
-	// Alias returns the tool to which an alias refers. The result params maps parameter names of the alias to parameter
-	// names of the tool; see [tool.Signature].
+	// Alias returns the tool to which an alias refers. The result "params" maps parameter names of the alias to
+	// parameter names of the tool; see [tool.Signature].
 	Alias(name string) (namespace, target string, params map[string]string, ok bool)
-	// Habit handles a function call that agents know from another program. The result target is the corresponding agent
-	// tool, or "" if the name is unknown. The result params contains additional parameter names. The result convert
-	// converts the arguments. A nil convert means that the arguments need no conversion.
+	// Habit handles a function call that agents know from another program. The result "target" is the corresponding
+	// agent tool, or "" if the name is unknown. The result "params" contains additional parameter names. The result
+	// "convert" converts the arguments. A nil convert means that the arguments need no conversion.
 	Habit(name string) (target string, params map[string]string, convert Converter)
 	// Field returns the signature of a tool in a namespace.
 	Field(namespace, name string) (tool.Signature, bool)

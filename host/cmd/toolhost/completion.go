@@ -63,7 +63,7 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// completed returns a completion function that offers the strings from the function names.
+// completed returns a completion function that offers the strings from the function "names".
 func completed(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := c.Context()

@@ -59,7 +59,7 @@ func gone(name string) func(*world) bool {
 }
 
 var escapes = []escape{
-	// Escapes by file paths.
+	// The following escapes use file paths.
 	{name: "read a file", command: `grep -q secret $OUT/secret && echo ESCAPED`},
 	{name: "read by dot-dot", command: `grep -q secret ../outside/secret && echo ESCAPED`},
 	{name: "list a directory", command: `ls $OUT | grep -q secret && echo ESCAPED`},
@@ -92,7 +92,7 @@ var escapes = []escape{
 	{name: "plant a binary on the PATH", command: `cp /bin/true "$(dirname "$(command -v testescape)")/planted"`, out: func(*world) bool {
 		return os.Remove(filepath.Join(bin, "planted")) == nil
 	}, control: "root"},
-	// Escapes by links and races.
+	// The following escapes use links and races.
 	{name: "read by a symbolic link", command: `ln -sf $OUT/secret soft; grep -q secret soft && echo ESCAPED`},
 	{name: "write by a symbolic link", command: `ln -sfn $OUT soft-dir; echo x > soft-dir/by-link`, out: exists("by-link")},
 	{name: "read by a hard link", command: `ln $OUT/secret hard; grep -q secret hard && echo ESCAPED`},
@@ -100,7 +100,7 @@ var escapes = []escape{
 	{name: "swap a link in a race", command: `mkdir -p inside; touch inside/secret; end=$((SECONDS+2))
 		(while [ $SECONDS -lt $end ]; do ln -sfn inside swap; ln -sfn $OUT swap; done) &
 		while [ $SECONDS -lt $end ]; do grep -sq secret swap/secret && echo ESCAPED && break; done; wait`},
-	// Escapes by access to processes outside the sandbox.
+	// The following escapes use access to processes outside the sandbox.
 	{name: "see a process", command: `[ -d /proc/$VICTIM ] && echo ESCAPED`, leaks: true},
 	{name: "read an environment", command: `tr '\0' '\n' < /proc/$VICTIM/environ | grep -q VICTIM_SECRET && echo ESCAPED`},
 	{name: "reach a root through /proc", command: `grep -q secret /proc/$VICTIM/root$OUT/secret && echo ESCAPED`},
@@ -111,14 +111,14 @@ var escapes = []escape{
 	{name: "read memory", command: `testescape read-memory $VICTIM`},
 	{name: "steal a descriptor", command: `testescape steal-descriptor $VICTIM`},
 	{name: "see limits of another", command: `testescape limit-other $VICTIM`},
-	// Escapes by namespaces and mounts.
+	// The following escapes use namespaces and mounts.
 	{name: "make a user namespace", command: `unshare -U true && echo ESCAPED`},
 	{name: "make namespaces and mount", command: `unshare -Urm mount -t tmpfs none /mnt && echo ESCAPED`},
 	{name: "make a network namespace", command: `unshare -n true && echo ESCAPED`, control: "root"},
 	{name: "mount", command: `mkdir -p mnt; mount -t tmpfs none mnt && echo ESCAPED; umount mnt 2>/dev/null`, control: "root"},
 	{name: "enter a namespace", command: `nsenter --mount=/proc/$VICTIM/ns/mnt true && echo ESCAPED`, control: "root"},
 	{name: "change the root", command: `chroot / /bin/true && echo ESCAPED`, control: "root"},
-	// Escapes by kernel interfaces.
+	// The following escapes use kernel interfaces.
 	{name: "write a setting of the kernel", command: `v=$(cat /proc/sys/vm/swappiness) && echo $v > /proc/sys/vm/swappiness && echo ESCAPED`, control: "root"},
 	{name: "use io_uring", command: `testescape io_uring`},
 	{name: "use the keyring", command: `testescape keyring`},
@@ -131,7 +131,7 @@ var escapes = []escape{
 	{name: "set the host name", command: `hostname "$(hostname)" && echo ESCAPED`, control: "root"},
 	{name: "become root", command: `cp /bin/true suid && chmod u+s suid; grep -q 'NoNewPrivs:.0' /proc/self/status && echo ESCAPED`},
 	{name: "keep a dangerous capability", command: `n=$(sed -n 's/CapBnd:\s*//p' /proc/self/status); [ $((16#$n & (1<<21))) != 0 ] && grep -q 'NoNewPrivs:.0' /proc/self/status && echo ESCAPED`},
-	// Escapes by sockets.
+	// The following escapes use sockets.
 	{name: "TCP to localhost", command: `testescape tcp $TCP`},
 	{name: "TCP over IPv6", command: `testescape tcp6 $TCP6`},
 	{name: "UDP to localhost", command: `testescape udp $UDP`},

@@ -43,8 +43,7 @@ func TestOpenBatch(t *testing.T) {
 	}
 }
 
-// TestLongTexts checks that the database does not store long names from requests, because all principals share the
-// database.
+// TestLongTexts checks that long names in requests are not stored in the database. All principals share this database.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")

@@ -260,7 +260,7 @@ not answer. The exit status is 1 if a tool is not healthy.`,
 	}
 }
 
-// checkTools checks the named tools. Without names, it checks all enabled tools. The result good reports whether all
+// checkTools checks the named tools. Without names, it checks all enabled tools. The result "good" reports whether all
 // checked tools are healthy.
 func checkTools(ctx context.Context, h *host.Host, names []string) (list []toolHealth, good bool) {
 	if len(names) == 0 {

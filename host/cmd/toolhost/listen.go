@@ -198,7 +198,7 @@ func (f *serveFlags) socket(ctx context.Context, path string) (net.Listener, err
 	if f.noAuth || f.cert != "" {
 		return nil, errSocketClients
 	}
-	// Remove the socket of a killed server. Keep other files, and sockets in use.
+	// Remove the socket of a killed server. Do not remove other files or sockets that are in use.
 	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == os.ModeSocket {
 		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
 			return nil, errors.Join(fmt.Errorf("--listen: another server listens on %s", path), conn.Close())

@@ -90,7 +90,7 @@ func (u *user) answer(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitRes
 	return u.reply, nil
 }
 
-// connect connects a client with the given protocol revision. The argument u can be nil.
+// connect connects a client with the given protocol revision. The argument "u" can be nil.
 func connect(t *testing.T, era string, transport mcp.Transport, u *user, progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
 	t.Helper()
 	opts := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {

@@ -294,7 +294,7 @@ func TestNoCallCrosses(t *testing.T) {
 }
 
 // TestMCPPrincipals checks that an MCP connection belongs to the principal that opened it. It also checks that clients
-// without a connection have separate sessions if they send their handles back.
+// without a connection have separate sessions if they send their session handles back.
 func TestMCPPrincipals(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -319,7 +319,7 @@ func TestMCPPrincipals(t *testing.T) {
 		}
 	}
 
-	// Connect two clients of the same principal. Both clients send their handles back.
+	// Connect two clients of the same principal. Both clients send their session handles back.
 	must(t, os.Mkdir(filepath.Join(p.dir, "deep"), 0o700))
 	var sessions []*mcp.ClientSession
 	for range 2 {

@@ -31,7 +31,7 @@ type prompt struct {
 	done  chan error // receives the error with which the program ended
 }
 
-// startPrompt starts "toolhost repl" with a configuration in dir. The argument environment contains additional
+// startPrompt starts "toolhost repl" with a configuration in dir. The argument "environment" contains additional
 // environment variables.
 func startPrompt(t *testing.T, dir, config string, environment ...string) *prompt {
 	t.Helper()

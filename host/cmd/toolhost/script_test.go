@@ -87,7 +87,7 @@ func installTrusting(dir string) error {
 }
 
 // copyManifests copies the manifests of the bundled plugins to dir. It adds the names of these plugins to the map
-// binaries.
+// "binaries".
 func copyManifests(dir string, binaries map[string]string) error {
 	manifests, err := filepath.Glob("../../../plugins/*/toolhost-plugin.json")
 	if err != nil || len(manifests) == 0 {

@@ -45,9 +45,9 @@ func (f *serveFlags) termsOf(h *host.Host, clients *host.Directory) *terms {
 	return t
 }
 
-// replacing compares the terms of a server with the terms of the server that it replaces. The result refused lists
-// differences with which clients would be refused or misled. The result warnings lists differences that an operator can
-// intend.
+// replacing compares the terms of a server with the terms of the server that it replaces. The result "refused" lists
+// differences with which clients would be refused or misled. The result "warnings" lists differences that an operator
+// can intend.
 func (t *terms) replacing(old *terms) (refused, warnings []string) {
 	if t.Workspace != old.Workspace {
 		refused = append(refused, fmt.Sprintf("the workspace is %s, and not %s", t.Workspace, old.Workspace))

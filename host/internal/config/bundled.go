@@ -152,8 +152,8 @@ func (c *Config) Relation(name string) string {
 }
 
 // describe applies the manifest of a bundled plugin if p runs the program of this bundled plugin. The label of p does
-// not matter. The argument dir is the directory of the bundled plugins. A broken manifest leads to an error, because the
-// host must not run such a plugin.
+// not matter. The argument "dir" is the directory of the bundled plugins. A broken manifest leads to an error, because
+// the host must not run such a plugin.
 func (p *Plugin) describe(dir string) error {
 	name, m, err := manifest.Recognize(dir, p.Path)
 	p.Bundled, p.Profile = name, m.Profile

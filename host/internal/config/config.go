@@ -128,7 +128,7 @@ type Reload struct {
 type Sandbox struct {
 	// Workspace is the access to the workspace: "read-write" or "read-only".
 	Workspace string
-	// Narrowed reports whether only a project file made the workspace read-only.
+	// Narrowed reports that the workspace is read-only only because of a project file.
 	Narrowed bool
 	// Roots contains additional roots with absolute paths.
 	Roots []Root
@@ -137,8 +137,8 @@ type Sandbox struct {
 	// Allow and Deny contain globs for paths. A path must not match any glob in Deny. If Allow is not empty, the path
 	// must match a glob in Allow.
 	Allow, Deny []string
-	// AllowRoot lists directories in which tools can write although the host forbids such broad directories by default.
-	// An example is the home directory. All paths are absolute.
+	// AllowRoot lists broad directories, such as the home directory, in which tools can write. By default, the host
+	// forbids writing in broad directories. All paths are absolute.
 	AllowRoot []string
 	// Backend is the kernel mechanism that confines plugins. It is one of [sandbox.Words].
 	Backend string

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// load writes files to a directory and loads the configuration. If the map files contains only one file, load loads this
-// file. Otherwise it loads the directory.
+// load writes files to a directory and loads the configuration. If the map "files" contains only one file, load loads
+// this file. Otherwise it loads the directory.
 func load(t *testing.T, files map[string]string) (*config.Config, string, error) {
 	t.Helper()
 	dir := t.TempDir()

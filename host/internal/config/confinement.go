@@ -126,7 +126,7 @@ func (d *decoder) cpus(e hcl.Expression) (n float64) {
 const unlimited = "unlimited"
 
 // orUnlimited evaluates a limit that has a default. If the operator removes the limit, the result is [Unlimited].
-// Otherwise it is the result of the function number.
+// Otherwise it is the result of the function "number".
 func orUnlimited(d *decoder, e hcl.Expression, number func(hcl.Expression) uint64) uint64 {
 	if given(e) {
 		if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() == unlimited {

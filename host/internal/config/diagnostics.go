@@ -85,14 +85,14 @@ func (c *Config) PluginPosition(name string) string {
 	return ""
 }
 
-// UnknownTool returns the message for a "tool" block with the name of an unknown tool. The argument known lists the
+// UnknownTool returns the message for a "tool" block with the name of an unknown tool. The argument "known" lists the
 // valid names.
 func (c *Config) UnknownTool(name string, known []string) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("There is no tool %q", name),
 		"The block has no effect.%s", suggest.DidYouMean(name, known))})
 }
 
-// UnknownFallback returns the message for a "tool" block with an unknown fallback tool. The argument known lists the
+// UnknownFallback returns the message for a "tool" block with an unknown fallback tool. The argument "known" lists the
 // valid names.
 func (c *Config) UnknownFallback(name string, known []string) string {
 	t := c.Tools[name]

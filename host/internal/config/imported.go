@@ -39,7 +39,7 @@ func FieldName(server string) string {
 var installers = []string{"npx", "bunx", "uvx", "pipx", "pnpm", "yarn", "deno", "docker", "podman"}
 
 // HCL returns the field block of a server. It converts the variable references of agents to calls of the function "env".
-// It also replaces each secret by a call of "env". The result secrets contains the names of the variables for these
+// It also replaces each secret by a call of "env". The result "secrets" contains the names of the variables for these
 // secrets.
 func (m *Mount) HCL() (text []byte, secrets []string) {
 	w := &mountWriter{prefix: strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(m.Name, "_"))}

@@ -33,7 +33,7 @@ const builtIn = "built-in"
 // EnvVar is the environment variable that contains the path of the configuration.
 const EnvVar = "TOOLHOST_CONFIG"
 
-// Find returns the path of the configuration to use. It tries the argument path, $TOOLHOST_CONFIG, ./toolhost.hcl, and
+// Find returns the path of the configuration to use. It tries the argument "path", $TOOLHOST_CONFIG, ./toolhost.hcl, and
 // the file in the user's configuration directory, in this order. It returns the first path that exists, or "" for the
 // built-in configuration.
 func Find(path string) string {
@@ -103,7 +103,7 @@ func Load(path string, env Environment) (*Config, error) {
 	return cfg, nil
 }
 
-// Parse reads a configuration from the text src. The argument name is the file name in errors. Relative paths are
+// Parse reads a configuration from the text src. The argument "name" is the file name in errors. Relative paths are
 // relative to the file system root.
 func Parse(src []byte, name string, env Environment) (*Config, error) {
 	p := hclparse.NewParser()

@@ -90,7 +90,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// TestUnclosedJSON checks that a string without a closing quote ends with the text.
+// TestUnclosedJSON checks that a string without a closing quote ends at the end of the text.
 func TestUnclosedJSON(t *testing.T) {
 	for _, src := range []string{`"`, `"\`, `"\"`, `["a`, "\"\n", "\"a\n\"", `"${((`} {
 		if at := nestedJSON([]byte(src), "x"); at != nil {

@@ -416,7 +416,7 @@ func (p *Plugin) commands() (out []Program) {
 	return out
 }
 
-// RunCopies replaces the programs of hooks and fields by copies. The argument copies maps each program to the path of
+// RunCopies replaces the programs of hooks and fields by copies. The argument "copies" maps each program to the path of
 // its copy.
 func (c *Config) RunCopies(copies map[string]string) {
 	c.copies = copies

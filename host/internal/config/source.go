@@ -48,8 +48,8 @@ func readSource(name string) ([]byte, error) {
 	return readRegular(func(flags int) (*os.File, error) { return os.OpenFile(name, flags, 0) })
 }
 
-// readRegular reads the file that the function open returns. It rejects pipes and devices, because their content can be
-// endless. Its errors do not contain the file name.
+// readRegular reads the file that the function "open" returns. It rejects pipes and devices, because their content can
+// be endless. Its errors do not contain the file name.
 func readRegular(open func(flags int) (*os.File, error)) ([]byte, error) {
 	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // O_NONBLOCK prevents waiting for the writer of a pipe
 	if err != nil {

@@ -67,7 +67,7 @@ const Default = "default"
 type TreeOptions struct {
 	// Defaults adds settings with default values.
 	Defaults bool
-	// Mask returns a replacement for a text. The argument name is the attribute or key that contains the text.
+	// Mask returns a replacement for a text. The argument "name" is the attribute or key that contains the text.
 	Mask func(name, text string) string
 }
 
@@ -329,7 +329,7 @@ func (f *forest) masked(name string, v cty.Value) cty.Value {
 	return out
 }
 
-// NewTreeValue returns a tree value. JSON must be able to represent the argument value.
+// NewTreeValue returns a tree value. JSON must be able to represent the argument "value".
 func NewTreeValue(name string, value any, from string) (TreeValue, error) {
 	b, err := json.Marshal(value)
 	if err != nil {

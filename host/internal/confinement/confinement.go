@@ -33,7 +33,7 @@ type Parts struct {
 	Commands Commands
 	// Sum returns the SHA-256 of a file. It caches the results, so that a repeated call is fast.
 	Sum func(path string) ([32]byte, error)
-	// Denials records what sandboxes denied.
+	// Denials records the accesses that sandboxes denied.
 	Denials Denials
 	// Audit adds an entry to the audit log.
 	Audit func(state.AuditEntry)

@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Watch prepares for a call of a plugin by an owner. It mounts missing masks of denied and protected paths. The caller
-// must call after when the call ends. after checks the files that the call created, and returns messages about them.
-// after can be nil.
+// Watch prepares for a call of a plugin by an owner. It mounts missing masks of denied and protected paths. At the end
+// of the call, the caller must call the returned function. This function checks the files that the call created, and
+// returns messages about the files. The returned function can be nil.
 func (l *Launcher) Watch(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	if err := l.checkMasks(p, roots); err != nil {
 		return nil, err
@@ -35,9 +35,9 @@ func (l *Launcher) Watch(p *config.Plugin, owner string, roots []tool.Root) (aft
 	}, nil
 }
 
-// watchRepositories prepares for a call that can create repositories. The function after removes files from new
-// repositories through which git would run programs. It returns messages about these files. after is nil if the plugin
-// is not confined or cannot write, or if the configuration permits such repositories.
+// watchRepositories prepares for a call that can create repositories. The returned function removes files from new
+// repositories through which git would run programs. It returns messages about these files. The returned function is nil
+// if the plugin is not confined or cannot write, or if the configuration permits such repositories.
 func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
 	prof := Profile(p)

@@ -54,8 +54,8 @@ func (p *Pending) claim() scheduler.Claim {
 	c, d, req := &p.call, p.d, p.call.Request
 	e := c.Identity.Tool
 	if e == nil || p.unsettled {
-		// The call can become a shell command or a tool call. Therefore it waits for all calls for which one of these
-		// would wait.
+		// It is unknown whether the call becomes a shell command or a tool call. Therefore the claim is the most
+		// restrictive claim.
 		name := firstWord(c.Identity.Command)
 		return scheduler.Claim{Kind: scheduler.Alone, InOrder: req.InOrder, Moves: true, Label: func() string { return d.label(name, req.Command) }}
 	}
@@ -143,7 +143,7 @@ func pathParams(e *registry.Entry) (out []*tool.Param) {
 	return out
 }
 
-// target resolves symbolic links in the same way as the function target. It is faster for paths in a root of the
+// target resolves symbolic links in the same way as the function "target". It is faster for paths in a root of the
 // session, because the path of a root contains no symbolic links.
 func (p *Pending) target(path string) string {
 	path = filepath.Clean(path)

@@ -16,7 +16,7 @@ import (
 type Commands interface {
 	// Available reports whether commands can call tools on this host.
 	Available() bool
-	// Grant permits commands to call tools until the caller calls revoke. If the result c is nil, commands cannot call
+	// Grant permits commands to call tools until the caller calls revoke. If the result "c" is nil, commands cannot call
 	// tools.
 	Grant(ctx context.Context, handle shim.Handler) (c *tool.Commands, revoke func())
 }

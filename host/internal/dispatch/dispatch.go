@@ -86,22 +86,22 @@ type Dispatcher struct {
 	Latest func() *Dispatcher
 	// Unloaded returns the reason why a plugin could not be loaded, or "" for a loaded plugin. Unloaded can be nil.
 	Unloaded func(name string) string
-	// Denied returns the accesses that a plugin's sandbox denied after the given time. It also searches the argument
-	// printed, the output of the call, for denied accesses. Denied can be nil.
+	// Denied returns the accesses that a plugin's sandbox denied after the given time. The argument "printed" is the
+	// output of the call, in which Denied also searches for denied accesses. Denied can be nil.
 	Denied func(plugin string, roots []tool.Root, since time.Time, printed string) []string
 	// Weaker describes the restrictions that the sandbox does not enforce on a plugin, although a stronger backend would
 	// enforce them. It returns "" if there are no such restrictions. Weaker can be nil.
 	Weaker func(plugin string, roots []tool.Root) string
-	// Exceeded returns the limits of a plugin that a call reached. The evidence is the output in the argument printed.
-	// Exceeded can be nil.
+	// Exceeded returns the limits of a plugin that a call reached. The argument "printed" is the output of the call,
+	// which is the evidence. Exceeded can be nil.
 	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
 
 	// Hint explains a failure of a command that the sandbox caused. It returns "" if the sandbox is probably not the
 	// cause. Hint can be nil.
 	Hint func(plugin string, roots []tool.Root, e Ended) string
 
-	// Programs begins to record and judge the programs that a call of a plugin executes. The argument token is the token
-	// of the call's commands. The result is nil if the plugin has no exec gate. Programs can be nil.
+	// Programs begins to record and judge the programs that a call of a plugin executes. The argument "token" is the
+	// token of the call's commands. The result is nil if the plugin has no exec gate. Programs can be nil.
 	Programs func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call
 
 	// Gated reports whether the exec gate judges all programs of a plugin when they are executed. The programs then need
@@ -111,8 +111,9 @@ type Dispatcher struct {
 	// Log gets warnings. A nil Log discards them.
 	Log *slog.Logger
 
-	// Watch prepares the sandbox for a call of a plugin by an owner. The function after must be called after the call.
-	// It returns messages about the files that it removed from the workspace. Watch and after can be nil.
+	// Watch prepares the sandbox for a call of a plugin by an owner. The returned function must be called after the
+	// call. It returns messages about the files that it removed from the workspace. Watch and the returned function can
+	// be nil.
 	Watch func(plugin, owner string, roots []tool.Root) (after func() []string, err error)
 
 	once   sync.Once

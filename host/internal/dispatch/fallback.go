@@ -41,7 +41,7 @@ func (d *Dispatcher) fallback() Stage {
 	}}
 }
 
-// wantsFallback reports whether the fallback tool can run after the result res. It returns false if the call failed
+// wantsFallback reports whether the fallback tool can run after the result "res". It returns false if the call failed
 // before it reached the limits of its tool, because the fallback tool would also have to wait.
 func wantsFallback(c *Call, res *tool.Result) bool {
 	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
@@ -59,9 +59,9 @@ func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	return d.beginInside(c, req, func(r *registry.Registry) *router.Command { return router.Function(req.Name, req.Arguments, r) })
 }
 
-// translate converts arguments of the tool from to arguments of the tool to. It renames arguments according to names,
-// and removes unsupported arguments. If the new name is "", it also removes the argument. It removes default values,
-// because the other tool has different default values.
+// translate converts arguments of one tool to arguments of another tool. It renames arguments according to the map
+// "names". If the new name of an argument is "", it removes the argument. It also removes arguments that the other tool
+// does not support. It removes default values, because the other tool has different default values.
 func translate(args map[string]json.RawMessage, names map[string]string, from, to *registry.Entry) json.RawMessage {
 	out := make(map[string]json.RawMessage, len(args))
 	given, wanted := from.Schema(), to.Schema()

@@ -70,8 +70,8 @@ func (d *Dispatcher) session() Stage {
 	}}
 }
 
-// directory adds the session's directory to a result if the command changed the directory to one that is not a root, or
-// if the command failed in such a directory. Without this note, a model can use wrong relative paths.
+// directory adds the session's directory to a result in two cases. Either the command changed to a directory that is not
+// a root, or it failed in such a directory. Without this note, a model can use wrong relative paths.
 func (d *Dispatcher) directory(c *Call, res *tool.Result, cwd string) {
 	s := c.Request.Session
 	switch {

@@ -56,7 +56,7 @@ func (p *Pending) turn(ctx context.Context) {
 }
 
 // lock locks the session for a call that can change it. The lock prevents concurrent changes by other processes. The
-// result renewed reports whether another process can have changed the session since the last call in this process. The
+// result "renewed" reports whether another process can have changed the session since the last call in this process. The
 // lock is released at the end of the call.
 func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 	if !p.exclusive {
@@ -103,7 +103,7 @@ func (p *Pending) renew() bool {
 	return true
 }
 
-// notStarted returns the result of a call that ended while it waited. The argument err is the reason for the end.
+// notStarted returns the result of a call that ended while it waited. The argument "err" is the reason for the end.
 func (d *Dispatcher) notStarted(ctx context.Context, c *Call, err error, waitedFor string) *tool.Result {
 	switch {
 	case ctx.Err() != nil:

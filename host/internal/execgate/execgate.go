@@ -209,8 +209,8 @@ type Call struct {
 	ended  bool
 }
 
-// Begin registers a call. The argument key identifies the process of the plugin. The argument token is the token in the
-// environment of the call's commands; it can be empty. A nil judge allows every program.
+// Begin registers a call. The argument "key" identifies the process of the plugin. The argument "token" is the token in
+// the environment of the call's commands; it can be empty. A nil judge allows every program.
 func (g *Gate) Begin(ctx context.Context, key, token string, judge Judge) *Call {
 	c := &Call{gate: g, token: token, key: key, judge: judge}
 	c.ctx, c.cancel = context.WithCancel(ctx)

@@ -11,12 +11,13 @@ import (
 	"toolhost.dev/host/internal/fingerprint"
 )
 
-// maxInterpreters is the maximum length of a chain of scripts that interpret each other. The kernel has the same limit.
+// maxInterpreters limits the number of scripts in a chain in which each script has the next script as its interpreter.
+// The kernel has the same limit.
 const maxInterpreters = 4
 
 // look returns the first line of a script without "#!", and the fingerprint of the file. If the file is not a script,
-// the line is "". The argument fd is the file, and size is the file size in bytes. If another process has a lease on the
-// file, look does not wait but returns EAGAIN. The program can be executed again later.
+// the line is "". The argument "fd" is the file, and "size" is the file size in bytes. If another process has a lease on
+// the file, look does not wait but returns EAGAIN. The program can be executed again later.
 func look(fd int, size int64) (line, content string, errno unix.Errno) {
 	f, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil { // return an error, because the file can be a script
@@ -52,7 +53,7 @@ func (d descriptor) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// interpret finds the interpreters of a script in the same way as the kernel. The argument fd is the file of the
+// interpret finds the interpreters of a script in the same way as the kernel. The argument "fd" is the file of the
 // execution.
 func interpret(e *Execution, fd int, st *unix.Stat_t) unix.Errno {
 	opened := -1

@@ -77,8 +77,8 @@ type process struct {
 	family  family
 	lineage lineage
 	strays  strays
-	asked   chan struct{}  // one element for each running ask
-	slow    chan struct{}  // one element for each slow judgement
+	asked   chan struct{}  // contains one element for each running ask
+	slow    chan struct{}  // contains one element for each slow judgement
 	running sync.WaitGroup // waits for the asks and the readers
 	ended   chan error     // receives the error of the last reader, or nil
 }
@@ -200,7 +200,7 @@ func (p *process) recovered(x *examined) {
 	p.finish(x, &Verdict{Effect: Deny, Rule: "internal error", Reason: fmt.Sprintf("%s was not executed, because toolhost failed to judge it (internal error: %v). Report this with the stack in the log of the host, and use another command", x.e.Path, r)})
 }
 
-// judge decides on an execution. The argument call can be nil.
+// judge decides on an execution. The argument "call" can be nil.
 func (p *process) judge(e *Execution, call *Call, own bool) (Verdict, Judge) {
 	var judge Judge
 	switch {
@@ -364,8 +364,8 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 	return e, token, at, interpret(e, fd, &st)
 }
 
-// attribute returns the call to which an execution belongs. The result own reports that the plugin starts a program for
-// itself, such as the shell for the next command.
+// attribute returns the call to which an execution belongs. The result "own" reports that the plugin starts a program
+// for itself, such as the shell for the next command.
 func (p *process) attribute(at *position, token string) (call *Call, own bool) {
 	if at.call != nil {
 		if at.call == ofPlugin {

@@ -50,7 +50,7 @@ func (m *memory) fault() unix.Errno {
 	return unix.EFAULT
 }
 
-// rest returns the smaller of limit and the number of bytes up to the end of the page.
+// rest returns the number of bytes up to the end of the page, but at most limit.
 func rest(at uint64, limit int) int { return min(pageSize-int(at%pageSize), limit) }
 
 // peek reads at most len(into) bytes at an address, and stops at the end of the page.
@@ -105,9 +105,9 @@ func (m *memory) text(at uint64, limit int) (string, unix.Errno) {
 	return "", unix.E2BIG
 }
 
-// words calls each for the strings of an array. The argument first contains the beginning of the array, or is empty. The
-// function each receives the address of a string and its first bytes. The argument ends of each reports whether these
-// bytes are the whole string.
+// words calls the function "each" for every string of an array. The argument "first" contains the beginning of the
+// array, or is empty. The function "each" receives the address of a string and its first bytes. Its argument "ends"
+// reports whether these bytes are the whole string.
 func (m *memory) words(at uint64, first []byte, each func(at uint64, begin []byte, ends bool) unix.Errno) unix.Errno {
 	if at == 0 {
 		return 0
@@ -167,7 +167,7 @@ func (m *memory) strings(pointers []uint64, each func(at uint64, begin []byte, e
 	return 0
 }
 
-// argv reads the arguments. The argument first contains the beginning of the array.
+// argv reads the arguments. The argument "first" contains the beginning of the array.
 func (m *memory) argv(at uint64, first []byte) ([]string, unix.Errno) {
 	type long struct {
 		index int

@@ -204,7 +204,7 @@ func (w *walker) self(name string) (link string, errno unix.Errno) {
 	return process + "/task/" + thread, 0
 }
 
-// pathOf returns the path of an open file. For a removed file, the kernel adds a remark to the path.
+// pathOf returns the path of an open file. For a removed file, the path ends with a remark of the kernel.
 func pathOf(fd int) string {
 	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 	if err != nil {

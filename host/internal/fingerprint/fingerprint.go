@@ -21,9 +21,9 @@ const (
 	maxNotes    = 4096
 )
 
-// Of returns the fingerprint of a program of the given size in bytes. The argument head contains the first [Head] bytes
-// of the file, or the whole file if it is shorter. If the linker stored a build ID, the fingerprint is the build ID. The
-// result is empty if the file is not a program.
+// Of returns the fingerprint of a program of the given size in bytes. The argument "head" contains the first [Head]
+// bytes of the file, or the whole file if it is shorter. If the linker stored a build ID, the fingerprint is the build
+// ID. The result is empty if the file is not a program.
 func Of(f io.ReaderAt, head []byte, size int64) string {
 	switch {
 	case bytes.HasPrefix(head, []byte("#!")):
@@ -78,7 +78,7 @@ const (
 	goID  = 4
 )
 
-// note returns the build ID from the notes of a segment. The argument align is the alignment of the notes.
+// note returns the build ID from the notes of a segment. The argument "align" is the alignment of the notes.
 func note(notes []byte, align uint64) string {
 	order, step := binary.LittleEndian, uint64(4)
 	if align == 8 {

@@ -15,7 +15,7 @@ type Asker interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
 
-// Scopes of an answer. An answer without a scope has the scope Once.
+// These are the scopes of an answer. An answer without a scope has the scope Once.
 const (
 	Once    = "once"
 	Session = "session" // for an accepted or declined permission

@@ -137,7 +137,7 @@ func (p *part) matchBuiltins(names []string) script.Match {
 	return script.No
 }
 
-// floor returns the strictest built-in rule that matches the part, except for the rules in lowered.
+// floor returns the strictest built-in rule that matches the part. It ignores the rules in the argument "lowered".
 func (p *part) floor(lowered []string) (out *Builtin) {
 	for _, b := range p.builtins {
 		if !slices.Contains(lowered, b.Name) && (out == nil || b.Effect == Deny && out.Effect != Deny) {
@@ -184,8 +184,8 @@ func arguments(c *script.Command) (short string, long, operands []string) {
 	return short, long, operands
 }
 
-// canHave reports whether an argument can be one of the options in names. Programs accept abbreviations of their
-// options. An ambiguous abbreviation counts as all options that it can mean.
+// canHave reports whether one of the arguments can be one of the options in the argument "names". Programs accept
+// abbreviations of their options. An ambiguous abbreviation counts as all options that it can mean.
 func canHave(long []string, names ...string) bool {
 	return slices.ContainsFunc(long, func(l string) bool {
 		l, _, _ = strings.Cut(l, "=")
@@ -193,8 +193,8 @@ func canHave(long []string, names ...string) bool {
 	})
 }
 
-// isRecursive reports whether the command has one of the short options in letters, or --recursive or an abbreviation of
-// it.
+// isRecursive reports whether the command has --recursive, an abbreviation of --recursive, or one of the short options
+// in the argument "letters".
 func isRecursive(short string, long []string, letters string) bool {
 	return strings.ContainsAny(short, letters) || canHave(long, "recursive")
 }
@@ -232,7 +232,7 @@ func removesSystem(f *facts) bool {
 	})
 }
 
-// leadsToSystem reports whether an operand is a top-level directory of the system after its links are resolved.
+// leadsToSystem reports whether an operand leads to a top-level directory of the system through symbolic links.
 func (f *facts) leadsToSystem(operand string) bool {
 	path := f.resolve(operand)
 	return path != "" && path != f.req.Workspace && isSystem(f.c, path)

@@ -18,7 +18,7 @@ import (
 func deletes(f *facts) bool {
 	files, targets := f.req.files(), f.deleted()
 	if slices.ContainsFunc(targets, func(t target) bool { return isReference(t.path) && files.exists(t.path) }) {
-		return true // ask although git itself created the file in this session
+		return true // ask even if git created the file in this session
 	}
 	return slices.ContainsFunc(targets, func(t target) bool {
 		if !files.exists(t.path) {
@@ -308,7 +308,7 @@ var (
 )
 
 // sends reports whether the arguments contain an option that sends data, or an HTTP method that changes data. The
-// argument letters contains the short options that send data. The argument valued contains all short options with a
+// argument "letters" contains the short options that send data. The argument "valued" contains all short options with a
 // value.
 func sends(args, options []string, letters, valued string) bool {
 	for i, a := range args {

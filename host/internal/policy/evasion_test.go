@@ -26,7 +26,7 @@ func TestEvasions(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ dir, line, open, careful string }{
-		// The tests of find can follow an action, belong to the arguments of another action, or be values.
+		// A test of find can come after an action, in the arguments of another action, or in a value.
 		{ws, "find . -delete -name x.log", "remove-workspace", ""}, {ws, "find . -exec true -name x.log ; -delete", "remove-workspace", ""}, {ws, "find . -printf -name -delete", "remove-workspace", ""},
 		{ws, "find . -fprintf -name -name -delete", "remove-workspace", ""}, {ws, "find . -newermt -name -delete", "remove-workspace", ""}, {ws, "find . -exec rm {} + -name x.log", "remove-workspace", ""}, {ws, "find src -delete -name x.log", "", "delete"},
 		{ws, "find . -name x.log -delete -o -delete", "remove-workspace", ""}, {ws, "find . -name x.log -delete -o -name y", "", ""}, {ws, "find . -name x.log -exec rm {} +", "", ""}, {ws, "find src -empty -delete", "", ""},

@@ -155,7 +155,7 @@ func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []stri
 }
 
 // ConfirmExecution completes a judgement of [Policy.JudgeExecution] for a tool. If a rule requires a confirmation,
-// ConfirmExecution asks a person. It does not ask if the decision d on the call already contains an answer about the
+// ConfirmExecution asks a person. It does not ask if the decision "d" on the call already contains an answer about the
 // same command. The error describes a denial.
 func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision, asker Asker, answers Answers) (Judgement, error) {
 	if j.Effect == Allow {

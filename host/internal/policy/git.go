@@ -9,8 +9,9 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// discarded reports which uncommitted work a git command discards. The result all stands for all changes in a
-// repository, and some for single files, branches or stashes. The first argument of the command must be the subcommand.
+// discarded reports which uncommitted work a git command discards. The result "all" reports the loss of all changes in a
+// repository. The result "some" reports the loss of single files, branches or stashes. The first argument of the command
+// must be the subcommand.
 func (f *facts) discarded() (all, some bool) {
 	if f.c.Name() != "git" || len(f.c.Words) < 2 || f.c.Remote || f.req.byGit {
 		return false, false
@@ -42,7 +43,7 @@ func (f *facts) discarded() (all, some bool) {
 	} else {
 		g.paths = g.operands
 	}
-	if f.c.Dir != "" && g.top == "" && (f.req.gitDir || f.c.GitDir) && f.req.Workspace != "" { // GIT_DIR can name any repository, so assume that of the workspace
+	if f.c.Dir != "" && g.top == "" && (f.req.gitDir || f.c.GitDir) && f.req.Workspace != "" { // GIT_DIR can name any repository, so assume the repository of the workspace
 		req, c := *f.req, *f.c
 		req.gitDir, c.GitDir, c.Dir = false, false, f.req.Workspace
 		return (&facts{req: &req, c: &c}).discarded()
@@ -111,7 +112,7 @@ func (g *gitCommand) judge() (all, some bool) {
 	return false, g.loses()
 }
 
-// checkout judges git checkout, which switches branches or overwrites files.
+// checkout reports which uncommitted work "git checkout" discards. The command switches branches or overwrites files.
 func (g *gitCommand) checkout() (all, some bool) {
 	switch {
 	case g.spared("h", "help"):

@@ -186,7 +186,7 @@ func TestUnknownPathsAreCompared(t *testing.T) {
 	}
 }
 
-// TestDetailsOfLists checks the single conditions under which a program counts as listed.
+// TestDetailsOfLists checks each condition under which a program counts as listed.
 func TestDetailsOfLists(t *testing.T) {
 	p := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{rule(policy.Allow, "ls *"), {Effect: policy.Ask, Name: "all", Kinds: []string{policy.KindBash}}}})
 	as := func(x *policy.Execution, name string) *policy.Execution { x.Args[0] = name; return x }

@@ -62,7 +62,7 @@ func (f *facts) loss() place {
 // removers lists the programs that the method removed handles.
 var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "zip", "7z", "7za", "7zr", "7zz", "srm", "wipe", "rimraf", "trash", "trash-put"}
 
-// removed returns the paths that a command removes, moves away, overwrites or makes unreadable. The result recursive
+// removed returns the paths that a command removes, moves away, overwrites or makes unreadable. The result "recursive"
 // reports whether the files in target directories are also affected.
 func (f *facts) removed() (targets []target, recursive bool) {
 	c := f.c
@@ -420,7 +420,7 @@ func (f *facts) most(dir string, names map[string]bool, recursive bool) bool {
 }
 
 // isGit reports whether a target is essential data of a repository in a root or in the home directory. Essential data is
-// .git or a file that the repository requires. The argument dir reports whether the target is a directory that is
+// .git or a file that the repository requires. The argument "dir" reports whether the target is a directory that is
 // removed with all its files.
 func (f *facts) isGit(t target, recursive, dir bool) bool {
 	files, base := f.req.files(), filepath.Base(t.path)

@@ -56,7 +56,7 @@ func parsePathspec(text string) (out pathspec) {
 	return out
 }
 
-// find returns the files that match a pathspec. The result all is true if these files can be all files of the
+// find returns the files that match a pathspec. The result "all" is true if these files can be all files of the
 // repository.
 func (g *gitCommand) find(p *pathspec) (found []target, all bool) {
 	dir := g.c.Dir

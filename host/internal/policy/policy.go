@@ -25,7 +25,7 @@ import (
 // Effect is the decision of a rule.
 type Effect string
 
-// Effects of rules, in order of precedence. Each effect overrides the effects after it.
+// These are the effects of rules, in order of precedence. Each effect overrides the effects after it.
 const (
 	Deny  Effect = "deny"
 	Ask   Effect = "ask"
@@ -58,7 +58,8 @@ type Rules struct {
 	Project []Rule
 }
 
-// CodePathDenied is the error code for a denied path. In the validation of an edit, it means that layer 2 failed.
+// CodePathDenied is the error code for a denied path. In the validation of an edit, it means that the path check (layer
+// 2) failed.
 const CodePathDenied = 2
 
 // Policy applies rules to calls. It is safe for concurrent use.
@@ -77,7 +78,7 @@ type Policy struct {
 	external, pathRules bool
 
 	named  sync.Once
-	prints map[string][]string // results of fingerprints, computed once
+	prints map[string][]string // the result of the method fingerprints, computed once
 }
 
 // New returns a policy. The caller must first check the rules with [Rule.Prepare].
@@ -336,9 +337,9 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q).", path, p.rules.Allow)
 }
 
-// outside returns an additional root for a path outside of the call's roots. The result ok is false if no rule opens the
-// path and no person can be asked. The effect of the decision d can change to Ask. The argument refusal is the error to
-// report if nobody answers.
+// outside returns an additional root for a path outside of the call's roots. The result "ok" is false if no rule opens
+// the path and no person can be asked. The effect of the decision "d" can change to Ask. The argument "refusal" is the
+// error to report if nobody answers.
 func (p *Policy) outside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, ok bool) {
 	if !p.external && !req.Person || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, false

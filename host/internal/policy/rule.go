@@ -351,7 +351,7 @@ func (r *Rule) matchDomains(p *part) bool {
 	return slices.ContainsFunc(p.domains, is)
 }
 
-// Shadows reports whether the rule overrides the rule other for all calls that the rule other matches.
+// Shadows reports whether the rule overrides the rule "other" for all calls that the rule "other" matches.
 func (r *Rule) Shadows(other *Rule) bool {
 	rank := []Effect{Deny, Ask, Allow}
 	if slices.Index(rank, r.Effect) >= slices.Index(rank, other.Effect) {

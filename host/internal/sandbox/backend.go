@@ -45,8 +45,8 @@ type Abilities struct {
 	TotalLimits bool `json:"total_limits"`
 }
 
-// Running waits until a confined command runs. The argument started is the error from starting the command. If the
-// policy has an exec gate, the function gate receives the listener of the exec gate before the command is executed.
+// Running waits until a confined command runs. The argument "started" is the error from starting the command. If the
+// policy has an exec gate, the function "gate" receives the listener of the exec gate before the command is executed.
 // Running returns the listener of the policy's proxy, or nil if the policy has no proxy.
 type Running func(started error, gate func(listener *os.File)) (net.Listener, error)
 
@@ -93,8 +93,8 @@ func (k *Kernel) Choose(want string) (Backend, error) {
 	return None{}, why
 }
 
-// Fallback returns the backend that a configuration wants. For [Auto], this is the strongest backend. The result why is
-// the reason why the wanted backend cannot be used, or nil if it can be used.
+// Fallback returns the backend that a configuration wants. For [Auto], this is the strongest backend. The result "why"
+// is the reason why the wanted backend cannot be used, or nil if it can be used.
 func (k *Kernel) Fallback(want string) (wanted Backend, why error) {
 	from := slices.IndexFunc(backends, func(b Backend) bool { return b.Name() == want })
 	wanted = backends[max(from, 0)]

@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// programDirs lists directories to search for listed programs, after the directories of PATH. The last two directories
-// contain the programs of git.
+// programDirs lists the directories that are searched for listed programs after the directories of PATH. The last two
+// directories contain the programs of git.
 var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/git-core", "/usr/libexec/git-core"}
 
 // runtimes maps the names of interpreters to globs for directories with their compiled modules.

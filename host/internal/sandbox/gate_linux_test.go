@@ -33,7 +33,7 @@ type gatedShell struct {
 	listener *os.File
 }
 
-// startShell runs a script behind the gate of a backend. The argument judge decides on the programs that the script
+// startShell runs a script behind the gate of a backend. The argument "judge" decides on the programs that the script
 // executes.
 func startShell(t *testing.T, backend Backend, judge execgate.Judge, script string) *gatedShell {
 	t.Helper()
@@ -357,7 +357,7 @@ func TestGateAttributes(t *testing.T) {
 	s := startShell(t, Namespaces{}, allow, `cd $DIR; while [ ! -e go ]; do :; done
 TOOLHOST_CALL=t /usr/bin/python3 -c "import os, threading; t=threading.Thread(target=os.execve, args=('/bin/true', ['true'], {})); t.start(); t.join()"; :`)
 	call := s.gate.Begin(t.Context(), "key", "t", nil)
-	s.gate.Begin(t.Context(), "key", "u", nil) // a second call, because with one call a process without a token would belong to that call
+	s.gate.Begin(t.Context(), "key", "u", nil) // if only one call ran, a process without a token would belong to this call
 	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// isolate makes the command start in new namespaces if the policy requires new namespaces. User ids are the same inside.
-// Therefore root keeps its access to other users' files, and no other user becomes root.
+// isolate makes the command start in new namespaces if the policy requires new namespaces. User ids are the same inside
+// and outside of the namespaces. Therefore root keeps its access to other users' files, and no other user becomes root.
 func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	if !p.Namespaces {
 		return

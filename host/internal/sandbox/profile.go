@@ -42,7 +42,7 @@ type Profile struct {
 	Total cgroup.Limits `json:"total,omitzero"`
 }
 
-// Default returns the profile that a manifest declares. The zero value declares work on files in the roots.
+// Default returns the profile that a manifest declares. A zero manifest profile permits only work on files in the roots.
 func Default(declared manifest.Profile) Profile {
 	return Profile{
 		WriteRoots: declared.Roots == "" || declared.Roots == "read-write", NoRoots: declared.Roots == "none", StartProcesses: declared.Exec,

@@ -114,7 +114,7 @@ const Advice = "paths.deny is advice: it holds for arguments and words of comman
 // Ungated describes the gap without the exec gate.
 const Ungated = "the programs that commands execute are neither recorded nor judged"
 
-// Gaps lists the restrictions that the kernel does not enforce on a plugin with this profile. The argument why is the
+// Gaps lists the restrictions that the kernel does not enforce on a plugin with this profile. The argument "why" is the
 // error from [Kernel.Choose].
 func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	var gaps []Gap

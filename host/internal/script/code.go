@@ -24,7 +24,7 @@ func (w *walker) unknown(format string, a ...any) {
 	}
 }
 
-// code analyzes a text that the shell expands a second time, for example an array index in a name. The argument where
+// code analyzes a text that the shell expands a second time, for example an array index in a name. The argument "where"
 // describes the position of the text for messages.
 func (w *walker) code(text string, sc *scope, where string) {
 	if strings.Contains(text, Unknown) {

@@ -72,7 +72,7 @@ var (
 	silent        = []string{"--help", "--version", "--list-tunables", "--list-diagnostics", "--verify", "--list"}
 )
 
-// Loaded returns the words of the program that a dynamic linker runs. The argument words is the command line of the
+// Loaded returns the words of the program that a dynamic linker runs. The argument "words" is the command line of the
 // dynamic linker. The result is nil if the command runs no program.
 func Loaded(words []string) []string {
 	for i := 1; i < len(words); i++ {

@@ -37,7 +37,7 @@ type Command struct {
 	Words []Word
 	// Dir is the working directory of the command. Empty means unknown.
 	Dir string
-	// Wrapper reports that the command does nothing except running another command. The other command has a separate
+	// Wrapper reports that the only effect of the command is to run another command. The other command has a separate
 	// entry.
 	Wrapper bool
 	// Remote reports that the command runs on another machine.

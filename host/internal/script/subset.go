@@ -347,8 +347,8 @@ func statements(n syntax.Node) []*syntax.Stmt {
 	return nil
 }
 
-// dropOthers removes variables from out that a script uses before their definition, or to which it assigns a value other
-// than a number.
+// dropOthers removes a variable from the map "out" unless the script uses the variable only after its definition and
+// assigns only numbers to the variable.
 func dropOthers(f *syntax.File, out map[string]bool, defined map[string]span) {
 	drop := func(name string) { delete(out, name) }
 	outside := func(name string, n syntax.Node) bool {

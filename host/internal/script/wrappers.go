@@ -10,7 +10,7 @@ type wrapper struct {
 	// short and long list the options with an argument.
 	short string
 	long  []string
-	// operands is the number of operands of the program before the command.
+	// operands is the number of operands that precede the command.
 	operands int
 	// assigns reports whether words of the form NAME=VALUE can precede the command.
 	assigns bool
@@ -146,8 +146,8 @@ func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 	return !spec.visible
 }
 
-// options returns the words of a wrapper after its options and operands. The result text is the script that the wrapper
-// executes with a shell. The result runs reports whether the wrapper runs a command.
+// options returns the words of a wrapper after its options and operands. The result "text" is the script that the
+// wrapper executes with a shell. The result "runs" reports whether the wrapper runs a command.
 func (w *walker) options(spec wrapper, args []Word) (rest []Word, text *Word, runs bool) {
 	operands := spec.operands
 	for i := 0; i < len(args); i++ {

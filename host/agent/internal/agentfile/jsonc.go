@@ -131,8 +131,9 @@ func (d *jsonDocument) value(value any, depth int) (hujson.ValueTrimmed, error) 
 	return v.Value, err
 }
 
-// place returns the white space and comments around a new last element. The result before precedes the new element, and
-// rest follows it up to the closing bracket. A comment after the previous last element stays after that element.
+// place returns the white space and comments around a new last element. The result "before" precedes the new element.
+// The result "rest" follows the new element up to the closing bracket. A comment after the previous last element stays
+// after that element.
 func (d *jsonDocument) place(depth int, empty bool, after hujson.Extra) (before, rest hujson.Extra) {
 	if d.step == "" {
 		if empty {

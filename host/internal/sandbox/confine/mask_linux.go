@@ -104,7 +104,7 @@ func (m Mask) source(dir string, target int, st *unix.Stat_t) (fd int, attr uint
 
 // Warden runs the launcher as a warden, which mounts masks in the namespace of a running plugin and exits. The host
 // passes a pidfd of the plugin as descriptor 3. The program's entry point joins the plugin's namespaces, because only a
-// process with one thread can join a user namespace. The argument joined is the result of this system call.
+// process with one thread can join a user namespace. The argument "joined" is the result of this system call.
 func Warden(joined int64) {
 	var r WardenReply
 	if err := warden(joined); err != nil {

@@ -204,8 +204,7 @@ func within(there []place, path string) bool {
 	return false
 }
 
-// put creates the entry in the new root. The argument size limits a scratch directory, in bytes. Zero
-// means no limit.
+// put creates the entry in the new root. The argument "size" limits a scratch directory, in bytes. Zero means no limit.
 func (pl *place) put(size uint64) error {
 	at := base + pl.path
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil { //nolint:gosec // a directory in a root of its own

@@ -74,8 +74,8 @@ func (f *filter) answer(number uint32, e unix.Errno) {
 	f.add(give, errno(e), 0, 0)
 }
 
-// forbidWhere makes a system call fail with EPERM. The condition is that the comparison of one argument with k has the
-// result comesOut.
+// forbidWhere makes a system call fail with EPERM if one of its arguments has certain values. The filter compares the
+// argument with k. If the result of the comparison equals comesOut, the call fails.
 func (f *filter) forbidWhere(number uint32, arg int, test uint16, k uint32, comesOut bool) {
 	f.add(ifEqual, number, 0, 4)
 	f.add(load, offsetArgs+8*uint32(arg), 0, 0)

@@ -57,8 +57,8 @@ type Object struct {
 	Inode              uint64
 }
 
-// Stat returns the object at an absolute path as the plugin sees it. The result mounted reports whether the object is a
-// mount. Stat follows no link at the end of the path. For a missing path, the error is [fs.ErrNotExist].
+// Stat returns the object at an absolute path as the plugin sees it. The result "mounted" reports whether the object is
+// a mount. Stat follows no link at the end of the path. For a missing path, the error is [fs.ErrNotExist].
 func (in *Inside) Stat(path string) (o Object, mounted bool, err error) {
 	var st unix.Statx_t
 	if err := unix.Statx(in.root, strings.TrimPrefix(path, "/"), unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st); err != nil {

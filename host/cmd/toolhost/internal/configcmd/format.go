@@ -63,7 +63,7 @@ func (f formatFlags) run(names []string) error {
 	return nil
 }
 
-// format formats one file. The result changed reports whether the content changed.
+// format formats one file. The result "changed" reports whether the content changed.
 func (f formatFlags) format(name string) (changed bool, err error) {
 	stdin := name == "-"
 	var src []byte

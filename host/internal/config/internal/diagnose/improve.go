@@ -17,7 +17,7 @@ import (
 )
 
 // Improve adds remedies to the diagnostics of HCL. It drops diagnostics that are only consequences of other diagnostics.
-// The argument files contains the parsed files, and top is the schema of their top level.
+// The argument "files" contains the parsed files. The argument "top" is the schema of their top level.
 func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Diagnostics {
 	out := make(hcl.Diagnostics, 0, len(diags))
 	for _, d := range diags {
