@@ -118,7 +118,7 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 		}
 	}
 	if desc := i.description(p.Name); desc != nil {
-		t.Version, defs = desc.Version, desc.Tools // use all tools, including those that the host could not register
+		t.Version, defs = desc.Version, desc.Tools // also use tools that the host could not register
 	}
 	if pin, ok := i.trust.lock.Plugins[p.Name]; ok {
 		t.Pinned, t.PinnedSHA256 = true, pin.SHA256

@@ -60,8 +60,8 @@ type settings struct {
 	path string
 	// servers is the path of the object that contains the servers. It is nil for a file without servers.
 	servers []string
-	// entry returns the settings entry of a server that runs the command. list reports whether the entry contains the
-	// command and its arguments as one list.
+	// entry returns the settings entry of a server that runs the command. The field "list" reports whether the entry
+	// contains the command and its arguments as one list.
 	entry func(command []string) map[string]any
 	list  bool
 	sets  []assignment

@@ -44,7 +44,7 @@ func (h *batchHost) want(t *testing.T, session, command string, want ...string) 
 }
 
 // TestHungPluginIsReplaced stops the process of a plugin. A call that exceeds its timeout reveals that the plugin hangs.
-// The other running calls must end, and those of read-only tools must be repeated. The next call must use a new process.
+// The other running calls must end, and calls of read-only tools must be repeated. The next call must use a new process.
 func TestHungPluginIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := hungHost(t)

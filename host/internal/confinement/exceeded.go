@@ -23,8 +23,8 @@ var exceeded = []struct {
 	// always reports whether a message of a successful call also counts. A shell can fail to fork and still succeed. The
 	// output must then contain "fork: ", because this text is faster to find than the expression.
 	always bool
-	// text is the description of the limit, with %s for the value. setting is the name of the limit in the sandbox
-	// block.
+	// text is the description of the limit, with %s for the value. The field "setting" is the name of the limit in the
+	// sandbox block.
 	text, setting string
 	// hint follows the text. It can be empty.
 	hint func(sandbox.Profile) string

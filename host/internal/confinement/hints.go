@@ -142,8 +142,8 @@ func programsOf(script string) (names []string) {
 // named matches host names in commands and in messages of programs.
 var named = regexp.MustCompile(`(?i)(?:[a-z+]+://(?:[^/\s@'"]*@)?|resolve host:? |resolve hostname |resolve |EAI_AGAIN |ENOTFOUND |lookup |host=')'?(\[[0-9a-f:]+\]|[a-z0-9][a-z0-9.-]*)`)
 
-// hostsIn returns the host names in a text, except those of this machine. local reports whether the text contains a name
-// of this machine.
+// hostsIn returns the host names in a text, except the names of this machine. The result "local" reports whether the
+// text contains a name of this machine.
 func hostsIn(text string) (hosts []string, local bool) {
 	for _, m := range named.FindAllStringSubmatch(text, 50) {
 		host := strings.TrimRight(strings.Trim(m[1], "[]"), ".-")

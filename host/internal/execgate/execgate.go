@@ -1,8 +1,9 @@
 // Package execgate judges the programs that confined plugins execute.
 //
-// The launcher of a plugin installs a filter that stops every execve and passes its listener to the host. [Gate.Serve]
-// reads what a stopped process is about to execute, attributes it to a call, and lets it continue or fail. A call
-// registers with [Gate.Begin]; [Call.End] returns the programs that it executed.
+// The launcher of a plugin installs a filter that stops every execve. It passes the listener of the filter to the host.
+// [Gate.Serve] reads the execution that a stopped process requests and attributes the execution to a call. Then it lets
+// the execution continue or fail. A call registers with [Gate.Begin]. [Call.End] returns the programs that the call
+// executed.
 //
 // The package reads the memory of a process that runs beside it. A process with several threads can change its arguments
 // after they were read. The kernel's restrictions on what can be executed do not depend on the gate.

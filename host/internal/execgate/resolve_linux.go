@@ -76,7 +76,7 @@ type walker struct {
 	fd         int // descriptor of the current directory
 }
 
-// maxElements limits the number of elements of a path, including those of its links.
+// maxElements limits the number of elements of a path, including the elements of its links.
 const maxElements = 4 * unix.PathMax
 
 // walk resolves a path. If it fails, it returns the last directory that it reached, and the remaining elements. The

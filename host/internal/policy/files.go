@@ -95,7 +95,7 @@ type tree struct {
 	tops     map[string]string // top directories of repositories, by directory
 	left     int
 	deadline time.Time
-	// uncertain reports that something could not be determined.
+	// uncertain reports that the file system did not show all required facts.
 	uncertain bool
 }
 

@@ -58,7 +58,8 @@ type gitCommand struct {
 	*facts
 	sub, top, short string
 	long, operands  []string
-	// paths contains the words that can be paths. separated reports whether the word "--" precedes the paths.
+	// paths contains the words that can be paths. The field "separated" reports whether the word "--" precedes the
+	// paths.
 	paths     []string
 	separated bool
 }

@@ -77,7 +77,8 @@ type matched struct {
 	deny, ask, allow *Rule
 	// maybe reports that ask matches only if the unknown parts of the command have certain values.
 	maybe bool
-	// listed reports that a rule lists the command. lowered names the built-in rules that matching rules replace.
+	// listed reports that a rule lists the command. The field "lowered" names the built-in rules that matching rules
+	// replace.
 	listed  bool
 	lowered []string
 	// starters contains the rules that permit an ancestor of the program to start the program.

@@ -18,17 +18,18 @@ type part struct {
 	// removal is a command that removes the same files as the diffs in the call.
 	removal *script.Command
 	doubt   bool // whether the part represents unknown commands
-	// paths contains the paths with all symbolic links resolved. written contains the paths as the caller wrote them.
+	// paths contains the paths with all symbolic links resolved. The field "written" contains the paths as the caller
+	// wrote them.
 	paths, written []string
-	// loose contains the paths that are unknown before the command runs. outside contains the known paths of the command
-	// that are outside of the roots.
+	// loose contains the paths that are unknown before the command runs. The field "outside" contains the known paths of
+	// the command that are outside of the roots.
 	loose    []loosePath
 	outside  []string
 	domains  []string
 	shell    bool // whether the part belongs to a script
 	builtins []*Builtin
-	// execution is set if the command is a program that is about to run. spellings contains the command with other names
-	// of the same program.
+	// execution is set if the command is a program that is about to run. The field "spellings" contains the command with
+	// other names of the same program.
 	execution *Execution
 	// gated reports whether each program of the script is judged again when it is executed.
 	gated     bool

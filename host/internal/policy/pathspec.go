@@ -11,11 +11,11 @@ type pathspec struct {
 	path string
 	// top reports that the path starts at the top of the repository.
 	top bool
-	// glob reports that wildcards do not match a slash. literal reports that the path has no wildcards.
+	// glob reports that wildcards do not match a slash. The field "literal" reports that the path has no wildcards.
 	glob, literal bool
 	fold          bool // whether the match ignores case
-	// unclear reports that the path alone does not determine the files. exclude reports that the pathspec excludes the
-	// files.
+	// unclear reports that the path alone does not determine the files. The field "exclude" reports that the pathspec
+	// excludes the files.
 	unclear, exclude bool
 }
 

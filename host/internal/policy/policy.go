@@ -45,7 +45,7 @@ type Rules struct {
 	// subset that [script.Options.Subset] describes. Messages name ListedBy as the setting that causes the denial.
 	AllowList bool
 	ListedBy  string
-	// Search contains the directories of PATH in addition to those of the system.
+	// Search contains the directories of PATH in addition to the directories of the system.
 	Search []string
 	// NoBuiltin disables the built-in rules; see [Builtin].
 	NoBuiltin bool
@@ -67,14 +67,14 @@ type Policy struct {
 	rules Rules
 	// idle reports that only built-in rules for commands can apply.
 	idle bool
-	// unruled reports that only built-in rules exist. domains reports that some rule contains domains.
+	// unruled reports that only built-in rules exist. The field "domains" reports that some rule contains domains.
 	unruled, domains bool
 	// starting reports that some rule contains [Rule.Starts].
 	starting bool
 	// doubtful reports that some rule could apply to an unknown command.
 	doubtful bool
-	// external reports that some rule matches paths outside the roots. pathRules reports that some rule matches paths in
-	// general.
+	// external reports that some rule matches paths outside the roots. The field "pathRules" reports that some rule
+	// matches paths in general.
 	external, pathRules bool
 
 	named  sync.Once

@@ -25,7 +25,7 @@ type Backend interface {
 	Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error)
 }
 
-// Abilities describes what a backend enforces besides a plugin's access to files, programs and the network.
+// Abilities describes the restrictions that a backend enforces in addition to access to files, programs and the network.
 type Abilities struct {
 	// Confines reports whether the kernel enforces any restriction.
 	Confines bool `json:"confines"`

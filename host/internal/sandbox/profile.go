@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Profile describes what a plugin can access in addition to the roots of its calls.
+// Profile describes the permissions of a plugin in addition to the roots of its calls.
 type Profile struct {
 	// WriteRoots permits writing in the writable roots.
 	WriteRoots bool `json:"write_roots"`

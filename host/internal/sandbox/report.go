@@ -189,7 +189,7 @@ func (p Profile) Lost(k *Kernel, wanted, b Backend) []string {
 	return out
 }
 
-// totalGaps reports limits on the total usage of the plugin's processes that cannot be enforced.
+// totalGaps reports the limits on the total usage of the plugin's processes that the kernel cannot enforce.
 func (p Profile) totalGaps(k *Kernel, gap func(missing bool, what, how string)) {
 	measured := fmt.Sprintf("memory of all processes together is measured by the host four times a second, and the largest process is killed above %d bytes: for a moment they can use more", p.Resident)
 	switch {

@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Kernel describes what this machine can enforce on a process of this user.
+// Kernel describes the restrictions that this machine can enforce on a process of this user.
 type Kernel struct {
 	// Launcher is the path of the program that confines plugins. If Launcher is empty, NoLauncher contains the reason.
 	Launcher   string `json:"launcher,omitempty"`

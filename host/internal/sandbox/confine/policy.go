@@ -12,7 +12,7 @@
 //  5. seccomp, which denies system calls that bypass the other layers.
 package confine
 
-// Policy lists what a plugin can access. The zero value permits nothing.
+// Policy lists the permissions of a plugin. The zero value permits nothing.
 type Policy struct {
 	// Exec is the absolute path of the plugin's binary. The launcher's command line contains the plugin's arguments
 	// after the policy.
