@@ -133,7 +133,8 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 	return t
 }
 
-// needs returns the permissions that a plugin declares as needed. It returns nil if the plugin declares no permissions.
+// The function "needs" returns the permissions that a plugin declares as needed. It returns nil if the plugin declares
+// no permissions.
 func needs(g *generation.Generation, plugin string) *tool.Needs {
 	p := g.Plugin(plugin)
 	if p == nil || p.Description() == nil {

@@ -139,7 +139,8 @@ func follow(path string) (string, error) {
 	return "", fmt.Errorf("%s is a chain of too many symbolic links; correct the link", path)
 }
 
-// inside reports whether a file is in a directory after all symbolic links are followed. The file need not exist.
+// The function "inside" reports whether a file is in a directory after all symbolic links are followed. The file need
+// not exist.
 func inside(dir, path string) bool {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -290,7 +290,7 @@ func (b *binder) names() []string {
 // name.
 func (b *binder) nameOf(p *tool.Param) string { return b.sig.NameOf(p.Name) }
 
-// say replaces the parameter names in a message by the names that the alias defines.
+// The method "say" replaces the parameter names in a message by the names that the alias defines.
 func (b *binder) say(message string) string {
 	for _, to := range b.sig.Names {
 		if name := b.sig.NameOf(to); to != "" && name != to {

@@ -240,8 +240,8 @@ disown echo enable eval exec exit export false fc fg for function getopts hash h
 pushd pwd read readarray readonly return select set shift shopt source suspend test time times trap true type typeset ulimit umask
 unalias unset until variables wait while`)
 
-// about routes the command "help NAME". If NAME is not a tool, it returns nil. The command then runs in the shell, which
-// shows its own help.
+// The method "about" routes the command "help NAME". If NAME is not a tool, it returns nil. The command then runs in the
+// shell, which shows its own help.
 func (c *Command) about(name word, tools Tools) *Command {
 	t, known := resolve(name.text, nil, tools)
 	if !known || t.name == "help" { // "help help" shows the shell's help
@@ -385,7 +385,7 @@ func (c *Command) complete(sig tool.Signature, b *binder) {
 	c.Arguments = complete
 }
 
-// see describes where the caller learns more about the tool. A function call has no flag --help.
+// The method "see" describes where the caller learns more about the tool. A function call has no flag --help.
 func (c *Command) see() string {
 	name := c.Name
 	switch {

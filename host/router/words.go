@@ -88,8 +88,8 @@ func unquote(src string, w *syntax.Word) word {
 	return out
 }
 
-// inside returns the source text between quotes. It does not use the text in the syntax tree, which lacks carriage
-// returns.
+// The function "inside" returns the source text between quotes. It does not use the text in the syntax tree, which lacks
+// carriage returns.
 func inside(src string, n syntax.Node, open int) string {
 	return src[int(n.Pos().Offset())+open : n.End().Offset()-1]
 }

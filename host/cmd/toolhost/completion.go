@@ -44,8 +44,8 @@ func completions(s *cli.Settings, root *cobra.Command) {
 	_ = root.MarkPersistentFlagDirname("state")
 }
 
-// first returns a completion function that calls f for the first argument. For all other arguments, it completes file
-// names.
+// The function "first" returns a completion function that calls f for the first argument. For all other arguments, it
+// completes file names.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -63,7 +63,7 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// completed returns a completion function that offers the strings from the function "names".
+// The function "completed" returns a completion function that offers the strings from the function "names".
 func completed(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := c.Context()

@@ -28,8 +28,8 @@ type escape struct {
 	// control is the user for whom the command must succeed without a sandbox. Empty means every user. "nobody" means
 	// that a protection outside of the sandbox also blocks the command.
 	control string
-	// leaks reports that the backend "landlock" does not block the command. The output of "toolhost doctor" documents
-	// this gap.
+	// The field "leaks" reports that the backend "landlock" does not block the command. The output of "toolhost doctor"
+	// documents this gap.
 	leaks bool
 }
 

@@ -34,8 +34,8 @@ func startIssuer(t *testing.T) (string, *exec.Cmd) {
 	return "", nil
 }
 
-// issued returns an access token from the provider. The argument "client" names a client in the configuration of the
-// provider. The argument "audience" is the requested audience.
+// The function "issued" returns an access token from the provider. The argument "client" names a client in the
+// configuration of the provider. The argument "audience" is the requested audience.
 func issued(t *testing.T, issuer, client, audience string) string {
 	t.Helper()
 	form := url.Values{"grant_type": {"client_credentials"}}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// limited runs a command with the tool bash and the given limits, and returns the output of toolhost. Empty limits mean
-// the defaults. The user "isolated" is root without a cgroup that limits the number of processes.
+// The method "limited" runs a command with the tool bash and the given limits, and returns the output of toolhost. Empty
+// limits mean the defaults. The user "isolated" is root without a cgroup that limits the number of processes.
 func (w *world) limited(t *testing.T, user, backend, limits, command string) string {
 	t.Helper()
 	if limits != "" {

@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/host/mcp"
 )
 
-// names returns the host names with which clients can address the server.
+// The method "names" returns the host names with which clients can address the server.
 func (f *serveFlags) names(l net.Listener) []string {
 	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
 	if _, ok := l.(*net.UnixListener); ok {
@@ -102,8 +102,8 @@ func inherited() (net.Listener, error) {
 // firstPassed is the descriptor of the first socket that a service manager passes.
 const firstPassed = 3
 
-// taken acquires the socket of the server that currently listens on the address. It returns an error if clients of that
-// server could not use this server.
+// The method "taken" acquires the socket of the server that currently listens on the address. It returns an error if
+// clients of that server could not use this server.
 func (f *serveFlags) taken(ctx context.Context, h *host.Host, mine *terms) (*host.Taken, error) {
 	l, err := h.TakeListener(ctx, f.listen)
 	if err != nil {
@@ -123,7 +123,7 @@ func (f *serveFlags) taken(ctx context.Context, h *host.Host, mine *terms) (*hos
 	return l, f.check(l.Listener)
 }
 
-// offer lets another server acquire the socket. The channel is closed after another server acquires it.
+// The method "offer" lets another server acquire the socket. The channel is closed after another server acquires it.
 func (f *serveFlags) offer(h *host.Host, l net.Listener, mine *terms) <-chan struct{} {
 	replaced := make(chan struct{})
 	text, _ := json.Marshal(mine) // ignore the error: texts and flags can always be encoded
@@ -160,8 +160,8 @@ func (l *leaving) handler(next http.Handler) http.Handler {
 	})
 }
 
-// yield stops accepting connections and waits until no more requests arrive on existing connections. Another server now
-// accepts connections from the same socket.
+// The method "yield" stops accepting connections and waits until no more requests arrive on existing connections.
+// Another server now accepts connections from the same socket.
 func (l *leaving) yield(ctx context.Context, h *host.Host, listener net.Listener) {
 	if err := h.Share(); err != nil {
 		fmt.Fprintln(os.Stderr, "toolhost: the sessions cannot be saved:", cli.Clean(err.Error()))

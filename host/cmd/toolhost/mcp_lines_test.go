@@ -57,7 +57,7 @@ type heard struct {
 	}
 }
 
-// hear reads the next answer and checks that it answers the request with the given id.
+// The method "hear" reads the next answer and checks that it answers the request with the given id.
 func (s *session) hear(id string) heard {
 	s.t.Helper()
 	for {

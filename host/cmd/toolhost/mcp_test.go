@@ -412,7 +412,7 @@ func cancelTest(t *testing.T, s *mcp.ClientSession, dir string) {
 	}
 }
 
-// running reports whether a program with the given name runs in a working directory under dir.
+// The function "running" reports whether a program with the given name runs in a working directory under dir.
 func running(t *testing.T, name, dir string) bool {
 	t.Helper()
 	procs, err := filepath.Glob("/proc/[0-9]*")

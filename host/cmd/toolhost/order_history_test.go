@@ -87,7 +87,8 @@ func (m *sequence) isDir(path string) bool {
 	return slices.ContainsFunc(places, func(p string) bool { return filepath.Join(m.root, p) == path })
 }
 
-// left compares the files on disk with the files of the model. It waits for files of jobs that are still running.
+// The method "left" compares the files on disk with the files of the model. It waits for files of jobs that are still
+// running.
 func (m *sequence) left(t *testing.T) (problems []string) {
 	t.Helper()
 	for path, want := range m.jobs {
@@ -249,7 +250,7 @@ func readStep(name string) step {
 	}}
 }
 
-// denied reports whether the test configuration denies changes of a path.
+// The method "denied" reports whether the test configuration denies changes of a path.
 func (m *sequence) denied(path string) bool { return filepath.Dir(path) == filepath.Join(m.root, "c") }
 
 func writeStep(beside, name, text string) step {

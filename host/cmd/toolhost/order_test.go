@@ -271,8 +271,8 @@ func TestOrderOverMCP(t *testing.T) {
 	})
 }
 
-// arrived waits until the server has received n calls of a session. The calls can wait, run or be answered. HTTP
-// requests have no order. Therefore a test sends each call only after the previous call arrived.
+// The function "arrived" waits until the server has received n calls of a session. The calls can wait, run or be
+// answered. HTTP requests have no order. Therefore a test sends each call only after the previous call arrived.
 func arrived(c *client, session string, n int, answered func() int) {
 	c.t.Helper()
 	for range 10_000 {

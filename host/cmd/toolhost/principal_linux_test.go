@@ -69,7 +69,7 @@ func newPrincipals(t *testing.T, config string) *principals {
 	return p
 }
 
-// as creates a token for a principal and returns a client with this token.
+// The method "as" creates a token for a principal and returns a client with this token.
 func (p *principals) as(name string, args ...string) *client {
 	p.t.Helper()
 	out, err := toolhost(p.t, p.dir, append([]string{"token", "create", name}, args...)...).Output()

@@ -170,7 +170,7 @@ func (w *repositories) make(t *testing.T) {
 	}
 }
 
-// use runs git in each repository, outside of the sandbox.
+// The method "use" runs git in each repository, outside of the sandbox.
 func (w *repositories) use(t *testing.T) {
 	t.Helper()
 	must(t, filepath.WalkDir(w.work, func(path string, d os.DirEntry, err error) error {

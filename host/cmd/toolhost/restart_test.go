@@ -241,7 +241,7 @@ func (l *load) call(c *http.Client, base, session string, n int) string {
 	return ""
 }
 
-// more waits until the callers have made some further calls.
+// The method "more" waits until the callers have made some further calls.
 func (l *load) more() {
 	for until := l.calls.Load() + 5*restartCallers; l.calls.Load() < until && len(l.failed) == 0; {
 		time.Sleep(time.Millisecond)

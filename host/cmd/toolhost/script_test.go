@@ -313,8 +313,8 @@ func anythingLeft(runtime string) error {
 	return err
 }
 
-// waits is the maximum number of attempts of script commands that wait for a condition. The attempts are 50 ms apart. A
-// busy machine can need most of the attempts.
+// The constant "waits" is the maximum number of attempts of script commands that wait for a condition. The attempts are
+// 50 ms apart. A busy machine can need most of the attempts.
 const waits = 1200
 
 // waitFor implements the script command waitfor FILE [TEXT]. It waits until the file exists and contains the text.

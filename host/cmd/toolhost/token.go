@@ -106,7 +106,7 @@ func (f *tokenFlags) grant() (*admin.TokenGrant, error) {
 	return &admin.TokenGrant{Rights: rights, Workspaces: workspaces, Tools: f.tools, Fields: f.fields}, nil
 }
 
-// until describes the validity of a token.
+// The function "until" describes the validity of a token.
 func until(t *admin.Token) string {
 	switch {
 	case t.Expires.IsZero():

@@ -309,8 +309,8 @@ func (d *decoder) plugin(p *pluginHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// missing returns the reason why the host cannot run a binary. It does not report an error, because the other plugins
-// can still run.
+// The function "missing" returns the reason why the host cannot run a binary. It does not report an error, because the
+// other plugins can still run.
 func missing(path string) string {
 	st, err := os.Stat(path)
 	switch {
@@ -386,7 +386,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 	return out
 }
 
-// given reports whether a file contains an optional attribute.
+// The function "given" reports whether a file contains an optional attribute.
 func given(e hcl.Expression) bool {
 	if e == nil {
 		return false

@@ -188,7 +188,7 @@ func literal(text string) string {
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }
 
-// inside converts a text to the content of an HCL string, without the quotes.
+// The function "inside" converts a text to the content of an HCL string, without the quotes.
 func inside(text string) string {
 	quoted := literal(text)
 	return quoted[1 : len(quoted)-1]

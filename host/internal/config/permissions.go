@@ -174,7 +174,7 @@ func (d *decoder) permissions(p *permissionsHCL) {
 	out.Tests = d.tests(p.Tests)
 }
 
-// listed reports an error if the mode "listed" contains no programs or allows all programs.
+// The method "listed" reports an error if the mode "listed" contains no programs or allows all programs.
 func (d *decoder) listed(p *permissionsHCL, out *Permissions) {
 	if !out.Programs.Listed {
 		return

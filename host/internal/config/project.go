@@ -182,7 +182,7 @@ func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 	n.lists(p)
 }
 
-// lists reads the lists of programs and paths, which can only restrict tools.
+// The method "lists" reads the lists of programs and paths, which can only restrict tools.
 func (n *Narrowing) lists(p *narrowPermissionsHCL) {
 	out := &n.config.Permissions
 	for _, b := range p.Programs {

@@ -347,7 +347,7 @@ func (c *Config) Hide(text string) string { return diagnose.Hide(text, c.hide) }
 // Hidden returns the values of sensitive variables, and of environment variables with names of secrets.
 func (c *Config) Hidden() []string { return c.hide }
 
-// leaves returns the strings in a value that are long enough to hide in other texts.
+// The function "leaves" returns the strings in a value that are long enough to hide in other texts.
 func leaves(v cty.Value) (out []string) {
 	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
 		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) >= leastHidden {

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// exceeded lists the messages that programs print when they reach a limit.
+// The variable "exceeded" lists the messages that programs print when they reach a limit.
 var exceeded = []struct {
 	printed *regexp.Regexp
 	// limit returns the value of the limit as text. It returns "" if there is no limit.

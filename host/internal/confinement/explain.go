@@ -66,7 +66,8 @@ func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed str
 	return out
 }
 
-// names reports whether a line contains a name as a separate word. Letters, digits, dots and hyphens are parts of words.
+// The function "names" reports whether a line contains a name as a separate word. Letters, digits, dots and hyphens are
+// parts of words.
 func names(line, name string) bool {
 	for at := 0; ; {
 		i := strings.Index(line[at:], name)

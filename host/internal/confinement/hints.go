@@ -139,7 +139,7 @@ func programsOf(script string) (names []string) {
 	return names
 }
 
-// named matches host names in commands and in messages of programs.
+// The variable "named" matches host names in commands and in messages of programs.
 var named = regexp.MustCompile(`(?i)(?:[a-z+]+://(?:[^/\s@'"]*@)?|resolve host:? |resolve hostname |resolve |EAI_AGAIN |ENOTFOUND |lookup |host=')'?(\[[0-9a-f:]+\]|[a-z0-9][a-z0-9.-]*)`)
 
 // hostsIn returns the host names in a text, except the names of this machine. The result "local" reports whether the
@@ -161,7 +161,7 @@ func hostsIn(text string) (hosts []string, local bool) {
 // notFound matches the message of bash about an unknown command.
 var notFound = regexp.MustCompile(`(?m)(?:^|: )([\w.+-]+): command not found$`)
 
-// elsewhere returns directories that contain programs but are often missing in PATH.
+// The function "elsewhere" returns directories that contain programs but are often missing in PATH.
 func elsewhere() []string {
 	dirs := []string{"/usr/local/go/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/snap/bin", "/opt/homebrew/bin"}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -241,7 +241,8 @@ func writable(prof sandbox.Profile, roots []tool.Root) []string {
 	return out
 }
 
-// outside returns the first absolute path in a line. If the path is in one of the directories, the result is "".
+// The function "outside" returns the first absolute path in a line. If the path is in one of the directories, the result
+// is "".
 func outside(line string, dirs []string) string {
 	m := absolutePath.FindStringSubmatch(line)
 	if m == nil {
@@ -254,7 +255,7 @@ func outside(line string, dirs []string) string {
 	return path
 }
 
-// under reports whether a path equals dir or is below dir.
+// The function "under" reports whether a path equals dir or is below dir.
 func under(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -151,7 +151,7 @@ func (l *Launcher) pathRules(prof *sandbox.Profile, roots []tool.Root) (*paths.R
 	return rules, nil
 }
 
-// kept returns the paths that tools of a plugin cannot change, because the kernel protects these paths.
+// The method "kept" returns the paths that tools of a plugin cannot change, because the kernel protects these paths.
 func (l *Launcher) kept(prof *sandbox.Profile, roots []tool.Root) ([]string, error) {
 	out := slices.Clone(l.cfg.Protected)
 	rules, err := l.pathRules(prof, roots)
@@ -243,7 +243,7 @@ func (m *masks) remove(p *masked) {
 	}
 }
 
-// of returns the masked processes of a plugin in sessions with the given roots.
+// The method "of" returns the masked processes of a plugin in sessions with the given roots.
 func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -263,7 +263,7 @@ func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 	return out
 }
 
-// running opens the root of the plugin process for later checks of its masks.
+// The method "running" opens the root of the plugin process for later checks of its masks.
 func (p *masked) running(pid int) error {
 	inside, err := warden.Enter(pid)
 	if errors.Is(err, warden.ErrEnded) {
@@ -278,7 +278,7 @@ func (p *masked) running(pid int) error {
 	return nil
 }
 
-// wanted returns the required masks for matches. Each directory precedes its subdirectories.
+// The method "wanted" returns the required masks for matches. Each directory precedes its subdirectories.
 func (p *masked) wanted(matches []paths.Match) (out []confine.Mask) {
 	fixed := make(map[string]bool)
 	for _, m := range matches {
@@ -347,7 +347,7 @@ func (p *masked) check(matches []paths.Match, generation int) error {
 	return errors.New("denied or protected paths are replaced faster than they can be masked; stop the program that does this")
 }
 
-// missing returns the masks that are not mounted.
+// The method "missing" returns the masks that are not mounted.
 func (p *masked) missing(matches []paths.Match, generation int) (out []confine.Mask, err error) {
 	gone := false
 	for path, kind := range p.applied {
@@ -381,7 +381,7 @@ func (p *masked) missing(matches []paths.Match, generation int) (out []confine.M
 	return out, nil
 }
 
-// holds reports whether a mask is mounted.
+// The method "holds" reports whether a mask is mounted.
 func (p *masked) holds(path, kind string) (bool, error) {
 	o, mounted, err := p.inside.Stat(path)
 	if err != nil {

@@ -34,7 +34,7 @@ type confined struct {
 	watch    func()  // stops monitoring the memory; can be nil
 }
 
-// running waits until the plugin's program starts. Then it starts the plugin's proxy.
+// The method "running" waits until the plugin's program starts. Then it starts the plugin's proxy.
 func (c *confined) running(started error) error {
 	listener, err := c.wait(started, c.serveGate)
 	if err != nil && c.backend.Abilities().OwnRoot {

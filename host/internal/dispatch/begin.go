@@ -121,8 +121,8 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	return res
 }
 
-// keep waits until the changes of the call to its session survive a kill of the host. If the changes cannot be stored,
-// keep adds a note to the result. A call that did not run needs no note, because it only changed the history.
+// The method "keep" waits until the changes of the call to its session survive a kill of the host. If the changes cannot
+// be stored, it adds a note to the result. A call that did not run needs no note, because it only changed the history.
 func (d *Dispatcher) keep(c *Call, res *tool.Result) {
 	if err := d.State.Commit(); err != nil && c.Outcome.Ran {
 		notes.Unsaved(res, err)

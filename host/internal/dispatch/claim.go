@@ -74,7 +74,7 @@ func (p *Pending) claim() scheduler.Claim {
 	return out
 }
 
-// names adds the paths in the arguments of the call to the claim. It returns the first path unchanged.
+// The method "names" adds the paths in the arguments of the call to the claim. It returns the first path unchanged.
 func (p *Pending) names(out *scheduler.Claim) (first string) {
 	cwd := p.call.Request.Session.Cwd
 	params := pathParams(p.call.Identity.Tool)

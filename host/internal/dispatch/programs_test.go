@@ -29,13 +29,13 @@ func program(pid int, path string, args ...string) *execgate.Execution {
 	return &execgate.Execution{Path: path, Asked: path, Argv: append([]string{strings.TrimPrefix(path, "/usr/bin/")}, args...), Dir: "/ws", PID: pid}
 }
 
-// by sets the interpreter of a script.
+// The function "by" sets the interpreter of a script.
 func by(e, interpreter *execgate.Execution) *execgate.Execution {
 	e.Interpreter = interpreter
 	return e
 }
 
-// after sets the program that a process executed before an execution.
+// The function "after" sets the program that a process executed before an execution.
 func after(e, last *execgate.Execution) *execgate.Execution {
 	e.Ancestors = []*execgate.Execution{last}
 	return e

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// living is a client that records the events that it receives.
+// The type "living" is a client that records the events that it receives.
 type living struct {
 	client
 	titles chan string
@@ -27,7 +27,7 @@ func (h living) Progress(title string, metadata map[string]any) {
 	}
 }
 
-// until waits for the first progress notification that contains a text, and returns it.
+// The method "until" waits for the first progress notification that contains a text, and returns it.
 func (h living) until(t *testing.T, text string) string {
 	t.Helper()
 	late := time.After(20 * time.Second)

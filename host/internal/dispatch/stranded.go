@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// leaves matches a script that starts with a change to an absolute directory.
+// The variable "leaves" matches a script that starts with a change to an absolute directory.
 var leaves = regexp.MustCompile(`^\s*cd\s+(?:--\s+)?["']?/`)
 
 // stranded returns an error if the session's directory no longer exists and the call depends on it. If the call used the

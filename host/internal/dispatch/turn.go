@@ -14,10 +14,10 @@ import (
 // DefaultMaxWait limits the time that a call waits for other calls.
 const DefaultMaxWait = 2 * time.Minute
 
-// turn waits for the call's turn in its session. If the call had to wait, turn loads the session again, because earlier
-// calls can change the working directory and the roots. It also determines a route that depends on the directory again.
-// Hooks, path checks and the policy run after turn, so they always use the current directory. If the call cannot run,
-// turn sets its result.
+// The method "turn" waits for the call's turn in its session. If the call had to wait, turn loads the session again,
+// because earlier calls can change the working directory and the roots. It also determines a route that depends on the
+// directory again. Hooks, path checks and the policy run after turn, so they always use the current directory. If the
+// call cannot run, turn sets its result.
 func (p *Pending) turn(ctx context.Context) {
 	c := &p.call
 	c.EnterPhase(p.d.Tracer, "wait")

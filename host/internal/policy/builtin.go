@@ -54,13 +54,13 @@ var (
 	formatters = []string{"mkfs", "mke2fs", "mkswap", "wipefs", "sgdisk", "sfdisk", "fdisk", "parted"}
 )
 
-// about returns a condition that depends on the command alone.
+// The function "about" returns a condition that depends on the command alone.
 func about(match func(c *script.Command) bool) func(*facts) bool {
 	return func(f *facts) bool { return match(f.c) }
 }
 
-// concerned contains the names of the programs to which a built-in rule applies. It also contains programs that carry
-// out the work of other programs in their own process.
+// The variable "concerned" contains the names of the programs to which a built-in rule applies. It also contains
+// programs that carry out the work of other programs in their own process.
 var concerned = func() map[string]bool {
 	out := map[string]bool{"git": true, "find": true, "busybox": true, "toybox": true, "coreutils": true}
 	for i := range Builtins {
@@ -73,7 +73,7 @@ var concerned = func() map[string]bool {
 	return out
 }()
 
-// concerns reports whether a built-in rule can apply to a program.
+// The function "concerns" reports whether a built-in rule can apply to a program.
 func concerns(x *Execution) bool {
 	is := func(name string) bool {
 		return concerned[name] || strings.HasPrefix(name, "mkfs.") || strings.HasPrefix(name, "git-")
@@ -255,7 +255,7 @@ func removesWorkspace(f *facts) bool {
 	return f.loss() >= workspace
 }
 
-// stops reports whether a command stops or restarts the machine.
+// The function "stops" reports whether a command stops or restarts the machine.
 func stops(c *script.Command) bool {
 	if helps(c) {
 		return false

@@ -134,7 +134,7 @@ func corrections(c *script.Command) (out []*script.Command) {
 	return out
 }
 
-// carried returns the commands that a program carries out. The first command is the program itself.
+// The method "carried" returns the commands that a program carries out. The first command is the program itself.
 func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []string) {
 	program := p.isProgram(x, x.Path)
 	words := x.words(program)
@@ -365,9 +365,9 @@ func (pt *part) match(pattern script.Pattern) script.Match {
 	return best
 }
 
-// exact reports whether a pattern of an allow rule or a list matches the command of a part. For a program that is about
-// to run, the pattern must match the path and also the first argument. The reason is that some programs select their
-// function by the first argument.
+// The method "exact" reports whether a pattern of an allow rule or a list matches the command of a part. For a program
+// that is about to run, the pattern must match the path and also the first argument. The reason is that some programs
+// select their function by the first argument.
 func (pt *part) exact(pattern script.Pattern) bool {
 	x := pt.execution
 	if x == nil {
@@ -417,7 +417,7 @@ func (p *Policy) starters(pt *part) (out []*Rule) {
 	return out
 }
 
-// starts reports whether a program that the rule lists can start a program with this name.
+// The method "starts" reports whether a program that the rule lists can start a program with this name.
 func (r *Rule) starts(name string) bool {
 	return slices.ContainsFunc(r.Starts, func(glob string) bool { return script.MatchName(glob, name) })
 }

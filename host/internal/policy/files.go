@@ -135,8 +135,8 @@ func (t *tree) follow(path string) string {
 	return target
 }
 
-// absent reports whether the last element of a path does not exist, and returns the path with its directory resolved.
-// This is cheaper than resolving many paths of the same directory.
+// The method "absent" reports whether the last element of a path does not exist, and returns the path with its directory
+// resolved. This is cheaper than resolving many paths of the same directory.
 func (t *tree) absent(path string) (target string, missing bool) {
 	dir, base := filepath.Split(path)
 	if base == "" || base == "." || base == ".." || dir == "" || dir == "/" || !t.spend(1) {
@@ -176,7 +176,8 @@ func (t *tree) exists(path string) bool {
 	return ok
 }
 
-// names returns the names of at most limit entries of a directory. If the path is not a directory, ok is false.
+// The method "names" returns the names of at most limit entries of a directory. If the path is not a directory, ok is
+// false.
 func (t *tree) names(dir string, limit int) (names []string, ok bool) {
 	if !t.spend(1) {
 		return nil, false
@@ -195,7 +196,7 @@ func (t *tree) isEmpty(path string) bool {
 	return ok && len(names) == 0
 }
 
-// born returns the time at which a file was created, or the zero time if it is unknown.
+// The method "born" returns the time at which a file was created, or the zero time if it is unknown.
 func (t *tree) born(path string) time.Time {
 	if !t.spend(1) {
 		return time.Time{}
@@ -203,8 +204,8 @@ func (t *tree) born(path string) time.Time {
 	return t.files.Born(path)
 }
 
-// older reports whether a file was created before a time. For a directory, it also examines the files in it, because
-// moved files keep their times.
+// The method "older" reports whether a file was created before a time. For a directory, it also examines the files in
+// it, because moved files keep their times.
 func (t *tree) older(path string, than time.Time) bool {
 	if !t.born(path).After(than) {
 		return true

@@ -64,12 +64,12 @@ type gitCommand struct {
 	separated bool
 }
 
-// has reports whether the command can have one of the given options, which make git discard data.
+// The method "has" reports whether the command can have one of the given options, which make git discard data.
 func (g *gitCommand) has(letters string, names ...string) bool {
 	return letters != "" && strings.ContainsAny(g.short, letters) || canHave(g.long, names...)
 }
 
-// spared reports whether the command certainly has one of the given options, which prevent a loss.
+// The method "spared" reports whether the command certainly has one of the given options, which prevent a loss.
 func (g *gitCommand) spared(letters string, names ...string) bool {
 	if slices.ContainsFunc(g.long, func(l string) bool { return strings.HasPrefix(l, "no-") && canHave([]string{l[len("no-"):]}, names...) }) {
 		return false
@@ -138,7 +138,7 @@ func (g *gitCommand) checkout() (all, some bool) {
 	return false, false
 }
 
-// loses reports whether a git command discards stashes, branches or the history of references.
+// The method "loses" reports whether a git command discards stashes, branches or the history of references.
 func (g *gitCommand) loses() bool {
 	first := ""
 	if len(g.operands) > 0 {
@@ -188,7 +188,7 @@ func (g *gitCommand) loses() bool {
 	return false
 }
 
-// fetches reports whether git fetch replaces or removes branches of the repository.
+// The method "fetches" reports whether git fetch replaces or removes branches of the repository.
 func (g *gitCommand) fetches() bool {
 	return slices.ContainsFunc(g.operands, func(o string) bool {
 		from, to, ok := strings.Cut(o, ":")
@@ -202,7 +202,8 @@ func (g *gitCommand) fetches() bool {
 	})
 }
 
-// buries reports whether git mv moves files into a directory of build results, where a deletion needs no confirmation.
+// The method "buries" reports whether git mv moves files into a directory of build results, where a deletion needs no
+// confirmation.
 func (g *gitCommand) buries() bool {
 	n := len(g.operands) - 1
 	if n < 1 || g.spared("n", "dry-run") {
@@ -215,7 +216,7 @@ func (g *gitCommand) buries() bool {
 	})
 }
 
-// prunes reports whether an option with a time makes git remove recent objects.
+// The method "prunes" reports whether an option with a time makes git remove recent objects.
 func (g *gitCommand) prunes(option string) bool {
 	return slices.ContainsFunc(g.long, func(l string) bool {
 		_, age, valued := strings.Cut(l, "=")
@@ -228,7 +229,7 @@ func isLongAgo(age string) bool {
 	return slices.ContainsFunc([]string{"week", "month", "year", "never"}, func(unit string) bool { return strings.Contains(age, unit) })
 }
 
-// replaces reports whether git branch moves an existing branch to another commit.
+// The method "replaces" reports whether git branch moves an existing branch to another commit.
 func (g *gitCommand) replaces() bool {
 	n := len(g.operands)
 	switch {

@@ -77,8 +77,8 @@ type matched struct {
 	deny, ask, allow *Rule
 	// maybe reports that ask matches only if the unknown parts of the command have certain values.
 	maybe bool
-	// listed reports that a rule lists the command. The field "lowered" names the built-in rules that matching rules
-	// replace.
+	// The field "listed" reports that a rule lists the command. The field "lowered" names the built-in rules that
+	// matching rules replace.
 	listed  bool
 	lowered []string
 	// starters contains the rules that permit an ancestor of the program to start the program.
@@ -165,8 +165,8 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	return p.otherwise(pt, out)
 }
 
-// lists reports whether a rule lists the command of a part. An ask rule can also list a command. In both cases, a
-// pattern must match the command exactly.
+// The method "lists" reports whether a rule lists the command of a part. An ask rule can also list a command. In both
+// cases, a pattern must match the command exactly.
 func (r *Rule) lists(pt *part) bool {
 	return pt.command != nil && slices.ContainsFunc(r.patterns, pt.exact)
 }
@@ -177,7 +177,7 @@ func (j Judgement) byBuiltin(b *Builtin) Judgement {
 	return j
 }
 
-// otherwise judges a part of a call to which no rule applies.
+// The method "otherwise" judges a part of a call to which no rule applies.
 func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	isCommand := pt.command != nil || pt.doubt
 	listed := p.rules.AllowList && pt.kind == KindBash && isCommand

@@ -59,11 +59,11 @@ func (f *facts) loss() place {
 	return f.lost
 }
 
-// removers lists the programs that the method removed handles.
+// removers lists the programs that the method "removed" handles.
 var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "zip", "7z", "7za", "7zr", "7zz", "srm", "wipe", "rimraf", "trash", "trash-put"}
 
-// removed returns the paths that a command removes, moves away, overwrites or makes unreadable. The result "recursive"
-// reports whether the files in target directories are also affected.
+// The method "removed" returns the paths that a command removes, moves away, overwrites or makes unreadable. The result
+// "recursive" reports whether the files in target directories are also affected.
 func (f *facts) removed() (targets []target, recursive bool) {
 	c := f.c
 	short, long, operands := arguments(c)
@@ -107,7 +107,8 @@ func (f *facts) removed() (targets []target, recursive bool) {
 	return nil, false
 }
 
-// listed returns all files of the working directory if the command reads the names of the removed files from a file.
+// The method "listed" returns all files of the working directory if the command reads the names of the removed files
+// from a file.
 func (f *facts) listed(yes bool) []target {
 	if !yes || f.c.Dir == "" {
 		return nil
@@ -157,7 +158,8 @@ func (f *facts) archived(long, operands []string) []target {
 	return append(f.targets(all), f.listed(list)...)
 }
 
-// moved returns the files that mv moves. The last operand is the destination, unless an option names the destination.
+// The method "moved" returns the files that mv moves. The last operand is the destination, unless an option names the
+// destination.
 func (f *facts) moved(operands []string, option bool) []target {
 	to := ""
 	if n := len(operands) - 1; n > 0 && !option {
@@ -174,8 +176,8 @@ func (f *facts) moved(operands []string, option bool) []target {
 	return out
 }
 
-// locks reports whether a mode for chmod removes a permission of the owner, so that files in the directory become
-// unreadable.
+// The function "locks" reports whether a mode for chmod removes a permission of the owner, so that files in the
+// directory become unreadable.
 func locks(mode string) bool {
 	if strings.Trim(mode, "01234567") == "" && mode != "" {
 		return len(mode) < 3 || mode[len(mode)-3] < '5'
@@ -312,7 +314,8 @@ func (f *facts) places() []guarded {
 	return out
 }
 
-// at returns the kind of a directory. It recognizes a directory under a second path, for example through a mount.
+// The method "at" returns the kind of a directory. It recognizes a directory under a second path, for example through a
+// mount.
 func (f *facts) at(path string, places []guarded) (kind place, dir bool) {
 	id, dir, exists := f.req.files().lstat(path)
 	for _, g := range places {
@@ -323,7 +326,7 @@ func (f *facts) at(path string, places []guarded) (kind place, dir bool) {
 	return kind, dir
 }
 
-// covered returns the most valuable kind of directory that the targets remove.
+// The method "covered" returns the most valuable kind of directory that the targets remove.
 func (f *facts) covered(targets []target, recursive bool) (lost place) {
 	places := f.places()
 	inside := make(map[string]map[string]bool) // names of the targets in each directory
@@ -386,9 +389,9 @@ const (
 	maxEntries = 100_000
 )
 
-// most reports whether names contains nearly all entries of a directory. Hidden entries do not count, because the shell
-// pattern * does not match them. The value for a name is true for a target, and false for a directory that contains a
-// target.
+// The method "most" reports whether the map "names" contains nearly all entries of a directory. Hidden entries do not
+// count, because the shell pattern * does not match them. The value for a name is true for a target, and false for a
+// directory that contains a target.
 func (f *facts) most(dir string, names map[string]bool, recursive bool) bool {
 	files := f.req.files()
 	entries, _ := files.names(dir, maxEntries)

@@ -195,7 +195,7 @@ const (
 // maxUnknown limits the number of unknown parts in a decision.
 const maxUnknown = 20
 
-// lists reports whether a rule lists a program with this name.
+// The method "lists" reports whether a rule lists a program with this name.
 func (p *Policy) lists(name string) bool {
 	return slices.ContainsFunc(p.rules.Rules, func(r Rule) bool {
 		return slices.ContainsFunc(r.patterns, func(pattern script.Pattern) bool { return pattern.Names(name) })

@@ -337,9 +337,9 @@ func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
 	return tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q).", path, p.rules.Allow)
 }
 
-// outside returns an additional root for a path outside of the call's roots. The result "ok" is false if no rule opens
-// the path and no person can be asked. The effect of the decision "d" can change to Ask. The argument "refusal" is the
-// error to report if nobody answers.
+// The method "outside" returns an additional root for a path outside of the call's roots. The result "ok" is false if no
+// rule opens the path and no person can be asked. The effect of the decision "d" can change to Ask. The argument
+// "refusal" is the error to report if nobody answers.
 func (p *Policy) outside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, ok bool) {
 	if !p.external && !req.Person || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, false

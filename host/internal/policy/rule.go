@@ -208,7 +208,8 @@ func validDomain(d string) error {
 
 func (r *Rule) names(kind string) bool { return slices.Contains(r.Kinds, kind) }
 
-// about reports whether the rule can apply to a call with this kind of permission. The kind can also be a tool name.
+// The method "about" reports whether the rule can apply to a call with this kind of permission. The kind can also be a
+// tool name.
 func (r *Rule) about(kind string) bool {
 	return (r.Kinds == nil || r.names(kind)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, kind) }))
 }

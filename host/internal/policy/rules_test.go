@@ -47,7 +47,7 @@ func command(t *testing.T, workspace, text string) *policy.Request {
 	}
 }
 
-// other returns a request for a tool that does not run shell scripts.
+// The function "other" returns a request for a tool that does not run shell scripts.
 func other(t *testing.T, workspace, name, args string) *policy.Request {
 	t.Helper()
 	schema := `{"type":"object","properties":{"file_path":{"type":"string","x-toolhost-path":"` + map[bool]string{true: "read", false: "write"}[name == "read"] + `"},"url":{"type":"string"},"paths":{"type":"array","items":{"type":"string"},"x-toolhost-path":"read"}}}`

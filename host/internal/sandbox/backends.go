@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Namespaces isolates the root file system, the network and the processes of a plugin, and enforces everything that
-// [Landlock] does.
+// Namespaces isolates the root file system, the network and the processes of a plugin. It also enforces all restrictions
+// of [Landlock].
 type Namespaces struct{}
 
 // Name implements [Backend].

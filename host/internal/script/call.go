@@ -154,8 +154,8 @@ func (w *walker) builtin(name string, args []Word, sc *scope) {
 	}
 }
 
-// produced returns the text that statements write to standard output. The second result is false if the text is unknown
-// before the statements run.
+// The method "produced" returns the text that statements write to standard output. The second result is false if the
+// text is unknown before the statements run.
 func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	if len(stmts) != 1 {
 		return "", false
@@ -183,11 +183,11 @@ func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	return "", false
 }
 
-// wide matches a "printf" format with a large width or precision.
+// The variable "wide" matches a "printf" format with a large width or precision.
 var wide = regexp.MustCompile(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
 
-// printed returns the output of the commands "echo", "printf" and "cat". The second result is false if the output is
-// unknown before the command runs.
+// The method "printed" returns the output of the commands "echo", "printf" and "cat". The second result is false if the
+// output is unknown before the command runs.
 func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope) (string, bool) {
 	var words []string
 	for _, a := range c.Args {

@@ -14,7 +14,7 @@ import (
 // maxUnknown limits the number of reported unknown parts.
 const maxUnknown = 20
 
-// unknown records a part of the script that can run commands without the knowledge of the analysis.
+// unknown records a part of the script that can run commands that the analysis does not find.
 func (w *walker) unknown(format string, a ...any) {
 	if len(w.out.Unknown) >= maxUnknown {
 		return
@@ -50,7 +50,7 @@ func (w *walker) code(text string, sc *scope, where string) {
 	w.src = before
 }
 
-// names matches each variable name in an arithmetic expression.
+// The variable "names" matches each variable name in an arithmetic expression.
 var names = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
 // maxIndirect limits the length of a chain of variables that contain names of variables.

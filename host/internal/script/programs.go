@@ -56,7 +56,7 @@ type findTest struct {
 	values []Word
 }
 
-// deletes reports whether the action deletes the found files.
+// The method "deletes" reports whether the action deletes the found files.
 func (a *findAction) deletes() bool {
 	return a.command == nil || len(a.command) > 0 && slices.Contains(removing, path.Base(a.command[0].Text))
 }
@@ -155,8 +155,8 @@ var (
 // bracket matches a set of characters in a glob.
 var bracket = regexp.MustCompile(`\[[^]]*\]`)
 
-// narrows reports whether the tests of "find" exclude most files. It returns false if the tests contain a negation or an
-// alternative, because these can select all files.
+// The function "narrows" reports whether the tests of "find" exclude most files. It returns false if the tests contain a
+// negation or an alternative, because these can select all files.
 func narrows(tests []findTest) (narrow bool) {
 	for _, t := range tests {
 		switch {

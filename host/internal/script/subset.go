@@ -22,8 +22,8 @@ func (w *walker) refuse(format string, a ...any) {
 	}
 }
 
-// checkSyntax refuses syntax that can run commands without the knowledge of the analysis, or that changes the meaning of
-// later commands. It does not check the names and arguments of commands; see checkCommand.
+// checkSyntax refuses syntax that can run commands that the analysis does not find, or that changes the meaning of later
+// commands. It does not check the names and arguments of commands; see checkCommand.
 func (w *walker) checkSyntax(f *syntax.File) {
 	for i := 0; i < len(w.src); i++ {
 		if c := w.src[i]; c < ' ' && c != '\t' && c != '\n' || c == 0x7f {
@@ -155,7 +155,7 @@ func (w *walker) variable(name string) {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// meaning lists variables that the shell, the linker or common programs read to decide which code to run.
+// The variable "meaning" lists variables that the shell, the linker or common programs read to decide which code to run.
 var meaning = []string{
 	"PATH", "ENV", "IFS", "SHELL", "SHELLOPTS", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "PAGER", "EDITOR", "VISUAL", "BROWSER", "HOME", "CDPATH", "GLOBIGNORE",
 	"FIGNORE", "FUNCNEST", "HISTFILE", "INPUTRC", "OPTIND", "POSIXLY_CORRECT", "EXECIGNORE", "COMP_WORDBREAKS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "FD_CONFIG_PATH", "MAKEFLAGS", "MFLAGS",
@@ -419,7 +419,7 @@ func (w *walker) functionName(name string) {
 	}
 }
 
-// known reports whether the analysis treats a program with this name specially.
+// The function "known" reports whether the analysis treats a program with this name specially.
 func known(name string) bool {
 	_, wrapper := wrappers[name]
 	_, option := execOptions[name]

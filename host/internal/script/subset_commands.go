@@ -60,8 +60,8 @@ var execOptions = map[string][]string{
 	"mawk": {"-f", "--file", "-W"}, "sed": {"-f", "--file"}, "gsed": {"-f", "--file"},
 }
 
-// checkCommand refuses a command if its words can run other commands without the knowledge of the analysis. The words
-// must be expanded.
+// checkCommand refuses a command if its words can run other commands that the analysis does not find. The words must be
+// expanded.
 func (w *walker) checkCommand(words []Word) {
 	if !w.strict || !words[0].Known() || words[0].Split {
 		return // the caller reports an unknown name as a doubt

@@ -20,7 +20,7 @@ type wrapper struct {
 	shellFlag string
 	// visible reports whether the program has effects of its own. The analysis then lists it as a separate command.
 	visible bool
-	// more reports whether the program adds unknown arguments to the command.
+	// The field "more" reports whether the program adds unknown arguments to the command.
 	more bool
 	// remote reports whether the program runs the command on another machine.
 	remote bool
@@ -225,7 +225,7 @@ func texts(words []Word) []string {
 	return out
 }
 
-// more adds the unknown arguments that programs such as "xargs" read, for example from standard input.
+// The method "more" adds the unknown arguments that programs such as "xargs" read, for example from standard input.
 func (w *walker) more(name string, rest []Word, in feed) []Word {
 	for i, word := range rest { // the arguments of "parallel" follow the word ":::"
 		if name == "parallel" && strings.HasPrefix(word.Text, ":::") {

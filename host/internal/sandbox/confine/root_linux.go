@@ -27,7 +27,7 @@ type place struct {
 	fd      int
 	dir     bool
 	device  bool
-	// own forces a separate mount even if another entry already contains the path with enough rights.
+	// The field "own" forces a separate mount even if another entry already contains the path with enough rights.
 	own bool
 }
 
@@ -181,7 +181,7 @@ func (pl place) follow() []place {
 	return append(out, pl)
 }
 
-// covered reports whether one of the entries already contains the path of pl with the required rights.
+// The function "covered" reports whether one of the entries already contains the path of pl with the required rights.
 func covered(there []place, pl place) bool {
 	for _, t := range slices.Backward(there) {
 		if t.path == pl.path && (t.write || !pl.write) {

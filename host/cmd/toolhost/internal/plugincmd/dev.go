@@ -135,8 +135,8 @@ func (d *dev) configure() (remove func(), err error) {
 	return remove, nil
 }
 
-// turn builds and reloads the plugin once. It only prints errors, because the developer can fix an error with the next
-// change.
+// The method "turn" builds and reloads the plugin once. It only prints errors, because the developer can fix an error
+// with the next change.
 func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	say := func(format string, a ...any) { fmt.Fprintf(os.Stderr, "dev: "+format+"\n", a...) }
 	name := d.src.Manifest.Name

@@ -91,7 +91,7 @@ func (f *flags) run(ctx context.Context, s *cli.Settings, name string) error {
 	return prove(ctx, plan)
 }
 
-// more returns the flags with which another command selects the same settings.
+// The method "more" returns the flags with which another command selects the same settings.
 func (f *flags) more() string {
 	out := ""
 	if f.project {

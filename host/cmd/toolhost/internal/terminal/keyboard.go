@@ -54,8 +54,8 @@ func (k *keyboard) abandon() {
 // this.
 func (k *keyboard) set(t unix.Termios) { _ = unix.IoctlSetTermios(int(k.in.Fd()), writeMode, &t) }
 
-// running sets the mode for a running command. In this mode, Ctrl-C is a signal, and all other keys are stored for the
-// next command.
+// The method "running" sets the mode for a running command. In this mode, Ctrl-C is a signal, and all other keys are
+// stored for the next command.
 func (k *keyboard) running() error {
 	t := k.withoutKeys()
 	t.Lflag &^= unix.ICANON | unix.ECHO
