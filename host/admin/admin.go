@@ -1,8 +1,8 @@
-// Package admin implements operations for operators. It validates configurations ([Validate]), shows them ([Show],
-// [Diagnose]), compares plugins with their pins ([InspectTrust]), reads saved state ([OpenRecords]), and controls
-// running hosts in other processes ([Running]).
+// Package admin implements operations for operators. [Validate] validates configurations. [Show] and [Diagnose] describe
+// configurations. [InspectTrust] compares plugins with their pins. [OpenRecords] reads saved state. [Running] returns
+// running hosts in other processes for their control.
 //
-// All functions take the same options as a host. None of them needs a running host in the same process.
+// All functions take the same options as a host. They do not need a running host in the same process.
 package admin
 
 import (
@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/host/internal/engine"
 )
 
-// Options holds the options of the host or configuration to use. See [host.Options].
+// Options contains the options that select the host or configuration. See [host.Options].
 type Options = host.Options
 
 // load reads the configuration in the options.
@@ -30,10 +30,10 @@ type BuildInfo = build.Info
 // Build returns the version and the commit of the running program.
 func Build() BuildInfo { return build.Current() }
 
-// BundledDir returns the directory of the bundled plugins, which is "plugins" beside the executable.
+// BundledDir returns the directory of the bundled plugins. This is the directory "plugins" next to the executable.
 func BundledDir() string { return engine.BundledDir() }
 
-// FindConfig returns the path of the configuration to use. It is the first of these that exists: path, $TOOLHOST_CONFIG,
-// ./toolhost.hcl, and the file in the user's configuration directory. FindConfig returns "" for the built-in
-// configuration.
+// FindConfig returns the path of the configuration to use. It tries the argument "path", $TOOLHOST_CONFIG,
+// ./toolhost.hcl, and the file in the user's configuration directory, in this order. It returns the first path that
+// exists, or "" for the built-in configuration.
 func FindConfig(path string) string { return config.Find(path) }

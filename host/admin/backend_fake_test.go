@@ -16,7 +16,7 @@ import (
 )
 
 // TestFakeBackend checks all functions that list backends. It does not check the escape tests and the sandbox benchmark,
-// because they only use the result of Diagnose.
+// because these only use the result of Diagnose.
 func TestFakeBackend(t *testing.T) {
 	read := func(backend string) (admin.Options, *config.Config) {
 		t.Helper()

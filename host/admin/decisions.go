@@ -16,8 +16,8 @@ type ContentEffect = admission.Item
 type ContentDecision = trust.Decision
 
 // ReviewContent evaluates the configuration in the options. It lists the programs that the configuration would start and
-// the actions that it would permit. It starts no program. It returns an error if the configuration file does not exist or
-// is invalid.
+// the actions that it would permit. It starts no programs. If the configuration file does not exist or is invalid,
+// ReviewContent returns an error.
 func ReviewContent(opts Options) (*ContentReview, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -26,8 +26,8 @@ func ReviewContent(opts Options) (*ContentReview, error) {
 	return source.Review()
 }
 
-// TrustContent records that the user trusts the content with the given digest, which [ReviewContent] returned. Running
-// hosts apply the decision. TrustContent returns an error if the content changed after the review.
+// TrustContent records that the user trusts the content with the given digest. The digest comes from [ReviewContent].
+// Running hosts apply the decision. If the content changed after the review, TrustContent returns an error.
 func TrustContent(opts Options, digest string) (*ContentReview, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -55,8 +55,8 @@ func TrustedContent(opts Options) ([]ContentDecision, error) {
 	return decisions.All()
 }
 
-// RevokeContent removes the decision about a configuration file, or all decisions about files below a directory. It
-// returns the paths of these files.
+// RevokeContent removes the decision about a configuration file. If path is a directory, it removes the decisions about
+// all files below the directory. It returns the paths of the files.
 func RevokeContent(opts Options, path string) ([]string, error) {
 	decisions, err := decisions(opts)
 	if err != nil {
@@ -65,7 +65,7 @@ func RevokeContent(opts Options, path string) ([]string, error) {
 	return decisions.Revoke(path)
 }
 
-// decisions returns the trust store that opts select.
+// decisions returns the trust store for the given options.
 func decisions(opts Options) (*trust.Decisions, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {

@@ -50,12 +50,13 @@ type PermissionDiagnosis struct {
 	Protect int `json:"protect"`
 	// Settings is the number of names of protected settings of other programs.
 	Settings int `json:"settings"`
-	// Missing lists what is not enforced.
+	// Missing lists the restrictions that are not enforced.
 	Missing []sandbox.Gap `json:"missing"`
 }
 
-// diagnosePermissions reports how the rules about programs and paths are enforced. If ns is
-// true, plugins run in namespaces. If gated is true, the exec gate judges each program that a command executes.
+// diagnosePermissions reports how the rules about programs and paths are enforced. The argument "ns" reports whether
+// plugins run in namespaces. The argument "gated" reports whether the exec gate judges each program that a command
+// executes.
 func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis {
 	p := &cfg.Permissions
 	out := PermissionDiagnosis{Programs: "open", Deny: len(p.Paths.Deny), Protect: len(p.Paths.Protect), Settings: len(sandbox.Settings) - len(p.Paths.Writable), Missing: []sandbox.Gap{}}
@@ -85,14 +86,14 @@ func diagnosePermissions(cfg *config.Config, ns, gated bool) PermissionDiagnosis
 // PluginDiagnosis describes how the kernel confines one plugin.
 type PluginDiagnosis struct {
 	Name string `json:"name"`
-	// From is the position of the plugin's block. It is empty for a bundled plugin without a block. Relation is the
-	// relation of the plugin to the bundled plugins.
+	// From is the position of the plugin's block. It is empty for a bundled plugin without a block. Relation describes
+	// the relation of the plugin to the bundled plugins.
 	From     string `json:"from,omitempty"`
 	Relation string `json:"relation,omitempty"`
 	// Enforce is the configured confinement: "auto", "require" or "off".
 	Enforce string `json:"enforce"`
 	Backend string `json:"backend"`
-	// Refused is the reason why the plugin does not run. Empty means that it runs.
+	// Refused is the reason why the plugin does not run. Empty means that the plugin runs.
 	Refused  string          `json:"refused,omitempty"`
 	Profile  sandbox.Profile `json:"profile"`
 	Enforced []string        `json:"enforced"`
@@ -105,8 +106,8 @@ type PluginDiagnosis struct {
 // Grants lists the needs of a plugin and its permissions.
 type Grants = grants.Grants
 
-// Diagnose reports how the plugins of a configuration are confined on this machine. It starts no plugin. It also works
-// for a configuration with which [host.New] fails.
+// Diagnose reports how the plugins of a configuration are confined on this machine. It starts no plugins. It also works
+// for a configuration that [host.New] rejects.
 func Diagnose(opts Options) (*Diagnosis, error) {
 	source, err := engine.Options(opts).Source()
 	if err != nil {
@@ -134,7 +135,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	return out, nil
 }
 
-// diagnose reports how one plugin is confined. A nil desc means that no description of the plugin is saved.
+// diagnose reports how one plugin is confined. A nil desc means that no description of the plugin is stored.
 func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launcher, all []tool.Root, desc *tool.Description) PluginDiagnosis {
 	kernel := launcher.Kernel()
 	backend, weaker, err := launcher.Choose(p, all)
@@ -159,8 +160,8 @@ func diagnose(cfg *config.Config, p *config.Plugin, launcher *confinement.Launch
 	return d
 }
 
-// described returns the saved descriptions of plugins, by plugin name. It starts no plugin and creates no files. Plugins
-// without a saved description are omitted.
+// described returns the saved descriptions of plugins, by plugin name. It starts no plugins and creates no files. It
+// omits plugins without a saved description.
 func described(cfg *config.Config, opts Options) map[string]*tool.Description {
 	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"toolhost.dev/host/internal/engine"
 )
 
-// Import is what the servers of an agent add to the configuration.
+// Import describes the blocks that the servers of an agent add to the configuration.
 type Import struct {
-	// Change appends the field blocks. It is nil if there is nothing to add.
+	// Change appends the field blocks to the configuration. It is nil if no block must be added.
 	Change *agent.Change
-	// Notes names what is left out, and what a person has to do.
+	// Notes names the servers and settings that are omitted, and the steps that a person must do.
 	Notes []string
 }
 
-// ImportServers returns the change with which the configuration mounts the servers in a file with settings of an agent.
-// It writes nothing.
+// ImportServers reads the MCP servers from a settings file of an agent. It returns a change that adds these servers to
+// the configuration. It writes nothing.
 func ImportServers(opts Options, file string) (*Import, error) {
 	servers, err := agent.ReadServers(file)
 	if err != nil {
@@ -45,7 +45,7 @@ func ImportServers(opts Options, file string) (*Import, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := source.Load() // the file itself, also if it is not trusted
+	cfg, err := source.Load() // load the file itself, even if it is not trusted
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,8 @@ func ImportServers(opts Options, file string) (*Import, error) {
 	return out, nil
 }
 
-// importTarget returns the path of the configuration file to which the import appends its blocks. An empty path stands
-// for the configuration that is in use, or for the user's own.
+// importTarget returns the path of the configuration file to which the import appends its blocks. If path is empty, this
+// is the configuration in use, or else the user's own configuration.
 func importTarget(path string) (string, error) {
 	if path == "" {
 		path = config.Find("")
@@ -93,7 +93,7 @@ func importTarget(path string) (string, error) {
 	return path, nil
 }
 
-// blocks returns the field blocks of the servers that the configuration does not have yet.
+// blocks returns field blocks for the servers that are missing in the configuration.
 func (im *Import) blocks(servers []agent.Server, cfg *config.Config, file string) (out [][]byte) {
 	taken := make(map[string]bool)
 	for _, p := range cfg.Plugins {

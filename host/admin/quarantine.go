@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Quarantined is something that a host took out of a git repository.
+// Quarantined is an entry of the quarantine. A host moved its content out of a git repository.
 type Quarantined = quarantine.Entry
 
 // Quarantine returns all entries of the quarantine, oldest first.
@@ -26,7 +26,7 @@ func Quarantine(opts Options) ([]Quarantined, error) {
 	return store.List()
 }
 
-// QuarantineEntry returns the entry with an ID.
+// QuarantineEntry returns the entry with the given ID.
 func QuarantineEntry(opts Options, id string) (*Quarantined, error) {
 	store, err := openQuarantine(opts)
 	if err != nil {
@@ -35,8 +35,8 @@ func QuarantineEntry(opts Options, id string) (*Quarantined, error) {
 	return quarantineEntry(store, id)
 }
 
-// RestoreQuarantined writes an entry back to its place. The digest must be that of the entry that a person reviewed.
-// Hosts permit the content there from now on.
+// RestoreQuarantined writes the content of an entry back to its original path. The digest must be the digest of the
+// entry that a person reviewed. From then on, hosts permit the content at this path.
 func RestoreQuarantined(opts Options, id, digest string) (*Quarantined, error) {
 	store, err := openQuarantine(opts)
 	if err != nil {
@@ -52,7 +52,7 @@ func RestoreQuarantined(opts Options, id, digest string) (*Quarantined, error) {
 		return nil, fmt.Errorf("the entry %s was restored at %s", id, e.Restored.Local().Format(time.DateTime))
 	}
 	e.Restored = time.Now()
-	if err := store.Update(e); err != nil { // first, or a running host takes the content out again
+	if err := store.Update(e); err != nil { // update the entry first, because otherwise a running host removes the content again
 		return nil, err
 	}
 	if err := repository.Restore(e); err != nil {
@@ -74,7 +74,7 @@ func auditRestored(opts Options, e *Quarantined) error {
 	}
 	generation.Audit(cfg, db)
 	args, err := json.Marshal(map[string]any{"path": e.Path, "settings": e.Names, "quarantine": e.ID})
-	if err != nil { // cannot happen for strings
+	if err != nil { // cannot happen for these values
 		panic(err)
 	}
 	db.AddAudit(state.AuditEntry{

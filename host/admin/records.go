@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Records provides access to a state directory without a host. It is safe for concurrent use.
+// Records provides access to a state directory without a running host. It is safe for concurrent use.
 type Records struct{ state *state.DB }
 
 // OpenRecords opens the state directory that a host with these options would use. It does not access plugins. The caller
@@ -29,7 +29,7 @@ func OpenRecords(opts Options) (*Records, error) {
 	return &Records{state: db}, nil
 }
 
-// stateDirectory returns the state directory that a host with these options would use, and its configuration.
+// stateDirectory returns the configuration and the state directory that a host with these options would use.
 func stateDirectory(opts Options) (*config.Config, string, error) {
 	cfg, err := load(opts)
 	if err != nil {

@@ -23,7 +23,7 @@ type RemoteStatus = engine.RemoteStatus
 // RemoteStats holds the statistics of a running host.
 type RemoteStats = engine.RemoteStats
 
-// Running returns the running hosts with the state directory in the options. It also works if the configuration is
+// Running returns the running hosts that use the state directory of these options. It also works if the configuration is
 // invalid.
 func Running(opts Options) ([]Remote, error) {
 	cfg, err := load(opts)

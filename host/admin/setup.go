@@ -9,13 +9,13 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// AgentStore returns the store with the backups of the settings of agents.
+// AgentStore returns the store with the backups of the agents' settings.
 func AgentStore(opts Options) (agent.Store, error) {
 	_, dir, err := stateDirectory(opts)
 	return agent.Store{Dir: filepath.Join(dir, "setup")}, err
 }
 
-// proposedPolicy is the format of the configuration file that the command setup writes. Its argument is the policy.
+// proposedPolicy is the format of the configuration file that "toolhost setup" writes. Its argument is the policy.
 const proposedPolicy = `# Asks before work is lost or data leaves the machine. The bundled tools stay as they are.
 # toolhost config show shows the whole configuration.
 permissions {
@@ -23,8 +23,8 @@ permissions {
 }
 `
 
-// ProposePolicy adds a configuration of the host with a policy to the plan: in the project, or the user's own. If a
-// configuration already exists there, it adds a note in place of the file.
+// ProposePolicy adds a configuration file with a policy to the plan. The file is in the project or in the user's
+// configuration directory. If a configuration already exists there, ProposePolicy only adds a note.
 func ProposePolicy(p *agent.Plan, policy string) error {
 	dir := p.Place.Dir
 	if !p.Place.Project {

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/internal/settings"
 )
 
-// Tree is an evaluated configuration with the origin of each value. Its HCL has the same meaning as the configuration,
-// but sensitive values are masked.
+// Tree is an evaluated configuration with the origin of each value. Its HCL form has the same meaning as the
+// configuration, but sensitive values are masked.
 type Tree = settings.Tree
 
 // Show evaluates the configuration in the options. It starts no plugin. If defaults is true, the tree also contains
@@ -42,13 +42,13 @@ func PluginNames(opts Options) ([]string, error) {
 	return out, nil
 }
 
-// Plan returns the changes from one configuration to another. The new configuration is in the options, and against is
-// the path of the old configuration. If against is empty, Plan uses the configuration that a host used last, or else the
-// pinned plugins. Without pinned plugins, the plan has no baseline.
+// Plan returns the changes from an old configuration to a new configuration. The new configuration is in the options,
+// and against is the path of the old configuration. If against is empty, Plan compares with the last configuration of a
+// host, or else with the pinned plugins. Without pinned plugins, the plan has no baseline.
 func Plan(ctx context.Context, opts Options, against string) (*host.Plan, error) {
 	target := opts
 	if cfg, err := load(opts); err == nil && opts.StateDir == "" {
-		opts.StateDir = cfg.Host.StateDir // the state directory of hosts with this configuration
+		opts.StateDir = cfg.Host.StateDir // use the state directory of hosts with this configuration
 	}
 	opts.Config = against
 	e, err := engine.NewMode(ctx, engine.Options(opts), engine.Mode{Empty: against == ""})

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Token is a token that authenticates a principal, without its secret.
+// Token describes a token that authenticates a principal. It does not contain the secret.
 type Token = principal.Token
 
 // TokenGrant contains the rights of a token whose principal is not in the configuration.
@@ -30,9 +30,10 @@ func RoleRights(role string) []string {
 	return principal.Roles[role].Names()
 }
 
-// CreateToken makes a token for a principal and returns its secret, which is stored nowhere. The token is valid at once,
-// also in running hosts. A zero lifetime means that it does not expire. If the configuration has a principal of this
-// name, the rights of the principal apply, and grant must be nil. Otherwise grant must not be nil.
+// CreateToken creates a token for a principal and returns the secret of the token. The secret is not stored. The token
+// is valid at once, also in running hosts. A zero lifetime means that the token does not expire. If the configuration
+// contains a principal with this name, the rights of the principal apply, and grant must be nil. Otherwise grant must
+// not be nil.
 func CreateToken(opts Options, name string, lifetime time.Duration, grant *TokenGrant) (secret string, token Token, err error) {
 	cfg, tokens, err := openTokens(opts)
 	if err != nil {
@@ -59,8 +60,8 @@ func Tokens(opts Options) ([]Token, error) {
 	return tokens.All()
 }
 
-// RevokeToken removes the token with an id, or all tokens of a principal. Running hosts reject them from then on.
-// RevokeToken returns the removed tokens.
+// RevokeToken removes the token with the given id, or all tokens of the principal with this name. Running hosts
+// immediately reject these tokens. RevokeToken returns the removed tokens.
 func RevokeToken(opts Options, name string) ([]Token, error) {
 	_, tokens, err := openTokens(opts)
 	if err != nil {

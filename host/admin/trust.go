@@ -66,7 +66,7 @@ func InspectTrust(ctx context.Context, opts Options) (*Trust, error) {
 	return i.trust, i.engine.Close()
 }
 
-// inspection holds the result of an inspection and its running engine. The caller must close the engine.
+// inspection contains the result of an inspection and the running engine. The caller must close the engine.
 type inspection struct {
 	trust  *Trust
 	engine *engine.Engine
@@ -118,7 +118,7 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 		}
 	}
 	if desc := i.description(p.Name); desc != nil {
-		t.Version, defs = desc.Version, desc.Tools // includes tools that the host could not register
+		t.Version, defs = desc.Version, desc.Tools // also use tools that the host could not register
 	}
 	if pin, ok := i.trust.lock.Plugins[p.Name]; ok {
 		t.Pinned, t.PinnedSHA256 = true, pin.SHA256
@@ -133,7 +133,8 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 	return t
 }
 
-// needs returns the permissions that a plugin declares as needed. It returns nil without a declaration.
+// The function "needs" returns the permissions that a plugin declares as needed. It returns nil if the plugin declares
+// no permissions.
 func needs(g *generation.Generation, plugin string) *tool.Needs {
 	p := g.Plugin(plugin)
 	if p == nil || p.Description() == nil {
@@ -142,7 +143,6 @@ func needs(g *generation.Generation, plugin string) *tool.Needs {
 	return p.Description().Needs
 }
 
-// names returns the names of the plugins.
 func (t *Trust) names() []string {
 	var out []string
 	for _, p := range t.Plugins {

@@ -26,7 +26,7 @@ type Summary struct {
 	Untrusted string
 }
 
-// Validate checks the configuration in the options. It starts no plugin. The error contains every problem with file and
+// Validate checks the configuration in the options. It starts no plugins. The error contains every problem with file and
 // line. [Problems] splits the error.
 func Validate(opts Options) (Summary, error) {
 	sum := Summary{Source: opts.Config}
@@ -57,8 +57,8 @@ func Validate(opts Options) (Summary, error) {
 	return sum, errors.Join(errs...)
 }
 
-// CheckSyntax returns an error if the text of a configuration is invalid. It also checks a configuration that is not
-// trusted. It does not check programs.
+// CheckSyntax returns an error if the text of a configuration is invalid. It also accepts an untrusted configuration. It
+// does not check programs.
 func CheckSyntax(opts Options) error {
 	source, err := engine.Options(opts).Source()
 	if err == nil {
@@ -68,8 +68,8 @@ func CheckSyntax(opts Options) error {
 }
 
 // Launch starts every plugin of a configuration in its sandbox and returns the problems with file and line. If a plugin
-// reports a problem of its settings, the problem has the line of the setting. Launch saves nothing. It returns an error
-// if the configuration as a whole is invalid.
+// reports a problem with one of its settings, the problem contains the line of the setting. Launch saves nothing. If the
+// configuration as a whole is invalid, it returns an error.
 func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 	dir, err := os.MkdirTemp("", "toolhost-validate-*")
 	if err != nil {
@@ -91,8 +91,8 @@ func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 // Problem describes one mistake in a configuration.
 type Problem = config.Problem
 
-// Problems splits an error of [Validate] or [host.New] into problems. If the error has no position in a file, the result
-// is a single problem.
+// Problems splits an error from [Validate] or [host.New] into problems. If the error has no position in a file, the
+// result is a single problem.
 func Problems(err error) []Problem {
 	out := []Problem{}
 	var one *config.Error

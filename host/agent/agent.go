@@ -1,8 +1,8 @@
-// Package agent writes the settings with which coding agents use toolhost as their MCP server. Most callers want [Find],
-// [Agent.Plan], [Store.Write] and [Plan.Launch]; [Store.Undo] takes everything back.
+// Package agent changes the settings of coding agents so that they use toolhost as their MCP server. Most callers want
+// [Find], [Agent.Plan], [Store.Write] and [Plan.Launch]. [Store.Undo] undoes the changes.
 //
-// A plan changes only what it needs. It keeps comments and unknown keys, writes through links, and refuses a file that
-// changed since it was read.
+// A plan changes only the required settings and keeps comments and unknown keys. It writes through symbolic links. It
+// refuses a file that changed after it was read.
 package agent
 
 import (
@@ -17,20 +17,20 @@ import (
 	"toolhost.dev/sdk/suggest"
 )
 
-// Agent describes the settings of an agent.
+// Agent describes a coding agent and its settings.
 type Agent struct {
 	Name, Title string
-	// Notes lists what a person has to do, because no file can.
+	// Notes lists the steps that a person must do, because no settings file can do them.
 	Notes []string
 
 	files func(*Place) []settings
-	// environment lists the variables that the agent passes to a server. Nil means all.
+	// environment lists the environment variables that the agent passes to a server. Nil means all variables.
 	environment []string
 }
 
-// Place is where the settings are written, and for whom.
+// Place selects the settings to write.
 type Place struct {
-	// Project selects the settings in the directory Dir, and not those of the user.
+	// Project selects the settings of the project in the directory Dir. Otherwise the settings of the user are selected.
 	Project bool
 	// Dir is the directory in which the agent starts. Home is the home directory.
 	Dir, Home string
@@ -39,7 +39,7 @@ type Place struct {
 	Getenv func(string) string
 }
 
-// base returns the directory of the settings: that of the project, or below the home directory.
+// base returns the directory with the settings. This is the project directory or the home directory.
 func (p *Place) base() string {
 	if p.Project {
 		return p.Dir
@@ -47,7 +47,7 @@ func (p *Place) base() string {
 	return p.Home
 }
 
-// Check returns an error if the place cannot be used.
+// Check returns an error if the selected settings cannot be found.
 func (p *Place) Check() error {
 	if !p.Project && !filepath.IsAbs(p.Home) {
 		return errors.New("the home directory is unknown; set HOME, or use --project")
@@ -55,33 +55,33 @@ func (p *Place) Check() error {
 	return nil
 }
 
-// settings is one file of an agent and what it needs there.
+// settings describes one settings file and the required settings in it.
 type settings struct {
 	path string
-	// servers is the path of the object with the servers. It is nil in a file without servers.
+	// servers is the path of the object that contains the servers. It is nil for a file without servers.
 	servers []string
-	// entry returns the settings of a server that runs the command. list reports whether the agent writes the command and
-	// its arguments as one list.
+	// entry returns the settings entry of a server that runs the command. The field "list" reports whether the entry
+	// contains the command and its arguments as one list.
 	entry func(command []string) map[string]any
 	list  bool
 	sets  []assignment
 	adds  []addition
 }
 
-// assignment is a value that a key must have. A soft one leaves another value as it is.
+// assignment sets a key to a value. A soft assignment does not replace an existing value.
 type assignment struct {
 	path  []string
 	value any
 	soft  bool
 }
 
-// addition is a set of items that a list must contain.
+// addition adds items to a list unless the list already contains the items.
 type addition struct {
 	path  []string
 	items []string
 }
 
-// stdio is the entry of a server in most agents.
+// stdio returns a function that returns the entry of a server in the format of most agents.
 func stdio(more map[string]any) func([]string) map[string]any {
 	return func(command []string) map[string]any {
 		out := map[string]any{"command": command[0], "args": command[1:]}
@@ -93,7 +93,7 @@ func stdio(more map[string]any) func([]string) map[string]any {
 // Names returns the names of all agents.
 func Names() []string { return slices.Sorted(maps.Keys(agents)) }
 
-// Find returns an agent by its name.
+// Find returns the agent with the given name.
 func Find(name string) (*Agent, error) {
 	a, ok := agents[name]
 	if !ok {
@@ -118,7 +118,8 @@ var agents = map[string]Agent{
 	}},
 }
 
-// claude denies Claude Code's own tools, because an allow rule for the server alone would leave both.
+// claude returns settings that deny the built-in tools of Claude Code. An allow rule for the server alone would keep
+// both sets of tools.
 func claude(p *Place) []settings {
 	own := settings{
 		path: filepath.Join(p.base(), ".claude", "settings.json"),

@@ -22,18 +22,18 @@ const maxSettings = 64 << 20
 type Plan struct {
 	Agent *Agent
 	Place *Place
-	// Changes lists the files that change. It is empty if the settings are as they must be.
+	// Changes lists the files that must change. It is empty if the settings are already correct.
 	Changes []*Change
-	// Notes lists what a person has to know or do.
+	// Notes lists facts and steps that a person must know.
 	Notes []string
 }
 
 // Change is a change of one file.
 type Change struct {
-	// Path is the path that the agent reads. The file itself is elsewhere if the path is a symbolic link.
+	// Path is the path that the agent reads. If Path is a symbolic link, the change applies to the target of the link.
 	Path          string
 	Before, After []byte
-	// Existed reports whether the file exists before the change.
+	// Existed reports whether the file existed before the change.
 	Existed bool
 
 	target string
@@ -41,18 +41,19 @@ type Change struct {
 	ops    []operation
 }
 
-// operation is one edit of a file, with what is needed to take it back.
+// operation describes one edit of a file with the data that is needed to undo the edit.
 type operation struct {
-	// Path is the key. Item is the item that was added to the list at the key. Empty means that the key was set.
+	// Path is the path of the key. Item is the item that was added to the list at this key. An empty Item means that the
+	// key itself was set.
 	Path []string `json:"path"`
 	Item string   `json:"item,omitempty"`
-	// Value is the value that was set. Before is the earlier value, if Had is true.
+	// Value is the new value of the key. If Had is true, Before is the earlier value.
 	Value  any  `json:"value,omitempty"`
 	Before any  `json:"before,omitempty"`
 	Had    bool `json:"had,omitempty"`
 }
 
-// Plan returns the changes with which the agent uses the program self as its server.
+// Plan returns the changes that make the agent use the program self as its server.
 func (a *Agent) Plan(p *Place, self string) (*Plan, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func (a *Agent) Plan(p *Place, self string) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.Project && !inside(p.Dir, c.target) { // a cloned repository can contain links
+		if p.Project && !inside(p.Dir, c.target) { // a link in a cloned repository can lead to another directory
 			return nil, fmt.Errorf("%s is a link out of the project, to %s; remove the link, or set up that directory", c.Path, c.target)
 		}
 		if err := out.edit(c, s, self); err != nil {
@@ -80,7 +81,7 @@ func (p *Plan) add(c *Change) {
 	}
 }
 
-// Propose adds a file with the content unless the file exists.
+// Propose adds a new file with the given content. It does nothing if the file exists.
 func (p *Plan) Propose(path string, content []byte) error {
 	c, err := readChange(path)
 	if err != nil || c.Existed {
@@ -91,7 +92,7 @@ func (p *Plan) Propose(path string, content []byte) error {
 	return nil
 }
 
-// readChange reads a file for a change. It follows symbolic links, also one whose target does not exist yet.
+// readChange reads a file for a change. It follows symbolic links, even if the target does not exist yet.
 func readChange(path string) (*Change, error) {
 	target, err := follow(path)
 	if err != nil {
@@ -123,7 +124,7 @@ func readChange(path string) (*Change, error) {
 	return c, nil
 }
 
-// follow returns the path of the file to which a path leads.
+// follow returns the target of a path after all symbolic links are followed.
 func follow(path string) (string, error) {
 	for range 40 {
 		link, err := os.Readlink(path)
@@ -138,7 +139,8 @@ func follow(path string) (string, error) {
 	return "", fmt.Errorf("%s is a chain of too many symbolic links; correct the link", path)
 }
 
-// inside reports whether a file, which may not exist yet, is in a directory after links are followed.
+// The function "inside" reports whether a file is in a directory after all symbolic links are followed. The file need
+// not exist.
 func inside(dir, path string) bool {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -157,7 +159,7 @@ func inside(dir, path string) bool {
 	}
 }
 
-// edit changes the content of a file as the settings need it.
+// edit changes the content of a file according to the required settings.
 func (p *Plan) edit(c *Change, s settings, self string) error {
 	d, err := agentfile.Parse(c.Path, c.Before)
 	if err != nil {
@@ -199,7 +201,8 @@ func (p *Plan) edit(c *Change, s settings, self string) error {
 	return nil
 }
 
-// server adds the server, or corrects the path of its program. It returns an error if another server has the name.
+// server adds the server, or corrects the path of the server's program. It returns an error if a different server has
+// the same name.
 func (p *Plan) server(c *Change, d agentfile.Document, s settings, self string) error {
 	path := slices.Concat(s.servers, []string{p.Place.Server})
 	was, had := d.Get(path...)
@@ -214,7 +217,7 @@ func (p *Plan) server(c *Change, d agentfile.Document, s settings, self string) 
 	entry, _ := was.(map[string]any)
 	command := commandOf(entry)
 	other := len(command) == 0 || filepath.Base(command[0]) != "toolhost" || !slices.Contains(command, "mcp")
-	if p.Place.Project && !other { // whoever wrote the repository could have the server run anything
+	if p.Place.Project && !other { // refuse further settings, with which the repository's author could run any program
 		_, env := entry["env"]
 		_, environment := entry["environment"]
 		_, dir := entry["cwd"]
@@ -237,7 +240,7 @@ func (p *Plan) server(c *Change, d agentfile.Document, s settings, self string) 
 	return nil
 }
 
-// commandOf returns the command of a server with its arguments. It returns nil for a server without a command.
+// commandOf returns the command of a server together with the arguments. It returns nil for a server without a command.
 func commandOf(entry map[string]any) []string {
 	var out []string
 	for _, key := range []string{"command", "args"} {
@@ -257,7 +260,7 @@ func commandOf(entry map[string]any) []string {
 	return out
 }
 
-// sameProgram reports whether a command starts the program.
+// sameProgram reports whether a command starts the program self.
 func sameProgram(command, self string) bool {
 	found, err := exec.LookPath(command)
 	if err != nil {
@@ -268,14 +271,15 @@ func sameProgram(command, self string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// Launch is how an agent starts its server.
+// Launch describes how an agent starts its server.
 type Launch struct {
 	Command []string
 	Env     []string
 	Dir     string
 }
 
-// Launch reads the settings again and returns how the agent starts the server.
+// Launch reads the settings again. It returns the command, environment and directory with which the agent starts the
+// server.
 func (p *Plan) Launch(environ []string) (*Launch, error) {
 	for _, s := range p.Agent.files(p.Place) {
 		if s.servers == nil {

@@ -15,16 +15,16 @@ import (
 	"toolhost.dev/host/internal/ownfile"
 )
 
-// record is what the set-up of an agent changed. It is also the backup of the files.
+// record describes the changes of a setup. It is also the backup of the changed files.
 type record struct {
 	Files []recorded `json:"files"`
 }
 
-// recorded is one changed file.
+// recorded describes one changed file.
 type recorded struct {
 	Path string `json:"path"`
-	// Before is the content before the first change. It is nil if the file was edited between two changes. Existed reports
-	// whether there was a file. After is the SHA-256 of the content that was written.
+	// Before is the content before the first change. It is nil if another program edited the file between two changes.
+	// Existed reports whether the file existed before. After is the SHA-256 of the written content.
 	Before  []byte      `json:"before"`
 	Whole   bool        `json:"whole"`
 	Existed bool        `json:"existed"`
@@ -32,16 +32,16 @@ type recorded struct {
 	Ops     []operation `json:"ops"`
 }
 
-// Store keeps the records of set-ups in a directory of the user.
+// Store stores the records of setups in a directory of the user.
 type Store struct{ Dir string }
 
-// file returns the file of the record of an agent at a place.
+// file returns the file that stores the record of an agent and a place.
 func (s Store) file(a *Agent, p *Place) ownfile.File {
 	sum := sha256.Sum256([]byte(p.base() + "\x00" + p.Server))
 	return ownfile.File{Path: filepath.Join(s.Dir, a.Name+"-"+hex.EncodeToString(sum[:8])+".json"), Name: "the record of the set-up"}
 }
 
-// Backup returns the path of the file with the earlier content of the settings.
+// Backup returns the path of the file that contains the earlier content of the settings.
 func (s Store) Backup(p *Plan) string { return s.file(p.Agent, p.Place).Path }
 
 func digest(b []byte) string {
@@ -49,8 +49,8 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Write writes the changes of a plan, after a backup of the files. It changes nothing if a file differs from the one that
-// was planned with.
+// Write first stores a backup of the files and then writes the changes of a plan. If a file changed after the plan was
+// created, Write changes nothing and returns an error.
 func (s Store) Write(p *Plan) error {
 	for _, c := range p.Changes {
 		if err := c.unchanged(); err != nil {
@@ -82,7 +82,7 @@ func (s Store) Write(p *Plan) error {
 	return nil
 }
 
-// remember adds a change. The content before the first change stays the one to restore.
+// remember adds a change to the record. It keeps the content before the first change, which [Store.Undo] restores.
 func (r *record) remember(c *Change) {
 	i := slices.IndexFunc(r.Files, func(f recorded) bool { return f.Path == c.Path })
 	if i < 0 {
@@ -90,7 +90,7 @@ func (r *record) remember(c *Change) {
 		return
 	}
 	f := &r.Files[i]
-	if f.After != digest(c.Before) { // somebody edited it since then
+	if f.After != digest(c.Before) { // another program edited the file after the last change
 		f.Before, f.Whole = nil, false
 	}
 	f.After = digest(c.After)
@@ -104,8 +104,8 @@ func (r *record) remember(c *Change) {
 	}
 }
 
-// unchanged returns an error if the file is not the one that was planned with, or is read-only. A rename could replace a
-// read-only file, which somebody protected or generates.
+// unchanged returns an error if the file changed after the plan was created, or if the file is read-only. A read-only
+// file can be protected or generated, and a rename would nevertheless replace it.
 func (c *Change) unchanged() error {
 	if c.Existed && c.mode&0o200 == 0 {
 		return fmt.Errorf("%s is read-only; make it writable with chmod u+w, or change it where it is generated", c.Path)
@@ -123,7 +123,7 @@ func (c *Change) unchanged() error {
 	return nil
 }
 
-// write writes the file to which the path leads. A nil After removes the file.
+// write writes the new content to the target of the path. If After is nil, it removes the file.
 func (c *Change) write(project bool) error {
 	if err := c.unchanged(); err != nil {
 		return err
@@ -147,8 +147,8 @@ func (c *Change) write(project bool) error {
 	return nil
 }
 
-// Undo returns the plan that takes the set-up of an agent back. A file that nobody edited since then gets its earlier
-// content. In other files, only what the set-up wrote is taken back.
+// Undo returns a plan that undoes the setup of an agent. If nobody edited a file after the setup, the plan restores the
+// earlier content. Otherwise the plan removes only the changes of the setup.
 func (s Store) Undo(a *Agent, p *Place) (*Plan, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (f *recorded) restore(c *Change) error {
 	return nil
 }
 
-// undo takes an edit back. A value that somebody changed since then stays.
+// undo undoes an edit. It keeps a value that was changed after the edit.
 func (op *operation) undo(d agentfile.Document) error {
 	if op.Item != "" {
 		return d.Remove(op.Item, op.Path...)
@@ -219,7 +219,7 @@ func (op *operation) undo(d agentfile.Document) error {
 	return d.Delete(op.Path...)
 }
 
-// Restore writes a plan of Undo and removes the record.
+// Restore writes a plan from [Store.Undo] and removes the record.
 func (s Store) Restore(p *Plan) error {
 	for _, c := range p.Changes {
 		if err := c.unchanged(); err != nil {

@@ -35,7 +35,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestConcurrentWriter checks that a file that another program changes after the plan was made is not overwritten.
+// TestConcurrentWriter checks that a file is not overwritten if another program changes the file after the plan was
+// created.
 func TestConcurrentWriter(t *testing.T) {
 	for _, before := range []string{"", "{}"} {
 		a, p, store := testPlace(t)
@@ -57,7 +58,7 @@ func TestConcurrentWriter(t *testing.T) {
 	}
 }
 
-// TestRepeatedSetUp checks that the content before the first set-up is restored, also after a second one.
+// TestRepeatedSetUp checks that Undo restores the content before the first setup, even after a second setup.
 func TestRepeatedSetUp(t *testing.T) {
 	a, p, store := testPlace(t)
 	path := filepath.Join(p.Dir, ".gemini", "settings.json")
@@ -90,7 +91,7 @@ func TestRepeatedSetUp(t *testing.T) {
 		t.Errorf("%s, want %s", got, first)
 	}
 
-	// The same, with an edit between the two.
+	// Repeat the test with an edit between the two setups.
 	for _, self := range []string{"/one/toolhost", "/two/toolhost"} {
 		plan, err := a.Plan(p, self)
 		if err == nil {
@@ -115,8 +116,9 @@ func TestRepeatedSetUp(t *testing.T) {
 	}
 }
 
-// TestServersOfProjects checks that a server of a project is corrected to this program, and refused if its entry has more
-// than set-up writes: variables of the environment could make it run other programs.
+// TestServersOfProjects checks an existing server in the settings of a project. Its program path must be corrected. But
+// an entry with additional settings must be refused, because environment variables could make the server run other
+// programs.
 func TestServersOfProjects(t *testing.T) {
 	a, p, _ := testPlace(t)
 	path := filepath.Join(p.Dir, ".gemini", "settings.json")
@@ -138,7 +140,8 @@ func TestServersOfProjects(t *testing.T) {
 	}
 }
 
-// TestRefusedFiles checks that set-up writes neither through a link out of a project nor over a read-only file.
+// TestRefusedFiles checks that a setup does not write through a link that leads out of a project, and does not write to
+// a read-only file.
 func TestRefusedFiles(t *testing.T) {
 	a, p, store := testPlace(t)
 	outside := t.TempDir()

@@ -15,18 +15,18 @@ type Server struct {
 	Command []string
 	Env     map[string]string
 	Dir     string
-	// URL is the address of a server that runs elsewhere. Command is then empty.
+	// URL is the address of a server on another machine. Command is then empty.
 	URL     string
 	Headers map[string]string
-	// Skip is the reason why the server cannot be used elsewhere. It is empty if it can.
+	// Skip is the reason why toolhost cannot mount the server. It is empty if toolhost can mount the server.
 	Skip string
 }
 
-// serverKeys lists the paths of the servers in the settings of agents. The key mcp is of opencode, and mcp.servers of
-// the settings of VS Code.
+// serverKeys lists the paths of servers in the settings of agents. The key "mcp" belongs to opencode. The path
+// "mcp.servers" belongs to the settings of VS Code.
 var serverKeys = [][]string{{"mcpServers"}, {"servers"}, {"mcp", "servers"}, {"mcp_servers"}, {"mcp"}}
 
-// ReadServers reads the servers in a file with settings of an agent. It also reads a file with the servers alone.
+// ReadServers reads the servers from a settings file of an agent. It also reads a file that contains only servers.
 func ReadServers(path string) ([]Server, error) {
 	c, err := readChange(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func readServer(name string, entry map[string]any) Server {
 		}
 	}
 	s.Dir, _ = entry["cwd"].(string)
-	if name, ok := entry["bearer_token_env_var"].(string); ok && s.Headers == nil { // of Codex
+	if name, ok := entry["bearer_token_env_var"].(string); ok && s.Headers == nil { // a setting of Codex
 		s.Headers = map[string]string{"Authorization": "Bearer ${" + name + "}"}
 	}
 	switch {
@@ -84,7 +84,7 @@ func readServer(name string, entry map[string]any) Server {
 	return s
 }
 
-// texts returns the object at the first of the keys as texts.
+// texts converts the values of an object to strings. It uses the first of the keys whose value is an object.
 func texts(entry map[string]any, keys ...string) map[string]string {
 	for _, key := range keys {
 		if object, ok := entry[key].(map[string]any); ok {
@@ -98,8 +98,9 @@ func texts(entry map[string]any, keys ...string) map[string]string {
 	return nil
 }
 
-// NewChange returns a change of one file, which After is to be set on. It follows links.
+// NewChange reads a file and returns a change for it. The caller must set After to the new content. NewChange follows
+// symbolic links.
 func NewChange(path string) (*Change, error) { return readChange(path) }
 
-// Write writes the change, unless the file changed since it was read.
+// Write writes the change. It returns an error if the file changed after it was read.
 func (c *Change) Write() error { return c.write(false) }

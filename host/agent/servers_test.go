@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestReadServers checks the forms in which agents write their servers, and which of them are left out.
+// TestReadServers checks the server formats of different agents, and which servers are skipped.
 func TestReadServers(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"a.json", `{"mcpServers": {"x": {"command": "c", "args": ["1"], "env": {"A": "b"}, "cwd": "/d"}}}`, "x: c 1 A=b /d"},

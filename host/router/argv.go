@@ -9,13 +9,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Argv routes a command that a shell already split and expanded. The argument name is the name of the program:
+// Argv routes a command that a shell already split and expanded. The argument "name" is the name of the program:
 // "tool:NAME", "field:NAMESPACE" or "SERVER:TOOL". The shell removed all quotes. Therefore Argv treats every word that
 // begins with dashes as a flag. To pass a value that looks like a flag, write "--flag=value".
 //
-// If no argument sets the tool's stdin parameter, Argv calls stdin for the text of standard input. The argument required
-// reports whether the tool cannot run without the text. If ok is false, standard input has no text. A nil stdin means
-// that the command has no standard input.
+// If no argument sets the tool's stdin parameter, Argv calls the function "stdin" for the text of standard input. The
+// argument "required" reports whether the tool needs the text. If ok is false, standard input contains no text. A nil
+// stdin means that the command has no standard input.
 func Argv(name string, args []string, stdin func(required bool) (text string, ok bool, err error), tools Tools) *Command {
 	c := &Command{Layer: Native, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Simple: true}
 	s := &simple{words: make([]word, 0, 1+len(args)), stdin: stdin}
@@ -44,7 +44,8 @@ func Argv(name string, args []string, stdin func(required bool) (text string, ok
 	return c.toTool(s, tools, Options{})
 }
 
-// bindStdin binds the text of standard input to the tool's stdin parameter if no argument did.
+// bindStdin binds the text of standard input to the tool's stdin parameter, unless an argument already sets this
+// parameter.
 func (b *binder) bindStdin(stdin func(required bool) (string, bool, error)) {
 	p := b.sig.Schema.Param(b.sig.Stdin)
 	if stdin == nil || p == nil || b.out[p.Name] != nil || len(b.problems) > 0 {

@@ -14,7 +14,7 @@ func TestArgv(t *testing.T) {
 		why   string
 		argv  []string
 		stdin string // "-": none
-		need  bool   // whether Argv must call stdin with required set
+		need  bool   // whether Argv must call the function stdin with required = true
 		want  map[string]string
 		kind  tool.Kind
 		says  string

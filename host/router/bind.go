@@ -22,8 +22,8 @@ type binder struct {
 	wrong    map[string]bool // parameters with a reported problem
 	position []positional
 	rest     []heredoc
-	lists    map[string][]json.RawMessage // the elements of each array so far; out contains a placeholder
-	help     string                       // the help flag of the command; empty if the command has none
+	lists    map[string][]json.RawMessage // elements of each array until now; out contains a placeholder
+	help     string                       // help flag of the command, or empty
 }
 
 type positional struct {
@@ -67,18 +67,18 @@ func (b *binder) positionals() []string {
 	return out
 }
 
-// closeLists sets the arrays to their elements.
+// closeLists replaces the placeholder of each array in out by the elements of the array.
 func (b *binder) closeLists() {
 	for name, items := range b.lists {
 		if len(items) == 0 {
 			b.out[name] = json.RawMessage("[]")
 			continue
 		}
-		b.out[name], _ = json.Marshal(items) // the error is ignored, because raw JSON can always be encoded
+		b.out[name], _ = json.Marshal(items) // ignore the error: raw JSON can always be encoded
 	}
 }
 
-// asksHelp reports whether a word is a flag that requests help. A value of another flag is not such a flag.
+// asksHelp reports whether a word is a flag that requests help. The value of another flag is not a help flag.
 func (b *binder) asksHelp(w word) bool {
 	return helpFlag(w) && (w.text == "-h" || b.param("help") == nil)
 }
@@ -88,7 +88,7 @@ const maxProblems = 20
 
 func (b *binder) fail(offset int, format string, a ...any) { b.failWith(offset, "", format, a...) }
 
-// failWith reports a problem with a hint, which is a sentence.
+// failWith reports a problem together with a hint. The hint must be a sentence.
 func (b *binder) failWith(offset int, hint, format string, a ...any) {
 	if len(b.problems) == maxProblems {
 		b.more++
@@ -101,8 +101,8 @@ func (b *binder) failWith(offset int, hint, format string, a ...any) {
 	b.problems = append(b.problems, problem)
 }
 
-// error returns the error with all problems. The text name is the name of the tool for the message. The text see is how
-// the caller learns more.
+// error returns the error with all problems. The argument "name" is the name of the tool for the message. The argument
+// "see" describes how the caller learns more.
 func (b *binder) error(name, see string) *tool.Error {
 	problems := b.problems
 	if extra := len(problems) - maxProblems; extra > 0 {
@@ -114,7 +114,7 @@ func (b *binder) error(name, see string) *tool.Error {
 	return tool.Errorf(tool.InvalidArguments, "%s: %s Nothing was run; %s.", name, sentences(problems), see)
 }
 
-// sentences joins problems, some of which end with a question or a full stop.
+// sentences joins problems. A problem can already end with a question mark or a full stop.
 func sentences(problems []string) string {
 	var out strings.Builder
 	for i, p := range problems {
@@ -139,7 +139,7 @@ func (b *binder) failFor(p *tool.Param, offset int, format string, a ...any) {
 	b.fail(offset, format, a...)
 }
 
-// flag binds the flag at args[i] and returns the index of the last word that belongs to the flag.
+// flag binds the flag at args[i]. It returns the index of the last word that belongs to this flag.
 func (b *binder) flag(args []word, i int) int {
 	w := args[i]
 	name, value, hasValue := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
@@ -223,7 +223,8 @@ func (b *binder) flag(args []word, i int) int {
 	return i
 }
 
-// isGlued reports whether letters follow a closing single quote in a word, and records the problem.
+// isGlued reports whether letters directly follow a closing single quote in a word. In this case, it also records a
+// problem.
 func (b *binder) isGlued(w word) bool {
 	if w.glued {
 		b.fail(w.offset, `letters follow a closing single quote in %q: bash would join them silently. Inside '…' write an apostrophe as '\''`, shorten(b.src[w.offset:w.end]))
@@ -231,8 +232,8 @@ func (b *binder) isGlued(w word) bool {
 	return w.glued
 }
 
-// param returns the parameter with the given name. Without an exact match, it ignores case, dashes and underscores, and
-// returns the parameter if only one matches.
+// param returns the parameter with the given name. If no name matches exactly, it ignores case, dashes and underscores.
+// It then returns the parameter only if exactly one name matches.
 func (b *binder) param(name string) *tool.Param {
 	if to, ok := b.sig.Names[name]; ok && to != "" {
 		return b.sig.Schema.Param(to)
@@ -289,7 +290,7 @@ func (b *binder) names() []string {
 // name.
 func (b *binder) nameOf(p *tool.Param) string { return b.sig.NameOf(p.Name) }
 
-// say replaces the names of parameters in a message with the names that the alias defines.
+// The method "say" replaces the parameter names in a message by the names that the alias defines.
 func (b *binder) say(message string) string {
 	for _, to := range b.sig.Names {
 		if name := b.sig.NameOf(to); to != "" && name != to {
@@ -300,7 +301,7 @@ func (b *binder) say(message string) string {
 }
 
 // set converts a text to the type of a parameter and binds the result. If the schema permits an array, each repetition
-// of a flag adds an element.
+// of a flag adds an element to the array.
 func (b *binder) set(p *tool.Param, offset int, text string) {
 	prev, again := b.out[p.Name]
 	if p.Only("array") {
@@ -341,7 +342,7 @@ func (b *binder) list(p *tool.Param, items ...json.RawMessage) {
 	b.out[p.Name] = json.RawMessage("[]")
 }
 
-// json binds the fields of the JSON object in the flag --json.
+// json binds the fields of a JSON object, which is the value of the flag --json.
 func (b *binder) json(offset int, text string) {
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &obj); err != nil {
@@ -399,7 +400,7 @@ func (b *binder) bindHeredocs() {
 	}
 }
 
-// bindPositionals binds the words that are not flags to the parameters without a value, in the order of the schema.
+// bindPositionals binds the positional words to the parameters without a value, in the order of the schema.
 func (b *binder) bindPositionals() {
 	words := b.position
 	params := b.sig.Schema.Params()

@@ -24,7 +24,7 @@ import (
 // Layer is the part of the host that runs a command.
 type Layer string
 
-// Layers: agent tools, tools in a field namespace, and the shell.
+// These are the layers: agent tools, tools in a field namespace, and the shell.
 const (
 	Agent  Layer = "agent"
 	Field  Layer = "field"
@@ -34,7 +34,7 @@ const (
 // Rule is the rule that determined the route of a command.
 type Rule string
 
-// Rules for routes. The numbers refer to the list in the package comment.
+// These are the rules for routes. The numbers refer to the list in the package comment.
 const (
 	RuleTool     Rule = "tool"     // rule 1: the first word of a simple command is a tool
 	RuleForced   Rule = "forced"   // rule 2: the command begins with "tool:NAME", a quoted word or a path
@@ -52,8 +52,8 @@ type Command struct {
 	Namespace string `json:"namespace"`
 	// Alias is the alias in the command, or empty if the command contains the tool's own name.
 	Alias string `json:"alias,omitempty"`
-	// Args contains the positional arguments of a tool, without quotes. For a native command and a refused one, it contains
-	// all words after the name.
+	// Args contains the positional arguments of a tool, without quotes. For a native or refused command, it contains all
+	// words after the name.
 	Args []string `json:"args"`
 	// Kwargs contains the bound arguments in the types that the schema requires.
 	Kwargs      map[string]json.RawMessage `json:"kwargs"`
@@ -61,10 +61,10 @@ type Command struct {
 	IsHelp      bool                       `json:"is_help"`
 	HelpVerbose bool                       `json:"help_verbose"`
 	Error       *tool.Error                `json:"error"`
-	// Arguments contains Kwargs and default values for the missing parameters. It is set only if all arguments are
+	// Arguments contains Kwargs, and default values for the missing parameters. It is set only if all arguments are
 	// valid.
 	Arguments map[string]json.RawMessage `json:"-"`
-	// Simple reports whether the string is a single simple command.
+	// Simple reports whether the string consists of one simple command.
 	Simple bool `json:"-"`
 	// Rule is the rule that determined the route. Reason explains the route.
 	Rule   Rule   `json:"rule"`
@@ -77,14 +77,14 @@ type Tools interface {
 	Agent(name string) (tool.Signature, bool)
 	// AgentNames lists the agent tools, for suggestions.
 	AgentNames() []string
-	// Absent returns how to turn on a tool that the configuration does not use. It returns "" for other names.
+	// Absent returns advice on enabling a tool that the configuration does not use. It returns "" for other names.
 	Absent(name string) (advice string)
-	// Alias returns the tool that an alias refers to. The result params maps parameter names of the alias to parameter
-	// names of the tool; see [tool.Signature].
+	// Alias returns the tool to which an alias refers. The result "params" maps parameter names of the alias to
+	// parameter names of the tool; see [tool.Signature].
 	Alias(name string) (namespace, target string, params map[string]string, ok bool)
-	// Habit returns how agents write a function call that they know from other programs. The result target is the agent
-	// tool, or "" if the name is unknown. The result params has additional names of parameters. The result convert is nil
-	// if the arguments need no conversion.
+	// Habit handles a function call that agents know from another program. The result "target" is the corresponding
+	// agent tool, or "" if the name is unknown. The result "params" contains additional parameter names. The result
+	// "convert" converts the arguments. A nil convert means that the arguments need no conversion.
 	Habit(name string) (target string, params map[string]string, convert Converter)
 	// Field returns the signature of a tool in a namespace.
 	Field(namespace, name string) (tool.Signature, bool)
@@ -94,19 +94,19 @@ type Tools interface {
 	FieldNames(namespace string) []string
 }
 
-// Converter converts the arguments of a habit to arguments of an agent tool. The tool can depend on the arguments. A
-// Converter does not change args. The error describes arguments that cannot be converted.
+// Converter converts the arguments of a habit to arguments of an agent tool. The arguments can determine which tool is
+// called. A Converter does not change args. The error describes arguments that cannot be converted.
 type Converter = func(args map[string]json.RawMessage) (tool string, out map[string]json.RawMessage, err error)
 
 // MaxCommand limits the length of a command string, in bytes.
 const MaxCommand = 32 << 20
 
-// Options are the options of [Parse]. The zero value is ready to use.
+// Options contains the options of [Parse]. The zero value is ready to use.
 type Options struct {
-	// Exists reports whether a path exists. Relative paths start at the directory of the command. The router uses Exists
-	// only to decide whether "bash NAME" runs a script. A nil Exists means that no path exists.
+	// Exists reports whether a path exists. Relative paths are relative to the directory of the command. The router uses
+	// Exists only to decide whether "bash NAME" runs a script. A nil Exists means that no path exists.
 	Exists func(path string) bool
-	// alone is true if the command is all of the script and has no input.
+	// alone reports whether the script contains no other command and has no input.
 	alone bool
 	// Commands reports whether commands in a script can call a tool as the program "tool:NAME".
 	Commands bool

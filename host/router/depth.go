@@ -2,8 +2,8 @@ package router
 
 import "mvdan.cc/sh/v3/syntax"
 
-// firstCall returns the first command of a script. It uses an explicit stack, because the syntax tree of a list of a
-// million commands has a depth of one million.
+// firstCall returns the first command of a script. It uses an explicit stack instead of recursion, because the syntax
+// tree of a million commands has a depth of one million.
 func firstCall(stmts []*syntax.Stmt) *syntax.CallExpr {
 	var todo []*syntax.Stmt
 	push := func(stmts ...*syntax.Stmt) {

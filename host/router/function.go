@@ -14,8 +14,8 @@ import (
 )
 
 // Function routes a function call, which consists of a name and named arguments. The name is a tool, an alias, "field:NS
-// TOOL", "NS:TOOL", or the shell tool. Arguments of an agent tool that do not fit can be those of another program's tool
-// with the same name.
+// TOOL", "NS:TOOL", or the shell tool. If the arguments do not fit the agent tool, Function tries to convert them from a
+// tool with the same name in another program.
 func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	c := &Command{Layer: Agent, Name: name, Args: []string{}, Kwargs: map[string]json.RawMessage{}, Raw: name, Rule: RuleFunction, Reason: "the tool was called by name"}
 	if _, ok := tools.Agent(helpName); !ok && name == helpName {
@@ -61,11 +61,11 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 	return c
 }
 
-// helpName is the name of the function that describes the tools. No tool needs to serve it.
+// helpName is the name of the function that describes the tools. It works even if no tool has this name.
 const helpName = "help"
 
-// functionHelp routes a call of the function help. Without arguments, it lists the tools. Otherwise one argument of any name
-// is the name of a tool.
+// functionHelp routes a call of the function "help". Without arguments, "help" lists the tools. With one argument, whose
+// parameter name does not matter, "help" describes the tool that the argument names.
 func (c *Command) functionHelp(arguments json.RawMessage, tools Tools) *Command {
 	given, err := objectOf(helpName, arguments)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Command) functionHelp(arguments json.RawMessage, tools Tools) *Command 
 	return c.refuse(unknownName("tool", name, tools.AgentNames()))
 }
 
-// command returns the name of the tool as in a command.
+// command returns the name of the tool in the form for commands.
 func (t *target) command() string {
 	if t.alias != "" {
 		return t.alias
@@ -186,7 +186,7 @@ func functionTarget(name string, tools Tools) target {
 	return target{layer: Agent, name: name}
 }
 
-// convert converts arguments that agents know from another program, and checks the result.
+// convert converts arguments in the form of another program, and checks the result.
 func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Tools) *Command {
 	b := newBinder("", tool.Signature{}, nil)
 	c.Kwargs = given
@@ -204,7 +204,8 @@ func (c *Command) convert(t *target, given map[string]json.RawMessage, tools Too
 	return c
 }
 
-// bindConverted binds the words of a command to parameters with any names, and converts them to arguments of a tool.
+// bindConverted binds the words of a command to parameters with arbitrary names. Then it converts the parameters to
+// arguments of a tool.
 func (c *Command) bindConverted(t *target, s *simple, args []word, tools Tools) *Command {
 	b := newBinder(c.Raw, tool.Signature{Schema: anything()}, s.heredocs)
 	b.words(args)
@@ -221,7 +222,7 @@ func (c *Command) bindConverted(t *target, s *simple, args []word, tools Tools) 
 var anything = sync.OnceValue(func() *tool.Schema {
 	s, err := tool.ParseSchema(json.RawMessage(`{"type":"object"}`))
 	if err != nil {
-		panic(err) // the schema is constant
+		panic(err) // cannot happen, because the schema is constant
 	}
 	return s
 })

@@ -57,7 +57,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// consistent checks rules that apply to every result.
+// consistent checks conditions that every result must meet.
 func consistent(t *testing.T, c *router.Command) {
 	t.Helper()
 	switch {

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// gnuGrepTakes maps the options of GNU grep to flags of the tool "grep". The flag is empty if the option requests the
-// tool's default behavior.
+// gnuGrepTakes maps the options of GNU grep to flags of the tool "grep". An empty flag means that the option is the
+// default behavior of the tool.
 var gnuGrepTakes = map[string]gnuOption{
 	"r": {}, "R": {}, "recursive": {}, "dereference-recursive": {},
 	"s": {}, "no-messages": {}, "I": {}, "H": {}, "with-filename": {},
@@ -32,8 +32,8 @@ var gnuGrepTakes = map[string]gnuOption{
 	"include": {flag: "glob=", value: true}, "exclude": {flag: "glob=!", value: true}, "exclude-dir": {flag: "glob=!**/", value: true, suffix: "/**"},
 }
 
-// gnuOption is an option of GNU grep with the corresponding flag of the tool. The flag is empty if the option has no
-// effect on the tool.
+// gnuOption describes an option of GNU grep and the corresponding flag of the tool. An empty flag means that the option
+// needs no flag.
 type gnuOption struct {
 	flag     string
 	value    bool // whether the option takes a value
@@ -42,7 +42,7 @@ type gnuOption struct {
 }
 
 // fromGNU translates arguments of GNU grep to arguments of the tool "grep". It sets the tool's parameter "dialect",
-// because the syntax of patterns differs. ok is false if the tool does not support an option.
+// because the pattern syntax differs. If the tool does not support an option, ok is false.
 func fromGNU(args []word, sig tool.Signature) (out []word, ok bool) {
 	if sig.Schema.Param("dialect") == nil {
 		return args, true
@@ -80,10 +80,10 @@ type gnuReader struct {
 	rest    []word
 	out     []word
 	pattern string
-	have    bool   // whether the words so far contain the pattern
+	have    bool   // whether the earlier words contain the pattern
 	dialect string // pattern syntax that an option selects
-	used    bool   // whether the words so far contain an option of GNU grep
-	gnu     bool   // false if a flag exists only in the tool
+	used    bool   // whether the earlier words contain an option of GNU grep
+	gnu     bool   // false if the command contains a flag that only the tool has
 	refused bool   // whether the tool cannot run the command
 }
 
@@ -110,7 +110,7 @@ func (g *gnuReader) operand(w word) {
 	g.out = append(g.out, w)
 }
 
-// take translates one option. If has is set, given is the value of the option.
+// take translates one option. If has is true, given is the value of the option.
 func (g *gnuReader) take(at word, o gnuOption, given string, has bool) {
 	g.used = true
 	switch {
@@ -128,7 +128,7 @@ func (g *gnuReader) take(at word, o gnuOption, given string, has bool) {
 	g.emit(at, o.flag+given+o.suffix)
 }
 
-// long translates a word that begins with two dashes: an option of GNU grep or a flag of the tool.
+// long translates a word that begins with two dashes. The word is an option of GNU grep or a flag of the tool.
 func (g *gnuReader) long(w word) {
 	name, value, has := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
 	if o, ok := gnuGrepTakes[name]; ok && len(name) > 1 {
@@ -149,7 +149,7 @@ func (g *gnuReader) long(w word) {
 	}
 }
 
-// short translates a word with one-letter options, or with a number of context lines such as -3.
+// short translates a word with one-letter options. It also translates a number of context lines, such as -3.
 func (g *gnuReader) short(w word) {
 	letters := w.text[1:]
 	if strings.Trim(letters, "0123456789") == "" {

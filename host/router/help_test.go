@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// TestHelpFunction checks the function help (A6), which describes tools to callers of functions.
+// TestHelpFunction checks the function "help" (requirement A6), which describes tools to callers of functions.
 func TestHelpFunction(t *testing.T) {
 	for arguments, want := range map[string]string{
 		``: "", `{}`: "", `{"name":"read"}`: "read", `{"tool":"read"}`: "read", `{"command":"tool:read"}`: "read", `{"name":"field:jira"}`: "", `{"name":"jira:search"}`: "search",

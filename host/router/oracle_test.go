@@ -25,7 +25,8 @@ func bash(t *testing.T, args string) (words []string, ok bool) {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")[1:], true
 }
 
-// TestQuoteRemovalIsBashs checks that Parse and bash remove quotes in the same way. The words contain no expansions.
+// TestQuoteRemovalIsBashs checks that Parse and bash remove quotes in the same way. The test words contain no
+// expansions.
 func TestQuoteRemovalIsBashs(t *testing.T) {
 	pieces := []string{
 		"a", "b c", "'", `"`, `\`, " ", "'x y'", `"x y"`, `\'`, `\"`, `\\`, `\$`, "\\`", `\n`, `'\'`, `"\n\\\""`, `$'\n\x41\u00e9\'\\'`,
@@ -41,7 +42,7 @@ func TestQuoteRemovalIsBashs(t *testing.T) {
 		}
 		args := b.String()
 		if strings.Contains(args, "$$") || strings.HasSuffix(args, `\`) && strings.Contains(args, "\n") {
-			continue // skip expansions, and texts whose last backslash "bash -c" drops
+			continue // skip expansions, and skip texts in which "bash -c" drops the last backslash
 		}
 		want, ok := bash(t, args)
 		if !ok {
@@ -60,7 +61,7 @@ func TestQuoteRemovalIsBashs(t *testing.T) {
 		compared++
 		got := c.Args
 		if c.Error != nil {
-			got = got[1:] // a refused command has all words, and the first one is --
+			got = got[1:] // the words of a refused command begin with "--"
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q\n  is %q\nbash %q", args, got, want)
@@ -71,7 +72,8 @@ func TestQuoteRemovalIsBashs(t *testing.T) {
 	}
 }
 
-// TestHeredocsAreBashs checks that Parse and bash read the same text from a heredoc without expansions.
+// TestHeredocsAreBashs checks that Parse and bash read the same text from a heredoc if the heredoc contains no
+// expansions.
 func TestHeredocsAreBashs(t *testing.T) {
 	pieces := []string{"a", "\n", "\t", " ", `\`, `\\`, "'", `"`, "é", "E", "EO", "\n\n", "\\\n", "<<X", "#", "|", "&&", ")", "(", "{", "\\t", "\n\tEO F\n", "\r\n"}
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host/internal/recursion"
 )
 
-// simple is a simple command. Its first word can be a tool.
+// simple is a simple command. Its first word can be the name of a tool.
 type simple struct {
 	words    []word
 	heredocs []heredoc
@@ -74,7 +74,7 @@ func Parse(command string, tools Tools, opts Options) *Command {
 	return c.toTool(s, tools, opts)
 }
 
-// checkText returns an error for a text that every shell rejects.
+// checkText returns an error for a text that no shell accepts.
 func checkText(command string) *tool.Error {
 	if len(command) > MaxCommand {
 		return tool.Errorf(tool.InvalidArguments, "The command is %d bytes long; the limit is %d. Write long content to a file and pass the path of the file.", len(command), MaxCommand)
@@ -174,8 +174,8 @@ func simpleCommand(src string, file *syntax.File) (*simple, string) {
 	return s, ""
 }
 
-// silencing reports whether a redirect only discards output or joins output streams. Models often add such redirects.
-// They have no effect on a tool.
+// silencing reports whether a redirect only discards output or joins output streams. Models often add such redirects,
+// which have no effect on a tool.
 func silencing(r *syntax.Redirect) bool {
 	target, fd := r.Word.Lit(), ""
 	if r.N != nil {
@@ -192,7 +192,8 @@ func silencing(r *syntax.Redirect) bool {
 	return false
 }
 
-// nativeWords stores the name and the words of the script's first simple command. They explain the route to the user.
+// nativeWords stores the name and the words of the script's first simple command. The host shows these words to explain
+// the route.
 func (c *Command) nativeWords(src string, file *syntax.File) {
 	call := firstCall(file.Stmts)
 	if call == nil {
@@ -218,8 +219,8 @@ func (c *Command) refuse(err *tool.Error) *Command {
 	return c
 }
 
-// lenient parses a command of a tool that bash rejects, such as "grep foo( src". Only quotes and backslashes have a
-// special meaning. lenient rejects a text with an open quote, because a truncated command must not run.
+// lenient parses a tool command that bash rejects, such as "grep foo( src". Only quotes and backslashes have a special
+// meaning. If a quote is not closed, lenient rejects the text, because a truncated command must not run.
 func lenient(command string, tools Tools, err error) (*simple, bool) {
 	var pe syntax.ParseError
 	if errors.As(err, &pe) && (pe.Incomplete || strings.Contains(pe.Text, "here-document")) {
@@ -244,7 +245,7 @@ func lenient(command string, tools Tools, err error) (*simple, bool) {
 	return &simple{words: words}, true
 }
 
-// splitQuoted splits a text at unquoted blanks and removes quotes. No other character is special.
+// splitQuoted splits a text at unquoted white space and removes quotes. No other character has a special meaning.
 func splitQuoted(s string) ([]word, bool) {
 	var words []word
 	var cur strings.Builder
@@ -268,7 +269,7 @@ func splitQuoted(s string) ([]word, bool) {
 	for i := 0; i < len(s); i++ {
 		switch ch := s[i]; ch {
 		case '\n':
-			// A second line with text would be another command.
+			// A further line with text would be a second command.
 			if strings.TrimSpace(s[i:]) != "" && (in || len(words) > 0) {
 				return nil, false
 			}
@@ -327,7 +328,7 @@ func splitQuoted(s string) ([]word, bool) {
 	return words, true
 }
 
-// unknownTool returns an error for a tool that does not exist, or that the configuration does not use.
+// unknownTool returns an error for a tool that does not exist, or for a tool that the configuration does not use.
 func unknownTool(name string, tools Tools) *tool.Error {
 	if advice := tools.Absent(name); advice != "" {
 		return tool.Errorf(tool.PermissionDenied, "%s", advice)

@@ -10,26 +10,28 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// envelope has the fields in which the APIs of models and their agents write a tool call.
+// envelope contains the fields of a tool call in the formats of model APIs and agents.
 type envelope struct {
 	name, method string
-	arguments    json.RawMessage // an object, or a string with an object
-	// function and params are objects with the call. calls is a list of calls.
+	arguments    json.RawMessage // a JSON object, or a string that contains a JSON object
+	// The fields function and params are objects that contain the call. The field calls is a list of calls.
 	function, params *envelope
 	calls            []*envelope
 }
 
-// maxEnvelopes limits how many objects contain each other around a call. Each is parsed again.
+// maxEnvelopes limits the number of nested objects around a call. The limit is needed because each object is parsed
+// again.
 const maxEnvelopes = 4
 
-// open parses an object. A "function" or "tool" can be a name or an object. The result is nil if the text is no object.
+// open parses an object. In this object, "function" or "tool" can be a name or an object. If the text is not an object,
+// the result is nil.
 func open(raw json.RawMessage, depth int) *envelope {
 	var fields map[string]json.RawMessage
 	if depth == 0 || json.Unmarshal(raw, &fields) != nil {
 		return nil
 	}
 	name := func(key string) (text string) {
-		_ = json.Unmarshal(fields[key], &text) // another type is no name
+		_ = json.Unmarshal(fields[key], &text) // ignore the error: a value of another type is not a name
 		return text
 	}
 	inner := func(key string) *envelope {
@@ -58,10 +60,10 @@ func open(raw json.RawMessage, depth int) *envelope {
 	return e
 }
 
-// maxCalls limits how many calls of a list are parsed. Only a list with one call runs.
+// maxCalls limits the number of calls that are parsed from a list. Only a list with exactly one call runs.
 const maxCalls = 100
 
-// call returns the tool and the arguments. ok is false if the envelope contains no call.
+// call returns the tool and the arguments. If the envelope contains no call, ok is false.
 func (e *envelope) call() (name string, arguments json.RawMessage, ok bool) {
 	switch {
 	case e == nil:
@@ -76,7 +78,7 @@ func (e *envelope) call() (name string, arguments json.RawMessage, ok bool) {
 	return e.name, e.arguments, e.name != "" && e.arguments != nil
 }
 
-// pasted routes a command that is a tool call in JSON, as an API of a model writes it. It returns nil for other commands.
+// pasted routes a command that is a tool call in JSON, in the format of a model API. It returns nil for other commands.
 func pasted(command string, tools Tools) *Command {
 	text := json.RawMessage(strings.TrimSpace(command))
 	var all []*envelope

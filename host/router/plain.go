@@ -8,8 +8,8 @@ var reserved = []string{
 	"declare", "export", "let", "local", "nameref", "readonly", "typeset",
 }
 
-// plain splits a command that consists only of words and blanks, as most commands do. The shell parser returns the same
-// result, but takes three times as long.
+// plain splits a command that consists only of plain words and white space. Most commands have this form. The shell
+// parser returns the same result but takes three times as long.
 func plain(command string) (*simple, bool) {
 	s := new(simple)
 	start := -1
@@ -38,7 +38,7 @@ func plain(command string) (*simple, bool) {
 	return s, true
 }
 
-// plainByte is the set of bytes that have no special meaning to a shell.
+// plainByte is the set of bytes without a special meaning in a shell.
 var plainByte = func() (set [256]bool) {
 	for c := range set {
 		set[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'

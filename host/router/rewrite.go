@@ -7,9 +7,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// rewrite inserts "tool:" before a command in a native script if the command names a tool and would fail in the shell,
-// such as "read main.go". It does not change commands that can succeed in the shell, such as "while read line" and "… |
-// grep x". rewrite returns the new text and the names of the changed commands.
+// rewrite changes commands in a native script that name a tool and would fail in the shell, such as "read main.go". It
+// inserts "tool:" before such a command. It does not change commands that can succeed in the shell, such as "while read
+// line" and "… | grep x". rewrite returns the new text and the names of the changed commands.
 func rewrite(src string, file *syntax.File, tools Tools) (text string, names []string) {
 	var at []int
 	defined := make(map[string]bool)
@@ -46,7 +46,7 @@ func rewrite(src string, file *syntax.File, tools Tools) (text string, names []s
 }
 
 // failsNatively reports whether a command would fail in the shell but is a valid command of a tool. If fed is true, the
-// command reads from a pipe. In this case the tool must read standard input.
+// command reads from a pipe. In this case, the tool must be able to read standard input.
 func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools) bool {
 	sig, ok := tools.Agent(name)
 	if !ok || fed && sig.Stdin == "" {
@@ -59,10 +59,10 @@ func failsNatively(src, name string, args []*syntax.Word, fed bool, tools Tools)
 	if cl, ok := clashes[name]; ok {
 		return len(words) > 0 && cl.refuses(words, Options{})
 	}
-	if name == "write" && len(words) > 1 { // write(1) sends messages to the terminals of users, and no command has such a terminal
+	if name == "write" && len(words) > 1 { // write(1) sends messages to terminals of users, and commands of tools have no such terminal
 		return true
 	}
-	// A system program with the tool's name rarely has the flags of the tool.
+	// A system program with the same name rarely accepts the flags of the tool.
 	b := newBinder(src, sig, nil)
 	return slices.ContainsFunc(words, func(w word) bool {
 		flag, _, _ := strings.Cut(strings.TrimPrefix(w.bare, "--"), "=")

@@ -11,12 +11,13 @@ import (
 
 // clash describes a tool whose name is also the name of a system command.
 type clash struct {
-	// translate converts arguments of the system command to arguments of the tool. ok is false if the tool does not
-	// support the arguments. A nil translate returns the arguments unchanged.
+	// translate converts arguments of the system command to arguments of the tool. If the tool does not support the
+	// arguments, ok is false. A nil translate means that the arguments stay unchanged.
 	translate func(args []word, sig tool.Signature) (out []word, ok bool)
 	// refuses reports whether the system command would refuse the arguments.
 	refuses func(args []word, opts Options) bool
-	// operands is the maximum number of operands of the tool. A command with more operands runs the system command.
+	// operands is the maximum number of operands of the tool. A command with more operands always runs the system
+	// command.
 	operands int
 }
 
@@ -27,8 +28,8 @@ var clashes = map[string]clash{
 }
 
 // bashReadRefuses reports whether the shell builtin "read" refuses the arguments. The builtin accepts only a few flags
-// and the names of variables. A command that is only "read NAME" counts as refused if it has no input: the builtin would
-// read nothing, and agents mean a file.
+// and the names of variables. The command "read NAME" without input also counts as refused. The builtin would read no
+// text, and agents usually mean a file.
 func bashReadRefuses(args []word, opts Options) bool {
 	operands := false
 	for i := 0; i < len(args); i++ {
@@ -37,7 +38,7 @@ func bashReadRefuses(args []word, opts Options) bool {
 		case operands || len(a.bare) < 2 || a.bare[0] != '-':
 			operands = true
 			if a.dynamic && isIdentifier("x"+a.bare) {
-				continue // the expansion can result in the name of a variable
+				continue // the expansion can produce a variable name
 			}
 			if name, _, _ := strings.Cut(a.text, "["); !isIdentifier(name) {
 				return true
@@ -55,15 +56,15 @@ func bashReadRefuses(args []word, opts Options) bool {
 				return true
 			}
 			if k == len(a.text)-1 {
-				i++ // skip the flag's argument
+				i++ // skip the value of the flag
 			}
 		}
 	}
 	return opts.alone && len(args) == 1 && !isFlag(args[0]) && !args[0].dynamic
 }
 
-// bashRefuses reports whether the program bash refuses the arguments. The program accepts the name of a script, or -c
-// and a command. It has none of the flags of the tool "bash". Names of scripts rarely contain blanks.
+// bashRefuses reports whether the program bash refuses the arguments. The program accepts a script name, or -c and a
+// command. It accepts no flag of the tool "bash". Script names rarely contain blanks.
 func bashRefuses(args []word, opts Options) bool {
 	for i, a := range args {
 		switch {
@@ -98,7 +99,7 @@ func gnuGrepRefuses(args []word, _ Options) bool {
 			if !gnuGrepFlag(a.bare) {
 				return true
 			}
-			pattern = true // with --help, --version or --file, GNU grep needs no pattern
+			pattern = true // with these options, GNU grep needs no pattern
 		case !isFlag(a), strings.ContainsAny(a.bare, "efV"):
 			pattern = true
 		}
@@ -128,13 +129,13 @@ func gnuGrepFlag(flag string) bool {
 type target struct {
 	layer           Layer
 	namespace, name string
-	alias           string            // the alias in the command; empty if the command contains the tool's own name
-	params          map[string]string // maps parameter names of the alias to parameter names of the tool
-	convert         Converter         // of the alias; nil if its arguments need no conversion
+	alias           string            // alias in the command; empty if the command contains the tool's own name
+	params          map[string]string // tool parameter for each parameter name of the alias
+	convert         Converter         // converter of the alias; nil if the arguments need no conversion
 }
 
-// resolve returns the tool that the first word names. If the first word is a field namespace, the next word names the
-// tool.
+// resolve returns the tool that the first word names. If the first word is a field namespace, resolve also reads the
+// tool name from the next word.
 func resolve(first string, rest []word, tools Tools) (t target, known bool) {
 	if ns, ok := strings.CutPrefix(first, "field:"); ok {
 		return target{layer: Field, namespace: ns}, true
@@ -205,7 +206,8 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	return c.toAgent(&t, s, rest, tools)
 }
 
-// toAgent binds the words of a command to an agent tool. If they do not fit, they can be those of another program's tool.
+// toAgent binds the words of a command to an agent tool. If the words do not fit, toAgent tries to convert them from a
+// tool with the same name in another program.
 func (c *Command) toAgent(t *target, s *simple, rest []word, tools Tools) *Command {
 	sig, ok := tools.Agent(t.name)
 	if !ok {
@@ -214,7 +216,7 @@ func (c *Command) toAgent(t *target, s *simple, rest []word, tools Tools) *Comma
 	sig.Names = t.params
 	before := *c
 	if c.bind(sig, s, rest); c.Error == nil {
-		if t.convert != nil && !c.IsHelp { // the words can have been positions of the other tool's arguments
+		if t.convert != nil && !c.IsHelp { // the words can be positional arguments of the other program's tool
 			return c.convert(t, c.Kwargs, tools)
 		}
 		return c
@@ -232,17 +234,17 @@ func (c *Command) toAgent(t *target, s *simple, rest []word, tools Tools) *Comma
 	return c
 }
 
-// shellTopics are the words about which bash's own help has a text.
+// shellTopics lists the topics of bash's own builtin "help".
 var shellTopics = strings.Fields(`help alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs
 disown echo enable eval exec exit export false fc fg for function getopts hash history if jobs kill let local logout mapfile popd printf
 pushd pwd read readarray readonly return select set shift shopt source suspend test time times trap true type typeset ulimit umask
 unalias unset until variables wait while`)
 
-// about routes the command "help NAME". It returns nil if NAME is not a tool. The command then runs in the shell, which
-// shows its own help.
+// The method "about" routes the command "help NAME". If NAME is not a tool, it returns nil. The command then runs in the
+// shell, which shows its own help.
 func (c *Command) about(name word, tools Tools) *Command {
 	t, known := resolve(name.text, nil, tools)
-	if !known || t.name == "help" { // the shell also shows help about help
+	if !known || t.name == "help" { // "help help" shows the shell's help
 		return nil
 	}
 	_, ok := tools.Agent(t.name)
@@ -288,8 +290,9 @@ func (c *Command) toField(t target, s *simple, rest []word, tools Tools) *Comman
 	return c.bind(sig, s, rest)
 }
 
-// fieldTool returns the signature of the tool with the command's name in the command's namespace. Without an exact match,
-// it ignores case, dashes and underscores if only one tool matches, and sets the command's name to that of the tool.
+// fieldTool returns the signature of the tool in the command's namespace. If no name matches exactly, it ignores case,
+// dashes and underscores. If exactly one tool then matches, fieldTool changes the command's name to the name of this
+// tool.
 func (c *Command) fieldTool(tools Tools) (tool.Signature, bool) {
 	sig, ok := tools.Field(c.Namespace, c.Name)
 	if ok {
@@ -311,7 +314,7 @@ func (c *Command) fieldTool(tools Tools) (tool.Signature, bool) {
 	return sig, ok
 }
 
-// clash routes a command with a name that belongs to a tool and to a system command.
+// clash routes a command whose name is the name of a tool and of a system command.
 func (c *Command) clash(cl clash, name string, s *simple, rest []word, tools Tools, opts Options) *Command {
 	sig, _ := tools.Agent(name)
 	opts.alone = len(s.heredocs) == 0 && s.stdin == nil
@@ -349,7 +352,7 @@ func (c *Command) bind(sig tool.Signature, s *simple, args []word) *Command {
 	return c
 }
 
-// bindWords binds the words of a command and returns the number of words that are not flags.
+// bindWords binds the words of a command. It returns the number of words that are not flags.
 func (c *Command) bindWords(sig tool.Signature, s *simple, args []word) (operands int) {
 	b := newBinder(c.Raw, sig, s.heredocs)
 	b.words(args)
@@ -382,7 +385,7 @@ func (c *Command) complete(sig tool.Signature, b *binder) {
 	c.Arguments = complete
 }
 
-// see returns where the caller learns more about the tool. A function call has no --help.
+// The method "see" describes where the caller learns more about the tool. A function call has no flag --help.
 func (c *Command) see() string {
 	name := c.Name
 	switch {
@@ -398,7 +401,7 @@ func (c *Command) see() string {
 
 func helpFlag(w word) bool { return !w.quoted && (w.text == "-h" || w.text == "--help") }
 
-// isFlag reports whether an unquoted word begins like a flag. A negative number is not a flag.
+// isFlag reports whether an unquoted word has the form of a flag. A negative number is not a flag.
 func isFlag(w word) bool {
 	if len(w.bare) < 2 || w.bare[0] != '-' {
 		return false

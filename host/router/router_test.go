@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// registry is a fixed set of tools that implements [router.Tools].
+// registry implements [router.Tools] with a fixed set of tools.
 type registry struct {
 	aliases map[string]alias
 	absent  map[string]string
@@ -96,8 +96,8 @@ var tools = registry{
 
 var options = router.Options{Exists: func(path string) bool { return path == "README" }}
 
-// testCase is one element of testdata/cases.json. The test does not compare missing fields. If a case contains no error,
-// Parse must not return an error.
+// testCase is one element of testdata/cases.json. The test does not compare fields that are missing in the case. If a
+// case contains no error, Parse must not return an error.
 type testCase struct {
 	Why       string          `json:"why"`
 	Command   string          `json:"command"`
@@ -109,7 +109,7 @@ type testCase struct {
 	Kwargs    map[string]any  `json:"kwargs"`
 	Help      string          `json:"help"` // "short" or "long"
 	Error     string          `json:"error"`
-	Errors    []string        `json:"errors"` // further texts that the error message must contain
+	Errors    []string        `json:"errors"` // texts that the error message must also contain
 	Kind      tool.Kind       `json:"kind"`
 	Rule      router.Rule     `json:"rule"`
 	Exact     json.RawMessage `json:"exact"` // the expected JSON text of Kwargs

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// coerce converts a text to JSON of one of the parameter's types. A string keeps its exact text.
+// coerce converts a text to a JSON value of one of the given types. A string keeps its exact text.
 func coerce(types []string, text string) (json.RawMessage, error) {
 	if len(types) == 0 {
 		return guess(text), nil
@@ -78,8 +78,8 @@ func number(text string) (json.RawMessage, bool) {
 	return v, err == nil
 }
 
-// guess converts a text to JSON for a parameter without a type. If the text is a number, a boolean, a JSON array or a
-// JSON object, the result has that type. Any other text becomes a string.
+// guess converts a text to JSON for a parameter without a type. A number, a boolean, a JSON array and a JSON object keep
+// their types. Any other text becomes a string.
 func guess(text string) json.RawMessage {
 	for _, t := range []string{"integer", "number", "array", "object"} {
 		if v, ok := as(t, text); ok {
@@ -122,7 +122,7 @@ func quoteJSON(s string) json.RawMessage {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // the error is ignored, because strings can always be encoded
+	_ = enc.Encode(s) // ignore the error: strings can always be encoded
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 

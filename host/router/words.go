@@ -88,13 +88,15 @@ func unquote(src string, w *syntax.Word) word {
 	return out
 }
 
-// inside returns the source text between quotes. The text in the syntax tree lacks carriage returns.
+// The function "inside" returns the source text between quotes. It does not use the text in the syntax tree, which lacks
+// carriage returns.
 func inside(src string, n syntax.Node, open int) string {
 	return src[int(n.Pos().Offset())+open : n.End().Offset()-1]
 }
 
-// keepExpansions returns src[start:end], which is text in double quotes or in a heredoc with an unquoted delimiter. It
-// removes backslashes only before a newline and before the characters in special. It does not change expansions.
+// keepExpansions returns src[start:end] without some backslashes. This text is in double quotes or in a heredoc with an
+// unquoted delimiter. A backslash is removed only before a newline or before a character in special. Expansions do not
+// change.
 func keepExpansions(src string, parts []syntax.WordPart, start, end int, special string) string {
 	var text strings.Builder
 	literal := func(to int) {
@@ -112,8 +114,8 @@ func keepExpansions(src string, parts []syntax.WordPart, start, end int, special
 	return text.String()
 }
 
-// removeBackslashes removes the backslash before each character in set. An empty set means all characters. A backslash
-// before a newline is removed together with the newline.
+// removeBackslashes removes the backslash before each character in set. An empty set means all characters. If a newline
+// follows the backslash, the newline is also removed.
 func removeBackslashes(s, set string) (string, bool) {
 	if !strings.Contains(s, `\`) {
 		return s, false
@@ -182,11 +184,11 @@ func heredocBody(src string, r *syntax.Redirect) string {
 		lit, ok := p.(*syntax.Lit)
 		quoted = quoted || !ok || strings.Contains(lit.Value, `\`)
 	}
-	// The text in the syntax tree includes the line with the delimiter.
+	// The text in the syntax tree also contains the line with the delimiter.
 	start, end := int(r.Hdoc.Pos().Offset()), int(r.Hdoc.End().Offset())
 	end = start + strings.LastIndexByte(src[start:end], '\n') + 1
 	for src[start-1] != '\n' {
-		start-- // include bytes that the parser skipped because they look like a line end
+		start-- // include bytes that the parser skipped because they look like a line ending
 	}
 	text := src[start:end]
 	if !quoted {

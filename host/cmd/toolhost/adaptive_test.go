@@ -11,9 +11,9 @@ import (
 	"toolhost.dev/host"
 )
 
-// TestAdaptiveUnderLoad demonstrates the adaptive mode (D6) from outside: a load on a running server lowers the timeout of
-// a tool and changes its limit of concurrent calls, the statistics show both with their bounds, and a call that exceeds
-// the lower timeout is stopped.
+// TestAdaptiveUnderLoad checks the adaptive mode (requirement D6) through the program's interfaces. Load on a running
+// server must lower the timeout of a tool and change its limit of concurrent calls. The statistics must show both values
+// with their bounds. A call that exceeds the lower timeout must be stopped.
 func TestAdaptiveUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -50,10 +50,10 @@ func TestAdaptiveUnderLoad(t *testing.T) {
 	if first.TimeoutMost != 20_000 || first.Timeout != 20_000 || first.LimitMost != 16 || first.Limit < 1 || first.Limit > 16 {
 		t.Errorf("at first: %+v", first)
 	}
-	for range 250 { // the limiter compares the durations with those of a lower load
+	for range 250 { // the limiter needs the durations under low load for comparison
 		load(1, 5)
 	}
-	for range 60 { // at the same time, calls take turns, so each takes longer
+	for range 60 { // concurrent calls wait for each other, so each call takes longer
 		load(64, 5)
 		if s := stats(); s.Lowered > 0 {
 			break

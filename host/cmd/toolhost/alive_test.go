@@ -14,8 +14,8 @@ import (
 	hostmcp "toolhost.dev/host/mcp"
 )
 
-// TestMCPSignsOfLife checks that a client is notified again and again of a silent command and of a call that waits for it. The
-// command ends only after that, so a client whose timeout begins anew with each notification lasts.
+// TestMCPSignsOfLife checks the progress notifications for a silent command and for a call that waits for the command.
+// Both calls must succeed with a client whose timeout restarts at each notification.
 func TestMCPSignsOfLife(t *testing.T) {
 	t.Parallel()
 	dir, config := orderDir(t)
@@ -62,7 +62,7 @@ func TestMCPSignsOfLife(t *testing.T) {
 			t.Errorf("%+v after %v", n, last)
 		}
 		last[n.ProgressToken] = n.Progress
-		if strings.Contains(n.Message, "waits for permission or for room") { // a busy machine has not started it yet
+		if strings.Contains(n.Message, "waits for permission or for room") { // on a busy machine, the call has not started yet
 			continue
 		}
 		if !strings.HasPrefix(n.Message, want) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalPair returns both ends of a pseudo-terminal. The test types into the first end, and the tested program uses the
-// second one.
+// terminalPair returns both ends of a pseudo-terminal. The test types at the end person. The tested program uses the end
+// program.
 func terminalPair(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -109,8 +109,9 @@ permissions {
 	}
 }
 
-// TestOutsideAtTheTerminal checks that a path outside of the roots (E3) is asked about where a person can answer, and that
-// the answer also opens the path in the sandbox of the plugin. It stays closed for everybody else.
+// TestOutsideAtTheTerminal checks a path outside of the roots (requirement E3). If a person can answer, the host must
+// ask about the path. A positive answer must also open the path in the plugin's sandbox. In all other cases, the path
+// must stay closed.
 func TestOutsideAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -129,12 +130,12 @@ func TestOutsideAtTheTerminal(t *testing.T) {
 		{"", "n", "prompt", "read " + file, "Let read use files outside of the roots?\n  " + file, false},
 		{"", "n", "prompt", "read " + file, "the user declined", false},
 		{"", "y", "prompt", "read " + file, "found", true},
-		{"", "", "prompt", "read " + file, "is outside of the roots", false}, // no terminal
+		{"", "", "prompt", "read " + file, "is outside of the roots", false}, // no terminal, so no question
 		{"", "y", "deny", "read " + file, "is outside of the roots", false},
-		{"", "y", "allow", "read " + file, "is outside of the roots", false}, // nobody said yes to this path
+		{"", "y", "allow", "read " + file, "is outside of the roots", false}, // --on-ask=allow is not a person's answer about this path
 		{"", "y", "prompt", "write " + filepath.Join(outside, "new") + " --content x", "Created", true},
 		{"", "s", "prompt", "read " + other, "found", true},
-		{"", "n", "prompt", "read " + other, "found", true}, // the session keeps the answer
+		{"", "n", "prompt", "read " + other, "found", true}, // the answer from the previous case applies in this session
 		{"sandbox {\n  deny = [\"**/file\"]\n}\n", "y", "prompt", "read " + file, "is outside of the roots", false},
 		{"permissions {\n  deny \"x\" { path = \"" + file + "\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},
 		{"permissions {\n  deny \"x\" { kind = \"external_directory\" }\n}\n", "y", "prompt", "read " + file, "is denied by", false},

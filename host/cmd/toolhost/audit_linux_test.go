@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// onSmallDisk runs a bash script. The script's directory "state" is a file system of 2 MB. $TOOLHOST is the program with
-// this state directory, and the directory "ws" is the workspace.
+// onSmallDisk runs a bash script and returns its output. In the script, the directory "state" is a file system of 2 MB,
+// and "ws" is the workspace. $TOOLHOST is the program with this state directory.
 func onSmallDisk(t *testing.T, script string) string {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
@@ -127,8 +127,9 @@ func TestLastEntryOfAFullDisk(t *testing.T) {
 	}
 }
 
-// TestKilledHostOnAFullDisk kills a host whose last answers are only in its journal, and fills the disk. Calls must see
-// what was answered, the program must name the problem, and nothing may be lost when the disk has free space again.
+// TestKilledHostOnAFullDisk kills a host whose last answers are only in its journal, and fills the disk. Later calls
+// must see these answers, and the program must name the problem. When the disk has free space again, no data must be
+// lost.
 func TestKilledHostOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	out := onSmallDisk(t, `

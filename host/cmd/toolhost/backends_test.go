@@ -19,8 +19,8 @@ type sandboxBackend struct {
 	} `json:"abilities"`
 }
 
-// doctor returns the version of Landlock and the sandbox backends, from the strongest to the weakest. It
-// gets them from toolhost doctor, which it runs as the current user.
+// doctor runs "toolhost doctor" as the current user. It returns the version of Landlock and the sandbox backends, from
+// the strongest to the weakest.
 func doctor(t *testing.T) (abi int, backends []sandboxBackend) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(bin, "toolhost"), "doctor", "--json").Output()

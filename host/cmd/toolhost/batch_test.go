@@ -14,7 +14,7 @@ import (
 )
 
 // TestALongBatchAnswersEachCallOnce runs ten thousand calls on one stream, and one call in a hundred fails. It checks
-// that each call gets its own result exactly once.
+// that each call receives its own result exactly once.
 func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 	const calls, everyFails = 10_000, 100
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ func TestALongBatchAnswersEachCallOnce(t *testing.T) {
 		switch {
 		case fails(i):
 			fmt.Fprintf(&in, `{"id":%d,"name":"fail","arguments":{"kind":"conflict","code":%d}}`+"\n", i, i)
-		case i%10 == 3: // the calls of this tool run alone and thereby separate groups of concurrent calls
+		case i%10 == 3: // calls of this tool run alone and separate groups of concurrent calls
 			fmt.Fprintf(&in, `{"id":%d,"name":"count","arguments":{}}`+"\n", i)
 		default:
 			fmt.Fprintf(&in, `{"id":%d,"command":"echo text-%d"}`+"\n", i, i)

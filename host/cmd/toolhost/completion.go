@@ -31,7 +31,7 @@ func completions(s *cli.Settings, root *cobra.Command) {
 		}
 		for name, f := range map[string]cobra.CompletionFunc{"tool": tools, "session": completed(s.SessionNames)} {
 			if c.LocalFlags().Lookup(name) != nil {
-				_ = c.RegisterFlagCompletionFunc(name, f) // the error is ignored, because each flag is registered only once
+				_ = c.RegisterFlagCompletionFunc(name, f) // ignore the error: each flag is registered only once
 			}
 		}
 	}
@@ -44,8 +44,8 @@ func completions(s *cli.Settings, root *cobra.Command) {
 	_ = root.MarkPersistentFlagDirname("state")
 }
 
-// first returns a completion function that calls f for the first argument. All other arguments are completed as file
-// names.
+// The function "first" returns a completion function that calls f for the first argument. For all other arguments, it
+// completes file names.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -63,7 +63,7 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// completed returns a completion function. The completion function offers the strings that the parameter names returns.
+// The function "completed" returns a completion function that offers the strings from the function "names".
 func completed(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := c.Context()

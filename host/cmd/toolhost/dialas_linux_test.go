@@ -16,7 +16,7 @@ func dialAs(socket string, uid int) func(context.Context, string, string) (net.C
 		}
 		done := make(chan result)
 		go func() {
-			runtime.LockOSThread() // the thread ends with the goroutine, because its user is another one
+			runtime.LockOSThread() // never unlock the thread, because its user changes; the thread ends with the goroutine
 			keep := ^uintptr(0)
 			if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uintptr(uid), keep); errno != 0 {
 				done <- result{nil, errno}

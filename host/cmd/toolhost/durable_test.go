@@ -15,11 +15,12 @@ import (
 	"time"
 )
 
-// durableRounds is the number of hosts that TestNothingAnsweredIsLost kills, and durableSessions the number of callers.
+// durableRounds is the number of hosts that TestNothingAnsweredIsLost kills. durableSessions is the number of concurrent
+// callers.
 const durableRounds, durableSessions = 32, 5
 
-// TestNothingAnsweredIsLost kills hosts at random moments. Until then, several callers make calls, each in a session of
-// its own. The next host must know every variable, directory and file state of the calls that were answered.
+// TestNothingAnsweredIsLost kills hosts at random times. Before each kill, several callers make calls in separate
+// sessions. The next host must have every variable, directory and file state of the answered calls.
 func TestNothingAnsweredIsLost(t *testing.T) {
 	t.Parallel()
 	work, err := filepath.EvalSymlinks(t.TempDir())
@@ -58,14 +59,14 @@ func TestNothingAnsweredIsLost(t *testing.T) {
 	}
 }
 
-// answers counts what a caller was told.
+// answers describes the answers that a caller received.
 type answers struct {
 	calls int
-	value int    // of the variable N; the directory is d(N mod 3)
-	file  string // the file that was read last
+	value int    // value of the variable N; the directory is d(N mod 3)
+	file  string // the last file that was read
 }
 
-// batchHost is a host that answers the lines of a batch.
+// batchHost is a host that runs the command batch.
 type batchHost struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -79,7 +80,7 @@ type batchHost struct {
 func startBatch(t *testing.T, work string) *batchHost {
 	t.Helper()
 	h := &batchHost{cmd: toolhost(t, work, "batch"), waiting: make(map[string]chan map[string]any)}
-	h.cmd.Stderr = nil // a killed host leaves no useful messages
+	h.cmd.Stderr = nil // discard the messages of the host, because they are irrelevant after a kill
 	in, err := h.cmd.StdinPipe()
 	must(t, err)
 	out, err := h.cmd.StdoutPipe()
@@ -92,7 +93,7 @@ func startBatch(t *testing.T, work string) *batchHost {
 		for lines.Scan() {
 			var res map[string]any
 			if json.Unmarshal(lines.Bytes(), &res) != nil {
-				continue // the last line of a killed host
+				continue // the last line of a killed host can be incomplete
 			}
 			h.mu.Lock()
 			h.total++
@@ -109,7 +110,7 @@ func startBatch(t *testing.T, work string) *batchHost {
 	return h
 }
 
-// call runs a command. It returns nil if the host was killed before the answer.
+// call runs a command and returns the answer. It returns nil if the host was killed before the answer.
 func (h *batchHost) call(session, command string) map[string]any {
 	h.mu.Lock()
 	if h.waiting == nil {
@@ -149,10 +150,10 @@ func (h *batchHost) load(work, session string, a *answers) {
 	}
 }
 
-// checkKept compares a session with what was answered before the kill.
+// checkKept compares a session with the answers before the kill.
 func (h *batchHost) checkKept(t *testing.T, session string, a *answers) {
 	res := h.call(session, `echo $N $PWD`)
-	if res == nil { // killed before this session was checked
+	if res == nil { // the host was killed again
 		return
 	}
 	n, dir := 0, ""
@@ -172,8 +173,9 @@ func (h *batchHost) checkKept(t *testing.T, session string, a *answers) {
 	a.value = max(a.value, n)
 }
 
-// TestSessionOfTwoProcesses checks that two processes do not overwrite the changes of each other in a session, that a
-// read-only call does not wait, that a call that gave up leaves nothing, and that a killed process frees the session.
+// TestSessionOfTwoProcesses checks a session that two processes use. The processes must not overwrite each other's
+// changes. A read-only call must not wait, a call that stops waiting must leave no traces, and a killed process must
+// release the session.
 func TestSessionOfTwoProcesses(t *testing.T) {
 	t.Parallel()
 	work, err := filepath.EvalSymlinks(t.TempDir())
@@ -188,7 +190,7 @@ func TestSessionOfTwoProcesses(t *testing.T) {
 		return c
 	}
 	var wg sync.WaitGroup
-	for i := range 4 { // four changes at once
+	for i := range 4 { // four concurrent changes
 		wg.Go(func() {
 			c := toolhost(t, work, "--session", "q", "--config", "patient.hcl", "run", fmt.Sprintf("V%d=1; sleep .05", i))
 			c.Stderr = nil

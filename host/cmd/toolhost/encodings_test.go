@@ -18,8 +18,8 @@ import (
 	"golang.org/x/text/encoding/traditionalchinese"
 )
 
-// worldText is a text of real prose in an encoding. Word occurs in it once and becomes New; Foreign is a character that the
-// encoding does not have.
+// worldText is a natural-language text in an encoding. The field word occurs once in the text, and the test replaces it
+// by the field new. The field foreign is a character that the encoding cannot represent.
 type worldText struct {
 	encoding           string
 	codec              encoding.Encoding
@@ -45,7 +45,7 @@ var worldTexts = []worldText{
 	{"windows-1257", charmap.Windows1257, "Visi žmonės gimsta laisvi ir lygūs savo orumu ir teisėmis.\nJiems suteiktas protas ir sąžinė.\n", "sąžinė", "teisė", "я"},
 }
 
-// batchCall is a call in the input of `toolhost batch`, and batchResult its result.
+// batchCall is a call in the input of "toolhost batch". batchResult is the result of a call.
 type (
 	batchCall struct {
 		ID        int            `json:"id"`
@@ -61,7 +61,7 @@ type (
 	}
 )
 
-// runBatch makes calls in order through the real program, in one session. The results are in the order of the calls.
+// runBatch runs calls in one session with the real program. The results have the order of the calls.
 func runBatch(t *testing.T, dir string, calls ...batchCall) []batchResult {
 	t.Helper()
 	var in bytes.Buffer
@@ -110,11 +110,12 @@ func encodeText(t *testing.T, codec encoding.Encoding, s string) []byte {
 	return b
 }
 
-// TestTextOfTheWorld reads, searches, edits, writes and restores files in each encoding (U9, F1, F2, F3, F4, F5).
+// TestTextOfTheWorld reads, searches, edits, writes and restores files in each encoding (requirements U9, F1, F2, F3,
+// F4, F5).
 func TestTextOfTheWorld(t *testing.T) {
 	for _, w := range worldTexts {
 		sizes := map[string]string{"short": w.prose}
-		if slices.Contains([]string{"gbk", "shift_jis", "koi8-r", "windows-1250"}, w.encoding) { // the package with the detection tests all
+		if slices.Contains([]string{"gbk", "shift_jis", "koi8-r", "windows-1250"}, w.encoding) { // tests of the detection package cover all encodings
 			sizes["long"] = strings.Repeat("plain ASCII text\n", 10_000) + w.prose + strings.Repeat(strings.ReplaceAll(w.prose, w.word, "-"), 400)
 		}
 		for size, prose := range sizes {
@@ -132,7 +133,7 @@ func TestTextOfTheWorld(t *testing.T) {
 				grep := batchCall{Name: "grep", Arguments: map[string]any{"pattern": w.word}}
 				foreign := w.foreign
 				if foreign == "" {
-					foreign = "\ufffd" // GB18030 has all characters, but this stands for a missing one
+					foreign = "\ufffd" // GB18030 has all characters, so use the replacement character
 				}
 				wholly := batchCall{Name: "write", Arguments: map[string]any{"file_path": "text.txt", "content": w.prose + w.new + "\n"}}
 				r := runBatch(t, dir,
@@ -183,8 +184,8 @@ func equalFile(t *testing.T, path string, want []byte) {
 	}
 }
 
-// TestMixedEncodings checks that files with several encodings, and texts whose encoding is not certain, are shown but not
-// changed (U9).
+// TestMixedEncodings checks files with several encodings and files with an uncertain encoding (requirement U9). The
+// tools must show such files but must not change them.
 func TestMixedEncodings(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

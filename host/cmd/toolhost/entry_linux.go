@@ -10,4 +10,4 @@ package main
 // works but uses more processor time. See docs/adr/0027 and prctl(2), PR_SET_TIMERSLACK.
 func entry()
 
-var _ = entry // only the linker refers to entry
+var _ = entry // this reference is needed because only the linker uses entry

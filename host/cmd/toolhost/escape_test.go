@@ -25,14 +25,15 @@ type escape struct {
 	command string // prints ESCAPED after a successful escape, unless out is set
 	// out reports whether the command changed something outside the sandbox.
 	out func(w *world) bool
-	// control is the user for whom the command succeeds without a sandbox. Empty means every user. "nobody" means that a
-	// defense outside the sandbox also blocks the command.
+	// control is the user for whom the command must succeed without a sandbox. Empty means every user. "nobody" means
+	// that a protection outside of the sandbox also blocks the command.
 	control string
-	// leaks reports that the backend "landlock" does not block the command. The command doctor documents this weakness.
+	// The field "leaks" reports that the backend "landlock" does not block the command. The output of "toolhost doctor"
+	// documents this gap.
 	leaks bool
 }
 
-// world holds the targets outside the sandbox.
+// world contains the targets outside of the sandbox.
 type world struct {
 	dir, work, victimDir, home string
 	victim                     int // process id of another process of the same user
@@ -58,7 +59,7 @@ func gone(name string) func(*world) bool {
 }
 
 var escapes = []escape{
-	// Escapes by file paths.
+	// The following escapes use file paths.
 	{name: "read a file", command: `grep -q secret $OUT/secret && echo ESCAPED`},
 	{name: "read by dot-dot", command: `grep -q secret ../outside/secret && echo ESCAPED`},
 	{name: "list a directory", command: `ls $OUT | grep -q secret && echo ESCAPED`},
@@ -91,7 +92,7 @@ var escapes = []escape{
 	{name: "plant a binary on the PATH", command: `cp /bin/true "$(dirname "$(command -v testescape)")/planted"`, out: func(*world) bool {
 		return os.Remove(filepath.Join(bin, "planted")) == nil
 	}, control: "root"},
-	// Escapes by links and races.
+	// The following escapes use links and races.
 	{name: "read by a symbolic link", command: `ln -sf $OUT/secret soft; grep -q secret soft && echo ESCAPED`},
 	{name: "write by a symbolic link", command: `ln -sfn $OUT soft-dir; echo x > soft-dir/by-link`, out: exists("by-link")},
 	{name: "read by a hard link", command: `ln $OUT/secret hard; grep -q secret hard && echo ESCAPED`},
@@ -99,7 +100,7 @@ var escapes = []escape{
 	{name: "swap a link in a race", command: `mkdir -p inside; touch inside/secret; end=$((SECONDS+2))
 		(while [ $SECONDS -lt $end ]; do ln -sfn inside swap; ln -sfn $OUT swap; done) &
 		while [ $SECONDS -lt $end ]; do grep -sq secret swap/secret && echo ESCAPED && break; done; wait`},
-	// Escapes by access to processes outside the sandbox.
+	// The following escapes use access to processes outside the sandbox.
 	{name: "see a process", command: `[ -d /proc/$VICTIM ] && echo ESCAPED`, leaks: true},
 	{name: "read an environment", command: `tr '\0' '\n' < /proc/$VICTIM/environ | grep -q VICTIM_SECRET && echo ESCAPED`},
 	{name: "reach a root through /proc", command: `grep -q secret /proc/$VICTIM/root$OUT/secret && echo ESCAPED`},
@@ -110,14 +111,14 @@ var escapes = []escape{
 	{name: "read memory", command: `testescape read-memory $VICTIM`},
 	{name: "steal a descriptor", command: `testescape steal-descriptor $VICTIM`},
 	{name: "see limits of another", command: `testescape limit-other $VICTIM`},
-	// Escapes by namespaces and mounts.
+	// The following escapes use namespaces and mounts.
 	{name: "make a user namespace", command: `unshare -U true && echo ESCAPED`},
 	{name: "make namespaces and mount", command: `unshare -Urm mount -t tmpfs none /mnt && echo ESCAPED`},
 	{name: "make a network namespace", command: `unshare -n true && echo ESCAPED`, control: "root"},
 	{name: "mount", command: `mkdir -p mnt; mount -t tmpfs none mnt && echo ESCAPED; umount mnt 2>/dev/null`, control: "root"},
 	{name: "enter a namespace", command: `nsenter --mount=/proc/$VICTIM/ns/mnt true && echo ESCAPED`, control: "root"},
 	{name: "change the root", command: `chroot / /bin/true && echo ESCAPED`, control: "root"},
-	// Escapes by kernel interfaces.
+	// The following escapes use kernel interfaces.
 	{name: "write a setting of the kernel", command: `v=$(cat /proc/sys/vm/swappiness) && echo $v > /proc/sys/vm/swappiness && echo ESCAPED`, control: "root"},
 	{name: "use io_uring", command: `testescape io_uring`},
 	{name: "use the keyring", command: `testescape keyring`},
@@ -130,7 +131,7 @@ var escapes = []escape{
 	{name: "set the host name", command: `hostname "$(hostname)" && echo ESCAPED`, control: "root"},
 	{name: "become root", command: `cp /bin/true suid && chmod u+s suid; grep -q 'NoNewPrivs:.0' /proc/self/status && echo ESCAPED`},
 	{name: "keep a dangerous capability", command: `n=$(sed -n 's/CapBnd:\s*//p' /proc/self/status); [ $((16#$n & (1<<21))) != 0 ] && grep -q 'NoNewPrivs:.0' /proc/self/status && echo ESCAPED`},
-	// Escapes by sockets.
+	// The following escapes use sockets.
 	{name: "TCP to localhost", command: `testescape tcp $TCP`},
 	{name: "TCP over IPv6", command: `testescape tcp6 $TCP6`},
 	{name: "UDP to localhost", command: `testescape udp $UDP`},
@@ -164,7 +165,7 @@ func TestEscapes(t *testing.T) {
 			switch {
 			case !b.Abilities.Confines && !got && (e.control == "" || e.control == user):
 				t.Errorf("%s: no way out even without a sandbox, so the test says nothing: %s", e.name, outputs[i])
-			case !b.Abilities.OwnRoot && e.leaks: // the output of doctor documents this weakness
+			case !b.Abilities.OwnRoot && e.leaks: // "toolhost doctor" documents this gap
 			case b.Abilities.Confines && got:
 				t.Errorf("%s: it got out: %s", e.name, outputs[i])
 			}
@@ -234,7 +235,7 @@ func (w *world) command(user, name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// serve starts servers outside the sandbox. They answer each received byte with one byte.
+// serve starts servers outside of the sandbox. The servers answer each received byte with one byte.
 func (w *world) serve(t *testing.T, user string) error {
 	answer := func(l net.Listener) {
 		for {
@@ -353,7 +354,8 @@ func (w *world) batch(t *testing.T, backend, more string, commands ...string) []
 
 // TestBombs checks that commands cannot exceed their resource limits.
 func TestBombs(t *testing.T) {
-	// Outside of a namespace, the kernel's limit includes all tasks of the machine, because they count, too.
+	// Without a user namespace, the host adds the number of all tasks of the machine to the limit. The reason is that
+	// the kernel also counts the user's other tasks.
 	const limit, margin = 400, 600
 	load, err := os.ReadFile("/proc/loadavg")
 	must(t, err)
@@ -368,7 +370,7 @@ func TestBombs(t *testing.T) {
 		`timeout 5 bash -c 'while :; do :; done'; [ $? = 124 ] && echo ESCAPED`,
 		fmt.Sprintf(`n=0; for i in {1..%d}; do sleep 20 & done 2>/dev/null; n=$(jobs -r | wc -l); kill $(jobs -p) 2>/dev/null; [ $n -ge %d ] && echo ESCAPED`, many, many-50),
 	}
-	const processes = 4 // index of the last bomb
+	const processes = 4 // index of the last bomb in the table
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		w := newWorld(t, user)
 		for i, out := range w.batch(t, b.Name, `sandbox {
@@ -395,7 +397,7 @@ func TestBombs(t *testing.T) {
 }
 
 // TestDaemonsEnd starts a process that leaves its process group, its session and its environment. Then it kills the
-// plugin, so that the plugin cannot clean up. The process must end anyway.
+// plugin, so that the plugin cannot clean up. The process must nevertheless end.
 func TestDaemonsEnd(t *testing.T) {
 	eachBackend(t, []string{"ordinary"}, func(t *testing.T, _ string, b sandboxBackend) {
 		if b.Abilities.Confines && !b.Abilities.PrivateProcesses {

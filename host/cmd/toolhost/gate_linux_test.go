@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// unlistedAtExecution contains further scripts that create the file RAN although touch is not listed. Only what they
-// execute shows that.
+// unlistedAtExecution contains further scripts that create the file RAN although the program touch is not listed. An
+// analysis of the text cannot recognize this. Only the executed programs reveal it.
 var unlistedAtExecution = map[string]string{
 	"unknown word":        `x=$(tr x x <<< touch); $x RAN`,
 	"link":                `ln -s /usr/bin/touch ls2; ./ls2 RAN`,
@@ -52,7 +52,7 @@ var unlistedAtExecution = map[string]string{
 	"swapped link":        `mkdir sw; ln -s /usr/bin/ls sw/ls; (for i in 1 2 3 4 5 6 7 8 9; do ln -sfn /usr/bin/touch sw/ls; ln -sfn /usr/bin/ls sw/ls; done &); for i in 1 2 3 4 5 6 7 8 9; do sw/ls RAN 2>/dev/null; done`,
 }
 
-// needsNamespaces skips a test on a machine on which the backend ns or its gate does not work.
+// needsNamespaces skips a test if the backend "ns" or its exec gate does not work on this machine.
 func needsNamespaces(t *testing.T) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(bin, "toolhost"), "--state", t.TempDir(), "doctor").CombinedOutput()
@@ -64,14 +64,15 @@ func needsNamespaces(t *testing.T) {
 	}
 }
 
-// gatedScripts returns the scripts of both tables with a witness of their own each, and the witnesses.
+// gatedScripts returns the scripts of both tables. In each script, a unique file name replaces RAN. The map witnesses
+// contains these file names.
 func gatedScripts() (scripts, witnesses map[string]string) {
 	scripts, witnesses = make(map[string]string), make(map[string]string)
 	all := maps.Clone(unlisted)
 	for name, script := range unlistedAtExecution {
 		all["at execution: "+name] = script
 	}
-	delete(all, "find fprintf") // find itself writes the file
+	delete(all, "find fprintf") // find writes the file without touch
 	for i, name := range slices.Sorted(maps.Keys(all)) {
 		witnesses[name] = fmt.Sprintf("RAN_%d_", i)
 		scripts[name] = strings.ReplaceAll(all[name], "RAN", witnesses[name])
@@ -79,11 +80,11 @@ func gatedScripts() (scripts, witnesses map[string]string) {
 	return scripts, witnesses
 }
 
-// listedAtExecution lists the programs of the scripts but touch.
+// listedAtExecution lists all programs of the scripts except touch.
 const listedAtExecution = listedPrograms + `, "tr *", "ln *", "mkdir *", "cp *", "chmod *", "perl *", "python3 *", "iconv *", "sleep *", "setsid *"`
 
-// TestListedProgramsAtExecution runs scripts that execute an unlisted program, with namespaces and the exec gate. Nothing
-// about them must be known before, and none of them is allowed to execute it.
+// TestListedProgramsAtExecution runs scripts with namespaces and the exec gate. Each script tries to execute an unlisted
+// program. The scripts must not be refused in advance, but none of them must execute the program.
 func TestListedProgramsAtExecution(t *testing.T) {
 	needsNamespaces(t)
 	t.Parallel()
@@ -105,7 +106,8 @@ func TestListedProgramsAtExecution(t *testing.T) {
 	}
 }
 
-// TestUnlistedAtExecutionRun validates [TestListedProgramsAtExecution]: without a list, most scripts run the program.
+// TestUnlistedAtExecutionRun validates [TestListedProgramsAtExecution]. Without a list, most scripts must execute the
+// program.
 func TestUnlistedAtExecutionRun(t *testing.T) {
 	needsNamespaces(t)
 	t.Parallel()
@@ -125,7 +127,8 @@ func TestUnlistedAtExecutionRun(t *testing.T) {
 	t.Logf("%d of %d scripts run the program without a list", ran, len(scripts))
 }
 
-// addLibrary adds a library that creates the file LOADED when it is loaded, if a compiler is available.
+// addLibrary adds a library that creates the file LOADED when a program loads the library. Without a compiler, the test
+// fails in CI. Elsewhere, it continues without the library.
 func addLibrary(t *testing.T, ws string) {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "lib.c")
@@ -141,8 +144,8 @@ func addLibrary(t *testing.T, ws string) {
 	}
 }
 
-// racer executes a listed program in a loop while another thread replaces the path by an unlisted one, in memory and as a
-// link.
+// racer is a program that executes a listed program in a loop. Meanwhile, another thread replaces the path by the path
+// of an unlisted program, both in memory and as a link.
 const racer = `
 import ctypes, os, sys, threading
 libc = ctypes.CDLL(None)
@@ -168,7 +171,8 @@ for i in range(int(sys.argv[1])):
 print("won", n, "of", sys.argv[1])
 `
 
-// TestRacesForUnlistedPrograms checks that a thread that changes the path of a program after it was judged gains nothing.
+// TestRacesForUnlistedPrograms checks that a thread cannot execute an unlisted program by changing the path after the
+// judgement.
 func TestRacesForUnlistedPrograms(t *testing.T) {
 	needsNamespaces(t)
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
@@ -185,7 +189,7 @@ func TestRacesForUnlistedPrograms(t *testing.T) {
 	}
 }
 
-// ordinaryScripts contains scripts that people write. Their output does not depend on the machine.
+// ordinaryScripts contains typical scripts. Their output does not depend on the machine.
 var ordinaryScripts = []string{
 	`echo one; printf '%s\n' two three; seq 3 | tac`, `for f in a b c; do echo "$f" > "$f.txt"; done; cat *.txt`, `ls big evil | sort -r | head -3; echo $?`,
 	`grep -n 5 big | head -2; grep -c 9 big; grep nothing big; echo $?`, `awk '{ n += length($0) } END { print n, NR }' big`, `sed -n '3,5p;s/0/x/;7q' big | tail -2`,
@@ -201,8 +205,8 @@ var ordinaryScripts = []string{
 	`python3 -c "import subprocess; print(subprocess.run(['echo','x'],capture_output=True,text=True).stdout.strip())" 2>/dev/null || echo no python`, `ulimit -c; umask; true && false || echo or; ! false; echo $?`, `coproc cat; echo to >&"${COPROC[1]}"; read -r l <&"${COPROC[0]}"; echo "$l"`,
 }
 
-// TestOrdinaryScripts checks that scripts have the same output and status with the gate and without a sandbox. With a list
-// of programs, this holds for scripts that execute only those.
+// TestOrdinaryScripts checks that scripts have the same output and exit status with the gate and without a sandbox. With
+// a list of programs, it checks only scripts that execute no other programs.
 func TestOrdinaryScripts(t *testing.T) {
 	needsNamespaces(t)
 	t.Parallel()
@@ -248,12 +252,12 @@ func TestOrdinaryScripts(t *testing.T) {
 	}
 }
 
-// beyondLists contains parts of scripts that execute unlisted programs, or programs that they made themselves.
+// beyondLists contains texts that identify scripts with unlisted programs or with programs that the scripts create.
 var beyondLists = []string{"nosuchprogram", "./s.sh", "python3 -c", "git init"}
 
 const ordinaryPrograms = `, "seq *", "tac *", "head *", "tail *", "grep *", "paste *", "diff *", "wc *", "touch *", "mv *", "rm *", "rmdir *", "gzip *", "gunzip *", "cmp *", "git *", "yes *", "timeout *", "nice *", "id *", "kill *", "python3.11 *", "pyenv *"`
 
-// TestGateOfOrdinaryUser checks that programs are recorded and judged if toolhost runs as an ordinary user.
+// TestGateOfOrdinaryUser checks that programs are recorded and judged if an ordinary user runs toolhost.
 func TestGateOfOrdinaryUser(t *testing.T) {
 	needsNamespaces(t)
 	if os.Getuid() != 0 {
@@ -272,7 +276,7 @@ func TestGateOfOrdinaryUser(t *testing.T) {
 		c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--config", config, "--state", filepath.Join(dir, "state")}, args...)...)
 		c.Dir, c.Env = filepath.Join(dir, "ws"), []string{"PATH=/usr/bin:/bin", "HOME=" + dir}
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
-		out, _ := c.CombinedOutput() // the error is ignored, because some commands fail
+		out, _ := c.CombinedOutput() // ignore the error: some commands fail
 		return string(out)
 	}
 	if out := run("doctor"); !strings.Contains(out, "bash: backend ns") || !strings.Contains(out, "programs: each one is recorded and judged") {
@@ -287,8 +291,7 @@ func TestGateOfOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestGateKilled checks that no program is executed without a judgement after toolhost was killed, and that the processes
-// end.
+// TestGateKilled kills toolhost and checks that no program is executed without a judgement. The processes must end.
 func TestGateKilled(t *testing.T) {
 	needsNamespaces(t)
 	t.Parallel()
@@ -302,7 +305,7 @@ func TestGateKilled(t *testing.T) {
 	}
 	must(t, c.Process.Kill())
 	_ = c.Wait()
-	for running := true; running; { // the test fails by its time limit
+	for running := true; running; { // without success, the test ends by its time limit
 		running = false
 		dirs, err := filepath.Glob("/proc/[0-9]*/cwd")
 		must(t, err)

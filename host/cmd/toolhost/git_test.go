@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// gitWays lists commands that try to create files that git would execute outside the sandbox. A command prints ESCAPED
-// if it succeeds.
+// gitWays lists commands that try to create files that git executes outside of the sandbox. A successful command prints
+// ESCAPED.
 var gitWays = []string{
 	`echo x > .git/hooks/post-commit && echo ESCAPED`,
 	`touch .git/hooks/new && echo ESCAPED`,
@@ -32,8 +32,8 @@ var gitWays = []string{
 	`echo x >> .git/worktrees/beside/config.worktree && echo ESCAPED`,
 	`mv .git/hooks .git/moved && echo ESCAPED; mv .git/moved .git/hooks`,
 	`mv .git moved && echo ESCAPED; mv moved .git`,
-	`[ -e .git/commondir ] && echo ESCAPED; rm -f .git/commondir`, // checks the result of an earlier call
-	`rm -rf .git; [ -e .git/hooks ] || echo ESCAPED`,              // last, because the command deletes the repository
+	`[ -e .git/commondir ] && echo ESCAPED; rm -f .git/commondir`, // check the result of an earlier call
+	`rm -rf .git; [ -e .git/hooks ] || echo ESCAPED`,              // must be last, because it deletes the repository
 }
 
 // TestGitIsProtected checks that git outside the sandbox does not execute files that a command in the sandbox created.
@@ -50,7 +50,7 @@ func TestGitIsProtected(t *testing.T) {
 				w := newWorld(t, user)
 				w.repository(t, user)
 				holds := tc.backend == "ns" && tc.more == ""
-				if holds { // the sandbox must create a missing hooks directory
+				if holds { // the sandbox must create the missing hooks directory
 					must(t, os.RemoveAll(filepath.Join(w.work, ".git", "hooks")))
 					w.gitWorks(t)
 				}
@@ -102,7 +102,7 @@ func (w *world) gitWorks(t *testing.T) {
 			t.Errorf("a denial is not explained: %s", out)
 		}
 	}
-	// The tool write, which another plugin serves, must not change hooks either.
+	// The tool write belongs to another plugin. It also must not change hooks.
 	c := exec.Command(filepath.Join(bin, "toolhost"), "--workspace", w.work, "run", "write .git/hooks/pre-push text")
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "XDG_RUNTIME_DIR=" + filepath.Join(w.dir, "run"), "XDG_STATE_HOME=" + filepath.Join(w.dir, "state2")}
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), `git = "read-write" in the sandbox block of plugin "edit"`) {

@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// vanishing is the transport of an HTTP client that can vanish.
+// vanishing is the transport of an HTTP client whose connections can be cut.
 type vanishing struct {
 	token string
 
@@ -47,7 +47,7 @@ func (v *vanishing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return v.over.RoundTrip(r)
 }
 
-// vanish closes the connections of the client without any message.
+// vanish closes the connections of the client without a message to the server.
 func (v *vanishing) vanish() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -57,8 +57,8 @@ func (v *vanishing) vanish() {
 	}
 }
 
-// TestHTTPClientGone checks that a client that vanishes in the middle of a call ends it, over each protocol, and that its
-// waiting call never runs.
+// TestHTTPClientGone checks, for each protocol, a client that disappears during a call. Its running call must end, and
+// its waiting call must never run.
 func TestHTTPClientGone(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -108,7 +108,7 @@ func TestHTTPClientGone(t *testing.T) {
 	}
 }
 
-// TestBatchReaderGone checks that a batch ends its running call when the reader of its results has vanished.
+// TestBatchReaderGone checks that a batch ends its running call if the reader of its results disappears.
 func TestBatchReaderGone(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -123,7 +123,7 @@ func TestBatchReaderGone(t *testing.T) {
 	fmt.Fprintln(in, `{"id":1,"command":"sleep 61"}`)
 	fmt.Fprintln(in, `{"id":2,"command":"touch never"}`)
 	eventually(t, "the command starts", func() bool { return running(t, "sleep", dir) })
-	_ = in.Close() // this alone is the usual end of the requests
+	_ = in.Close() // the end of the input alone does not end the batch early
 	_ = results.Close()
 	eventually(t, "the command ends", func() bool { return !running(t, "sleep", dir) })
 	if err := c.Wait(); err == nil {

@@ -17,13 +17,13 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// notRun matches the comment of a command that the tests cannot run. The rest of the comment is the reason.
+// notRun matches the comment on a command that the tests cannot run. The comment contains the reason.
 var notRun = regexp.MustCompile(`# (?:by hand|takes minutes): \S`)
 
-// status matches the comment of a command that ends with another status than 0.
+// status matches the comment on a command with an exit status other than 0.
 var status = regexp.MustCompile(`# .*\(exit status (\d+)\)`)
 
-// shellBlocks returns the lines of the blocks of commands in a document.
+// shellBlocks returns the lines of the shell blocks in a document.
 func shellBlocks(t *testing.T, path string) (lines []string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -43,7 +43,7 @@ func shellBlocks(t *testing.T, path string) (lines []string) {
 	return lines
 }
 
-// guide is a place in which the commands of documents run.
+// guide is a workspace in which the commands of documents run.
 type guide struct {
 	t        *testing.T
 	dir      string
@@ -52,8 +52,8 @@ type guide struct {
 	programs string
 }
 
-// newGuide returns an empty workspace. The programs are beside the SDK, as in the repository. They trust the project files,
-// because nobody can be asked.
+// newGuide returns an empty workspace. As in the repository, the programs and the SDK are in neighboring directories.
+// The programs trust the project files, because no person can be asked.
 func newGuide(t *testing.T) *guide {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -85,7 +85,7 @@ func newGuide(t *testing.T) *guide {
 	return g
 }
 
-// run runs the commands of a document that are not marked, in dir below the workspace. It returns their output.
+// run runs the unmarked commands of a document in the directory dir of the workspace. It returns their output.
 func (g *guide) run(dir string, lines []string) string {
 	g.t.Helper()
 	var all strings.Builder
@@ -109,7 +109,8 @@ func (g *guide) run(dir string, lines []string) string {
 	return all.String()
 }
 
-// TestGuideOfPlugins runs the commands of the guide for plugin authors, and then those in the README of the new plugin.
+// TestGuideOfPlugins runs the commands in the guide for plugin authors. Then it runs the commands in the README of the
+// new plugin.
 func TestGuideOfPlugins(t *testing.T) {
 	g := newGuide(t)
 	out := g.run(".", shellBlocks(t, "../../../docs/plugin-authors.md"))
@@ -120,7 +121,7 @@ func TestGuideOfPlugins(t *testing.T) {
 	if !strings.Contains(out, "HELLO, WORLD") {
 		t.Errorf("the plugin of the README does not greet:\n%s", out)
 	}
-	for _, dir := range []string{".", "greeter"} { // the bundled tools are still there
+	for _, dir := range []string{".", "greeter"} { // the bundled tools must still be available
 		if out := g.run(dir, []string{"toolhost run 'read toolhost.hcl' && toolhost help greeter"}); !strings.Contains(out, "greeter") || !strings.Contains(out, "Usage: greeter") {
 			t.Errorf("%s: %s", dir, out)
 		}
@@ -142,7 +143,7 @@ func TestGuidesOfUse(t *testing.T) {
 	}
 	for _, doc := range []string{"README.md", "docs/agents.md", "docs/operators.md"} {
 		ran := g.ran
-		if doc == "docs/operators.md" { // its tokens are for the principals that it configures
+		if doc == "docs/operators.md" { // the guide creates tokens for principals in its own configuration
 			b, err := os.ReadFile("../../../" + doc)
 			must(t, err)
 			block := regexp.MustCompile("(?ms)^```hcl\n(principal \"ci\".*?)^```$").FindSubmatch(b)
@@ -161,7 +162,7 @@ func TestGuidesOfUse(t *testing.T) {
 	}
 }
 
-// TestCommandsInDocuments checks that each command of toolhost in the documents exists, with its flags. It covers the
+// TestCommandsInDocuments checks that each toolhost command in the documents exists, with its flags. It also covers
 // commands that the tests above do not run.
 func TestCommandsInDocuments(t *testing.T) {
 	documents, err := filepath.Glob("../../../docs/*.md")
@@ -195,7 +196,7 @@ func TestCommandsInDocuments(t *testing.T) {
 	}
 }
 
-// checkCommand returns an error if a command or one of its flags does not exist. It ignores arguments.
+// checkCommand returns an error if a command or one of its flags does not exist. It does not check arguments.
 func checkCommand(words []string) error {
 	root := newRoot()
 	root.InitDefaultHelpCmd()

@@ -14,13 +14,14 @@ import (
 	"testing"
 )
 
-// habitCall is a call as an agent writes it. "$W" in it is a directory with the files of [habitFiles], and "$URL" is the
-// address of a page.
+// habitCall is a call in the form that an agent uses. In the call, "$W" is a directory with the files of [habitFiles],
+// and "$URL" is the address of a page.
 type habitCall struct {
 	Agent, Name string
 	Args        json.RawMessage
 	Tool        string
-	// Contains is a part of the output. Fails is a part of the message of a call that cannot succeed here.
+	// Contains is a part of the expected output. Fails is a part of the error message if the call cannot succeed in the
+	// test.
 	Contains, Fails string
 }
 
@@ -30,7 +31,8 @@ var habitFiles = map[string]string{
 	"nb.ipynb": "{\"cells\":[],\"metadata\":{},\"nbformat\":4,\"nbformat_minor\":5}",
 }
 
-// TestHabits runs the calls that agents know from other programs. Almost all of them must reach the right tool and work.
+// TestHabits runs calls that agents know from other programs. Almost all of these calls must reach the right tool and
+// succeed.
 func TestHabits(t *testing.T) {
 	t.Parallel()
 	corpus, err := os.ReadFile("../../internal/habit/testdata/calls.jsonl")
@@ -54,7 +56,7 @@ func TestHabits(t *testing.T) {
 			must(t, os.WriteFile(path, []byte(content), 0o600))
 		}
 		session := "s" + strconv.Itoa(id%16)
-		if c.Tool == "edit" || c.Tool == "write" { // agents read a file before they change it
+		if c.Tool == "edit" || c.Tool == "write" { // agents read a file before they change the file
 			fmt.Fprintf(&input, `{"id":"-","session":%q,"name":"read","arguments":{"file_path":%q}}`+"\n", session, filepath.Join(work, "notes.txt"))
 		}
 		if c.Tool == "notebook_edit" {
@@ -104,7 +106,8 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// maxDefinitions limits the definitions of the bundled tools in bytes, because every request to a model contains them.
+// maxDefinitions limits the total size of the definitions of the bundled tools, in bytes. The limit matters because
+// every request to a model contains the definitions.
 const maxDefinitions = 16 << 10
 
 func TestDefinitionsAreSmall(t *testing.T) {

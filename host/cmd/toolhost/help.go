@@ -14,7 +14,8 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 )
 
-// newHelp returns the command "help". It prints the help of a command of this program, or of a tool in the configuration.
+// newHelp returns the command "help". It prints the help of a command of this program, or the help of a tool in the
+// configuration.
 func newHelp(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "help [COMMAND | TOOL]",

@@ -43,7 +43,7 @@ func TestOpenBatch(t *testing.T) {
 	}
 }
 
-// TestLongTexts checks that the database, which all principals share, does not keep long names from requests.
+// TestLongTexts checks that long names in requests are not stored in the database. All principals share this database.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -71,7 +71,8 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// TestLinkedWorkspace checks that a principal cannot lead another one to other directories.
+// TestLinkedWorkspace checks that a principal cannot redirect another principal's workspace to a different directory by
+// a link.
 func TestLinkedWorkspace(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -43,8 +43,8 @@ func (h *batchHost) want(t *testing.T, session, command string, want ...string) 
 	}
 }
 
-// TestHungPluginIsReplaced stops the process of a plugin. The call that runs out of time shows that the plugin hangs. Calls
-// that hang with it end, those of read-only tools are repeated, and the next call gets another process.
+// TestHungPluginIsReplaced stops the process of a plugin. A call that exceeds its timeout reveals that the plugin hangs.
+// The other running calls must end, and calls of read-only tools must be repeated. The next call must use a new process.
 func TestHungPluginIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := hungHost(t)
@@ -59,7 +59,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	wg.Wait()
 	h.want(t, "a", "tool:echo again", "output:again")
 
-	// The process is stopped while a call runs that has a long time yet.
+	// Stop the process during a call with a long timeout.
 	wg.Go(func() {
 		h.want(t, "b", "count --ms 100000", "kind:unavailable", "did not answer two health checks and was killed")
 	})
@@ -68,7 +68,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	must(t, syscall.Kill(plugin, syscall.SIGSTOP))
 	wg.Wait()
 
-	// The process is told to end, which cancels its calls.
+	// SIGTERM ends the process and cancels its calls.
 	wg.Go(func() { h.want(t, "c", "nap --ms 1000", "success:true", "attempts:2") })
 	wg.Go(func() {
 		h.want(t, "b", "echo printed; touch began; sleep 60", "kind:unavailable", "Plugin bash ended during the call of bash (exit status 0). The plugin is started again. It is unknown whether this call took effect. The tool still reported: ", "was killed with everything it had started", "printed")
@@ -84,21 +84,22 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	h.want(t, "b", "echo again", "output:again")
 }
 
-// TestPoisonedCall checks that a session makes a call that ends a plugin twice and is then refused, that other sessions and
-// calls are not refused, and that the messages contain no dump of the process.
+// TestPoisonedCall checks a call that always crashes its plugin. After two crashes, the host must refuse this call in
+// this session. It must not refuse other sessions and other calls. The messages must not contain the dump of the
+// process.
 func TestPoisonedCall(t *testing.T) {
 	t.Parallel()
 	h := hungHost(t)
 	var wg sync.WaitGroup
-	for i := range 4 { // each of these runs beside a call that ends its plugin
+	for i := range 4 { // these calls run concurrently with a call that crashes the plugin
 		wg.Go(func() { h.want(t, fmt.Sprint("nap", i), fmt.Sprint("nap --ms ", 400+i), "success:true") })
 	}
 	time.Sleep(100 * time.Millisecond)
 	h.want(t, "p", "poison x", "kind:unavailable", "ended during the call of poison (exit status 7)", "attempts:2")
-	for range 6 { // more than the failures after which a plugin is suspended
+	for range 6 { // repeat more often than the number of failures that suspends a plugin
 		h.want(t, "p", "poison x", "poison was not run, because this call ended plugin test 2 times (exit status 7). Make another call, or change its arguments.", "attempts:1")
 	}
-	h.want(t, "other", "poison x", "ended during the call of poison (exit status 7)", "attempts:2") // the strikes of p cost only p
+	h.want(t, "other", "poison x", "ended during the call of poison (exit status 7)", "attempts:2") // crashes count only for the session that caused them
 	h.want(t, "q", "tool:echo fine", "output:fine")
 	wg.Wait()
 	h.want(t, "p", "poison abort", "ended during the call of poison (exit status 2; its output ends with:\n  SIGABRT: abort). ")

@@ -59,7 +59,7 @@ func newExplain(s *cli.Settings) *cobra.Command {
 	return c
 }
 
-// explained is what a command means, with what the host adds to it.
+// explained describes a command together with its defaults and the decision of the policy.
 type explained struct {
 	*router.Command
 	// Defaults contains the values of the parameters that the command does not set.
@@ -68,7 +68,8 @@ type explained struct {
 	Decision *decision `json:"decision"`
 }
 
-// decision is the part of the policy's decision that the explanation shows. The command "policy check" shows all of it.
+// decision is the summary of the policy's decision in the explanation. The command "policy check" shows the whole
+// decision.
 type decision struct {
 	Effect string `json:"decision"`
 	Kind   string `json:"kind"`
@@ -87,7 +88,7 @@ func (e *explained) decide(h *host.Host, req host.Request) {
 	if e.Error != nil || e.IsHelp {
 		return
 	}
-	if d, err := h.Judge(req); err == nil { // the error is that of the command, which Explain reports
+	if d, err := h.Judge(req); err == nil { // ignore the error: Explain already reports the error of the command
 		e.Decision = &decision{Effect: string(d.Effect), Kind: d.Kind, Rule: d.Rule, Reason: d.Reason}
 	}
 }
@@ -259,7 +260,8 @@ not answer. The exit status is 1 if a tool is not healthy.`,
 	}
 }
 
-// checkTools checks the named tools, or all enabled tools if there are no names. good reports whether all are healthy.
+// checkTools checks the named tools. Without names, it checks all enabled tools. The result "good" reports whether all
+// checked tools are healthy.
 func checkTools(ctx context.Context, h *host.Host, names []string) (list []toolHealth, good bool) {
 	if len(names) == 0 {
 		for _, t := range enabled(h.Tools()) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// startIssuer starts an OpenID Connect provider of another project. It returns the provider's URL and process.
+// startIssuer starts a third-party OpenID Connect provider. It returns the URL and the process of the provider.
 func startIssuer(t *testing.T) (string, *exec.Cmd) {
 	t.Helper()
 	script, err := filepath.Abs("testdata/peers/issuer.mjs")
@@ -34,7 +34,8 @@ func startIssuer(t *testing.T) (string, *exec.Cmd) {
 	return "", nil
 }
 
-// issued returns an access token of the provider for a client of the script and an audience.
+// The function "issued" returns an access token from the provider. The argument "client" names a client in the
+// configuration of the provider. The argument "audience" is the requested audience.
 func issued(t *testing.T, issuer, client, audience string) string {
 	t.Helper()
 	form := url.Values{"grant_type": {"client_credentials"}}
@@ -59,8 +60,8 @@ func issued(t *testing.T, issuer, client, audience string) string {
 	return answer.Token
 }
 
-// TestRealIssuer checks tokens of a certified provider: those of a subject, for another audience, of a subject that no
-// principal matches, tokens that are not signed, and a provider that is gone.
+// TestRealIssuer checks tokens of a certified provider. The cases are a known subject, another audience, a subject that
+// matches no principal, a token without a signature, and a provider that no longer runs.
 func TestRealIssuer(t *testing.T) {
 	t.Parallel()
 	const audience = "https://toolhost.example"

@@ -73,7 +73,7 @@ func must(t *testing.T, err error) {
 
 func killedFile(work string, i int) string { return filepath.Join(work, fmt.Sprintf("f%d.txt", i)) }
 
-// killedText returns a text in which missing parts and mixtures of versions can be recognized.
+// killedText returns a text in which missing parts and mixtures of two versions can be recognized.
 func killedText(n int) []byte {
 	return append(bytes.Repeat(fmt.Appendf(nil, "version %d\n", n), 2000+n), "end\n"...)
 }
@@ -100,7 +100,7 @@ func startWriting(t *testing.T, work string, env []string, session string, first
 	must(t, cmd.Start())
 	go func() {
 		enc := json.NewEncoder(in)
-		half := killedFiles / 2 // each host writes its own half of the files
+		half := killedFiles / 2 // each of the two hosts writes half of the files
 		for i := range half + killedWrites {
 			file := killedFile(work, first+i%half)
 			call := map[string]any{"id": i, "name": "read", "arguments": map[string]any{"file_path": file}}
@@ -120,7 +120,7 @@ func startWriting(t *testing.T, work string, env []string, session string, first
 	return w
 }
 
-// Write counts the result lines of the host.
+// Write counts the result lines from the host.
 func (w *writing) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +161,7 @@ func childNamed(t *testing.T, parent int, name string) int {
 	for _, p := range procs {
 		b, err := os.ReadFile(p)
 		if err != nil {
-			continue // the process has ended
+			continue // the process has ended meanwhile
 		}
 		pid, rest, _ := strings.Cut(string(b), " (")
 		comm, rest, _ := strings.Cut(rest, ") ")

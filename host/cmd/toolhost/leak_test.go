@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// leakConfig is a configuration with secrets in all places that take values. S_… are environment variables.
+// leakConfig is a configuration with secrets in all positions that accept values. Names that begin with "S_" are
+// environment variables.
 const leakConfig = `
 variable "token" {
   sensitive = true
@@ -72,7 +73,7 @@ hook "logs" {
 }
 `
 
-// leakCalls are the bodies of calls with secrets.
+// leakCalls contains request bodies of calls with secrets.
 var leakCalls = []string{
 	`{"command":"PGPASSWORD=S_PG true"}`,
 	`{"command":"curl -s -u user:S_CURL http://127.0.0.1:1/"}`,
@@ -105,10 +106,10 @@ func leakNames() []string {
 	return names
 }
 
-// planted returns the value of a secret. No value is part of another one.
+// The function "planted" returns the value of a secret. No value is a substring of another value.
 func planted(name string) string { return "plant" + strings.ToLower(name[2:]) + "Zq9x7" }
 
-// withSecrets replaces the names of secrets by their values.
+// withSecrets replaces the names of secrets in a text by their values.
 func withSecrets(text string) string {
 	names := leakNames()
 	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
@@ -118,7 +119,7 @@ func withSecrets(text string) string {
 	return text
 }
 
-// leaks reports the secrets in a text.
+// The function "leaks" reports a test error for each secret in a text.
 func leaks(t *testing.T, where string, text []byte) {
 	t.Helper()
 	for _, name := range leakNames() {
@@ -128,8 +129,8 @@ func leaks(t *testing.T, where string, text []byte) {
 	}
 }
 
-// leaksIn reports the secrets in all files below a directory and in their names. It skips the outputs of commands,
-// which are contents.
+// leaksIn reports secrets in the names and contents of all files below a directory. It skips the stored outputs of
+// commands, because outputs can contain secrets.
 func leaksIn(t *testing.T, dir string) (files int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -152,8 +153,8 @@ func leaksIn(t *testing.T, dir string) (files int) {
 	return files
 }
 
-// TestSecretsStayOut makes real calls with secrets in the configuration, in commands and in requests. No secret may
-// appear in what the host writes: the log, the traces, the metrics and the state directory.
+// TestSecretsStayOut makes real calls with secrets in the configuration, in commands and in requests. The log, the
+// traces, the metrics and the state directory of the host must contain no secrets.
 func TestSecretsStayOut(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -218,12 +219,12 @@ func TestSecretsStayOut(t *testing.T) {
 		leaks(t, get, []byte(text))
 	}
 	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"log"}, {"log", "--json"}, {"stats"}, {"doctor"}, {"config", "show"}, {"config", "plan"}, {"config", "validate"}, {"plugin", "list"}, {"plugin", "info", "bash"}, {"trust"}, {"trust", "list"}, {"tools", "--json"}} {
-		out, _ := command(args...).CombinedOutput() // plugins that do not start are an error
+		out, _ := command(args...).CombinedOutput() // ignore the error: some plugins do not start
 		leaks(t, "toolhost "+strings.Join(args, " "), out)
 	}
 	review := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", dir+".other", "trust")
 	review.Dir, review.Env = dir, env
-	out, _ := review.CombinedOutput() // nobody can be asked
+	out, _ := review.CombinedOutput() // ignore the error: no person can be asked
 	if leaks(t, "the review", out); !strings.Contains(string(out), `runs     plugin "args"`) {
 		t.Errorf("the review is missing: %s", out)
 	}
@@ -247,7 +248,7 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// addressFinder is a writer that finds the address of the server in its log.
+// addressFinder is a writer for the log of a server. It finds the address of the server in the log.
 type addressFinder struct {
 	text  []byte
 	found chan string

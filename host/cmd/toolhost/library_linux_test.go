@@ -11,9 +11,10 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// searchesWorkspace writes a copy of a program that searches the working directory for its first library: DT_DEBUG, which
-// only debuggers need, becomes DT_RUNPATH with the name of the library as directory. It returns the name. So the test needs
-// no compiler.
+// searchesWorkspace writes a modified copy of a program. The copy searches a directory in the working directory for the
+// program's first library. For this purpose, the function replaces the entry DT_DEBUG, which only debuggers need, by
+// DT_RUNPATH. The directory has the name of the library, which is also the result. With this method, the test needs no
+// compiler.
 func searchesWorkspace(t *testing.T, program, to string) (library string) {
 	t.Helper()
 	b, err := os.ReadFile(program)
@@ -23,8 +24,8 @@ func searchesWorkspace(t *testing.T, program, to string) (library string) {
 	defer f.Close()
 	libraries, err := f.ImportedLibraries()
 	must(t, err)
-	var name uint64 // the index of the library's name among the strings
-	entry := 0      // the offset of DT_DEBUG
+	var name uint64 // index of the library's name in the string table
+	entry := 0      // offset of the entry DT_DEBUG
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_DYNAMIC || f.Class != elf.ELFCLASS64 {
 			continue
@@ -50,8 +51,8 @@ func searchesWorkspace(t *testing.T, program, to string) (library string) {
 	return libraries[0]
 }
 
-// TestLibrariesOfTheWorkspace checks that a listed program loads no library from the workspace, although the program names
-// a directory there, and that it does without a list.
+// TestLibrariesOfTheWorkspace checks a listed program that searches a directory of the workspace for libraries. With a
+// list of programs, it must not load the library from there. Without a list, it must load the library.
 func TestLibrariesOfTheWorkspace(t *testing.T) {
 	needsNamespaces(t)
 	t.Parallel()
@@ -75,7 +76,8 @@ func TestLibrariesOfTheWorkspace(t *testing.T) {
 		if (name == "open") != loaded || (name == "listed") != refused {
 			t.Errorf("%s: loaded %v, refused %v: %s", name, loaded, refused, out)
 		}
-		// Without its library, the program would take the one of the system: it does search the workspace.
+		// Replace the library by an invalid file. The program must fail, which shows that it searches the workspace
+		// before the system.
 		must(t, os.WriteFile(filepath.Join(ws, library, library), []byte("no library"), 0o755))
 		if out := runIn(t, ws, t.TempDir(), nil, "--config", config, "run", "./prog; echo status $?"); !strings.Contains(out, "status 127") {
 			t.Errorf("%s: the program does not search the workspace: %s", name, out)

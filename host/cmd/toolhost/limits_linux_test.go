@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// limited runs a command with the tool bash and the given limits, and returns what toolhost prints. Empty limits mean the
-// defaults. The user "isolated" is root without a cgroup that limits the number of processes.
+// The method "limited" runs a command with the tool bash and the given limits, and returns the output of toolhost. Empty
+// limits mean the defaults. The user "isolated" is root without a cgroup that limits the number of processes.
 func (w *world) limited(t *testing.T, user, backend, limits, command string) string {
 	t.Helper()
 	if limits != "" {
@@ -32,8 +32,8 @@ func (w *world) limited(t *testing.T, user, backend, limits, command string) str
 	return string(out)
 }
 
-// TestLimits checks that commands cannot exceed the limits that apply without a configuration, and that the result names
-// the limit and its setting. The backend none is the control: there, each command exceeds the limit.
+// TestLimits checks that commands cannot exceed the default limits, and that the result names the limit and its setting.
+// The backend "none" is the control. With this backend, each command must exceed the limit.
 func TestLimits(t *testing.T) {
 	eachBackend(t, []string{"root", "isolated", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		if user == "isolated" && (os.Getuid() != 0 || !b.Abilities.OwnRoot) {
@@ -41,7 +41,7 @@ func TestLimits(t *testing.T) {
 		}
 		w := newWorld(t, user)
 		processes := 1500
-		if user == "isolated" { // the limit is that of process ids
+		if user == "isolated" { // for this user, the range of process ids is the limit
 			processes = 5000
 		}
 		for _, tc := range []struct{ name, limits, command, want string }{
@@ -72,8 +72,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestManyForks checks that a limit of processes does not make scripts fail, however many processes a script starts in
-// its life. The ids of processes must not wrap early.
+// TestManyForks checks that the process limit does not break scripts that start very many processes in sequence. Process
+// ids must not wrap around too early.
 func TestManyForks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, []string{"root", "isolated", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
@@ -91,8 +91,8 @@ for i in {1..100}; do sleep 0 & a=$!; (exit 4) & wait $!; [ $? = 4 ] || echo wro
 	})
 }
 
-// TestMemoryOfAll checks that the host kills the largest process of a plugin whose processes use too much memory
-// together, and that memory which processes share counts once.
+// TestMemoryOfAll checks that the host kills the largest process of a plugin if the plugin's processes together use too
+// much memory. Shared memory must count only once.
 func TestMemoryOfAll(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// unlisted contains scripts that create the file RAN although touch is not listed. Each key describes the way.
+// unlisted contains scripts that create the file RAN although the program touch is not listed. The key describes the
+// method.
 var unlisted = map[string]string{
 	"plain":                  `touch RAN`,
 	"let":                    `let 'a[$(touch RAN)]=1'`,
@@ -104,7 +105,8 @@ var unlisted = map[string]string{
 	"loader":                 `/lib64/ld-linux-x86-64.so.2 /usr/bin/touch RAN`,
 }
 
-// listedPrograms lists all programs of the scripts in unlisted but touch. Some of them can run other programs.
+// listedPrograms lists all programs in the scripts of unlisted except touch. Some of these programs can run other
+// programs.
 const listedPrograms = `"ls *", "cat *", "echo *", "git status *", "git log *", "xargs *", "find *", "awk *", "sed *", "sort *", "tar *", "make *", "env *", "setarch *", "prlimit *", "split *", "bash *", "sh *"`
 
 // writeConfig writes a configuration and the files that scripts use. It returns the workspace and the path of the
@@ -134,13 +136,13 @@ func writeConfig(t *testing.T, text string) (ws, config string) {
 	return ws, config
 }
 
-// listForms are the two forms of a list of programs.
+// listForms contains the two forms of a list of programs in the configuration.
 var listForms = map[string]string{
 	"programs": "permissions {\n programs {\n mode = \"listed\"\n allow = [" + listedPrograms + "]\n}\n}",
 	"commands": "permissions {\n commands = \"allow-list\"\n allow \"listed\" { command = [" + listedPrograms + "] }\n}",
 }
 
-// runListed runs scripts, each in a session of its own, and returns a line of output for each.
+// runListed runs scripts in separate sessions. It returns one line of output for each script.
 func runListed(t *testing.T, ws, config string, scripts map[string]string) (lines []string) {
 	t.Helper()
 	var calls bytes.Buffer
@@ -151,15 +153,15 @@ func runListed(t *testing.T, ws, config string, scripts map[string]string) (line
 	}
 	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), "--state", t.TempDir(), "--config", config, "batch")
 	c.Dir, c.Stdin = ws, &calls
-	out, _ := c.Output() // the error is ignored, because calls fail
+	out, _ := c.Output() // ignore the error: some calls fail
 	for line := range strings.Lines(string(out)) {
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-// TestListedPrograms runs scripts that execute an unlisted program. Without namespaces, they are refused before they run,
-// in both forms of the list.
+// TestListedPrograms checks scripts that execute an unlisted program. Without namespaces, the scripts must be refused
+// before they run, with both forms of the list.
 func TestListedPrograms(t *testing.T) {
 	for name, permissions := range listForms {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +182,7 @@ func TestListedPrograms(t *testing.T) {
 	}
 }
 
-// TestUnlistedProgramsRun validates [TestListedPrograms]: without a list, each script runs the program.
+// TestUnlistedProgramsRun validates [TestListedPrograms]. Without a list, each script must run the program.
 func TestUnlistedProgramsRun(t *testing.T) {
 	for name, script := range unlisted {
 		t.Run(name, func(t *testing.T) {

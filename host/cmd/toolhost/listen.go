@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/host/mcp"
 )
 
-// names returns the host names that clients may use for the server.
+// The method "names" returns the host names with which clients can address the server.
 func (f *serveFlags) names(l net.Listener) []string {
 	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
 	if _, ok := l.(*net.UnixListener); ok {
@@ -58,7 +58,7 @@ func (f *serveFlags) listener(ctx context.Context) (net.Listener, error) {
 	return l, f.check(l)
 }
 
-// check closes a listener that clients without TLS must not reach, and returns an error.
+// check closes the listener and returns an error if clients without TLS could reach the listener from other machines.
 func (f *serveFlags) check(l net.Listener) (err error) {
 	if _, socket := l.(*net.UnixListener); socket && (f.noAuth || f.cert != "") {
 		err = errSocketClients
@@ -77,11 +77,11 @@ func (f *serveFlags) check(l net.Listener) (err error) {
 	return nil
 }
 
-// inherited returns the socket that a service manager passed, as systemd does. It returns nil without such a socket.
+// inherited returns the socket that a service manager such as systemd passed. It returns nil if no socket was passed.
 func inherited() (net.Listener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
-		_ = os.Unsetenv(name) // commands must not take the socket for theirs
+		_ = os.Unsetenv(name) // child processes must not use the socket
 	}
 	if count == "" || pid != strconv.Itoa(os.Getpid()) {
 		return nil, nil //nolint:nilnil // no socket is no error
@@ -102,8 +102,8 @@ func inherited() (net.Listener, error) {
 // firstPassed is the descriptor of the first socket that a service manager passes.
 const firstPassed = 3
 
-// taken returns the socket of the server that listens on the address now. It returns an error if the clients of that
-// server could not use this one.
+// The method "taken" acquires the socket of the server that currently listens on the address. It returns an error if
+// clients of that server could not use this server.
 func (f *serveFlags) taken(ctx context.Context, h *host.Host, mine *terms) (*host.Taken, error) {
 	l, err := h.TakeListener(ctx, f.listen)
 	if err != nil {
@@ -123,16 +123,16 @@ func (f *serveFlags) taken(ctx context.Context, h *host.Host, mine *terms) (*hos
 	return l, f.check(l.Listener)
 }
 
-// offer lets another server acquire the socket. The channel is closed when it did.
+// The method "offer" lets another server acquire the socket. The channel is closed after another server acquires it.
 func (f *serveFlags) offer(h *host.Host, l net.Listener, mine *terms) <-chan struct{} {
 	replaced := make(chan struct{})
-	text, _ := json.Marshal(mine) // only texts and flags
+	text, _ := json.Marshal(mine) // ignore the error: texts and flags can always be encoded
 	h.OfferListener(host.Listening{
 		Terms:  text,
 		Serves: func(address string) bool { return address == f.listen || address == l.Addr().String() },
 		File: func() (*os.File, error) {
 			if u, ok := l.(*net.UnixListener); ok {
-				u.SetUnlinkOnClose(false) // the other server uses the path
+				u.SetUnlinkOnClose(false) // keep the socket file, because the other server uses it
 			}
 			if own, ok := l.(interface{ File() (*os.File, error) }); ok {
 				return own.File()
@@ -144,7 +144,7 @@ func (f *serveFlags) offer(h *host.Host, l net.Listener, mine *terms) <-chan str
 	return replaced
 }
 
-// leaving closes the connections of clients after their next request, so that they connect to another server.
+// leaving closes each client connection after the next request, so that the client connects to another server.
 type leaving struct{ now atomic.Bool }
 
 func (l *leaving) handler(next http.Handler) http.Handler {
@@ -160,18 +160,19 @@ func (l *leaving) handler(next http.Handler) http.Handler {
 	})
 }
 
-// yield stops accepting connections and waits until no more requests arrive on the existing ones. Another server accepts
-// from the same socket.
+// The method "yield" stops accepting connections and waits until no more requests arrive on existing connections.
+// Another server now accepts connections from the same socket.
 func (l *leaving) yield(ctx context.Context, h *host.Host, listener net.Listener) {
 	if err := h.Share(); err != nil {
 		fmt.Fprintln(os.Stderr, "toolhost: the sessions cannot be saved:", cli.Clean(err.Error()))
 	}
 	l.now.Store(true)
-	_ = listener.Close() // only the descriptor of this process
+	_ = listener.Close() // this closes only the descriptor of this process
 	h.Yield(ctx)
 }
 
-// stop ends a server. Running requests can end within 5 seconds, unless cancel ends them.
+// stop ends a server. Running requests have 2 seconds to end. Then cancel ends the calls, and the requests have 2 more
+// seconds.
 func stop(web *http.Server, server *mcp.Server, cancel func()) error {
 	server.Close()
 	late := time.AfterFunc(stopGrace, cancel)
@@ -180,23 +181,24 @@ func stop(web *http.Server, server *mcp.Server, cancel func()) error {
 	defer done()
 	err := web.Shutdown(ctx)
 	if err != nil {
-		err = web.Close() // end connections that clients keep open
+		err = web.Close() // close the connections that clients keep open
 	}
 	return err
 }
 
-// stopGrace is the time in which requests can end after the calls have ended.
+// stopGrace is the time that running requests have before their calls are canceled. The requests have the same time
+// again after the cancellation.
 const stopGrace = 2 * time.Second
 
-// errSocketClients is the error for flags that a Unix socket does not need.
+// errSocketClients is the error for flags that are not supported with a Unix socket.
 var errSocketClients = errors.New("a Unix socket identifies clients by their users: remove --no-auth, --tls-cert and --tls-key")
 
-// socket opens a Unix socket that every user can connect to. The server knows each client by its user.
+// socket opens a Unix socket to which every user can connect. The server identifies each client by its user.
 func (f *serveFlags) socket(ctx context.Context, path string) (net.Listener, error) {
 	if f.noAuth || f.cert != "" {
 		return nil, errSocketClients
 	}
-	// Remove the socket of a server that was killed, but no other file and no socket in use.
+	// Remove the socket of a killed server. Do not remove other files or sockets that are in use.
 	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == os.ModeSocket {
 		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
 			return nil, errors.Join(fmt.Errorf("--listen: another server listens on %s", path), conn.Close())

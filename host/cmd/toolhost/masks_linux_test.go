@@ -18,7 +18,7 @@ import (
 // secret is the content of denied files.
 const secret = "S3CRET"
 
-// masked is a workspace with denied and protected paths, and a host that runs there.
+// masked is a workspace with denied and protected paths, together with a host that runs in this workspace.
 type masked struct {
 	t         *testing.T
 	w         *world
@@ -28,8 +28,8 @@ type masked struct {
 	ended     func()
 }
 
-// newMasked creates the workspace. The programs of its commands have the names of denied and protected paths in variables,
-// so that the analysis of commands cannot know them.
+// newMasked creates the workspace. The commands use variables for the names of denied and protected paths, so that an
+// analysis of the commands cannot find these names.
 func newMasked(t *testing.T, user string) *masked {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "th-masks")
@@ -62,7 +62,7 @@ func (m *masked) write(name, content string) {
 	must(m.t, os.WriteFile(m.at(name), []byte(content+"\n"), 0o644))
 }
 
-// save replaces a file as an editor outside of the sandbox does that saves by renaming.
+// save replaces a file by renaming, as an editor outside of the sandbox does.
 func (m *masked) save(name, content string) {
 	m.t.Helper()
 	m.write(name+"~", content)
@@ -74,7 +74,7 @@ func (m *masked) content(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// start starts a host with the paths block and the settings of the sandbox.
+// start starts a host with the given "paths" block and the given settings of the sandbox.
 func (m *masked) start(paths, sandbox string) {
 	m.t.Helper()
 	config := filepath.Join(m.dir, "config.hcl")
@@ -129,7 +129,7 @@ func (m *masked) call(command string) string {
 	return m.receive()
 }
 
-// denied calls a command that must not print denied content.
+// The method "denied" runs a command that must not print the content of denied files.
 func (m *masked) denied(when, command string) {
 	m.t.Helper()
 	if out := m.call(command); strings.Contains(out, secret) {
@@ -137,7 +137,7 @@ func (m *masked) denied(when, command string) {
 	}
 }
 
-// maskReaders are commands that print denied content if nothing hides it.
+// maskReaders lists commands that print the content of denied files if the files are not hidden.
 var maskReaders = []string{
 	`cat "$E"`, `cat other`, `cat so*`, `echo "$(<"$E")"`, `cat sub/deep/"$E"`, `cat "$D"/key`, `command grep -r S3CRET .`, `find . -name "*n*" -type f -exec cat {} +`,
 	`tar cf - . | tr -d '\0'`, `cp "$E" copied; cat copied`, `ln "$E" linked; cat linked`, `ln -s "$E" new; cat new`, `mv "$E" moved; cat moved; mv moved "$E"`,
@@ -145,7 +145,7 @@ var maskReaders = []string{
 	`cat ./sub/../"$E"`, `chmod 644 "$E"; cat "$E"`, `(cd sub/deep && cat ../../"$E")`, `tool:read other`, `tool:grep S3CR.T --hidden --output-mode content`,
 }
 
-// eachMaskUser runs a test as root, if the test runs as root, and as another user.
+// eachMaskUser runs a test as an ordinary user. If the test process runs as root, it also runs the test as root.
 func eachMaskUser(t *testing.T, test func(t *testing.T, user string)) {
 	t.Helper()
 	if !supports(t, "ns") {
@@ -157,8 +157,8 @@ func eachMaskUser(t *testing.T, test func(t *testing.T, user string)) {
 	t.Run("ordinary", func(t *testing.T) { test(t, "ordinary") })
 }
 
-// TestDeniedPaths checks that no command prints the content of denied files or changes them. Without the rule, each
-// command must print it. Otherwise it could fail for another reason.
+// TestDeniedPaths checks that no command prints or changes the content of denied files. Without the rule, each command
+// must print the content. Otherwise a command could fail for another reason.
 func TestDeniedPaths(t *testing.T) {
 	readers := slices.Clone(maskReaders)
 	if isThere("/usr/bin/python3") {
@@ -215,13 +215,13 @@ func TestDeniedPathsAfterChanges(t *testing.T) {
 		m.denied("created", `cat made/"$E"`)
 		must(t, os.Rename(m.at("sub"), m.at("sub3")))
 		m.denied("moved", `cat sub3/deep/"$E"`)
-		// A command makes a denied file. The next call cannot read it.
+		// A command creates a denied file. The next call must not be able to read the file.
 		m.call(`mkdir own; echo S3''CRET > own/"$E"`)
 		if m.content("own/.env") != secret {
 			t.Error("the command could not create a file")
 		}
 		m.denied("created by a command", `cat own/"$E"`)
-		// An editor saves while a command runs. The command ends once it cannot read the file any more.
+		// An editor saves the file while a command runs. The command ends when it can no longer read the file.
 		m.send(`touch started; until [ -e saved ]; do sleep 0.01; done; for i in {1..1000}; do cat "$E" > /dev/null 2>&1 || break; sleep 0.01; done; cat "$E"`)
 		for !isThere(m.at("started")) {
 		}
@@ -233,7 +233,7 @@ func TestDeniedPathsAfterChanges(t *testing.T) {
 	})
 }
 
-// maskWriters are commands that change protected files if nothing protects them.
+// maskWriters contains commands that change protected files if the files are not protected.
 var maskWriters = map[string]string{
 	`echo new > "$P"/x`: "deploy/x", `rm -rf "$P"`: "deploy/x", `mv "$P" p2; mkdir "$P"; echo new > "$P"/x`: "deploy/x", `echo new > other-x`: "deploy/x",
 	`mv inner i2; mkdir -p inner/deep; echo new > inner/deep/"$K"`: "inner/deep/keep",
@@ -241,8 +241,8 @@ var maskWriters = map[string]string{
 	`echo new > pkg/.claude/settings.json`: "pkg/.claude/settings.json", `touch n; mv -f n mise.toml`: "mise.toml", `truncate -s 0 mise.toml`: "mise.toml",
 }
 
-// TestProtectedPaths checks that no command changes protected files, and that the plugins can still read them. Without
-// the protection, each command must change its file.
+// TestProtectedPaths checks that no command changes protected files, and that plugins can still read these files.
+// Without the protection, each command must change its file.
 func TestProtectedPaths(t *testing.T) {
 	eachMaskUser(t, func(t *testing.T, user string) {
 		for command, file := range maskWriters {
@@ -268,7 +268,7 @@ func TestProtectedPaths(t *testing.T) {
 		if out := m.call(`rm -r node_modules && echo removed`); out != "removed" {
 			t.Errorf("installed packages cannot be removed: %s", out)
 		}
-		// A program outside replaces a file. It stays protected.
+		// A program outside of the sandbox replaces a file. The new file must also be protected.
 		m.save("mise.toml", "saved")
 		m.save("deploy/x", "saved")
 		m.call(`echo new > mise.toml; echo new > "$P"/x`)

@@ -31,14 +31,14 @@ Each run has a session of its own, unless --session names one that is to last.`,
   toolhost mcp --tools read,grep,glob`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// Standard output must contain protocol messages only.
+			// Standard output must contain only protocol messages.
 			out := os.Stdout
 			os.Stdout = os.Stderr
 			h, err := s.OpenLive(c, host.Options{Prompt: true})
 			if err != nil {
 				return err
 			}
-			opts.Roots = s.Workspace == "" // use the client's directories, unless the user chose a workspace
+			opts.Roots = s.Workspace == "" // use the client's directories, unless the user selected a workspace
 			server, err := newMCPServer(h, s, opts)
 			if err != nil {
 				return errors.Join(err, h.Close())

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// session is an MCP client that can send arbitrary lines.
+// session is an MCP client that can send arbitrary lines to the server.
 type session struct {
 	t   *testing.T
 	in  io.WriteCloser
 	out *bufio.Reader
-	end func() // ends the program; the end of the test does it, too
+	end func() // end ends the program; the end of the test also calls it
 }
 
 func lineSession(t *testing.T, dir string, args ...string) *session {
@@ -57,7 +57,7 @@ type heard struct {
 	}
 }
 
-// hear reads the next answer and checks that it answers the request with the given id.
+// The method "hear" reads the next answer and checks that it answers the request with the given id.
 func (s *session) hear(id string) heard {
 	s.t.Helper()
 	for {
@@ -112,7 +112,7 @@ func TestMCPLines(t *testing.T) {
 			t.Errorf("%s: %+v", name, h.Error)
 		}
 	}
-	// The SDK must still receive all messages that are not plain calls.
+	// The SDK must still receive all messages except plain calls.
 	s.say("", "   ", read(`"a-b"`, ""))
 	well(`"a-b"`)
 	s.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
@@ -131,8 +131,8 @@ func TestMCPLines(t *testing.T) {
 	}
 }
 
-// TestMCPLinesCancel checks that a canceled call ends without an answer, and that its id can be used again. Then it
-// makes many concurrent calls.
+// TestMCPLinesCancel checks that a canceled call receives no answer, and that the id of the call can be used again. Then
+// it makes many concurrent calls.
 func TestMCPLinesCancel(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestMCPClientsFollowTheTools replaces a plugin with a version that has other tools. The server must notify the client,
+// TestMCPClientsFollowTheTools replaces a plugin by a version with different tools. The server must notify the client,
 // and the client must be able to call the new tools.
 func TestMCPClientsFollowTheTools(t *testing.T) {
 	dir := mcpDir(t)
@@ -23,7 +23,7 @@ func TestMCPClientsFollowTheTools(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile(plugin+".new", fmt.Appendf(b, "\n!variant %s\n", variant), 0o755))
 		must(t, os.Rename(plugin+".new", plugin))
-		must(t, toolhost(t, dir, "version").Run()) // this command trusts the binary
+		must(t, toolhost(t, dir, "version").Run()) // running any command makes the wrapper trust the binary
 	}
 	put("version=1.0.0")
 	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte("plugin \"p\" {\n  path = \"p\"\n}\n"), 0o600))

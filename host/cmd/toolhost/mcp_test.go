@@ -76,7 +76,7 @@ func piped(t *testing.T, c *exec.Cmd) (in io.WriteCloser, out *bufio.Reader) {
 	return in, bufio.NewReaderSize(stdout, 1<<20)
 }
 
-// user answers the questions of the server.
+// user answers questions of the server.
 type user struct {
 	mu    sync.Mutex
 	asked []string
@@ -95,7 +95,7 @@ func (u *user) answer(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitRes
 	return u.reply, nil
 }
 
-// connect connects a client that uses the given protocol revision. u can be nil.
+// connect connects a client with the given protocol revision. The argument "u" can be nil.
 func connect(t *testing.T, era string, transport mcp.Transport, u *user, progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
 	t.Helper()
 	opts := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
@@ -162,10 +162,10 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// approverToken is the token that answers asks.
+// approverToken is the token of the client that answers asks.
 const approverToken = "token-of-the-approver"
 
-// hasPrincipals reports whether the server knows its clients, so that it makes no token.
+// hasPrincipals reports whether the configuration contains principals. In this case, the server creates no token.
 func hasPrincipals(t *testing.T, dir string) bool {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, "toolhost.hcl"))
@@ -173,7 +173,7 @@ func hasPrincipals(t *testing.T, dir string) bool {
 	return bytes.Contains(b, []byte("principal "))
 }
 
-// serve starts toolhost serve and returns its address and token.
+// serve starts "toolhost serve" and returns the address and the token of the server.
 func serve(t *testing.T, dir string, args ...string) (base, token string) {
 	t.Helper()
 	c := toolhost(t, dir, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
@@ -264,7 +264,8 @@ func clientTest(t *testing.T, era, dir string, transport func() mcp.Transport) {
 	cancelTest(t, s, dir)
 }
 
-// progressTest checks that output arrives as progress notifications while the command runs. Their numbers must increase.
+// progressTest checks that output arrives in progress notifications while the command runs. The progress numbers must
+// increase.
 func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*mcp.ProgressNotificationParams) {
 	t.Helper()
 	p := &mcp.CallToolParams{Name: "bash", Arguments: map[string]any{"command": "echo first; sleep 0.5; printf '\\033[31msecond\\n'"}}
@@ -273,7 +274,7 @@ func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*
 	if err != nil || res.IsError {
 		t.Fatalf("%v %+v", err, res)
 	}
-	eventually(t, "both lines are told", func() bool { // a client can return the result before it handles the notifications
+	eventually(t, "both lines are told", func() bool { // wait, because the result can arrive before the notifications are handled
 		mu.Lock()
 		defer mu.Unlock()
 		return len(*notes) >= 2
@@ -294,7 +295,7 @@ func progressTest(t *testing.T, s *mcp.ClientSession, mu *sync.Mutex, notes *[]*
 	}
 }
 
-// askTest checks that the client's user can answer a tool's ask.
+// askTest checks that the client's user can answer an ask of a tool.
 func askTest(t *testing.T, s *mcp.ClientSession, u *user) {
 	t.Helper()
 	for _, tc := range []struct {
@@ -365,7 +366,8 @@ func TestAskUser(t *testing.T) {
 	}
 }
 
-// TestOutsideOverMCP checks that a path outside of the roots (E3) is asked about if the client can ask its user.
+// TestOutsideOverMCP checks that a path outside of the roots (requirement E3) causes a question if the client can ask
+// its user.
 func TestOutsideOverMCP(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "file")
@@ -463,7 +465,7 @@ func cancelTest(t *testing.T, s *mcp.ClientSession, dir string) {
 	}
 }
 
-// running reports whether a program with the given name runs in a working directory under dir.
+// The function "running" reports whether a program with the given name runs in a working directory under dir.
 func running(t *testing.T, name, dir string) bool {
 	t.Helper()
 	procs, err := filepath.Glob("/proc/[0-9]*")
@@ -489,7 +491,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestMCPSingle tests the option --single and the option --tools.
+// TestMCPSingle tests the options --single and --tools.
 func TestMCPSingle(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// TestSingleHosts checks that commands can reach the listed hosts only.
+// TestSingleHosts checks that commands can reach only the listed hosts.
 func TestSingleHosts(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		testneed.Missing(t, "there is no curl; install it")

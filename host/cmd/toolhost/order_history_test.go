@@ -12,50 +12,51 @@ import (
 	"time"
 )
 
-// step is one call of a history. It is a function call, or a command for the router if name is empty.
+// step is one call in a history. If name is empty, the step is a command string for the router. Otherwise it is a
+// function call.
 type step struct {
 	name    string
 	args    map[string]any
 	command string
-	// cancel ends the call this long after it was sent. Zero means that nobody cancels it.
+	// cancel is the time between sending and canceling the call. Zero means that the call is not canceled.
 	cancel time.Duration
-	// pause lets earlier calls proceed before the call is sent.
+	// pause is a delay before sending the call, in which earlier calls can proceed.
 	pause time.Duration
 	check func(m *sequence, o outcome) string
 }
 
-// outcome is what a caller sees of a call.
+// outcome is the observable result of a call for its caller.
 type outcome struct {
 	ok     bool
 	kind   string
 	output string
 }
 
-// cancels describes which calls of a history are canceled.
+// cancels determines which calls of a history are canceled.
 type cancels int
 
 const (
 	neverCanceled cancels = iota
-	// canceledWithoutAnswer is for clients that get no answer to a canceled call. Only calls that cannot have an effect
+	// canceledWithoutAnswer is for clients that receive no answer to a canceled call. Then only calls without effects
 	// are canceled.
 	canceledWithoutAnswer
 	canceledWithAnswer
 )
 
-// sequence is a model of a session whose calls run one after another.
+// sequence is a model of a session that runs its calls one after another.
 type sequence struct {
 	root, dir string
 	vars      string
 	function  string
 	files     map[string]string // content by path
-	known     map[string]bool   // files that the session has read
-	jobs      map[string]string // files that jobs write, and their content
+	known     map[string]bool   // set of files that the session has read
+	jobs      map[string]string // content of files that jobs write, by path
 }
 
-// places lists the directories of a history. Writing with tools is denied in the last one.
+// places lists the directories in a history. In the last directory, tools are not permitted to write.
 var places = []string{"", "a", "a/b", "c"}
 
-// newSequence creates the files of a history below root.
+// newSequence creates the files for a history below root.
 func newSequence(t *testing.T, root string) *sequence {
 	t.Helper()
 	m := &sequence{root: root, dir: root, files: make(map[string]string), known: make(map[string]bool), jobs: make(map[string]string)}
@@ -86,7 +87,8 @@ func (m *sequence) isDir(path string) bool {
 	return slices.ContainsFunc(places, func(p string) bool { return filepath.Join(m.root, p) == path })
 }
 
-// left compares the files on disk with those of the model. Jobs can still be running, so it waits for their files.
+// The method "left" compares the files on disk with the files of the model. It waits for files of jobs that are still
+// running.
 func (m *sequence) left(t *testing.T) (problems []string) {
 	t.Helper()
 	for path, want := range m.jobs {
@@ -133,14 +135,14 @@ func bashStep(command string, check func(m *sequence, o outcome) string) step {
 	return step{name: "bash", args: map[string]any{"command": command}, check: check}
 }
 
-// abilities describes what a frontend can do.
+// abilities describes the features of a frontend.
 type abilities struct {
-	routed  bool // send command strings, also those whose route depends on the directory
-	jobs    bool // keep jobs after the last call
+	routed  bool // whether it accepts command strings with a route that depends on the directory
+	jobs    bool // whether jobs continue after the last call
 	cancels cancels
 }
 
-// history returns random calls of one session.
+// history returns random calls for one session.
 func history(rng *rand.Rand, root string, can abilities) []step {
 	steps := []step{changeDir(root)}
 	for i := range 4 + rng.IntN(8) {
@@ -248,7 +250,7 @@ func readStep(name string) step {
 	}}
 }
 
-// denied reports whether the configuration of the test denies changes of a path.
+// The method "denied" reports whether the test configuration denies changes of a path.
 func (m *sequence) denied(path string) bool { return filepath.Dir(path) == filepath.Join(m.root, "c") }
 
 func writeStep(beside, name, text string) step {

@@ -23,8 +23,8 @@ import (
 	"toolhost.dev/host"
 )
 
-// histories is the number of random histories through the library. TOOLHOST_ORDER overrides it. The number through each
-// frontend of the program is a tenth.
+// histories is the number of random histories for the library. The environment variable TOOLHOST_ORDER overrides it.
+// Each frontend of the program gets a tenth of this number.
 const histories = 150
 
 func orderHistories(t *testing.T) int {
@@ -59,7 +59,7 @@ permissions {
 }
 `
 
-// orderDir creates a workspace for histories, with its configuration.
+// orderDir creates a workspace and a configuration for histories.
 func orderDir(t *testing.T) (dir, config string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -73,11 +73,11 @@ func orderDir(t *testing.T) (dir, config string) {
 	return dir, config
 }
 
-// sender runs the calls of a history in one session. It sends all calls without waiting for results. The result i belongs
-// to the call i.
+// sender runs the calls of a history in one session. It sends all calls without waiting for results. Result i belongs to
+// call i.
 type sender func(ctx context.Context, session string, steps []step) []outcome
 
-// runHistories runs n random histories, several at once, and compares them with the model.
+// runHistories runs n random histories, some of them concurrently, and compares the results with the model.
 func runHistories(t *testing.T, dir string, n int, can abilities, send sender) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -106,7 +106,7 @@ func runHistories(t *testing.T, dir string, n int, can abilities, send sender) {
 	t.Logf("%d histories with %d calls, %d differ from sequential execution", n, calls.Load(), bad.Load())
 }
 
-// TestOrderOfCalls compares random pipelined calls of several callers with sequential execution.
+// TestOrderOfCalls compares random concurrent calls of several callers with a sequential execution.
 func TestOrderOfCalls(t *testing.T) {
 	dir, config := orderDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
@@ -118,7 +118,7 @@ func TestOrderOfCalls(t *testing.T) {
 	runHistories(t, dir, orderHistories(t), abilities{routed: true, jobs: true, cancels: canceledWithAnswer}, func(ctx context.Context, session string, steps []step) []outcome {
 		out := make([]outcome, len(steps))
 		var wg sync.WaitGroup
-		var order sync.Mutex // the callers begin their calls in the order of the history
+		var order sync.Mutex // the lock makes the callers begin their calls in the order of the history
 		next := 0
 		for range 3 {
 			wg.Go(func() {
@@ -171,7 +171,7 @@ func outcomeOf(res *host.Result) outcome {
 	return o
 }
 
-// lineResult is a result of batch and of /v1.
+// lineResult is one result line of "toolhost batch" or of the HTTP API /v1.
 type lineResult struct {
 	ID      int
 	Success bool
@@ -190,7 +190,7 @@ func (r *lineResult) outcome() outcome {
 	return o
 }
 
-// requestLines returns the calls of a history as input lines of the command batch.
+// requestLines returns the calls of a history as input lines for "toolhost batch".
 func requestLines(session string, steps []step) []byte {
 	var b bytes.Buffer
 	for i, s := range steps {
@@ -221,7 +221,7 @@ func outcomesIn(t *testing.T, body io.Reader, n int) []outcome {
 	return out
 }
 
-// TestOrderInBatch sends the calls of a history at once to "batch --ordered" and to /v1/batch.
+// TestOrderInBatch sends all calls of a history at once, to "batch --ordered" and to /v1/batch.
 func TestOrderInBatch(t *testing.T) {
 	n := orderHistories(t) / 10
 	dir, config := orderDir(t)
@@ -250,7 +250,7 @@ func TestOrderInBatch(t *testing.T) {
 	})
 }
 
-// TestOrderOverMCP sends the calls of a history without a pause over standard input and output.
+// TestOrderOverMCP sends the calls of a history without pauses over standard input and output.
 func TestOrderOverMCP(t *testing.T) {
 	dir, config := orderDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
@@ -271,8 +271,8 @@ func TestOrderOverMCP(t *testing.T) {
 	})
 }
 
-// arrived waits until the server has n calls of a session, whether they wait, run or are answered. HTTP has no order of its
-// own, so each call is sent when the call before has arrived.
+// The function "arrived" waits until the server has received n calls of a session. The calls can wait, run or be
+// answered. HTTP requests have no order. Therefore a test sends each call only after the previous call arrived.
 func arrived(c *client, session string, n int, answered func() int) {
 	c.t.Helper()
 	for range 10_000 {
@@ -295,7 +295,7 @@ func arrived(c *client, session string, n int, answered func() int) {
 	c.t.Errorf("call %d of %s does not arrive", n, session)
 }
 
-// pipelined sends the calls of a history in their order, and does not wait for answers.
+// pipelined sends the calls of a history in order, without waiting for answers.
 func pipelined(c *client, session string, steps []step, call func(i int) outcome) []outcome {
 	out := make([]outcome, len(steps))
 	var wg sync.WaitGroup
@@ -312,7 +312,7 @@ func pipelined(c *client, session string, steps []step, call func(i int) outcome
 	return out
 }
 
-// TestOrderOverHTTP sends the calls of a history over connections of their own, to /v1/run and to /mcp.
+// TestOrderOverHTTP sends each call of a history over a separate connection, to /v1/run and to /mcp.
 func TestOrderOverHTTP(t *testing.T) {
 	n := orderHistories(t)/50 + 1
 	dir, config := orderDir(t)
@@ -358,15 +358,15 @@ func TestOrderOverHTTP(t *testing.T) {
 	})
 }
 
-// answers reads the answers to the calls of a history. A canceled call can have none.
+// answers reads the answers to the calls of a history. A canceled call can have no answer.
 func (s *session) answers(steps []step) []outcome {
 	out := make([]outcome, len(steps))
 	for i := range out {
 		if steps[i].cancel > 0 {
-			out[i].kind = "canceled" // unless an answer arrives
+			out[i].kind = "canceled" // an answer replaces this value
 		}
 	}
-	for { // the last call is never canceled, and its turn comes last
+	for { // stop at the last call, which is never canceled and is answered last
 		line, err := s.out.ReadBytes('\n')
 		if err != nil {
 			s.t.Error(err)

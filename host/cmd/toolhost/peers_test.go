@@ -91,7 +91,7 @@ func TestTypeScriptClients(t *testing.T) {
 	}
 }
 
-// TestInspector tests the official command-line client.
+// TestInspector tests the official command-line client of MCP.
 func TestInspector(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -104,7 +104,7 @@ func TestInspector(t *testing.T) {
 		{[]string{"--method", "tools/call", "--tool-name", "read", "--tool-arg", "file_path=notes.txt", "--tool-arg", "limit=1"}, `"text": "one`},
 		{[]string{"--method", "tools/call", "--tool-name", "test_echo", "--tool-arg", "text=hi", "--tool-arg", "times=3"}, `"text": "hihihi"`},
 	} {
-		// A script starts the server, because the inspector would interpret the server's flags as its own.
+		// A script starts the server, because the inspector would interpret flags of the server as its own flags.
 		run := filepath.Join(dir, "server")
 		if err := os.WriteFile(run, []byte("#!/bin/sh\nexec '"+strings.Join(server.Args, "' '")+"'\n"), 0o700); err != nil {
 			t.Fatal(err)
@@ -117,8 +117,8 @@ func TestInspector(t *testing.T) {
 	}
 }
 
-// TestConformance runs the official conformance suite. testdata/conformance lists the expected failures with reasons.
-// The suite fails on any other failure and on an expected failure that passes.
+// TestConformance runs the official conformance suite. The directory testdata/conformance lists the expected failures
+// with reasons. The suite fails on any other failure. It also fails if an expected failure passes.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"2025-11-25", "2026-07-28"} {

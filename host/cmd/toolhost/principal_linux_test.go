@@ -41,7 +41,7 @@ principal "root" { role = "administrator" }
 principal "viewer" { role = "viewer" }
 `
 
-// principals are the clients of a server with several principals.
+// principals contains the clients of a server with several principals.
 type principals struct {
 	t    *testing.T
 	dir  string // the workspace of the host
@@ -69,7 +69,7 @@ func newPrincipals(t *testing.T, config string) *principals {
 	return p
 }
 
-// as returns a client with a new token for a principal.
+// The method "as" creates a token for a principal and returns a client with this token.
 func (p *principals) as(name string, args ...string) *client {
 	p.t.Helper()
 	out, err := toolhost(p.t, p.dir, append([]string{"token", "create", name}, args...)...).Output()
@@ -88,7 +88,8 @@ func (c *client) output(request string) string {
 	return res.Output + res.Error.Message
 }
 
-// TestTokens checks the life of a token: a running server accepts it from its creation until it is revoked.
+// TestTokens checks the lifetime of a token. A running server must accept the token from its creation until its
+// revocation.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -127,7 +128,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestRights checks what principals can do: their rights, tools, workspaces and limits.
+// TestRights checks the rights, tools, workspaces and limits of principals.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -153,7 +154,7 @@ func TestRights(t *testing.T) {
 	}
 	viewer.want(403, "needs the right", "POST", "/v1/asks/x", `{"outcome":"accepted"}`)
 
-	// The answer about a workspace does not reveal whether the directory exists.
+	// The answer about a forbidden workspace must not reveal whether the directory exists.
 	x, y := filepath.Join(p.more, "x"), filepath.Join(p.more, "y")
 	in := func(dir string) string { return fmt.Sprintf(`{"command":"pwd","workspace":%q}`, dir) }
 	elsewhere, each := p.as("elsewhere"), p.as("each")
@@ -175,7 +176,7 @@ func TestRights(t *testing.T) {
 	}
 	reader.want(403, "may not work in", "POST", "/v1/run", in(x))
 
-	// Limits.
+	// Check the limits of a principal.
 	busy := p.as("busy")
 	busy.want(200, "hi", "POST", "/v1/run", `{"session":"1","command":"echo hi"}`)
 	busy.want(200, "hi", "POST", "/v1/run", `{"session":"2","command":"echo hi"}`)
@@ -196,8 +197,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestPrincipalsAreSeparate checks that principals with the same workspace and the same session ids share nothing: no
-// directory, variable, process, output, file state, edit or remembered answer.
+// TestPrincipalsAreSeparate checks two principals with the same workspace and the same session ids. They must not share
+// directories, variables, processes, outputs, file states, edits or remembered answers.
 func TestPrincipalsAreSeparate(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -240,14 +241,14 @@ func TestPrincipalsAreSeparate(t *testing.T) {
 	if got := bob.output(`{"session":"s","command":"history"}`); strings.Contains(got, "LEAK") {
 		t.Errorf("bob sees the history of alice: %s", got)
 	}
-	// A name of the local user must not lead to another principal's session.
+	// The local user must not reach another principal's session through the name of the session.
 	out, err := toolhost(t, p.dir, "--session", fmt.Sprintf("principal:alice:%d:%s:s", len(p.dir), p.dir), "run", "echo $LEAK").Output()
 	if err == nil || strings.Contains(string(out), "secret") {
 		t.Errorf("the local user got a session of alice by its key: %s", out)
 	}
 }
 
-// TestNoCallCrosses runs 100 calls of two principals with the same session ids at the same time, over each front.
+// TestNoCallCrosses runs 100 concurrent calls of two principals with the same session ids over each frontend.
 func TestNoCallCrosses(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -292,8 +293,8 @@ func TestNoCallCrosses(t *testing.T) {
 	}
 }
 
-// TestMCPPrincipals checks that a connection belongs to the principal that opened it, and that clients without a
-// connection are separate once they send their handles.
+// TestMCPPrincipals checks that an MCP connection belongs to the principal that opened it. It also checks that clients
+// without a connection have separate sessions if they send their session handles back.
 func TestMCPPrincipals(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -318,7 +319,7 @@ func TestMCPPrincipals(t *testing.T) {
 		}
 	}
 
-	// Two clients of one principal that send their handles back.
+	// Connect two clients of the same principal. Both clients send their session handles back.
 	must(t, os.Mkdir(filepath.Join(p.dir, "deep"), 0o700))
 	var sessions []*mcp.ClientSession
 	for range 2 {
@@ -354,7 +355,7 @@ func TestMCPPrincipals(t *testing.T) {
 	}
 }
 
-// TestAnswers checks who can answer an ask, and that the audit log names both.
+// TestAnswers checks who can answer an ask. The audit log must name the caller and the principal that answered.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPrincipals(t, "")
@@ -404,7 +405,7 @@ func TestAnswers(t *testing.T) {
 	if body := <-result; strings.Contains(body, "thank you") {
 		t.Error(body)
 	}
-	// A client of MCP does not answer the permission asks of its own calls.
+	// An MCP client must not answer the permission asks of its own calls.
 	u := &user{reply: &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}}
 	s := connect(t, eras[1], &mcp.StreamableClientTransport{Endpoint: p.base + "/mcp", HTTPClient: &http.Client{Transport: bearer(alice.token)}}, u, nil)
 	done := make(chan *mcp.CallToolResult, 1)
@@ -424,7 +425,7 @@ func TestAnswers(t *testing.T) {
 	if res := <-done; res == nil || strings.Contains(text(t, res), "thank you") || len(u.asked) > 0 {
 		t.Errorf("%+v, asked %q", res, u.asked)
 	}
-	// A permanent answer is for one principal.
+	// A permanent answer must apply to only one principal.
 	a, result = begin(alice)
 	root.want(200, "accepted", "POST", "/v1/asks/"+a.ID, `{"outcome":"accepted","values":["always"]}`)
 	<-result
@@ -434,7 +435,7 @@ func TestAnswers(t *testing.T) {
 	<-result
 }
 
-// TestAnonymous checks that a client without a token can only call tools in the workspace of the host.
+// TestAnonymous checks that a client without a token can only call tools, and only in the workspace of the host.
 func TestAnonymous(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -448,14 +449,14 @@ func TestAnonymous(t *testing.T) {
 	(&client{t, base, "guess"}).want(401, "", "POST", "/v1/run", `{"command":"echo hi"}`)
 }
 
-// TestUnixSocket checks that a client of a Unix socket is known by its user.
+// TestUnixSocket checks that the server identifies a client of a Unix socket by its user.
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
 	short, err := os.MkdirTemp("", "s")
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
-	must(t, os.Chmod(short, 0o755)) // other users connect
+	must(t, os.Chmod(short, 0o755)) // other users must be able to connect
 	socket := filepath.Join(short, "s")
 	c := toolhost(t, dir, "serve", "--listen", "unix:"+socket)
 	must(t, c.Start())
@@ -485,7 +486,7 @@ func TestUnixSocket(t *testing.T) {
 			t.Errorf("another user: %d %s", code, body)
 		}
 	}
-	// A command in the sandbox is the host's user, but must not get this user's rights.
+	// A command in the sandbox runs as the user of the host, but it must not get the rights of this user.
 	out, err := toolhost(t, dir, "run", fmt.Sprintf("python3 -c 'import socket; s=socket.socket(socket.AF_UNIX); s.connect(%q); s.sendall(b\"GET /v1/status HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n\"); print(s.recv(300))'", socket)).CombinedOutput()
 	if bytes.Contains(out, []byte("200 OK")) {
 		t.Errorf("a command in the sandbox has rights: %s %v", out, err)

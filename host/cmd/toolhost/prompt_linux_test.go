@@ -16,22 +16,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prompt is the real program at a prompt in a pseudo-terminal, and the person who types.
+// prompt is the real program at a prompt in a pseudo-terminal. The test acts as the person who types.
 type prompt struct {
 	t        *testing.T
 	dir      string
 	work     string
-	terminal *os.File // the end of the person
-	program  *os.File // the end of the program, which stays open so that its mode can be read
+	terminal *os.File // the end of the terminal that the person uses
+	program  *os.File // the end of the terminal that the program uses; it stays open so that the test can read its mode
 	command  *exec.Cmd
 
 	mu    sync.Mutex
 	shown bytes.Buffer
-	seen  int        // what expect has consumed
-	done  chan error // receives how the program ended
+	seen  int        // number of bytes that expect has read
+	done  chan error // receives the error with which the program ended
 }
 
-// startPrompt starts `toolhost repl` in dir with a configuration and more variables of the environment.
+// startPrompt starts "toolhost repl" with a configuration in dir. The argument "environment" contains additional
+// environment variables.
 func startPrompt(t *testing.T, dir, config string, environment ...string) *prompt {
 	t.Helper()
 	p := &prompt{t: t, dir: dir, work: filepath.Join(dir, "work")}
@@ -49,12 +50,12 @@ func startPrompt(t *testing.T, dir, config string, environment ...string) *promp
 	p.done = make(chan error, 1)
 	go func() { p.done <- p.command.Wait() }()
 	go p.watch()
-	p.expect("Ctrl-D the prompt.") // the end of the greeting
+	p.expect("Ctrl-D the prompt.") // the last words of the greeting
 	p.expect("work> ")
 	return p
 }
 
-// watch collects what the terminal shows.
+// watch collects the output on the terminal.
 func (p *prompt) watch() {
 	part := make([]byte, 4096)
 	for {
@@ -74,7 +75,8 @@ func (p *prompt) typed(keys string) {
 	must(p.t, err)
 }
 
-// expect waits until the terminal shows a text after what was expected before, and returns what was shown in front of it.
+// expect waits until the terminal shows a text. It returns the output between the previously expected text and this
+// text.
 func (p *prompt) expect(text string) string {
 	p.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -100,7 +102,7 @@ func (p *prompt) expect(text string) string {
 	}
 }
 
-// wait waits for the end of the program, and checks that the terminal has the mode that it had before.
+// wait waits for the end of the program. It checks that the terminal has its original mode again.
 func (p *prompt) wait() {
 	p.t.Helper()
 	select {
@@ -118,7 +120,7 @@ func (p *prompt) wait() {
 	}
 }
 
-// atPrompt runs a subtest with a prompt of its own.
+// atPrompt runs a subtest with a new prompt.
 func atPrompt(t *testing.T, name, config string, test func(t *testing.T, p *prompt)) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
@@ -126,11 +128,11 @@ func atPrompt(t *testing.T, name, config string, test func(t *testing.T, p *prom
 	})
 }
 
-// silent is a command that runs until its test removes it, and prints nothing.
+// silent is a command without output. It runs until the test creates the file "go".
 const silent = "until [ -e go ]; do sleep 0.05; done"
 
-// TestPromptKeysH4 checks (H4, U2) that no key except Ctrl-D at an empty line ends the prompt. After a key that did, the
-// next ones would reach the person's own shell.
+// TestPromptKeysH4 checks that only Ctrl-D in an empty line ends the prompt (requirements H4, U2). If another key ended
+// the prompt, the following keys would reach the person's shell.
 func TestPromptKeysH4(t *testing.T) {
 	t.Parallel()
 	alive := func(p *prompt) {
@@ -151,7 +153,7 @@ func TestPromptKeysH4(t *testing.T) {
 		}
 	})
 	atPrompt(t, "Ctrl-C clears the typed text", "", func(_ *testing.T, p *prompt) {
-		p.typed("touch typed-file\x03\r") // the library's own action ignores a Ctrl-C before other keys
+		p.typed("touch typed-file\x03\r") // the library's own action would ignore a Ctrl-C that other keys follow
 		alive(p)
 		p.typed("touch typed-file")
 		p.expect("typed-file")
@@ -187,7 +189,7 @@ func TestPromptKeysH4(t *testing.T) {
 		p.wait()
 	})
 	atPrompt(t, "other keys of signals", "", func(_ *testing.T, p *prompt) {
-		p.typed("\x1a\x1c") // Ctrl-Z, Ctrl-\
+		p.typed("\x1a\x1c") // Ctrl-Z and Ctrl-\
 		alive(p)
 		p.typed(silent + "\r")
 		p.expect("running, 1 s")
@@ -208,7 +210,8 @@ func TestPromptKeysH4(t *testing.T) {
 	})
 }
 
-// TestPromptEditsH4 checks completion, several lines, pasted text and the size of the window (H4, U16).
+// TestPromptEditsH4 checks completion, multi-line commands, pasted text and changes of the window size (requirements H4,
+// U16).
 func TestPromptEditsH4(t *testing.T) {
 	t.Parallel()
 	atPrompt(t, "Tab", `
@@ -251,7 +254,7 @@ field "tickets" {
 		p.typed("echo 'ïn\rtwo — 日本'\r")
 		p.expect("ïn\r\ntwo — 日本\r\n")
 		p.typed("\x1b[200~echo pasted-$((1+1))\necho \tpasted-$((2+2)) ä\n\x1b[201~")
-		p.expect("pasted-$((2+2))") // shown, but not run before Enter
+		p.expect("pasted-$((2+2))") // pasted text is shown, but runs only after Enter
 		if before := p.expect("ä"); strings.Contains(before, "pasted-2") {
 			p.t.Errorf("pasted text runs before Enter: %q", before)
 		}
@@ -267,7 +270,7 @@ field "tickets" {
 		p.typed("\x03")
 		p.expect("canceled")
 		p.typed(silent + "\r")
-		p.expect("\r\x1b[Krunning") // the text is cut, because a longer one could not be erased
+		p.expect("\r\x1b[Krunning") // the text must be cut, because only one line can be erased
 		if after := p.expect("\r\x1b[K"); strings.Contains(after, ",") {
 			p.t.Errorf("the progress is wider than the window: %q", after)
 		}
@@ -278,7 +281,7 @@ field "tickets" {
 	})
 }
 
-// TestPromptColorsH4 checks that the prompt has colors, and none with NO_COLOR (H4, U16).
+// TestPromptColorsH4 checks that the prompt uses colors unless NO_COLOR is set (requirements H4, U16).
 func TestPromptColorsH4(t *testing.T) {
 	t.Parallel()
 	color := regexp.MustCompile(`\x1b\[([0-9]+;)*(3[0-7]|4[0-7]|9[0-7])m`)
@@ -303,7 +306,8 @@ func TestPromptColorsH4(t *testing.T) {
 	}
 }
 
-// TestPromptHistoryH4 checks that commands of earlier prompts can be recalled, also those of several lines (H4, U16).
+// TestPromptHistoryH4 checks that commands of earlier prompts can be recalled, including multi-line commands
+// (requirements H4, U16).
 func TestPromptHistoryH4(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -315,14 +319,14 @@ func TestPromptHistoryH4(t *testing.T) {
 	p = startPrompt(t, dir, "")
 	p.typed("\x1b[A\r")
 	p.expect("newer\r\nof two lines\r\n")
-	p.typed("\x10\x10\x10\r") // Ctrl-P; the command that was recalled is in the history again, or is not repeated there
+	p.typed("\x10\x10\x10\r") // Ctrl-P three times, then Enter
 	p.expect("older-2\r\n")
 	p.typed("\x04")
 	p.wait()
 }
 
-// TestPromptAsksH4 checks (H4, U16) that what was typed before an ask never answers it, but is kept, and that an unknown
-// answer asks again.
+// TestPromptAsksH4 checks that keys typed before an ask never answer the ask but stay in the input (requirements H4,
+// U16). An unknown answer must repeat the question.
 func TestPromptAsksH4(t *testing.T) {
 	t.Parallel()
 	const rules = `
@@ -356,7 +360,7 @@ permissions {
 		p.expect("Which color?")
 		p.expect("> ")
 		p.typed("green\r")
-		p.expect("green") // the echo
+		p.expect("green") // the echo of the input
 		p.expect("green\r\n")
 		p.expect("ahead-ä-42\r\n")
 		p.typed("\x04")
@@ -381,14 +385,14 @@ permissions {
 	})
 }
 
-// TestPromptHangupH4 checks that nothing runs on after the terminal closes (H4): neither the program, nor its plugins, nor
-// a command, nor a background job.
+// TestPromptHangupH4 checks that no process continues after the terminal closes (requirement H4). This applies to the
+// program, its plugins, commands and background jobs.
 func TestPromptHangupH4(t *testing.T) {
 	t.Parallel()
 	p := startPrompt(t, t.TempDir(), "")
 	p.typed("sleep 86123 & sleep 86124\r")
 	p.expect("running, 1 s")
-	if n := len(processesWith(t, p.dir, "sleep\x0086123", "sleep\x0086124")); n < 4 { // host, plugin and two commands
+	if n := len(processesWith(t, p.dir, "sleep\x0086123", "sleep\x0086124")); n < 4 { // expect the host, a plugin and two commands
 		t.Fatalf("%d processes were found, too few for this test", n)
 	}
 	must(t, p.program.Close())
@@ -407,14 +411,14 @@ func TestPromptHangupH4(t *testing.T) {
 	}
 }
 
-// processesWith returns the command lines and environments of the processes that contain one of the texts.
+// processesWith returns the command line and environment of each process that contains one of the texts.
 func processesWith(t *testing.T, texts ...string) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	must(t, err)
 	var out []string
 	for _, dir := range dirs {
-		line, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it fails for a process that just ended
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // ignore the error: the process can have ended
 		environment, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		if slices.ContainsFunc(texts, func(text string) bool { return bytes.Contains(append(line, environment...), []byte(text)) }) {
 			out = append(out, string(line))

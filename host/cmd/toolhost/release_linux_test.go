@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestReleaseRefusesForeignPrograms checks that a release does not offer the tools of a program that only has the name of
-// a bundled plugin, although the description of the program is known.
+// TestReleaseRefusesForeignPrograms checks a program that only has the name of a bundled plugin. A release must not
+// offer the tools of this program, even if the description of the program is stored.
 func TestReleaseRefusesForeignPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -53,7 +53,7 @@ func TestReleaseRefusesForeignPrograms(t *testing.T) {
 	run := func(program string) string {
 		c := exec.CommandContext(t.Context(), filepath.Join(dir, program), "--state", dir+".state", "tools")
 		c.Dir, c.Env = ws, append(os.Environ(), "XDG_CONFIG_HOME="+dir+".config")
-		out, _ := c.CombinedOutput() // a plugin that is not loaded is an error
+		out, _ := c.CombinedOutput() // ignore the error: the plugin is not loaded
 		return string(out)
 	}
 	if out := run("toolhost"); !strings.Contains(out, "\nread ") && !strings.HasPrefix(out, "read ") {

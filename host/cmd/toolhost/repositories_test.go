@@ -17,9 +17,9 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// repositoryWays are commands that make a repository in the current directory, whose git runs the program $E. $S is a
-// directory that commands can write outside of the workspace. The directory $P is a repository
-// that existed before, if the name begins with "of a person".
+// repositoryWays contains commands that create a repository in the current directory. The repository makes git run the
+// program $E. $S is a directory outside of the workspace in which commands can write. If the name begins with "of a
+// person", the directory $P is a repository that existed before.
 var repositoryWays = map[string]string{
 	"fsmonitor":          `git init -q && git config core.fsmonitor $E`,
 	"appended":           `git init -q && printf '[core]\n\tfsmonitor = %s\n' $E >> .git/config`,
@@ -64,19 +64,19 @@ var repositoryWays = map[string]string{
 	"in the background":  `git init -q; (sleep 1; git config core.fsmonitor $E) > /dev/null 2>&1 &`,
 }
 
-// outsideCommands is what a person runs in each repository.
+// outsideCommands lists the commands that a person runs in each repository.
 var outsideCommands = [][]string{
 	{"status"}, {"st"}, {"add", "-A"}, {"diff", "HEAD"}, {"commit", "-q", "--allow-empty", "-m", "x"}, {"commit", "-q", "--allow-empty"}, {"log", "-p", "-1"},
 	{"fetch", "--all"}, {"credential", "fill"}, {"commit", "-q", "-S", "--allow-empty", "-m", "x"}, {"checkout", "-q", "-b", "new"}, {"mergetool", "-y"},
 }
 
-// TestRepositoriesOfCommands checks that git outside of the sandbox runs no program of a repository that a command made.
-// Without the quarantine, it must run each program. Otherwise a way could fail for another reason.
+// TestRepositoriesOfCommands checks that git outside of the sandbox runs no program from a repository that a command
+// created. Without the quarantine, git must run each program. Otherwise a command could fail for another reason.
 func TestRepositoriesOfCommands(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"ns", "landlock"} {
 		for _, mode := range []string{"quarantine", "off"} {
-			if backend == "landlock" && mode == "off" { // as with ns
+			if backend == "landlock" && mode == "off" { // the result would be the same as with the backend "ns"
 				continue
 			}
 			t.Run(backend+"/"+mode, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestRepositoriesOfCommands(t *testing.T) {
 	}
 }
 
-// repositories is a workspace in which commands make repositories.
+// repositories is a workspace in which commands create repositories.
 type repositories struct {
 	dir, work string
 	env       []string
@@ -138,7 +138,7 @@ func (w *repositories) at(name string) string      { return filepath.Join(w.work
 func (w *repositories) program(name string) string { return filepath.Join(w.work, "run-"+slug(name)) }
 func (w *repositories) ran(name string) string     { return filepath.Join(w.dir, "RAN-"+slug(name)) }
 
-// make runs all ways in one host.
+// make runs all commands of repositoryWays in one host.
 func (w *repositories) make(t *testing.T) {
 	t.Helper()
 	var lines strings.Builder
@@ -170,7 +170,7 @@ func (w *repositories) make(t *testing.T) {
 	}
 }
 
-// use runs git outside of the sandbox in each repository.
+// The method "use" runs git in each repository, outside of the sandbox.
 func (w *repositories) use(t *testing.T) {
 	t.Helper()
 	must(t, filepath.WalkDir(w.work, func(path string, d os.DirEntry, err error) error {
@@ -183,7 +183,7 @@ func (w *repositories) use(t *testing.T) {
 		for _, args := range outsideCommands {
 			c := exec.Command("timeout", append([]string{"10", "git"}, args...)...)
 			c.Dir, c.Env, c.Stdin = path, slices.Concat(w.env, []string{"EDITOR=true"}), strings.NewReader("protocol=https\nhost=a\n\n")
-			_ = c.Run() // many of them fail
+			_ = c.Run() // ignore the error: many of the commands fail
 		}
 		return nil
 	}))

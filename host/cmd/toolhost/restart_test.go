@@ -27,7 +27,8 @@ type server struct {
 
 const serverToken = "the-token-of-all-servers"
 
-// startServer starts a server and returns when it listens. A socket is passed as a service manager does.
+// startServer starts a server and returns when the server listens. A non-nil socket is passed in the same way as a
+// service manager passes it.
 func startServer(t *testing.T, dir string, socket *os.File, args ...string) *server {
 	t.Helper()
 	c := toolhost(t, dir, append([]string{"serve"}, args...)...)
@@ -70,8 +71,8 @@ func (s *server) wantEnd(t *testing.T) {
 	}
 }
 
-// TestTerminate checks that SIGTERM lets running calls end, refuses new ones, and cancels those that take too long. A second
-// SIGTERM cancels at once.
+// TestTerminate checks that SIGTERM lets running calls end, refuses new calls, and cancels calls that take too long. A
+// second SIGTERM must cancel all calls at once.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -120,7 +121,7 @@ func TestTerminate(t *testing.T) {
 		}()
 		eventually(t, "the call runs", began)
 		must(t, s.cmd.Process.Signal(syscall.SIGTERM))
-		if flags == nil { // nobody waits for the end of the time
+		if flags == nil { // do not wait for the whole shutdown timeout
 			eventually(t, "it is not ready", func() bool {
 				code, _ := c.do("GET", "/readyz", "")
 				return code == 503
@@ -137,8 +138,8 @@ func TestTerminate(t *testing.T) {
 // restartCallers is the number of callers that use a server while it is replaced.
 const restartCallers = 64
 
-// TestRestartRefusesNothing replaces a server under load, by a server that acquires its socket, and by a service manager
-// that keeps the socket open. Every call must succeed.
+// TestRestartRefusesNothing replaces a server under load. In one case, another server acquires the socket. In the other
+// case, a service manager keeps the socket open. Every call must succeed.
 func TestRestartRefusesNothing(t *testing.T) {
 	dir := mcpDir(t)
 	first := startServer(t, dir, nil, "--listen", "127.0.0.1:0")
@@ -149,7 +150,7 @@ func TestRestartRefusesNothing(t *testing.T) {
 	}{
 		{"", "--", "clients of the running server would be refused or misled: it has other tokens ($TOOLHOST_TOKEN"},
 		{"TOOLHOST_TOKEN=" + serverToken, "--workspace=" + t.TempDir(), "the workspace is "},
-	} { // the running server continues
+	} { // in these cases, the running server must continue
 		c := toolhost(t, dir, "serve", "--listen", address, "--take-over", different.flag)
 		c.Stderr, c.Env = nil, append(os.Environ(), different.env)
 		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), different.want) {
@@ -192,7 +193,7 @@ func TestRestartRefusesNothing(t *testing.T) {
 	}
 }
 
-// load is a set of callers that call a server until stop.
+// load is a set of callers that send calls to a server until stop is called.
 type load struct {
 	done   atomic.Bool
 	calls  atomic.Int64
@@ -219,14 +220,14 @@ func startLoad(t *testing.T, base string) *load {
 	return l
 }
 
-// call reads a file. It returns what went wrong.
+// call reads a file with a tool. It returns a description of the problem, or "".
 func (l *load) call(c *http.Client, base, session string, n int) string {
 	body, _ := json.Marshal(map[string]string{"session": session, "command": "read notes.txt --limit 1"})
 	req, err := http.NewRequest(http.MethodPost, base+"/v1/run", strings.NewReader(string(body)))
 	if err != nil {
 		return err.Error()
 	}
-	req.GetBody = nil // the client must not repeat a request
+	req.GetBody = nil // prevent the client from repeating the request
 	req.Header.Set("Authorization", "Bearer "+serverToken)
 	res, err := c.Do(req)
 	if err != nil {
@@ -240,7 +241,7 @@ func (l *load) call(c *http.Client, base, session string, n int) string {
 	return ""
 }
 
-// more waits until the callers made some more calls.
+// The method "more" waits until the callers have made some further calls.
 func (l *load) more() {
 	for until := l.calls.Load() + 5*restartCallers; l.calls.Load() < until && len(l.failed) == 0; {
 		time.Sleep(time.Millisecond)

@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestMCPRoots checks that tools work in the directory that a client on standard input and output names. If the server
-// was started in a directory that is too broad, tools must work only in the client's directory.
+// TestMCPRoots checks that tools work in the directory that a client on standard input and output names. If the start
+// directory of the server is too broad, tools must work only in the client's directory.
 func TestMCPRoots(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

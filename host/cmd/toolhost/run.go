@@ -68,8 +68,8 @@ func needCommand(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// joinCommand joins words into one command string. It returns a single word unchanged. If there are several words, it
-// quotes each word as for a shell.
+// joinCommand joins words to one command string. It returns a single word unchanged. If there are several words, it
+// quotes each word for a shell.
 func joinCommand(words []string) (string, error) {
 	if len(words) == 1 {
 		return words[0], nil
@@ -85,7 +85,7 @@ func joinCommand(words []string) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
-// exitStatus returns the exit status for a result as an error. For a native command, this is the exit status of the
+// exitStatus returns the exit status for a result, as an error. For a native command, this is the exit status from the
 // shell.
 func exitStatus(res *host.Result) error {
 	switch {
@@ -97,14 +97,14 @@ func exitStatus(res *host.Result) error {
 	return cli.ExitError(cli.ExitFailure)
 }
 
-// jobNotes matches the notes of bash that promise a job.
+// jobNotes matches a note of the tool bash that the command continues as a job.
 var jobNotes = regexp.MustCompile(`^\[The command .* the job job-[0-9a-f]+`)
 
-// jobsEnd is what is true of the jobs of a single run.
+// jobsEnd is the note that replaces notes about jobs, because jobs end with a single run.
 const jobsEnd = "[The processes that the command left running end now, because toolhost run ends them. For jobs, use toolhost repl, batch, mcp or serve.]"
 
-// endJobs takes the promise of a job out of the result of a single run, whose processes end with the program. It returns a
-// note about them, or "" if the command left none.
+// endJobs removes the notes about a job from the result of a single run, because the job ends with the program. It
+// returns a replacement note, or "" if no job exists.
 func endJobs(res *host.Result) string {
 	var data map[string]json.RawMessage
 	if res.Run.Tool != "bash" || json.Unmarshal(res.Data, &data) != nil {
@@ -114,7 +114,7 @@ func endJobs(res *host.Result) string {
 		return ""
 	}
 	data["job_id"] = json.RawMessage(`""`)
-	if out, err := json.Marshal(data); err == nil { // it cannot fail, because the parts are JSON
+	if out, err := json.Marshal(data); err == nil { // cannot fail, because all values are valid JSON
 		res.Data = out
 	}
 	if res.Success() {
@@ -127,7 +127,7 @@ func endJobs(res *host.Result) string {
 	return jobsEnd
 }
 
-// withoutJob replaces the notes about a job.
+// withoutJob replaces the notes about a job by the note jobsEnd.
 func withoutJob(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -69,7 +69,7 @@ func TestTerminalGetsNoControlSequences(t *testing.T) {
 		c.Env = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "none"), "TERM=xterm")
 		return c
 	}
-	_ = toolhost("run", "tool:read 'a\u202eb'").Run() // the command fails, but its entry in the log contains the character
+	_ = toolhost("run", "tool:read 'a\u202eb'").Run() // ignore the error: the call fails, but its log entry contains the character
 	slowly := `printf 'begin\033]'; sleep 0.1; printf '52;c;eA\007\033'; sleep 0.1; printf '[2J\xc2'; sleep 0.1; printf '\x9b6n end\n'`
 	for name, tc := range map[string]struct {
 		typed string
@@ -111,8 +111,8 @@ func TestTerminalGetsNoControlSequences(t *testing.T) {
 	}
 }
 
-// TestTheElapsedTimeOfASilentCommand checks that a terminal shows how long a silent command runs, and that the display is gone
-// before the output begins. A pipe gets nothing of it.
+// TestTheElapsedTimeOfASilentCommand checks that a terminal shows the elapsed time of a silent command. The elapsed time
+// must be erased before output begins. A pipe must not receive it.
 func TestTheElapsedTimeOfASilentCommand(t *testing.T) {
 	dir := t.TempDir()
 	ws := filepath.Join(dir, "ws")

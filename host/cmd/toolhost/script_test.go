@@ -38,7 +38,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	flag.Parse()
-	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // the default
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // the flag has its default value
 		_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // most tests wait for processes
 	}
 	return m.Run()
@@ -58,7 +58,7 @@ func build(dir string) error {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
 	}
 	for out, pkg := range binaries {
-		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, out), pkg) // same flags as in the Makefile
+		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, out), pkg) // use the same flags as in the Makefile
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if (out == "toolhost" || out == "toolhost-sandbox" || out == "toolhost-shim") && runtime.GOOS == "linux" {
 			c.Args[3] += " -E main.entry"
@@ -73,7 +73,7 @@ func build(dir string) error {
 	return buildExample(dir, "legacy")
 }
 
-// installTrusting installs a program that most scripts use as toolhost. The program trusts the project files of the
+// installTrusting installs a wrapper that most scripts run as toolhost. The wrapper trusts the project files of the
 // script.
 func installTrusting(dir string) error {
 	script, err := os.ReadFile("testdata/trusting.sh")
@@ -86,7 +86,8 @@ func installTrusting(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "trusting", "toolhost"), script, 0o755)
 }
 
-// copyManifests copies the manifests of the bundled plugins to dir. It adds these plugins to binaries.
+// copyManifests copies the manifests of the bundled plugins to dir. It adds the names of these plugins to the map
+// "binaries".
 func copyManifests(dir string, binaries map[string]string) error {
 	manifests, err := filepath.Glob("../../../plugins/*/toolhost-plugin.json")
 	if err != nil || len(manifests) == 0 {
@@ -127,7 +128,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
-			// The paths of sockets must be short, and each script needs its own runtime directory.
+			// Socket paths must be short, and each script needs a separate runtime directory.
 			runtime, err := os.MkdirTemp("", "th")
 			if err != nil {
 				return err
@@ -137,7 +138,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			// The state must be outside the workspace, because tools can write in the workspace.
+			// The state directory must be outside of the workspace, because tools can write in the workspace.
 			state, err := os.MkdirTemp("", "toolhost-state")
 			if err != nil {
 				return err
@@ -164,16 +165,16 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "python" { // requires gRPC for Python
+			if name == "python" { // whether gRPC for Python is available
 				return os.Getenv("TOOLHOST_PEERS") != "" && sourceEnv()["DEBIAN"] != "", nil
 			}
-			if name == "xattr" { // extended attributes must work in the directory of the scripts
+			if name == "xattr" { // whether the scripts' file system supports extended attributes
 				return attributesAreKept()
 			}
 			if name == "root" {
 				return os.Geteuid() == 0, nil
 			}
-			if name == "ns" { // the backend with namespaces
+			if name == "ns" { // whether the backend "ns" works
 				return supports(t, name), nil
 			}
 			return false, fmt.Errorf("there is no condition %q", name)
@@ -192,8 +193,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// sourceEnv returns the environment for scripts that build plugins: the sources, Go's caches and the path of gRPC for
-// Python.
+// sourceEnv returns the environment variables for scripts that build plugins: the path of the source code, the caches of
+// Go and the path of gRPC for Python.
 var sourceEnv = sync.OnceValue(func() map[string]string {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -205,7 +206,7 @@ var sourceEnv = sync.OnceValue(func() map[string]string {
 			env[name] = strings.TrimSpace(string(out))
 		}
 	}
-	env["GOPROXY"] = "off" // generated modules must build without network access
+	env["GOPROXY"] = "off" // generated modules must be buildable without network access
 	debian := filepath.Join(root, "bench/peers/debian")
 	if _, err := os.Stat(filepath.Join(debian, ".installed")); err == nil {
 		env["DEBIAN"] = debian
@@ -216,8 +217,8 @@ var sourceEnv = sync.OnceValue(func() map[string]string {
 	return env
 })
 
-// jsonEq implements the command jsoneq PATH VALUE. It compares the value at a dotted path of the last standard output,
-// which must be JSON. In JSON Lines output, ID:PATH selects the line with the given id.
+// jsonEq implements the script command jsoneq PATH VALUE. It compares the value at a dotted path in the last standard
+// output, which must be JSON. For JSON Lines output, ID:PATH selects the line with the given id.
 func jsonEq(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: jsoneq [ID:]PATH VALUE")
@@ -259,7 +260,7 @@ func jsonEq(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("no %q in %v", part, v)
 		}
 	}
-	// The expected value of a string is its text if the string has one line. Any other expected value is JSON.
+	// The expected value of a one-line string is its plain text. Every other expected value is JSON.
 	got, ok := v.(string)
 	if !ok || got == "" || strings.Contains(got, "\n") {
 		b, _ := json.Marshal(v)
@@ -270,7 +271,8 @@ func jsonEq(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// nothing implements the command "nothing left". It checks that no plugin process and no socket of the script remains.
+// nothing implements the script command "nothing left". It checks that no plugin process and no socket of the script
+// remains.
 func nothing(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 || args[0] != "left" {
 		ts.Fatalf("usage: nothing left")
@@ -311,10 +313,11 @@ func anythingLeft(runtime string) error {
 	return err
 }
 
-// waits is the number of attempts of commands that wait for something, 50 ms apart. A busy machine can need most of them.
+// The constant "waits" is the maximum number of attempts of script commands that wait for a condition. The attempts are
+// 50 ms apart. A busy machine can need most of the attempts.
 const waits = 1200
 
-// waitFor implements the command waitfor FILE [TEXT]. It waits until the file exists and contains the text.
+// waitFor implements the script command waitfor FILE [TEXT]. It waits until the file exists and contains the text.
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	for range waits {
 		b, err := os.ReadFile(ts.MkAbs(args[0]))
@@ -326,18 +329,19 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("%v did not come", args)
 }
 
-// killHost implements the command killhost NAME. It sends SIGKILL to a background command and waits for its end.
+// killHost implements the script command killhost NAME. It sends SIGKILL to a background command and waits for the end
+// of the command.
 func killHost(ts *testscript.TestScript, _ bool, args []string) {
 	signalTo(ts, args[0], syscall.SIGKILL)
 }
 
-// signalHost implements the command signal NAME. It sends SIGINT to a background command.
+// signalHost implements the script command signal NAME. It sends SIGINT to a background command.
 func signalHost(ts *testscript.TestScript, _ bool, args []string) {
 	signalTo(ts, args[0], syscall.SIGINT)
 }
 
-// noneHas implements the command gone NAME=VALUE. It waits until no process has this variable in its environment. With
-// "!", it checks that such a process exists.
+// noneHas implements the script command gone NAME=VALUE. It waits until no process has this variable in its environment.
+// With "!", it checks that such a process exists.
 func noneHas(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: gone NAME=VALUE")
@@ -382,7 +386,7 @@ func makeFIFO(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o600))
 }
 
-// makeBig implements the command mkbig FILE MB. It creates a sparse file.
+// makeBig implements the script command mkbig FILE MB. It creates a sparse file.
 func makeBig(ts *testscript.TestScript, _ bool, args []string) {
 	mb, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)

@@ -23,8 +23,8 @@ import (
 	"toolhost.dev/host/mcp"
 )
 
-// tokenEnv and approverEnv are the environment variables with the tokens for the command "serve". Command-line arguments
-// would be visible in process lists.
+// tokenEnv and approverEnv are environment variables that contain the tokens for "toolhost serve". Command-line
+// arguments are not used for tokens, because process lists show them.
 const (
 	tokenEnv    = "TOOLHOST_TOKEN"
 	approverEnv = "TOOLHOST_APPROVER_TOKEN"
@@ -38,7 +38,7 @@ type serveFlags struct {
 	cert, key string
 	hosts     []string
 	takeOver  bool
-	activated bool // whether the socket came from the service manager, which keeps it open
+	activated bool // whether a service manager passed the socket and keeps it open
 	mcp       mcp.Options
 }
 
@@ -118,7 +118,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	if err != nil {
 		return errors.Join(err, h.Close())
 	}
-	ctx, cancel := context.WithCancelCause(c.Context()) // its end cancels the calls
+	ctx, cancel := context.WithCancelCause(c.Context()) // canceling this context cancels the calls
 	defer cancel(nil)
 	leaving := new(leaving)
 	web := &http.Server{
@@ -138,7 +138,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, func() { cancel(host.ErrStopped) }) })
 }
 
-// serve serves the connections of a listener, with TLS if the flags name a certificate.
+// serve serves the connections of a listener. It uses TLS if the flags name a certificate.
 func (f *serveFlags) serve(web *http.Server, l net.Listener) error {
 	if f.cert != "" {
 		return web.ServeTLS(l, f.cert, f.key)
@@ -146,7 +146,7 @@ func (f *serveFlags) serve(web *http.Server, l net.Listener) error {
 	return web.Serve(l)
 }
 
-// untilEnd serves until the server is stopped, replaced or fails. It closes the host.
+// untilEnd serves until the server is stopped, replaced or fails. Then it closes the host.
 func (f *serveFlags) untilEnd(ctx context.Context, h *host.Host, listener net.Listener, served <-chan error, replaced <-chan struct{}, leaving *leaving, stop func() error) (err error) {
 	select {
 	case err = <-served:
@@ -173,10 +173,10 @@ func (f *serveFlags) askTimeout() time.Duration {
 	return cmp.Or(max(f.mcp.AskTimeout, 0), 10*time.Minute)
 }
 
-// made contains the tokens that the server made.
+// The type "made" contains the tokens that the server created.
 type made struct{ token, approver string }
 
-// clients returns the clients of the server. If nobody could authenticate, it makes tokens.
+// clients returns the clients that the server accepts. If no client could authenticate, it creates tokens.
 func (f *serveFlags) clients(h *host.Host, s *cli.Settings, token, approver string) (*host.Directory, made, error) {
 	d := h.Directory()
 	d.Anonymous = f.noAuth
@@ -215,7 +215,7 @@ func (f *serveFlags) clients(h *host.Host, s *cli.Settings, token, approver stri
 	return d, out, nil
 }
 
-// announce prints the address of the server and the tokens that it made.
+// announce prints the address of the server and the tokens that the server created.
 func (f *serveFlags) announce(l net.Listener, made made) {
 	switch _, socket := l.(*net.UnixListener); {
 	case socket:
@@ -233,7 +233,7 @@ func (f *serveFlags) announce(l net.Listener, made made) {
 	}
 }
 
-// token returns the server's token from the environment or a file. It returns "" if neither contains a token.
+// token returns the server's token from the environment or from a file. It returns "" if there is no token.
 func (f *serveFlags) token() (token string, err error) {
 	token = os.Getenv(tokenEnv)
 	// Remove the token from the environment, because commands must not inherit it.

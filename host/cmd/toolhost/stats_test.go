@@ -30,7 +30,7 @@ permissions {
 }
 `
 
-// TestStats checks the statistics after known calls in all outputs.
+// TestStats checks the statistics after a known sequence of calls, in all output formats.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
@@ -98,7 +98,7 @@ func TestStats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := make(map[string][]string) // a plugin can have the same name as a tool; the row of the tool comes first
+		rows := make(map[string][]string) // rows by name; for a tool and a plugin with the same name, the tool comes first
 		for line := range strings.Lines(string(out)) {
 			if f := strings.Fields(line); len(f) > 2 && rows[f[0]] == nil {
 				rows[f[0]] = f
@@ -195,7 +195,7 @@ func checkUsage(t *testing.T, s host.Stats) {
 	}
 }
 
-// checkMetrics parses the metrics with Prometheus's own parser and compares them with s.
+// checkMetrics parses the metrics with the parser of Prometheus and compares the metrics with s.
 func checkMetrics(t *testing.T, text string, s host.Stats) {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -210,7 +210,7 @@ func checkMetrics(t *testing.T, text string, s host.Stats) {
 			for _, l := range m.GetLabel() {
 				have = append(have, l.GetValue())
 			}
-			if strings.Join(have, ",") == strings.Join(labels, ",") { // labels are sorted by name
+			if strings.Join(have, ",") == strings.Join(labels, ",") { // parsed labels are sorted by name
 				return m
 			}
 		}

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStandardInputs checks that an MCP server works with every kind of standard input and restores its mode.
+// TestStandardInputs checks that an MCP server works with every kind of standard input. At its end, the server must
+// restore the mode of the input.
 func TestStandardInputs(t *testing.T) {
 	t.Parallel()
 	socket := func(t *testing.T) (ours, theirs *os.File) {
@@ -61,7 +62,7 @@ func TestStandardInputs(t *testing.T) {
 				must(t, out.Close())
 			}
 			lines := bufio.NewReader(answers)
-			var both string // the answers come in any order
+			var both string // the answers can arrive in any order
 			for range 2 {
 				line, err := lines.ReadString('\n')
 				must(t, err)

@@ -10,11 +10,11 @@ import (
 	"toolhost.dev/host"
 )
 
-// terms describes on which terms a server serves its clients. A server that acquires the socket of another one compares
-// both, because the clients do not know that the server changed.
+// terms contains the settings of a server that its clients notice. A server that acquires the socket of another server
+// compares the settings of both servers, because the clients do not know about the change.
 type terms struct {
 	Workspace  string            `json:"workspace"`
-	Workspaces map[string]string `json:"workspaces"` // of each token; the keys are digests of the tokens
+	Workspaces map[string]string `json:"workspaces"` // workspaces by token digest
 	Principals []string          `json:"principals"`
 	Anonymous  bool              `json:"anonymous"`
 	TLS        bool              `json:"tls"`
@@ -22,7 +22,7 @@ type terms struct {
 	Tools      []string          `json:"tools"`
 }
 
-// termsOf returns the terms of a server with the given clients.
+// termsOf returns the terms of this server with the given clients.
 func (f *serveFlags) termsOf(h *host.Host, clients *host.Directory) *terms {
 	status := h.Status()
 	t := &terms{Workspace: status.Workspace, Workspaces: make(map[string]string), Anonymous: f.noAuth, TLS: f.cert != "", Config: status.Config}
@@ -45,8 +45,9 @@ func (f *serveFlags) termsOf(h *host.Host, clients *host.Directory) *terms {
 	return t
 }
 
-// replacing compares the terms of a server with those of the server that it replaces. It returns the differences that
-// refuse or mislead clients, and those that an operator can intend.
+// replacing compares the terms of a server with the terms of the server that it replaces. The result "refused" lists
+// differences with which clients would be refused or misled. The result "warnings" lists differences that an operator
+// can intend.
 func (t *terms) replacing(old *terms) (refused, warnings []string) {
 	if t.Workspace != old.Workspace {
 		refused = append(refused, fmt.Sprintf("the workspace is %s, and not %s", t.Workspace, old.Workspace))
@@ -80,7 +81,7 @@ func (t *terms) replacing(old *terms) (refused, warnings []string) {
 	return refused, warnings
 }
 
-// without returns the elements of a that b lacks.
+// without returns the elements of a that are missing in b.
 func without(a, b []string) (left []string) {
 	for _, s := range a {
 		if s != "" && !slices.Contains(b, s) {

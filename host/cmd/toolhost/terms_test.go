@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestReplacing checks which differences between two servers prevent that one acquires the socket of the other, and
-// which only cause a warning.
+// TestReplacing checks which differences prevent a server from acquiring the socket of another server, and which
+// differences only cause a warning.
 func TestReplacing(t *testing.T) {
 	base := func() *terms {
 		return &terms{

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tooltest"
 )
 
-// TestTimerSlack checks that the host and its plugins have a large timer slack, and that session commands have the
-// default.
+// TestTimerSlack checks that the host and its plugins have a large timer slack, and that commands in a session have the
+// default timer slack.
 func TestTimerSlack(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)

@@ -83,7 +83,7 @@ reads status and statistics, an administrator also gives answers that last.`,
 	return c
 }
 
-// grant returns the rights that the flags name. It returns nil if no flag names any.
+// grant returns the rights that the flags specify. It returns nil if no flag specifies rights.
 func (f *tokenFlags) grant() (*admin.TokenGrant, error) {
 	if f.role == "" {
 		if len(f.workspaces)+len(f.tools)+len(f.fields) > 0 {
@@ -106,7 +106,7 @@ func (f *tokenFlags) grant() (*admin.TokenGrant, error) {
 	return &admin.TokenGrant{Rights: rights, Workspaces: workspaces, Tools: f.tools, Fields: f.fields}, nil
 }
 
-// until describes the validity of a token.
+// The function "until" describes the validity of a token.
 func until(t *admin.Token) string {
 	switch {
 	case t.Expires.IsZero():

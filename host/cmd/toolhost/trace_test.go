@@ -130,7 +130,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 
-	// Without a collector, the plugin must still receive the trace context of the caller. If the caller has no trace
+	// Without a collector, the plugin must still receive the trace context of the caller. If the caller sends no trace
 	// context, no trace must exist.
 	if out := run(traced[1:], "--json", "run", "traced"); !strings.Contains(out, `"output":"00-`+trace+`-`+parent+`-01"`) {
 		t.Errorf("%s", out)

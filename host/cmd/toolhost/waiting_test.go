@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tell sends a call over standard input.
+// tell sends a function call over standard input.
 func (s *session) tell(id, name string, args map[string]any) {
 	s.t.Helper()
 	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "method": "tools/call", "params": map[string]any{"name": name, "arguments": args}})
@@ -28,7 +28,7 @@ func (s *session) text(id string) string {
 	return h.Result.Content[0].Text
 }
 
-// waitsFor waits until the status of the running host has a call that waits, with a text in its line.
+// waitsFor waits until the status of the running host contains a waiting call whose line contains a text.
 func waitsFor(t *testing.T, dir, want string) {
 	t.Helper()
 	text := ""
@@ -43,7 +43,7 @@ func waitsFor(t *testing.T, dir, want string) {
 	t.Fatalf("the status has no %q:\n%s", want, text)
 }
 
-// TestWhatWaitsBehindACommand checks the calls beside an endless command. The order of the answers shows
+// TestWhatWaitsBehindACommand checks calls that arrive while an endless command runs. The order of the answers shows
 // which calls wait.
 func TestWhatWaitsBehindACommand(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestWhatWaitsBehindACommand(t *testing.T) {
 	s.tell("1", "read", map[string]any{"file_path": notes})
 	s.text("1")
 
-	// The command cannot change the session, so that a relative path is known as well.
+	// This command cannot change the session. Therefore the target of a relative path is known.
 	s.tell("10", "bash", map[string]any{"command": "sleep 1000"})
 	for i, c := range []struct {
 		name, want string
@@ -72,10 +72,10 @@ func TestWhatWaitsBehindACommand(t *testing.T) {
 			t.Errorf("%s: %q", c.name, text)
 		}
 	}
-	// A call that depends on the command waits, and the status shows the reason.
+	// A call that depends on the command must wait, and the status must show the reason.
 	s.tell("30", "edit", map[string]any{"file_path": "notes.txt", "old_string": "one", "new_string": "1"})
 	waitsFor(t, dir, "waits for bash: sleep 1000 (the command can change files)")
-	s.tell("31", "read", map[string]any{"file_path": notes}) // the file is about to change
+	s.tell("31", "read", map[string]any{"file_path": notes}) // a waiting call will change this file
 	s.tell("32", "bash", map[string]any{"command": "cd sub"})
 	s.tell("33", "read", map[string]any{"file_path": "../notes.txt"})
 	waitsFor(t, dir, "waits for edit: notes.txt (the call names a file that is being changed)")

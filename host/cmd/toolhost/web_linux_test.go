@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// TestWebFetch checks that web_fetch reaches the listed hosts only, and what a call tells when it cannot reach a host.
+// TestWebFetch checks that the tool web_fetch reaches only the listed hosts. It also checks the error for a host that
+// cannot be reached.
 func TestWebFetch(t *testing.T) {
 	t.Parallel()
 	if !supports(t, "ns") {
@@ -27,7 +28,7 @@ func TestWebFetch(t *testing.T) {
 		fmt.Fprint(w, "<title>T</title><h1>Fetched</h1>")
 	})
 	listed, other := httptest.NewServer(page), httptest.NewServer(page)
-	secure := httptest.NewTLSServer(page) // with a certificate that the plugin does not trust
+	secure := httptest.NewTLSServer(page) // the plugin does not trust the certificate of this server
 	for _, s := range []*httptest.Server{listed, other, secure} {
 		defer s.Close()
 	}
@@ -48,7 +49,7 @@ func TestWebFetch(t *testing.T) {
 		{hosts, "web_fetch " + secure.URL, "certificate signed by unknown authority"},
 		{hosts, "web_fetch https://" + address(other), "does not permit " + address(other)},
 		{hosts + "permissions {\n deny \"x\" { domain = \"127.0.0.1\" }\n}\n", "web_fetch " + listed.URL, "web_fetch is denied by"},
-		{block(`network = ["*"]`), "web_fetch " + listed.URL, "does not permit " + address(listed)}, // an address of this machine is not public
+		{block(`network = ["*"]`), "web_fetch " + listed.URL, "does not permit " + address(listed)}, // "*" permits only public addresses, and this is a local address
 		{block(`network = ["*"]`), "web_fetch http://169.254.169.254/latest", "does not permit 169.254.169.254"},
 		{block("network = true"), "web_fetch " + listed.URL, "network = true starts none"},
 		{"plugin \"web\" {}\n", "web_fetch " + listed.URL, "web_fetch is off, because its plugin web is not loaded"},

@@ -30,7 +30,7 @@ func (d *decoder) audit(a *auditHCL) {
 	d.add(gohcl.DecodeExpression(a.Secrets, d.ctx, &names))
 	look := d.env.lookup()
 	for _, name := range names {
-		if v, ok := look(name); ok { // an unset variable has no value to hide
+		if v, ok := look(name); ok { // an unset variable has no value that must be hidden
 			out.Secrets = append(out.Secrets, v)
 		}
 	}

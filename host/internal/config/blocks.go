@@ -2,7 +2,7 @@ package config
 
 import "github.com/hashicorp/hcl/v2"
 
-// fileHCL is the HCL form of a configuration file. Durations are strings such as "90s".
+// fileHCL is the Go form of a configuration file for the HCL decoder. Durations are strings such as "90s".
 type fileHCL struct {
 	Bundled *bool `hcl:"bundled,optional"`
 

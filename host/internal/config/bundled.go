@@ -17,8 +17,8 @@ import (
 // bundledOrigin is the origin of bundled plugins that no block configures.
 const bundledOrigin = "bundled"
 
-// bundledNames returns the names of the bundled plugins in dir whose manifests set a position, in the order of the
-// positions. Plugins with an invalid manifest come last, so that the host reports their errors.
+// bundledNames returns the names of the bundled plugins in dir whose manifests set a position, sorted by position.
+// Plugins with an invalid manifest come last. They are included because the host must report their errors.
 func bundledNames(dir string) []string {
 	positions := make(map[string]int)
 	var names []string
@@ -45,7 +45,8 @@ func defaultHCL(names []string) []byte {
 	return []byte(b.String())
 }
 
-// addBundled adds the bundled plugins that no block configures. With bundled = false it records them as turned off.
+// addBundled adds the bundled plugins that no block configures. If the configuration contains bundled = false, it
+// records these plugins as turned off.
 func (d *decoder) addBundled(f *fileHCL) {
 	d.addOffers(f)
 	var names []string
@@ -65,7 +66,7 @@ func (d *decoder) addBundled(f *fileHCL) {
 	if len(names) == 0 && len(d.cfg.main) > 0 {
 		return
 	}
-	p := hclparse.NewParser() // a parser of its own, because a file may have the name of this source
+	p := hclparse.NewParser() // use a separate parser, because a configuration file can have the same name as this source
 	file, diags := p.ParseHCL(defaultHCL(names), builtIn)
 	d.add(diags)
 	var added fileHCL
@@ -81,16 +82,16 @@ func (d *decoder) addBundled(f *fileHCL) {
 	}
 }
 
-// Offer is a tool of a bundled plugin that is used only with a block in the configuration.
+// Offer is a tool of a bundled plugin that requires a block in the configuration.
 type Offer struct {
 	Tool, Plugin string
-	// Network reports whether the plugin needs the network. Configured reports whether the configuration has a block of
-	// the plugin, which can lack a grant.
+	// Network reports whether the plugin needs the network. Configured reports whether the configuration contains a
+	// block for the plugin. Such a block can lack a required permission.
 	Network, Configured bool
 }
 
-// Advice returns the message for a call of the tool while the plugin is not loaded. It ends in the block that turns the
-// plugin on.
+// Advice returns the message for a call of the tool while the plugin is not loaded. The message ends with the block that
+// enables the plugin.
 func (o *Offer) Advice() string {
 	if o.Network && o.Configured {
 		return fmt.Sprintf("%s is off, because its plugin %s is not loaded; toolhost status tells why. It needs the network: the operator adds network = [\"*\"], or a list such as [\"go.dev\", \"*.python.org\"], to the sandbox block of plugin %q.", o.Tool, o.Plugin, o.Plugin)
@@ -102,7 +103,7 @@ func (o *Offer) Advice() string {
 		"plugin %q {\n  sandbox { network = [\"*\"] }\n}", o.Tool, o.Plugin, o.Plugin)
 }
 
-// addOffers adds the tools of the bundled plugins that are used only with a block.
+// addOffers adds the tools of the bundled plugins that require a block.
 func (d *decoder) addOffers(f *fileHCL) {
 	for _, name := range manifest.BundledNames(d.env.BundledDir) {
 		m := manifest.Offered(d.env.BundledDir, name)
@@ -116,12 +117,12 @@ func (d *decoder) addOffers(f *fileHCL) {
 	}
 }
 
-// runs reports whether a configured plugin serves the agent tools of the bundled plugin under another label.
+// runs reports whether a configured plugin with another label serves the agent tools of the bundled plugin.
 func (d *decoder) runs(name string) bool {
 	return slices.ContainsFunc(d.cfg.Plugins, func(p Plugin) bool { return p.Bundled == name && p.Field == "" })
 }
 
-// warnTaken adds a warning for a field block that has the name of a bundled plugin, which is therefore left out.
+// warnTaken adds a warning for a field block with the name of a bundled plugin. The block replaces the bundled plugin.
 func (d *decoder) warnTaken(f *fieldHCL) {
 	d.cfg.Off = append(d.cfg.Off, f.Name)
 	d.cfg.warnings = append(d.cfg.warnings, &hcl.Diagnostic{
@@ -130,7 +131,7 @@ func (d *decoder) warnTaken(f *fieldHCL) {
 	})
 }
 
-// Relation returns the relation of a plugin to the bundled plugins. It is empty for a plugin that has none.
+// Relation returns the relation of a plugin to the bundled plugins. The result is empty if there is no such relation.
 func (c *Config) Relation(name string) string {
 	p := c.Plugin(name)
 	switch {
@@ -150,17 +151,17 @@ func (c *Config) Relation(name string) string {
 	return ""
 }
 
-// describe applies the manifest of the bundled plugin whose program the plugin runs, whatever its label is. dir is the
-// directory of the bundled plugins. It returns an error for a broken manifest, because the host must not run such a
-// plugin.
+// describe applies the manifest of a bundled plugin if p runs the program of this bundled plugin. The label of p does
+// not matter. The argument "dir" is the directory of the bundled plugins. A broken manifest leads to an error, because
+// the host must not run such a plugin.
 func (p *Plugin) describe(dir string) error {
 	name, m, err := manifest.Recognize(dir, p.Path)
 	p.Bundled, p.Profile = name, m.Profile
 	return err
 }
 
-// checkLabel adds a warning for a plugin that has the label of a bundled plugin but runs another program. Such a plugin
-// does not have the rights that its label suggests.
+// checkLabel adds a warning for a plugin with the label of a bundled plugin and another program. Such a plugin does not
+// have the rights that its label suggests.
 func (d *decoder) checkLabel(p *Plugin) {
 	m, err := manifest.ReadBundled(d.env.BundledDir, p.Name)
 	if err != nil || m == (manifest.Bundled{}) || p.Bundled == p.Name || p.Missing != "" {

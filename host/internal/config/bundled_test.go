@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/manifest"
 )
 
-// bundledDir creates a directory with bundled plugins. Each plugin gets the given manifest and a binary.
+// bundledDir creates a directory with bundled plugins. Each plugin has the given manifest and a binary.
 func bundledDir(t *testing.T, manifests map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,8 +61,8 @@ func TestBundledDefault(t *testing.T) {
 	}
 }
 
-// TestProfileOfProgram checks that a plugin block gets the profile of the bundled plugin whose program it runs, whatever
-// its label is. It also checks that manifests outside the bundled directory are ignored.
+// TestProfileOfProgram checks that a plugin has the profile of the bundled plugin whose program it runs, independent of
+// its label. It also checks that manifests outside the bundled directory are ignored.
 func TestProfileOfProgram(t *testing.T) {
 	dir, workspace := bundledDir(t, map[string]string{"reader": reader, "bare": "", "broken": "{"}), bundledDir(t, map[string]string{
 		"evil": `{"name": "evil", "version": "1.0.0", "binary": "evil", "bundled": {"default": 2, "profile": {"exec": true}}}`,
@@ -145,7 +145,8 @@ func TestNewPluginProfile(t *testing.T) {
 	}
 }
 
-// TestBundledAdded checks that a file adds to the bundled plugins, and the ways in which it turns them off.
+// TestBundledAdded checks that a file can add plugins to the bundled plugins. It also checks the settings that turn
+// bundled plugins off.
 func TestBundledAdded(t *testing.T) {
 	const shell = `{"name": "shell", "version": "1.0.0", "binary": "shell", "bundled": {"default": 1, "profile": {"exec": true}}}`
 	dir := bundledDir(t, map[string]string{
@@ -219,8 +220,8 @@ func TestBundledProblems(t *testing.T) {
 	}
 }
 
-// TestNarrowingOfBundled checks that an untrusted project file can turn bundled plugins off, but not on, and that it
-// cannot turn off other plugins.
+// TestNarrowingOfBundled checks that an untrusted project file can turn off bundled plugins. The file must not turn on
+// bundled plugins or turn off other plugins.
 func TestNarrowingOfBundled(t *testing.T) {
 	dir := bundledDir(t, map[string]string{"reader": reader, "writer": strings.ReplaceAll(reader, "reader", "writer")})
 	for _, tc := range []struct {

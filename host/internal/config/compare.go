@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Same reports whether two configurations are equal. They are equal if the host read them from the same text and if they
-// use the same binaries and sandbox profiles.
+// Same reports whether two configurations are equal. They are equal if the host read them from the same text, and if
+// their binaries and sandbox profiles are the same.
 func (c *Config) Same(other *Config) bool {
 	return maps.EqualFunc(c.files, other.files, bytes.Equal) && maps.Equal(c.copies, other.copies) &&
 		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool {
@@ -31,8 +31,8 @@ func (c *Config) Blank() bool {
 	return len(c.main) > 0
 }
 
-// Keep copies optional plugins from another configuration if their binaries do not exist now. A plugin therefore stays
-// in the configuration while its binary is built again.
+// Keep copies optional plugins from another configuration if their binaries currently do not exist. A plugin therefore
+// remains in the configuration during a new build of its binary.
 func (c *Config) Keep(other *Config) {
 	for i := len(c.absent) - 1; i >= 0; i-- {
 		if had := other.Plugin(c.absent[i].Name); had != nil && c.absent[i].Path == had.Path {
@@ -61,7 +61,8 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 		reflect.DeepEqual(c.Permissions.executable(), other.Permissions.executable())
 }
 
-// executable returns what determines which programs can be executed. It is nil if all can.
+// executable returns the settings that determine which programs can be executed. It returns nil if all programs can be
+// executed.
 func (p *Permissions) executable() any {
 	if !p.AllowList && !p.Programs.Listed {
 		return nil
@@ -97,7 +98,7 @@ func (c *Config) Files() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.files)), c.generated)
 }
 
-// generated reports whether name stands for the text with the blocks of bundled plugins, which is not a file.
+// generated reports whether name is the pseudo file with the blocks of bundled plugins.
 func (c *Config) generated(name string) bool {
 	return name == builtIn && !slices.Contains(c.main, name)
 }

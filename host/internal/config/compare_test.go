@@ -53,7 +53,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestKeep checks that an optional plugin stays in the configuration of a running host when its binary disappears.
+// TestKeep checks that an optional plugin remains in the configuration of a running host when its binary disappears.
 func TestKeep(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "c.hcl")

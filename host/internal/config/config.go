@@ -32,7 +32,7 @@ type Config struct {
 	// Trusted maps the files and programs that a person trusted to their SHA-256. It is nil if the configuration needs
 	// no trust.
 	Trusted map[string]string
-	// Protected lists the files that tools must not change although they can write in the directories of these files.
+	// Protected lists files that tools must not change, even if tools can write in the directories of these files.
 	Protected []string
 
 	Host    Host
@@ -46,14 +46,15 @@ type Config struct {
 	Hooks   []Hook
 	// Permissions contains the permission rules for calls.
 	Permissions Permissions
-	// Access contains the principals, which are the callers besides the local user, and the issuers of their tokens.
+	// Access contains the principals and the issuers of their tokens. Principals are callers in addition to the local
+	// user.
 	Access  principal.Blocks
 	Audit   Audit
 	Tracing Tracing
 	Trust   Trust
 	// LeftOut lists the optional plugins whose binaries are missing.
 	LeftOut []string
-	// Offers lists the tools of bundled plugins that no block configures and that are not used without one.
+	// Offers lists the tools of bundled plugins that require a block but have no block in the configuration.
 	Offers []Offer
 	// Off lists the plugins that the configuration turns off: bundled plugins, and plugins with enabled = false.
 	Off []string
@@ -73,17 +74,17 @@ type Config struct {
 	parsed []*hcl.File
 	ctx    *hcl.EvalContext
 	dir    string
-	// bundledDir is the directory of the bundled plugins.
+	// bundledDir is the path of the directory with the bundled plugins.
 	bundledDir string
 	from       map[string]string
-	// copies maps each program to the copy that the host runs in place of the program.
+	// copies maps each program to a copy. The host runs the copy instead of the program.
 	copies map[string]string
 }
 
 // absentPlugin is an optional plugin that is not in Plugins because its binary does not exist.
 type absentPlugin struct {
 	Plugin
-	before int // index in Plugins that the plugin would have
+	before int // index that the plugin would have in Plugins
 }
 
 // Host holds the settings of the host block.
@@ -98,7 +99,7 @@ type Host struct {
 	Timeout time.Duration
 	// MaxWait limits how long a call waits for other calls before it starts.
 	MaxWait time.Duration
-	// ShutdownTimeout is the time that running calls get when the host has to end.
+	// ShutdownTimeout is the time that running calls have to finish when the host ends.
 	ShutdownTimeout time.Duration
 	// AliasPresets names the enabled sets of aliases. See [habit.Presets].
 	AliasPresets []string
@@ -118,7 +119,7 @@ type Reload struct {
 	Watch bool
 	// AnyChanges permits new plugin versions that are incompatible with their callers.
 	AnyChanges bool
-	// PrivilegeIncreases determines when the host applies a configuration that increases privileges: "approve" requires
+	// PrivilegeIncreases determines when the host applies a configuration that increases privileges. "approve" requires
 	// an approval, "explicit" requires a reload by the user, and "allow" always applies the configuration.
 	PrivilegeIncreases string
 }
@@ -127,7 +128,7 @@ type Reload struct {
 type Sandbox struct {
 	// Workspace is the access to the workspace: "read-write" or "read-only".
 	Workspace string
-	// Narrowed reports whether only a project file made the workspace read-only.
+	// Narrowed reports that the workspace is read-only only because of a project file.
 	Narrowed bool
 	// Roots contains additional roots with absolute paths.
 	Roots []Root
@@ -136,16 +137,16 @@ type Sandbox struct {
 	// Allow and Deny contain globs for paths. A path must not match any glob in Deny. If Allow is not empty, the path
 	// must match a glob in Allow.
 	Allow, Deny []string
-	// AllowRoot lists directories in which tools can write although the host forbids such broad directories by default.
-	// An example is the home directory. All paths are absolute.
+	// AllowRoot lists broad directories, such as the home directory, in which tools can write. By default, the host
+	// forbids writing in broad directories. All paths are absolute.
 	AllowRoot []string
 	// Backend is the kernel mechanism that confines plugins. It is one of [sandbox.Words].
 	Backend string
-	// Enforce determines what happens if the kernel cannot fully confine a plugin: with "auto" the plugin runs with
-	// partial confinement, and with "require" it does not run. "off" disables confinement for all plugins.
+	// Enforce determines the reaction if the kernel cannot fully confine a plugin. With "auto", the plugin runs with
+	// partial confinement. With "require", the plugin does not run. "off" disables confinement for all plugins.
 	Enforce string
-	// Repositories determines what happens to repositories that commands make: with "quarantine", settings and hooks that
-	// run programs are taken out. With "off" they stay.
+	// Repositories determines the handling of repositories that commands create. With "quarantine", the host removes
+	// settings and hooks that run programs. With "off", they stay.
 	Repositories string
 }
 
@@ -162,10 +163,10 @@ type Audit struct {
 	Continue bool
 }
 
-// Trust configures the handling of files and definitions that nobody has reviewed.
+// Trust configures the handling of files and definitions that no person has reviewed.
 type Trust struct {
-	// Refuse prevents a start if a project file needs trust and is not trusted. By default, only the restrictions in the
-	// file apply.
+	// Refuse prevents a start with an untrusted project file that needs trust. By default, the host starts and applies
+	// only the restrictions in the file.
 	Refuse bool
 
 	// Approve prevents calls of tools whose definition differs from the approved definition. By default, the host only
@@ -200,14 +201,15 @@ type Plugin struct {
 	Restart Restart
 	// Confinement changes the restrictions of the plugin's sandbox profile.
 	Confinement Confinement
-	// Profile is the sandbox profile before Confinement changes it. It comes from the manifest of the bundled plugin that
-	// the binary is.
+	// Profile is the sandbox profile before the changes in Confinement. If the binary is a bundled plugin, Profile comes
+	// from the manifest of this bundled plugin.
 	Profile manifest.Profile
-	// Bundled is the name of the bundled plugin that the binary is. Empty means that it is another program.
+	// Bundled is the name of the bundled plugin whose program the plugin runs. Empty means that the plugin runs another
+	// program.
 	Bundled string
 	// Mounted reports whether the plugin belongs to a field block and serves the tools of another program.
 	Mounted bool
-	// Added reports whether no block configures this bundled plugin.
+	// Added reports whether the plugin is a bundled plugin without a block in the configuration.
 	Added bool
 	// Missing is the reason why the host cannot run the binary. It is empty if the host can run the binary.
 	Missing string
@@ -243,15 +245,15 @@ type Confinement struct {
 // Unlimited is the value of a limit that the operator removed.
 const Unlimited = math.MaxUint64
 
-// Limits restricts each process of a plugin. A zero field means the default, and [Unlimited] means no limit. CPU has no
-// default.
+// Limits restricts each process of a plugin. A zero field means the default, and [Unlimited] means no limit. The field
+// CPU has no default.
 type Limits struct {
 	// Memory and FileSize are in bytes.
 	Memory, FileSize uint64
 	// Processes limits the number of processes and threads of the whole plugin. Files limits the number of open files
 	// per process.
 	Processes, Files uint64
-	// Temporary limits the content of each directory in memory, such as /tmp, in bytes.
+	// Temporary limits the size of each directory in memory, such as /tmp, in bytes.
 	Temporary uint64
 	// CPU limits the processor time, in whole seconds.
 	CPU time.Duration
@@ -259,13 +261,13 @@ type Limits struct {
 	Total Totals
 }
 
-// Totals restricts all processes of a plugin together. Zero fields mean no limit, except that Memory has a default.
+// Totals restricts all processes of a plugin together. A zero field means no limit, but a zero Memory means the default.
 type Totals struct {
 	// Memory is in bytes. [Unlimited] means no limit.
 	Memory uint64
 	// Processes is the maximum number of processes and threads.
 	Processes uint64
-	// CPUs is the maximum number of processors in use. It can be a fraction.
+	// CPUs is the maximum number of processors in use. It can be fractional.
 	CPUs float64
 }
 

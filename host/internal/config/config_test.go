@@ -13,15 +13,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// load writes files to a directory and loads the configuration. If files contains one file, load loads this file,
-// otherwise the directory.
+// load writes files to a directory and loads the configuration. If the map "files" contains only one file, load loads
+// this file. Otherwise it loads the directory.
 func load(t *testing.T, files map[string]string) (*config.Config, string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	path := dir
 	for name, text := range files {
 		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, []byte(text), 0o700); err != nil { // executable, because some files are plugin binaries
+		if err := os.WriteFile(p, []byte(text), 0o700); err != nil { // make the file executable, because some files are plugin binaries
 			t.Fatal(err)
 		}
 		if len(files) == 1 {
@@ -398,7 +398,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestUnlimited checks that limits with a default can be removed, and others can only be left out.
+// TestUnlimited checks that "unlimited" removes limits with a default, and that other limits do not accept "unlimited".
 func TestUnlimited(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolhost.hcl")
 	load := func(limits string) (*config.Config, error) {

@@ -101,7 +101,7 @@ func (d *decoder) network(e hcl.Expression) (all *bool, hosts []string) {
 }
 
 // leastFiles is the minimum limit for open files. The plugin itself needs some files. For example, the shell uses
-// descriptors above 200, because they cannot collide with the descriptors of commands.
+// descriptors above 200 to avoid collisions with the descriptors of commands.
 const leastFiles = 256
 
 // leastTotal is the minimum limit for threads. The plugin itself needs some threads.
@@ -125,8 +125,8 @@ func (d *decoder) cpus(e hcl.Expression) (n float64) {
 // unlimited is the value of a limit that removes the default.
 const unlimited = "unlimited"
 
-// orUnlimited evaluates a limit that has a default. It returns [Unlimited] if the operator removes the limit. Otherwise
-// it returns the result of number.
+// orUnlimited evaluates a limit that has a default. If the operator removes the limit, the result is [Unlimited].
+// Otherwise it is the result of the function "number".
 func orUnlimited(d *decoder, e hcl.Expression, number func(hcl.Expression) uint64) uint64 {
 	if given(e) {
 		if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() == unlimited {

@@ -32,13 +32,13 @@ import (
 // decoder converts configuration files into a [Config] and collects all problems.
 type decoder struct {
 	ctx *hcl.EvalContext
-	// read is called for each file that the configuration depends on.
+	// read is called for each file on which the configuration depends.
 	read  func(path string, text []byte)
-	dir   string // base of relative paths; empty for the built-in default
+	dir   string // base directory of relative paths; empty for the built-in configuration
 	env   Environment
 	diags hcl.Diagnostics
 	cfg   *Config
-	// added is true while bundled plugins without a block are read. bundled is the text of their blocks.
+	// added reports whether bundled plugins without a block are being read. bundled is the text of their blocks.
 	added   bool
 	bundled []byte
 }
@@ -205,7 +205,7 @@ func (d *decoder) host(h *hostHCL) {
 	switch level := d.choice(h.LogLevel, "", "debug", "info", "warn", "error"); level {
 	case "":
 	default:
-		_ = out.LogLevel.UnmarshalText([]byte(level)) // the error is ignored, because choice accepts only names of levels
+		_ = out.LogLevel.UnmarshalText([]byte(level)) // ignore the error: choice accepts only valid levels
 	}
 	if h.StateDir != nil {
 		out.StateDir = d.path(*h.StateDir)
@@ -309,8 +309,8 @@ func (d *decoder) plugin(p *pluginHCL) {
 	d.cfg.Plugins = append(d.cfg.Plugins, out)
 }
 
-// missing returns the reason why the host cannot run a binary. It does not report an error, because the other plugins
-// can still run.
+// The function "missing" returns the reason why the host cannot run a binary. It does not report an error, because the
+// other plugins can still run.
 func missing(path string) string {
 	st, err := os.Stat(path)
 	switch {
@@ -349,7 +349,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 			attrs[name] = a.AsHCLAttribute()
 		}
 		blocks = native.Blocks
-	} else { // in JSON, blocks cannot be distinguished from attributes
+	} else { // JSON does not distinguish blocks from attributes
 		var diags hcl.Diagnostics
 		attrs, diags = body.JustAttributes()
 		d.add(diags)
@@ -386,7 +386,7 @@ func (d *decoder) body(body hcl.Body, path []string, ranges bodyRanges) map[stri
 	return out
 }
 
-// given reports whether a file contains an optional attribute.
+// The function "given" reports whether a file contains an optional attribute.
 func given(e hcl.Expression) bool {
 	if e == nil {
 		return false
@@ -459,7 +459,7 @@ func (d *decoder) duration(e hcl.Expression) time.Duration {
 	return v
 }
 
-// globs evaluates a glob or a list of globs. ok is false if a glob is invalid.
+// globs evaluates a glob or a list of globs. If a glob is invalid, ok is false.
 func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	if !given(e) {
 		return nil, true
@@ -474,8 +474,8 @@ func (d *decoder) globs(e hcl.Expression) (out []string, ok bool) {
 	return out, len(d.diags) == before
 }
 
-// path returns an absolute path. It replaces "~" with the home directory. A relative path starts at the directory of the
-// configuration file.
+// path converts a path to an absolute path. It replaces a leading "~" by the home directory. A relative path is relative
+// to the directory of the configuration file.
 func (d *decoder) path(p string) string {
 	if p == "~" || strings.HasPrefix(p, "~/") {
 		if home, err := os.UserHomeDir(); err == nil {

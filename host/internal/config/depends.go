@@ -19,8 +19,8 @@ func (d *decoder) dependsOn(e hcl.Expression) (names []string) {
 	return names
 }
 
-// dependencies reports plugins that depend on themselves or on an unknown plugin. The map at contains the position of
-// the attribute "depends_on" of each plugin.
+// dependencies reports plugins that depend on themselves or on an unknown plugin. The argument "at" maps each plugin to
+// the position of its attribute "depends_on".
 func (d *decoder) dependencies(at map[string]hcl.Range) {
 	c := d.cfg
 	var known []string
@@ -55,8 +55,8 @@ func (d *decoder) dependencies(at map[string]hcl.Range) {
 	}
 }
 
-// cycle searches for a dependency of a plugin on itself. It returns the names of the plugins in the cycle, starting with
-// the first element of path. It returns nil without a cycle.
+// cycle searches for a plugin that depends on itself, possibly through other plugins. It returns the names of the
+// plugins in the cycle, starting with the first element of path. Without a cycle, it returns nil.
 func (c *Config) cycle(name string, path []string) []string {
 	if len(path) > 0 && name == path[0] {
 		return path

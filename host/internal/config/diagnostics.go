@@ -22,7 +22,7 @@ type Problem = diagnose.Problem
 
 type position = hcl.Range
 
-// failed returns the error for a configuration with these problems.
+// failed returns an error that lists the given problems of the configuration.
 func (c *Config) failed(diags hcl.Diagnostics) *Error {
 	diags = diagnose.Improve(diags, c.parsed, Schema())
 	diagnose.Sort(diags)
@@ -40,8 +40,8 @@ func (c *Config) format(diags hcl.Diagnostics) string {
 	return diagnose.Hide(diagnose.Format(diags, c.files), c.hide)
 }
 
-// bodyRanges maps each value in the "config" block of a plugin to its position in the file. A problem that the plugin
-// reports can therefore be shown with the line of the operator's file.
+// bodyRanges maps each value in the "config" block of a plugin to its position in the file. With this position, the host
+// can show the affected line for a problem that the plugin reports.
 type bodyRanges map[string]hcl.Range
 
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
@@ -85,13 +85,15 @@ func (c *Config) PluginPosition(name string) string {
 	return ""
 }
 
-// UnknownTool returns the message for a "tool" block with the name of an unknown tool. known lists the valid names.
+// UnknownTool returns the message for a "tool" block with the name of an unknown tool. The argument "known" lists the
+// valid names.
 func (c *Config) UnknownTool(name string, known []string) string {
 	return c.format(hcl.Diagnostics{diagnose.Problemf(c.Tools[name].at, fmt.Sprintf("There is no tool %q", name),
 		"The block has no effect.%s", suggest.DidYouMean(name, known))})
 }
 
-// UnknownFallback returns the message for a "tool" block with an unknown fallback tool. known lists the valid names.
+// UnknownFallback returns the message for a "tool" block with an unknown fallback tool. The argument "known" lists the
+// valid names.
 func (c *Config) UnknownFallback(name string, known []string) string {
 	t := c.Tools[name]
 	return c.format(hcl.Diagnostics{diagnose.Problemf(t.at, fmt.Sprintf("There is no tool %q", t.Fallback),

@@ -27,18 +27,19 @@ type fieldHCL struct {
 	At           hcl.Range       `hcl:",def_range"`
 }
 
-// Bundled plugins that serve the tools of MCP servers and functions.
+// These bundled plugins serve the tools of MCP servers and of functions.
 const (
 	mountPlugin    = "mcp"
 	functionPlugin = "function"
 )
 
-// Default timeouts of a mounted server. The first applies to the start, and the second to a call without progress.
+// These are the default timeouts of a mounted server. The first timeout applies to the start. The second timeout applies
+// to a call without progress.
 const (
 	mountStartTimeout = 30 * time.Second
 	mountCallTimeout  = 2 * time.Minute
-	// mountSpare is the additional time for the start of the plugin itself. With this time, the plugin can report that
-	// its server did not start.
+	// mountSpare is the additional start time for the plugin of a mounted server. In this time, the plugin can report
+	// that its server did not start.
 	mountSpare = 10 * time.Second
 )
 
@@ -165,8 +166,8 @@ func readDefinitions(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// resolve makes the paths in a block absolute. It returns true for a block that starts a local program, and false for a
-// block that connects to a server.
+// resolve makes the paths in a block absolute. The result is true for a block that starts a local program. It is false
+// for a block that connects to a server.
 func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges, out *Plugin) (local bool) {
 	var command []string
 	if raw, ok := values["command"].(json.RawMessage); ok && json.Unmarshal(raw, &command) == nil && len(command) > 0 {
@@ -189,8 +190,8 @@ func (d *decoder) resolve(values map[string]any, at []string, ranges bodyRanges,
 }
 
 // passOn sets the configuration and the confinement of a field's plugin. If exec is true, the plugin can start programs
-// and write files. If exec is false, the plugin can use the network. In both cases, the operator must separately permit
-// access to the roots.
+// and write files. If exec is false, the plugin can use the network. Access to the roots requires a separate permission
+// from the operator.
 func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, exec, network bool) {
 	for _, unsaid := range []struct {
 		said  **bool

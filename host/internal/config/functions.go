@@ -17,8 +17,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// evalContext returns the names that expressions can use: "config_dir", "bundled_dir", "home" and all functions. It
-// calls read for each file that a function reads.
+// evalContext returns the names that expressions can use: "config_dir", "bundled_dir", "home" and all functions. The
+// function read is called for each file that a configuration function reads.
 func evalContext(dir string, env Environment, read func(path string, text []byte)) *hcl.EvalContext {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -34,8 +34,8 @@ func evalContext(dir string, env Environment, read func(path string, text []byte
 	}
 }
 
-// functions returns the functions that expressions can use, by name. They are standard HCL functions, "env", "file" and
-// functions for paths.
+// functions returns the functions that expressions can use, by name. These are standard functions of HCL, "env", "file"
+// and functions for paths.
 func functions(dir string, env Environment, read func(string, []byte)) map[string]function.Function {
 	return map[string]function.Function{
 		"env":  envFunction(env.lookup()),
@@ -118,9 +118,9 @@ func fileFunction(dir string, read func(string, []byte)) function.Function {
 	})
 }
 
-// readBeside reads a file inside a directory. The kernel resolves the path and rejects any path that leaves the
-// directory through "..", a symbolic link or an absolute path. No other process can therefore change the path between
-// the check and the use.
+// readBeside reads a file inside a directory. The kernel resolves the path and rejects a path that leaves the directory
+// through "..", a symbolic link or an absolute path. Therefore no other process can change the path between the check
+// and the use.
 func readBeside(dir, path string) (text []byte, err error) {
 	if dir == "" {
 		return nil, errors.New("the built-in configuration has no directory")
@@ -145,7 +145,7 @@ func readBeside(dir, path string) (text []byte, err error) {
 
 // Function describes a function that expressions can use.
 type Function struct {
-	// Signature uses HCL's notation, such as lower(str).
+	// Signature uses the notation of HCL, such as lower(str).
 	Signature, Doc string
 }
 

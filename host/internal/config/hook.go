@@ -24,7 +24,7 @@ type hookHCL struct {
 	At        hcl.Range         `hcl:",def_range"`
 }
 
-// Hook configures a hook: a program or plugin that runs on events of tools and calls.
+// Hook configures a program or plugin that runs on events of tools and calls.
 type Hook struct {
 	Name string
 	// On lists the events that run the hook: "register", "unregister", "before_call" or "after_call".
@@ -38,7 +38,7 @@ type Hook struct {
 	// AllowOnFailure permits calls if the hook fails.
 	AllowOnFailure bool
 	// Command is a program with its arguments. Env contains additional environment variables for the program. If Command
-	// is empty, the plugin with the name Plugin implements the hook.
+	// is empty, Plugin is the name of the plugin that implements the hook.
 	Command []string
 	Env     map[string]string
 	Plugin  string

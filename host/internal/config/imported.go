@@ -25,7 +25,7 @@ type Mount struct {
 	Headers map[string]string
 }
 
-// FieldName returns a valid name of a field for the name of a server. It returns "" if the name has no letters.
+// FieldName returns a valid name of a field for the name of a server. It returns "" if the server name has no letters.
 func FieldName(server string) string {
 	name := strings.Trim(regexp.MustCompile(`[^a-z0-9_.-]+`).ReplaceAllString(strings.ToLower(server), "-"), "-._")
 	name = strings.TrimLeft(name, "-._0123456789")
@@ -35,11 +35,12 @@ func FieldName(server string) string {
 	return name
 }
 
-// installers are programs that download a server before they start it.
+// installers lists programs that download a server before they start the server.
 var installers = []string{"npx", "bunx", "uvx", "pipx", "pnpm", "yarn", "deno", "docker", "podman"}
 
-// HCL returns the field block of a server. References to variables in the forms of agents become calls of env. Secrets
-// are not copied: a call of env stands for each. The result secrets contains the names of these variables.
+// HCL returns the field block of a server. It converts the variable references of agents to calls of the function "env".
+// It also replaces each secret by a call of "env". The result "secrets" contains the names of the variables for these
+// secrets.
 func (m *Mount) HCL() (text []byte, secrets []string) {
 	w := &mountWriter{prefix: strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(m.Name, "_"))}
 	var b strings.Builder
@@ -64,7 +65,7 @@ func (m *Mount) HCL() (text []byte, secrets []string) {
 
 // mountWriter writes values as HCL expressions.
 type mountWriter struct {
-	prefix  string // begins the names of variables that have none
+	prefix  string // prefix for generated variable names
 	secrets []string
 }
 
@@ -83,7 +84,7 @@ func (w *mountWriter) object(b *strings.Builder, name string, values map[string]
 	b.WriteString("    }\n")
 }
 
-// arguments returns the expressions of a command. The value of an option such as --api-key is a secret.
+// arguments returns HCL expressions for the words of a command. The value of an option such as --api-key is a secret.
 func (w *mountWriter) arguments(command []string) (out []string) {
 	option := ""
 	for i, arg := range command {
@@ -105,7 +106,7 @@ func (w *mountWriter) arguments(command []string) (out []string) {
 	return out
 }
 
-// template returns an expression as a part of a template.
+// template converts an expression to a part of a template.
 func (w *mountWriter) template(expression string) string {
 	if strings.HasPrefix(expression, `"`) {
 		return expression
@@ -118,7 +119,7 @@ func (w *mountWriter) variable(name string) string {
 	return w.prefix + "_" + strings.Trim(strings.ToUpper(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(name, "_")), "_")
 }
 
-// value is like secretOr for a value whose name is not that of a secret.
+// value is like secretOr, but for a value whose name does not look like the name of a secret.
 func (w *mountWriter) value(name, text string) string {
 	if rest := references.ReplaceAllString(text, ""); audit.New(nil).Whole(rest) != rest {
 		return w.env(w.variable(name))
@@ -126,10 +127,11 @@ func (w *mountWriter) value(name, text string) string {
 	return reference(text)
 }
 
-// secretOr returns the expression of a value. A secret that is written out becomes a call of env.
+// secretOr returns an HCL expression for a value. If the value contains a secret as plain text, the expression is a call
+// of "env".
 func (w *mountWriter) secretOr(name, variable, text string) string {
 	rest := references.ReplaceAllString(text, "")
-	written := audit.SecretName(name) && !slices.Contains(schemes, rest) // a part of the text is not a reference
+	written := audit.SecretName(name) && !slices.Contains(schemes, rest) // whether a part of a secret value is plain text
 	if !written && audit.New(nil).Whole(rest) == rest {
 		return reference(text)
 	}
@@ -144,14 +146,14 @@ func (w *mountWriter) env(name string) string {
 	return fmt.Sprintf(`env(%q, "")`, name)
 }
 
-// schemes are the texts that may stand before the reference to a secret.
+// schemes lists the texts that can precede the reference to a secret.
 var schemes = []string{"", "Bearer ", "Basic ", "Token ", "token "}
 
-// references matches the references to variables in the settings of agents: ${NAME}, ${NAME:-default}, ${env:NAME},
-// {env:NAME}, ${input:NAME}, and $NAME as a whole value.
+// references matches variable references in the settings of agents. The forms are ${NAME}, ${NAME:-default},
+// ${env:NAME}, {env:NAME}, ${input:NAME}, and $NAME as a whole value.
 var references = regexp.MustCompile(`\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-([^}]*))?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}|^\$([A-Za-z_][A-Za-z0-9_]*)$`)
 
-// reference returns a text as an expression, with references to variables as calls of env.
+// reference converts a text to an expression. References to variables become calls of the function "env".
 func reference(text string) string {
 	var b strings.Builder
 	last := 0
@@ -181,12 +183,12 @@ func reference(text string) string {
 	return `"` + b.String() + inside(text[last:]) + `"`
 }
 
-// literal returns a text as an HCL string.
+// literal converts a text to an HCL string.
 func literal(text string) string {
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }
 
-// inside returns a text as the inner part of an HCL string.
+// The function "inside" converts a text to the content of an HCL string, without the quotes.
 func inside(text string) string {
 	quoted := literal(text)
 	return quoted[1 : len(quoted)-1]

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// TestMount checks the field blocks of servers: references become calls of env, and secrets are not copied.
+// TestMount checks the field blocks of servers. References must become calls of "env", and secrets must not be copied.
 func TestMount(t *testing.T) {
 	for _, tc := range []struct {
 		m       config.Mount

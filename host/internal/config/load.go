@@ -15,25 +15,27 @@ import (
 
 // Environment holds the values that a configuration can refer to.
 type Environment struct {
-	// BundledDir is the directory of the bundled plugins. In this directory the host searches for plugins without a
-	// path.
+	// BundledDir is the directory of the bundled plugins. The host searches this directory for plugins without a path.
 	BundledDir string
 	// LookupEnv returns the value of an environment variable for the function "env". Nil means os.LookupEnv.
 	LookupEnv func(string) (string, bool)
 	// Variables contains values of variables in the form "NAME=VALUE". If a name occurs several times, the last value
-	// applies. Variables overrides VariableFiles, and VariableFiles overrides $TOOLHOST_VAR_NAME.
+	// applies. Variables overrides VariableFiles, and VariableFiles overrides the environment variable
+	// $TOOLHOST_VAR_NAME.
 	Variables     []string
 	VariableFiles []string
 }
 
-// builtIn is the source of the default configuration, and the file name in positions of bundled plugins without a block.
+// builtIn is the source of the default configuration. It is also the file name in positions of bundled plugins without a
+// block.
 const builtIn = "built-in"
 
 // EnvVar is the environment variable that contains the path of the configuration.
 const EnvVar = "TOOLHOST_CONFIG"
 
-// Find returns the path of the configuration to use. It is the first of these that exists: path, $TOOLHOST_CONFIG,
-// ./toolhost.hcl, and the file in the user's configuration directory. Find returns "" for the built-in configuration.
+// Find returns the path of the configuration to use. It tries the argument "path", $TOOLHOST_CONFIG, ./toolhost.hcl, and
+// the file in the user's configuration directory, in this order. It returns the first path that exists, or "" for the
+// built-in configuration.
 func Find(path string) string {
 	if path != "" {
 		return path
@@ -69,8 +71,8 @@ func FindUser() string {
 }
 
 // Load reads a configuration from a file or a directory of files. A file with a name that ends in ".json" must contain
-// JSON. All other files use the native syntax of HCL. An empty path means the built-in configuration. If all files are
-// readable, the error is an [*Error].
+// JSON. All other files use the native syntax of HCL. An empty path means the built-in configuration. If all files can
+// be read, a returned error is an [*Error].
 func Load(path string, env Environment) (*Config, error) {
 	if path == "" {
 		return decode(nil, nil, hclparse.NewParser(), builtIn, "", env)
@@ -101,8 +103,8 @@ func Load(path string, env Environment) (*Config, error) {
 	return cfg, nil
 }
 
-// Parse reads a configuration from the text src. The argument name is the name of the file in errors. Relative paths
-// start at the root directory.
+// Parse reads a configuration from the text src. The argument "name" is the file name in errors. Relative paths are
+// relative to the file system root.
 func Parse(src []byte, name string, env Environment) (*Config, error) {
 	p := hclparse.NewParser()
 	if at := nestedHCL(src, name); at != nil {
@@ -116,12 +118,12 @@ func Parse(src []byte, name string, env Environment) (*Config, error) {
 type Source struct {
 	// Path is a file or a directory. Empty means the built-in default.
 	Path string
-	// Empty selects a configuration without content. Path is then ignored.
+	// Empty selects a configuration without content. If Empty is true, Path is ignored.
 	Empty bool
 	Environment
 }
 
-// Load reads the configuration. If all files are readable, the error is an [*Error].
+// Load reads the configuration. If all files can be read, a returned error is an [*Error].
 func (s Source) Load() (*Config, error) {
 	if s.Empty {
 		return empty(), nil
@@ -129,14 +131,14 @@ func (s Source) Load() (*Config, error) {
 	return Load(s.Path, s.Environment)
 }
 
-// Files lists the files that determine the configuration cfg, which s.Load returned. After a change of any such file,
-// s.Load can return a different configuration.
+// Files lists the files that determine the configuration cfg. The method [Source.Load] must have returned cfg. After a
+// change of a listed file, Load can return a different configuration.
 func (s Source) Files(cfg *Config) []string {
 	paths := cfg.Binaries()
 	if s.Path == "" {
 		return paths
 	}
-	names, _ := List(s.Path) // the error is ignored, because an empty list also differs from the earlier list
+	names, _ := List(s.Path) // ignore the error: an empty list also differs from the earlier list
 	return slices.Concat(paths, names, cfg.Files(), s.VariableFiles, []string{VariableFile(s.Path)})
 }
 

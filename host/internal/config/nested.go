@@ -8,13 +8,14 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// nestedHCL returns the first position in a file that is nested too deeply. It returns nil if no position is too deep.
+// nestedHCL returns the first position in a file that is nested too deeply. It returns nil if no position is nested too
+// deeply.
 func nestedHCL(src []byte, name string) *hcl.Range {
-	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the error is ignored here, because the parser reports it
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // ignore the error: the parser reports it
 	return nestedTokens(tokens, true)
 }
 
-// nestedExpression is like nestedHCL, but for a single expression. The expression can contain several lines.
+// nestedExpression is like nestedHCL for a single expression. The expression can contain several lines.
 func nestedExpression(src []byte, name string) *hcl.Range {
 	tokens, _ := hclsyntax.LexExpression(src, name, hcl.InitialPos)
 	return nestedTokens(tokens, false)
@@ -31,14 +32,14 @@ var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenTemplateControl: hclsyntax.TokenTemplateSeqEnd,
 }
 
-// group holds the content of a pair of brackets or of a template.
+// group describes the content of a pair of brackets or of a template.
 type group struct {
 	closer hclsyntax.TokenType
 	lines  bool // whether the end of a line ends an item
-	around int  // nesting depth of the group
-	parts  int  // nesting depth inside the current item: operators and inner groups
-	blocks int  // number of open template directives before the current text
-	height int  // nesting depth inside the deepest finished item
+	around int  // number of enclosing groups
+	parts  int  // nesting depth in the current item, from operators and inner groups
+	blocks int  // number of open template directives before this point
+	height int  // maximum nesting depth of the finished items
 }
 
 func (g *group) depth() int { return g.around + g.blocks + g.parts }
@@ -46,8 +47,8 @@ func (g *group) depth() int { return g.around + g.blocks + g.parts }
 // next ends the current item of the group and starts another item.
 func (g *group) next() { g.height, g.parts = max(g.height, g.parts), 0 }
 
-// nestedTokens returns the first position that is nested too deeply. The count is at least as high as the recursion
-// depth of the parsers. It can be higher: nestedTokens ignores precedence and counts all parts of an item as nested.
+// nestedTokens returns the first position that is nested too deeply. The counted depth is at least the recursion depth
+// of the parsers. It can be higher, because nestedTokens ignores precedence and counts all parts of an item as nested.
 func nestedTokens(tokens hclsyntax.Tokens, lines bool) *hcl.Range {
 	open := []group{{lines: lines}}
 	for i := range tokens {
@@ -99,8 +100,8 @@ func word(tokens hclsyntax.Tokens, words ...string) bool {
 	return false
 }
 
-// closed removes the innermost group that a token closes, and all groups inside this group. It ignores a token that
-// closes no open group. A group without a closing token therefore stays open.
+// closed removes the innermost group that a token closes, together with all groups inside this group. It ignores a token
+// that closes no open group. Therefore a group without a closing token stays open.
 func closed(open []group, by hclsyntax.TokenType) []group {
 	at := len(open) - 1
 	for at > 0 && open[at].closer != by {
@@ -151,15 +152,15 @@ func nestedJSON(src []byte, name string) *hcl.Range {
 // escape can represent any character.
 func nestedText(quoted []byte, name string) bool {
 	var text string
-	if json.Unmarshal(quoted, &text) != nil { // the parser reports the error
+	if json.Unmarshal(quoted, &text) != nil { // report nothing, because the parser reports the error
 		return false
 	}
 	tokens, _ := hclsyntax.LexTemplate([]byte(text), name, hcl.InitialPos)
 	return nestedTokens(tokens, false) != nil
 }
 
-// lenJSONString returns the length of the string at the start of src, including both quotes. As in the parser, a control
-// character also ends the string.
+// lenJSONString returns the length of the string at the start of src, including both quotes. A control character also
+// ends the string, as in the parser.
 func lenJSONString(src []byte) int {
 	escaped := false
 	for i := 1; i < len(src); i++ {

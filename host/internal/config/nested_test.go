@@ -11,7 +11,8 @@ func TestNested(t *testing.T) {
 	r := strings.Repeat
 	nest := func(n int, o, c string) string { return r(o, n) + "1" + r(c, n) }
 	at := func(pre string, n int, of, post string) string { return pre + r(of, n) + post }
-	// In a block, the text can have one level less. The function each returns a text with n levels or n elements.
+	// The function each returns a text with n levels or n elements. In a block, the maximum number of levels is one
+	// less.
 	for name, c := range map[string]struct {
 		each  func(n int) string
 		most  int
@@ -89,7 +90,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// TestUnclosedJSON checks that a string without a closing quote ends with the text.
+// TestUnclosedJSON checks that a string without a closing quote ends at the end of the text.
 func TestUnclosedJSON(t *testing.T) {
 	for _, src := range []string{`"`, `"\`, `"\"`, `["a`, "\"\n", "\"a\n\"", `"${((`} {
 		if at := nestedJSON([]byte(src), "x"); at != nil {

@@ -20,8 +20,8 @@ import (
 
 // Permissions configures the permission rules for calls.
 type Permissions struct {
-	// Policy is the mode of the built-in rules: "open", "careful" or "listed". Each mode restricts calls more than the one
-	// before it. Empty means "open".
+	// Policy is the mode of the built-in rules: "open", "careful" or "listed", in ascending order of restrictions. Empty
+	// means "open".
 	Policy string
 	// Default is the decision about calls without a matching rule: "allow", "ask" or "deny".
 	Default string
@@ -33,8 +33,8 @@ type Permissions struct {
 	// Project contains the deny and ask rules of a project file. These rules cannot permit a call that Rules or Default
 	// deny.
 	Project []PermissionRule
-	// Programs lists the programs that commands can run. Paths restricts paths. Both also have rules in Rules or Project;
-	// see [PermissionRule.List].
+	// Programs lists the programs that commands can run. Paths restricts paths. Rules or Project also contains rules for
+	// these two fields; see [PermissionRule.List].
 	Programs Programs
 	Paths    Paths
 	Tests    []PermissionTest
@@ -47,11 +47,11 @@ type Programs struct {
 	Allow, Ask, Deny []string
 }
 
-// Paths configures paths that tools cannot use. The lists contain globs as in [PermissionRule.Paths].
+// Paths configures paths that tools cannot read or write. The lists contain globs as in [PermissionRule.Paths].
 type Paths struct {
 	// Deny lists paths that tools cannot read or write. Protect lists paths that tools cannot write.
 	Deny, Protect []string
-	// Writable lists names of settings of other programs that tools can change. See package paths.
+	// Writable lists settings of other programs that tools can nevertheless change. See package paths.
 	Writable []string
 }
 
@@ -66,7 +66,7 @@ type PermissionRule struct {
 	Builtins []string
 	// Starts contains names of programs that the listed programs can start.
 	Starts []string
-	// List reports that the rule is one of the lists in [Programs] or [Paths].
+	// List reports that the rule comes from a list in [Programs] or [Paths].
 	List   bool
 	Reason string
 	// Set maps parameters to JSON values. The rule sets these parameters in matching calls.
@@ -76,14 +76,14 @@ type PermissionRule struct {
 	attributes map[string]hcl.Range
 }
 
-// PermissionTest is a test case: the expected decision of the rules about a command.
+// PermissionTest is a test case for the rules. It contains the expected decision about a command.
 type PermissionTest struct {
 	Name, Command string
 	// Expect is "allow", "ask" or "deny".
 	Expect string
-	// Rule is the name of the rule that must make the decision. Empty means that the rule does not matter.
+	// Rule is the name of the rule that must make the decision. Empty means that any rule can make the decision.
 	Rule string
-	// Unknown is whether the decision must contain unknown parts. Nil means that it does not matter.
+	// Unknown determines whether the decision must contain unknown parts. Nil means that both outcomes are accepted.
 	Unknown *bool
 	// At is the position of the test, as "file:line".
 	At string
@@ -174,7 +174,7 @@ func (d *decoder) permissions(p *permissionsHCL) {
 	out.Tests = d.tests(p.Tests)
 }
 
-// listed reports an error if the mode "listed" has no programs, or allows all programs.
+// The method "listed" reports an error if the mode "listed" contains no programs or allows all programs.
 func (d *decoder) listed(p *permissionsHCL, out *Permissions) {
 	if !out.Programs.Listed {
 		return
@@ -199,7 +199,7 @@ func (d *decoder) listed(p *permissionsHCL, out *Permissions) {
 	}
 }
 
-// programs decodes the block programs. It returns the rules for its lists.
+// programs decodes the "programs" block. It returns the rules for the lists in the block.
 func (d *decoder) programs(b *programsHCL, out *Permissions) (rules []PermissionRule) {
 	if b == nil {
 		return nil
@@ -220,7 +220,7 @@ func (d *decoder) programs(b *programsHCL, out *Permissions) (rules []Permission
 	return rules
 }
 
-// paths decodes the block paths. It returns the rules for its lists.
+// paths decodes the "paths" block. It returns the rules for the lists in the block.
 func (d *decoder) paths(b *pathsHCL, out *Permissions) (rules []PermissionRule) {
 	if b == nil {
 		return nil

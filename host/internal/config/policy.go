@@ -2,7 +2,7 @@ package config
 
 import "slices"
 
-// Policies lists the values of [Permissions.Policy]. Each restricts calls more than the one before it.
+// Policies lists the values of [Permissions.Policy] in ascending order of restrictions.
 var Policies = []string{"open", "careful", "listed"}
 
 // Stricter returns the stricter one of two values of [Permissions.Policy]. Empty means "open".
@@ -13,10 +13,9 @@ func Stricter(a, b string) string {
 	return a
 }
 
-// listedAllow and listedAsk are the lists of programs with policy = "listed", unless the configuration has its own. The
-// programs in listedAllow only read. Some of them can write their output to a file, which listedAsk contains. Those in
-// listedAsk build, run code of the workspace, or change files, and can start
-// any program once a person confirmed them.
+// listedAllow and listedAsk are the default lists of programs for policy = "listed". The programs in listedAllow only
+// read. If such a program can write its output to a file, listedAsk contains the option for this. The programs in
+// listedAsk build, run code of the workspace, or change files. They can start any program after a person confirms them.
 var (
 	listedAllow = []string{
 		"ls *", "cat *", "head *", "tail *", "wc *", "nl *", "tac *", "cut *", "paste *", "tr *", "uniq", "uniq ?*", "uniq -?* ?*", "uniq -?* -?* ?*", "comm *", "join *", "fold *", "column *", "rev *", "seq *", "expr *", "date", "date +*", "sleep *",
@@ -35,7 +34,7 @@ var (
 	}
 )
 
-// list adds the lists of programs with policy = "listed". A list of the configuration has priority.
+// list adds the default lists of programs for policy = "listed". A list in the configuration replaces the default.
 func (p *Permissions) list(at position) {
 	p.Programs.Listed = true
 	for _, l := range []struct {

@@ -48,7 +48,7 @@ type issuerHCL struct {
 	At       hcl.Range      `hcl:",def_range"`
 }
 
-// ReservedPrincipals are the names of principals that the host itself creates.
+// ReservedPrincipals lists the names of principals that the host itself creates.
 var ReservedPrincipals = []string{"anonymous", "start-token", "approver-token", "unix"}
 
 // principals collects the principals and the issuers.
@@ -92,7 +92,7 @@ func (d *decoder) issuer(b *issuerHCL) principal.Issuer {
 
 func loopback(name string) bool { return name == "localhost" || name == "127.0.0.1" || name == "::1" }
 
-// required evaluates a text that a block must have.
+// required evaluates a string attribute that a block must contain.
 func (d *decoder) required(e hcl.Expression, at hcl.Range, name, problem, example string) (s string) {
 	if given(e) {
 		d.add(gohcl.DecodeExpression(e, d.ctx, &s))
@@ -156,8 +156,8 @@ func (d *decoder) rights(b *principalHCL) principal.Rights {
 	return principal.Call
 }
 
-// workspaces evaluates a list of directories. No directory can be inside another one: a principal that writes in the
-// outer directory could otherwise replace the inner one.
+// workspaces evaluates a list of directories. No directory can be inside another directory. Otherwise a principal that
+// writes in the outer directory could replace the inner directory.
 func (d *decoder) workspaces(e hcl.Expression) (out []string) {
 	if !given(e) {
 		return nil
@@ -198,7 +198,7 @@ func (d *decoder) toolGlobs(e hcl.Expression) []string {
 	return out
 }
 
-// users evaluates a list of ids or names of users.
+// users evaluates a list of user ids or user names.
 func (d *decoder) users(e hcl.Expression) (out []int) {
 	for _, name := range d.texts(e) {
 		id, err := strconv.Atoi(name)
@@ -217,7 +217,8 @@ func (d *decoder) users(e hcl.Expression) (out []int) {
 	return out
 }
 
-// answersFor evaluates the principals whose asks a principal answers. They can be defined in any order.
+// answersFor evaluates a list of principals. The principal of block b answers the asks of these principals. Principals
+// can be defined in any order.
 func (d *decoder) answersFor(b *principalHCL, all []principal.Block) {
 	i := slices.IndexFunc(all, func(p principal.Block) bool { return p.Name == b.Name })
 	if i < 0 || !given(b.AnswersFor) {

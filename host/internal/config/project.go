@@ -14,8 +14,8 @@ import (
 	"toolhost.dev/host/internal/config/internal/diagnose"
 )
 
-// Narrowing contains the settings of a project file that can only restrict tools. They must be literal values. Therefore
-// an untrusted file cannot read variables, environment variables or other files.
+// Narrowing contains the settings of a project file that can only restrict tools. The settings must be literal values.
+// Therefore an untrusted file cannot read variables, environment variables or other files.
 type Narrowing struct {
 	// Complete reports whether all settings of the file are restrictions.
 	Complete bool
@@ -24,7 +24,7 @@ type Narrowing struct {
 
 	texts  diagnose.Files
 	config *Config
-	// These fields report which attributes the file sets, because a zero value can be a valid setting.
+	// These fields report which attributes the file sets. They are needed because a zero value can be a valid setting.
 	strict, workspace, enforce, defaults, allowList, listed, bundled bool
 	// off and on contain the names of plugins that the file turns off or configures.
 	off, on []string
@@ -77,7 +77,7 @@ type narrowToolHCL struct {
 	At            hcl.Range      `hcl:",def_range"`
 }
 
-// narrowPluginHCL is a plugin block, which can only turn a bundled plugin off.
+// narrowPluginHCL is a plugin block whose only valid setting turns off a bundled plugin.
 type narrowPluginHCL struct {
 	Name    string         `hcl:"name,label"`
 	Enabled hcl.Expression `hcl:"enabled,optional"`
@@ -129,14 +129,15 @@ func ReadNarrowing(path string) *Narrowing {
 	return out
 }
 
-// nothingElse marks the narrowing as incomplete if a block contains settings that are not restrictions.
+// nothingElse marks the narrowing as incomplete if a block contains a setting that is not a restriction.
 func (n *Narrowing) nothingElse(rest hcl.Body) {
 	if _, diags := rest.Content(&hcl.BodySchema{}); diags.HasErrors() {
 		n.Complete = false
 	}
 }
 
-// try evaluates a setting and reports whether the setting is a valid restriction. Otherwise the narrowing is incomplete.
+// try evaluates a setting and reports whether the setting is a valid restriction. If it is not, try marks the narrowing
+// as incomplete.
 func (n *Narrowing) try(evaluate func(d *decoder) bool) bool {
 	d := &decoder{ctx: &hcl.EvalContext{}, cfg: n.config, dir: "/"}
 	ok := evaluate(d) && !d.diags.HasErrors()
@@ -144,7 +145,7 @@ func (n *Narrowing) try(evaluate func(d *decoder) bool) bool {
 	return ok
 }
 
-// word evaluates an optional attribute. Only the given words are restrictions.
+// word evaluates an optional attribute. It accepts only the given words, which are restrictions.
 func (n *Narrowing) word(e hcl.Expression, words ...string) (word string, ok bool) {
 	if !given(e) {
 		return "", false
@@ -172,7 +173,7 @@ func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 				if d.diags.HasErrors() || rule.Set != nil { // a rule that sets parameters is not a restriction
 					return false
 				}
-				rule.Name, rule.Reason = oneLine(rule.Name), oneLine(rule.Reason) // models and terminals read them
+				rule.Name, rule.Reason = oneLine(rule.Name), oneLine(rule.Reason) // models and terminals display these texts
 				out.Project = append(out.Project, rule)
 				return true
 			})
@@ -181,7 +182,7 @@ func (n *Narrowing) permissions(p *narrowPermissionsHCL) {
 	n.lists(p)
 }
 
-// lists reads the lists of programs and paths that can only restrict tools.
+// The method "lists" reads the lists of programs and paths, which can only restrict tools.
 func (n *Narrowing) lists(p *narrowPermissionsHCL) {
 	out := &n.config.Permissions
 	for _, b := range p.Programs {
@@ -242,7 +243,7 @@ func (n *Narrowing) tool(t *narrowToolHCL) {
 	n.config.Tools[t.Name] = out
 }
 
-// plugins reads the settings that turn bundled plugins off.
+// plugins reads the settings that turn off bundled plugins.
 func (n *Narrowing) plugins(f *projectHCL) {
 	isFalse := func(e hcl.Expression) bool {
 		return n.try(func(d *decoder) bool {
@@ -262,8 +263,8 @@ func (n *Narrowing) plugins(f *projectHCL) {
 	}
 }
 
-// turnOff removes the bundled plugins that the file turns off. It keeps the operator's own plugins, which can judge
-// calls, and with bundled = false also the bundled plugins that the operator or the file configures.
+// turnOff removes the bundled plugins that the file turns off. It keeps the operator's own plugins, because they can
+// judge calls. With bundled = false, it also keeps the bundled plugins that the operator or the file configures.
 func (n *Narrowing) turnOff(cfg *Config) {
 	cfg.Plugins = slices.DeleteFunc(slices.Clone(cfg.Plugins), func(p Plugin) bool {
 		off := p.Added && n.bundled && !slices.Contains(n.on, p.Name) || p.Bundled == p.Name && slices.Contains(n.off, p.Name)
@@ -284,7 +285,7 @@ func (n *Narrowing) Empty() bool {
 	return n.Rules() == 0 && len(n.config.Tools) == 0 && !n.strict && !n.workspace && !n.enforce && !n.defaults && !n.allowList && !n.listed && !n.bundled && len(n.off) == 0 && n.config.Permissions.Policy == ""
 }
 
-// Apply adds the restrictions to a configuration. If the configuration is already stricter, it does not change.
+// Apply adds the restrictions to a configuration. Settings of the configuration that are already stricter do not change.
 func (n *Narrowing) Apply(cfg *Config) {
 	cfg.files = maps.Clone(cfg.files)
 	maps.Copy(cfg.files, n.texts)
@@ -328,7 +329,7 @@ func (n *Narrowing) applyRules(p *Permissions) {
 	}
 	if n.config.Permissions.Policy == "listed" && !p.Programs.Listed && !p.AllowList && (p.Default == "" || p.Default == "allow") {
 		p.Rules = slices.Clone(p.Rules)
-		p.list(position{}) // no call was refused before, so that the lists permit nothing new
+		p.list(position{}) // all programs were allowed by default, so the lists permit nothing new
 	}
 	p.Policy = Stricter(p.Policy, n.config.Permissions.Policy)
 	p.Programs.Listed = p.Programs.Listed || p.Policy == "listed"
@@ -349,7 +350,7 @@ type Program struct {
 	// Dir is the working directory of the program. Empty means the directory of the session.
 	Dir string
 	// Plugin reports whether the program is the binary of a plugin. PerCall reports whether the program starts once for
-	// each call of a tool.
+	// each tool call.
 	Plugin, PerCall bool
 }
 
@@ -380,8 +381,8 @@ func (c *Config) Programs(bundledDir string) []Program {
 	return out
 }
 
-// commands returns the programs that a plugin's configuration names: the server of an mcp block and the programs of
-// function blocks. It reads each setting separately, so that an invalid setting does not hide another one.
+// commands returns the programs in a plugin's configuration: the server of an "mcp" block and the programs of "function"
+// blocks. It reads each setting separately, so that an invalid setting does not hide other settings.
 func (p *Plugin) commands() (out []Program) {
 	var values map[string]json.RawMessage
 	if json.Unmarshal(p.Config, &values) != nil {
@@ -391,7 +392,7 @@ func (p *Plugin) commands() (out []Program) {
 		program := Program{PerCall: perCall}
 		var env map[string]any
 		for name, into := range map[string]any{"command": &program.Command, "cwd": &program.Dir, "env": &env} {
-			_ = json.Unmarshal(values[name], into) // the plugin reports a setting with the wrong type
+			_ = json.Unmarshal(values[name], into) // ignore the error: the plugin reports a setting with the wrong type
 		}
 		for name, value := range env {
 			if program.Env == nil {
@@ -415,8 +416,8 @@ func (p *Plugin) commands() (out []Program) {
 	return out
 }
 
-// RunCopies replaces the programs of hooks and fields with copies. The map copies contains the path of the copy for each
-// program.
+// RunCopies replaces the programs of hooks and fields by copies. The argument "copies" maps each program to the path of
+// its copy.
 func (c *Config) RunCopies(copies map[string]string) {
 	c.copies = copies
 	for i := range c.Hooks {
@@ -432,7 +433,7 @@ func (c *Config) RunCopies(copies map[string]string) {
 			}
 		}
 		for _, program := range p.commands() {
-			if copied := copies[program.Command[0]]; copied != "" && !slices.Contains(p.Confinement.Run, copied) { // PATH found the program
+			if copied := copies[program.Command[0]]; copied != "" && !slices.Contains(p.Confinement.Run, copied) { // the list lacks the program if PATH found it
 				p.Confinement.Run = append(p.Confinement.Run, copied)
 			}
 			p.Config = runCopies(p.Config, copies)
@@ -440,7 +441,7 @@ func (c *Config) RunCopies(copies map[string]string) {
 	}
 }
 
-// runCopies replaces the programs in a plugin's configuration with copies.
+// runCopies replaces the programs in a plugin's configuration by copies.
 func runCopies(raw json.RawMessage, copies map[string]string) json.RawMessage {
 	var values map[string]json.RawMessage
 	if json.Unmarshal(raw, &values) != nil {
@@ -449,7 +450,7 @@ func runCopies(raw json.RawMessage, copies map[string]string) json.RawMessage {
 	var command []string
 	if json.Unmarshal(values["command"], &command) == nil && len(command) > 0 && copies[command[0]] != "" {
 		command[0] = copies[command[0]]
-		values["command"], _ = json.Marshal(command) // the error is ignored, because strings can always be encoded
+		values["command"], _ = json.Marshal(command) // ignore the error: strings can always be encoded
 	}
 	var functions []json.RawMessage
 	if json.Unmarshal(values["function"], &functions) == nil {

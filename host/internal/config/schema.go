@@ -16,7 +16,7 @@ type Block = schema.Block
 //go:embed reference.txt
 var referenceText string
 
-// documented is one line in the reference of the configuration.
+// documented is one entry in the reference of the configuration.
 type documented struct{ kind, def, doc string }
 
 var documents = sync.OnceValue(func() map[string]documented {
@@ -44,7 +44,7 @@ var Schema = sync.OnceValue(func() *Block {
 	return out
 })
 
-// describe adds the fields of a struct type to the schema of a block. HCL decodes the block into this type.
+// describe adds the fields of a struct type to the schema of a block. The HCL decoder decodes the block into this type.
 func describe(b *Block, t reflect.Type) {
 	for f := range fields(t) {
 		path := strings.TrimPrefix(b.Path+"."+f.name, ".")
@@ -64,7 +64,7 @@ func describe(b *Block, t reflect.Type) {
 	}
 }
 
-// lookUp returns the line of the reference for a path. All kinds of permission rules have the same lines.
+// lookUp returns the entry in the reference for a path. All kinds of permission rules share the same entries.
 func lookUp(path string) documented {
 	if d, ok := documents()[path]; ok {
 		return d
@@ -75,7 +75,7 @@ func lookUp(path string) documented {
 	return documented{}
 }
 
-// tagged describes a struct field into which HCL decodes a value.
+// tagged describes a struct field for the HCL decoder.
 type tagged struct {
 	name, kind string
 	repeats    bool

@@ -16,9 +16,9 @@ import (
 const (
 	// maxSource is the maximum size in bytes of a configuration file, and of a file that the function "file" reads.
 	maxSource = 1 << 20
-	// maxNested limits the nesting depth of expressions and blocks, and the number of parts and operators in an
-	// expression. The parsers recurse for each part. Without the limit, a stack overflow would end a running host that
-	// only had to reject the file.
+	// maxNested limits the nesting depth of expressions and blocks. It also limits the number of parts and operators in
+	// an expression, because the parsers recurse for each part. Without the limit, an invalid file could end a running
+	// host by a stack overflow.
 	maxNested = 500
 )
 
@@ -33,7 +33,7 @@ func parseFile(p *hclparse.Parser, name string) (*hcl.File, hcl.Diagnostics) {
 		nested, parse = nestedJSON, func() (*hcl.File, hcl.Diagnostics) { return p.ParseJSON(src, name) }
 	}
 	if at := nested(src, name); at != nil {
-		p.AddFile(name, &hcl.File{Bytes: src, Body: hcl.EmptyBody()}) // needed to show the line in diagnostics
+		p.AddFile(name, &hcl.File{Bytes: src, Body: hcl.EmptyBody()}) // diagnostics need the text to show the affected line
 		return nil, hcl.Diagnostics{tooDeep(*at)}
 	}
 	return parse()
@@ -48,10 +48,10 @@ func readSource(name string) ([]byte, error) {
 	return readRegular(func(flags int) (*os.File, error) { return os.OpenFile(name, flags, 0) })
 }
 
-// readRegular reads the file that the function open returns. It rejects pipes and devices, because their content can be
-// endless. Its errors do not contain the name of the file.
+// readRegular reads the file that the function "open" returns. It rejects pipes and devices, because their content can
+// be endless. Its errors do not contain the file name.
 func readRegular(open func(flags int) (*os.File, error)) ([]byte, error) {
-	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // do not wait for the writer of a pipe
+	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // O_NONBLOCK prevents waiting for the writer of a pipe
 	if err != nil {
 		var at *os.PathError
 		if errors.As(err, &at) {

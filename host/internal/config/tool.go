@@ -42,8 +42,8 @@ type Tool struct {
 	// Queue is the maximum number of waiting calls. Zero means no limit, and a negative value means that no call can
 	// wait.
 	Queue int
-	// Attempts is the maximum number of tries if the plugin exits during a call. Only calls that are safe to repeat are
-	// tried again.
+	// Attempts is the maximum number of tries if the plugin exits during a call. The call is repeated only if its tool
+	// is safe to repeat.
 	Attempts int
 	// RetryDelay is the delay before the second retry. It doubles before each further retry.
 	RetryDelay time.Duration

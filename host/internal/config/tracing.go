@@ -26,7 +26,7 @@ type Tracing struct {
 	Endpoint string
 	Headers  map[string]string
 	// Sample is the fraction of traces to record. Nil means that the environment variable applies. If the variable is
-	// not set either, all traces are recorded.
+	// also unset, all traces are recorded.
 	Sample *float64
 }
 

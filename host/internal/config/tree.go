@@ -33,7 +33,7 @@ type TreeNode struct {
 	Type   string   `json:"type"`
 	Labels []string `json:"labels,omitempty"`
 	From   string   `json:"from"`
-	// Note is the relation of a plugin block to the bundled plugins.
+	// Note describes the relation of a plugin block to the bundled plugins.
 	Note   string      `json:"note,omitempty"`
 	Values []TreeValue `json:"attributes"`
 	Blocks []*TreeNode `json:"blocks,omitempty"`
@@ -67,12 +67,11 @@ const Default = "default"
 type TreeOptions struct {
 	// Defaults adds settings with default values.
 	Defaults bool
-	// Mask returns the text to show in place of a text. The argument name is the attribute or key that contains the
-	// text.
+	// Mask returns a replacement for a text. The argument "name" is the attribute or key that contains the text.
 	Mask func(name, text string) string
 }
 
-// forest builds settings trees from the files of a configuration.
+// forest builds trees from the files of a configuration.
 type forest struct {
 	*Config
 	TreeOptions
@@ -105,7 +104,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 		f.free(n, s.Path, body)
 		return n
 	}
-	content, _, _ := body.PartialContent(s.Content()) // the error is ignored, because the body was already decoded successfully
+	content, _, _ := body.PartialContent(s.Content()) // ignore the error: the body was already decoded without errors
 	if content == nil {
 		return n
 	}
@@ -135,7 +134,7 @@ func (f *forest) node(s *Block, name string, labels []string, body hcl.Body, fro
 	return n
 }
 
-// place returns the origin of a value: "file:line", or "bundled" for a bundled plugin without a block.
+// place returns the origin of a value. The origin is "file:line", or "bundled" for a bundled plugin without a block.
 func (f *forest) place(at position) string {
 	if f.generated(at.Filename) {
 		return bundledOrigin
@@ -143,7 +142,7 @@ func (f *forest) place(at position) string {
 	return place(at)
 }
 
-// filledIn lists blocks whose default values apply even if no file contains the block.
+// filledIn lists blocks with default values that apply even if no file contains the block.
 var filledIn = []string{"host", "sandbox", "reload", "permissions", "audit", "plugin.restart"}
 
 func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
@@ -155,7 +154,7 @@ func (f *forest) defaultBlocks(n *TreeNode, s *Block) {
 	}
 }
 
-// defaults adds the default values of settings that no file contains.
+// defaults adds default values for the settings that no file contains.
 func (f *forest) defaults(n *TreeNode, s *Block, given hcl.Attributes) {
 	for _, a := range s.Attributes {
 		if given[a.Name] != nil || a.Default == "" {
@@ -203,13 +202,14 @@ func (f *forest) free(n *TreeNode, path string, body hcl.Body) {
 func (f *forest) add(n *TreeNode, path string, a *hcl.Attribute) {
 	value, diags := a.Expr.Value(f.d.ctx)
 	if diags.HasErrors() || !value.IsWhollyKnown() {
-		return // an optional plugin without a binary can contain invalid values
+		return // ignore invalid values, because the optional plugin has no binary
 	}
 	n.Values = append(n.Values, f.value(a.Name, f.absolute(path+"."+a.Name, value), a.Expr, f.place(a.NameRange)))
 }
 
 // paths lists the attributes that can contain relative paths. The value true means that all strings are paths. The value
-// false means that the attribute is a command: only its first element can be a path, if it contains a slash.
+// false means that the attribute is a command. Then only the first element can be a path, and only if it contains a
+// slash.
 var paths = map[string]bool{
 	"plugin.path": true, "host.state_dir": true, "plugin.sandbox.read": true, "plugin.sandbox.write": true, "field.sandbox.read": true, "field.sandbox.write": true,
 	"field.mcp.cwd": true, "field.function.cwd": true, "field.function.file": true,
@@ -243,7 +243,7 @@ func (f *forest) absolute(path string, v cty.Value) cty.Value {
 	return out
 }
 
-// value returns a tree value with sensitive parts masked. A nil expr means that no expression exists.
+// value returns a tree value with sensitive parts masked. If the value comes from no expression, expr is nil.
 func (f *forest) value(name string, v cty.Value, expr hcl.Expression, from string) TreeValue {
 	shown := f.shown(name, v, expr)
 	out := TreeValue{Name: name, From: from, Sensitive: !shown.RawEquals(v), value: shown, whole: v}
@@ -300,7 +300,7 @@ func concealed(v cty.Value) cty.Value {
 	return cty.TupleVal(out)
 }
 
-// masked masks strings that are secrets according to their name or format.
+// masked masks strings whose name or format marks them as secrets.
 func (f *forest) masked(name string, v cty.Value) cty.Value {
 	out, err := cty.Transform(v, func(at cty.Path, v cty.Value) (cty.Value, error) {
 		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() || v.AsString() == diagnose.Hidden {
@@ -329,7 +329,7 @@ func (f *forest) masked(name string, v cty.Value) cty.Value {
 	return out
 }
 
-// NewTreeValue returns the tree value for a value that JSON can represent.
+// NewTreeValue returns a tree value. JSON must be able to represent the argument "value".
 func NewTreeValue(name string, value any, from string) (TreeValue, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -343,7 +343,7 @@ func NewTreeValue(name string, value any, from string) (TreeValue, error) {
 	return TreeValue{Name: name, Value: b, From: from, value: v, whole: v}, err
 }
 
-// UnmarshalJSON decodes a value. Masked parts stay masked.
+// UnmarshalJSON decodes a value. Masked parts remain masked.
 func (v *TreeValue) UnmarshalJSON(b []byte) error {
 	type plain TreeValue
 	if err := json.Unmarshal(b, (*plain)(v)); err != nil {

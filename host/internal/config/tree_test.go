@@ -57,8 +57,8 @@ func TestReferenceIsWhole(t *testing.T) {
 	}
 }
 
-// TestTreeMeansTheSame checks that the example configuration does not change if all default values are added. Therefore
-// the default values in the reference are equal to the default values in the code.
+// TestTreeMeansTheSame adds all default values to the example configuration and checks that its meaning does not change.
+// Therefore the default values in the reference must equal the default values in the code.
 func TestTreeMeansTheSame(t *testing.T) {
 	for name, text := range map[string]string{"the tour": tour(t), "nothing": "", "a little": "sandbox {\n  deny = [\"**/x\"]\n}\nplugin \"a\" {\n  path = \"x\"\n}\n"} {
 		dir := t.TempDir()
@@ -99,7 +99,7 @@ func TestTreeMeansTheSame(t *testing.T) {
 	}
 }
 
-// normal replaces nil lists with empty lists, so that they compare as equal.
+// normal replaces nil lists by empty lists, so that a comparison treats them as equal.
 func normal(v any) any {
 	if s, ok := v.(config.Sandbox); ok {
 		s.Allow, s.Deny = append([]string{}, s.Allow...), append([]string{}, s.Deny...)

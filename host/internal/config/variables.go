@@ -46,7 +46,7 @@ type localsHCL struct {
 	Body hcl.Body `hcl:",remain"`
 }
 
-// variable holds the declaration and the value of a variable.
+// variable contains the declaration and the value of a variable.
 type variable struct {
 	*variableHCL
 	is    cty.Type // cty.DynamicPseudoType means any type
@@ -66,8 +66,8 @@ func (d *decoder) prelude(body hcl.Body, p *hclparse.Parser) hcl.Body {
 	return f.Rest
 }
 
-// variables sets the value of each variable. In order of precedence, the sources are the command line, the variable
-// files on the command line, the file beside the configuration, the environment and the default value.
+// variables sets the value of each variable. The sources, in order of precedence, are the command line, the variable
+// files on the command line, the file next to the configuration, the environment and the default value.
 func (d *decoder) variables(blocks []variableHCL, p *hclparse.Parser) {
 	all := make(map[string]*variable)
 	for i := range blocks {
@@ -144,7 +144,7 @@ func (d *decoder) declare(b *variableHCL) *variable {
 	}
 	if v.is == cty.DynamicPseudoType && !given(b.Type) && !value.IsNull() {
 		switch t := value.Type(); t {
-		case cty.String, cty.Number, cty.Bool: // values from all sources must have the same type
+		case cty.String, cty.Number, cty.Bool: // allow only types that all sources can represent
 			v.is = t
 		}
 	}
@@ -161,7 +161,7 @@ func (d *decoder) assign(v *variable, value cty.Value, at hcl.Range) {
 	v.value, v.from = &converted, place(at)
 }
 
-// set sets a variable to a value from outside the configuration. For strings, numbers and bools, raw is the value as
+// set assigns a value from outside the configuration to a variable. For strings, numbers and bools, raw is the value as
 // text. For other types, raw is an HCL expression.
 func (d *decoder) set(v *variable, raw, source string) {
 	value := cty.StringVal(raw)
@@ -202,8 +202,8 @@ func (d *decoder) complain(summary, detail string, a ...any) {
 	d.add(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, a...)}})
 }
 
-// VariableFile returns the path of the file from which values of variables are read automatically. The path is
-// "a.hclvars" for the file "a.hcl", and "toolhost.hclvars" in a directory.
+// VariableFile returns the path of the file with variable values that is read automatically. The path is "a.hclvars" for
+// the file "a.hcl", and "toolhost.hclvars" in a directory.
 func VariableFile(path string) string {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return filepath.Join(path, "toolhost.hclvars")
@@ -261,7 +261,7 @@ func inOrder(attrs hcl.Attributes) []*hcl.Attribute {
 	})
 }
 
-// locals evaluates all locals. It evaluates a local after the locals that the local refers to.
+// locals evaluates all locals. It evaluates each local after the locals to which it refers.
 func (d *decoder) locals(blocks []localsHCL) {
 	all := make(map[string]*hcl.Attribute)
 	for _, b := range blocks {
@@ -326,11 +326,11 @@ func (c *Config) secret(e hcl.Expression) bool {
 	})
 }
 
-// leastHidden is the minimum length, in bytes, of a sensitive text that is hidden in other texts.
+// leastHidden is the minimum length of a sensitive text, in bytes, to be hidden in other texts.
 const leastHidden = 4
 
-// hideSecrets returns a function that looks up environment variables. It hides the values of variables whose names are
-// names of secrets, because the value can be part of any setting.
+// hideSecrets returns a function that looks up environment variables. If the name of a variable is the name of a secret,
+// its value is hidden in all texts, because the value can be part of any setting.
 func (d *decoder) hideSecrets(look func(string) (string, bool)) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, ok := look(name)
@@ -347,7 +347,7 @@ func (c *Config) Hide(text string) string { return diagnose.Hide(text, c.hide) }
 // Hidden returns the values of sensitive variables, and of environment variables with names of secrets.
 func (c *Config) Hidden() []string { return c.hide }
 
-// leaves returns the strings in a value that are long enough to hide in other texts.
+// The function "leaves" returns the strings in a value that are long enough to hide in other texts.
 func leaves(v cty.Value) (out []string) {
 	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
 		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) >= leastHidden {

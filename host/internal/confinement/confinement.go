@@ -21,26 +21,27 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// program is the name of the launcher program. It is beside the directory of the bundled plugins.
+// program is the file name of the launcher. The launcher is in the parent of the directory of the bundled plugins.
 const program = "toolhost-sandbox"
 
-// Parts holds the parts that the launchers of all configurations share.
+// Parts contains the dependencies that the launchers of all configurations share.
 type Parts struct {
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
 	Home    state.Home
 	// Commands locates the programs that commands use to call tools. Nil means that commands cannot call tools.
 	Commands Commands
-	// Sum returns the SHA-256 of a file. It is fast for a file that it has read before.
+	// Sum returns the SHA-256 of a file. It caches the results, so that a repeated call is fast.
 	Sum func(path string) ([32]byte, error)
-	// Denials records what sandboxes denied.
+	// Denials records the accesses that sandboxes denied.
 	Denials Denials
 	// Audit adds an entry to the audit log.
 	Audit func(state.AuditEntry)
 	Log   *slog.Logger
-	// Gate judges the programs that plugins execute. Nil means that they are not judged. See [NewGate].
+	// Gate judges the programs that plugins execute. Nil means that these programs are not judged. See [NewGate].
 	Gate *execgate.Gate
-	// Repositories watches the writable directories. Nil means that nothing is watched. See [NewRepositories].
+	// Repositories monitors the writable directories. Nil means that no directories are monitored. See
+	// [NewRepositories].
 	Repositories *repository.Guard
 
 	redirects redirects
@@ -59,12 +60,12 @@ type Commands interface {
 type Launcher struct {
 	cfg    *config.Config
 	parts  *Parts
-	listed []string // see List
+	listed []string // see [Launcher.List]
 
 	probe  sync.Once
 	kernel sandbox.Kernel
 	groups *cgroup.Tree // nil if cgroups are unavailable; kernel.NoCgroup is the reason
-	pids   *cgroup.Pids // nil if it is unavailable or not needed
+	pids   *cgroup.Pids // nil if the cgroup is unavailable or not needed
 }
 
 // New returns the launcher of a configuration. The launcher probes the machine at its first use.
@@ -72,8 +73,8 @@ func New(cfg *config.Config, parts *Parts) *Launcher {
 	return &Launcher{cfg: cfg, parts: parts}
 }
 
-// List sets the patterns for the names of the only programs that commands can execute. Nil means all programs. The caller
-// must call it before the first launch.
+// List sets patterns for program names. Commands can then execute only programs with a matching name. Nil means all
+// programs. The caller must call List before the first launch.
 func (l *Launcher) List(names []string) { l.listed = names }
 
 // Kernel returns the confinement features that this machine supports.
@@ -101,7 +102,7 @@ func Enforce(cfg *config.Config, p *config.Plugin) string {
 	return cfg.Sandbox.Enforce
 }
 
-// Profile returns a plugin's sandbox profile: its manifest's profile with the operator's changes.
+// Profile returns a plugin's sandbox profile. It is the profile of the manifest with the operator's changes.
 func Profile(p *config.Plugin) sandbox.Profile {
 	out := sandbox.Default(p.Profile)
 	set := p.Confinement
@@ -116,15 +117,16 @@ func Profile(p *config.Plugin) sandbox.Profile {
 	return out
 }
 
-// Profile returns a plugin's sandbox profile with the paths that the configuration denies.
+// Profile returns a plugin's sandbox profile. In addition to the function Profile, it records whether the configuration
+// denies paths.
 func (l *Launcher) Profile(p *config.Plugin) sandbox.Profile {
 	out := Profile(p)
 	out.DeniedPaths = len(l.cfg.Permissions.Paths.Deny) > 0
 	return out
 }
 
-// Choose returns the backend for a plugin. weaker is the reason why it differs from the wanted backend. err is set if
-// the plugin must not run without the wanted backend.
+// Choose returns the backend for a plugin. If the backend differs from the wanted backend, weaker is the reason. If the
+// plugin must not run with this backend, err is set.
 func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.Backend, weaker, err error) {
 	mode := Enforce(l.cfg, p)
 	if mode == "off" {
@@ -149,8 +151,8 @@ func (l *Launcher) Choose(p *config.Plugin, roots []tool.Root) (backend sandbox.
 	return backend, nil, nil
 }
 
-// wholeFileSystem returns the strongest backend that supports access to the whole file system. The backend can be
-// unusable on this machine. The launcher can still enforce parts of it, because a stronger backend works.
+// wholeFileSystem returns the strongest backend that supports access to the whole file system. This machine need not
+// support all features of the backend. The launcher can enforce the other features, because a stronger backend works.
 func (l *Launcher) wholeFileSystem() sandbox.Backend {
 	for _, b := range sandbox.Backends() {
 		if b.Abilities().WholeFileSystem {
@@ -180,7 +182,7 @@ func (l *Launcher) lacks(p *config.Plugin, backend sandbox.Backend) error {
 	return nil
 }
 
-// advice reports whether denied paths hold for a plugin only with a private root.
+// advice reports whether denied paths can be enforced for a plugin only with a private root.
 func (l *Launcher) advice(p *config.Plugin) bool {
 	prof := l.Profile(p)
 	return prof.DeniedPaths && !prof.NoRoots

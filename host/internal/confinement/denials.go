@@ -26,7 +26,7 @@ const (
 // Denials records recent denials of sandboxes. The zero value is ready to use. Denials is safe for concurrent use.
 type Denials struct {
 	mu sync.Mutex
-	by map[string][]denial // denials by plugin
+	by map[string][]denial // recorded denials, by plugin name
 }
 
 type denial struct {
@@ -56,7 +56,7 @@ func (d *Denials) add(plugin, target, text string, at time.Time) bool {
 	return next.audited.Equal(at)
 }
 
-// since returns the denials of a plugin after the time began, oldest first.
+// since returns the denials of a plugin that are not older than began, oldest first.
 func (d *Denials) since(plugin string, began time.Time) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,8 +69,8 @@ func (d *Denials) since(plugin string, began time.Time) []string {
 	return out
 }
 
-// Denied returns messages about what the sandbox denied to a plugin since the given time. It uses recorded denials and
-// the printed output of the call. It also renames files that would redirect git.
+// Denied returns messages about the accesses that the sandbox denied to a plugin since the given time. It uses recorded
+// denials and the printed output of the call. It also renames files that would redirect git.
 func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, printed string) []string {
 	out := append(l.parts.Denials.since(p.Name, since), l.explainMasks(p, roots, printed)...)
 	prof := Profile(p)
@@ -81,7 +81,7 @@ func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, 
 		return out
 	}
 	out = append(out, l.parts.redirects.remove(roots, l.parts.Log)...)
-	if strings.Contains(printed, ".git") && protectedGit.MatchString(printed) { // the first condition is fast
+	if strings.Contains(printed, ".git") && protectedGit.MatchString(printed) { // a fast check before the regular expression
 		at := ""
 		if pos := l.cfg.PluginPosition(p.Name); pos != "" && !p.Added {
 			at = " (" + pos + ")"
@@ -91,14 +91,14 @@ func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, 
 	return out
 }
 
-// protectedGit matches error messages of programs that cannot write to the protected part of a repository.
+// protectedGit matches the error messages of programs that cannot write to the protected files of a repository.
 var protectedGit = regexp.MustCompile(`(?im)\.git/(?:modules/\S*/)?(?:config|hooks)\b.*(?:resource busy|read-only)|(?:Device or resource busy|Read-only file system).*\.git\b|could not write config file \S*\.git/|\.git\b.*Device or resource busy`)
 
 // redirects records for each root whether a file already redirected git before the first plugin started. The host does
 // not rename such old files.
 type redirects struct{ before sync.Map } // keys are paths, values are bools
 
-// observe records the state of roots that are not yet in the map.
+// observe records whether a root contains a file that redirects git. It skips roots that are already in the map.
 func (r *redirects) observe(roots []tool.Root) {
 	for _, root := range roots {
 		r.before.LoadOrStore(root.Path, sandbox.Redirects(root.Path) != "")

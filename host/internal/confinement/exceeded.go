@@ -15,16 +15,16 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// exceeded describes what programs print when they reach a limit.
+// The variable "exceeded" lists the messages that programs print when they reach a limit.
 var exceeded = []struct {
 	printed *regexp.Regexp
 	// limit returns the value of the limit as text. It returns "" if there is no limit.
 	limit func(sandbox.Profile) string
-	// always means that successful calls are judged, too, because a shell that failed to fork can succeed. The text must
-	// then contain "fork: ", which is faster to find than the expression.
+	// always reports whether a message of a successful call also counts. A shell can fail to fork and still succeed. The
+	// output must then contain "fork: ", because this text is faster to find than the expression.
 	always bool
-	// text is the description of the limit, with %s for the value. setting is the name of the limit in the sandbox
-	// block.
+	// text is the description of the limit, with %s for the value. The field "setting" is the name of the limit in the
+	// sandbox block.
 	text, setting string
 	// hint follows the text. It can be empty.
 	hint func(sandbox.Profile) string
@@ -85,8 +85,8 @@ var exceeded = []struct {
 	},
 }
 
-// Exceeded returns messages about the limits that a call has reached, judging by what it printed. The text of a
-// successful call can be about anything, so only messages of the shell itself count.
+// Exceeded returns messages about the limits that a call reached. The evidence is the printed output of the call. The
+// output of a successful call can mention any error, so only the fork errors of a shell count.
 func (l *Launcher) Exceeded(p *config.Plugin, roots []tool.Root, printed string, failed bool) []string {
 	var out []string
 	prof := Profile(p)
@@ -125,7 +125,7 @@ func block(cfg *config.Config, p *config.Plugin) string {
 	return where
 }
 
-// overMemory returns a function that reports a process which was killed because a plugin used too much memory.
+// overMemory returns a function that reports a process that was killed because a plugin used too much memory.
 func (l *Launcher) overMemory(p *config.Plugin, limit uint64) func(footprint.Killed) {
 	return func(k footprint.Killed) {
 		now := time.Now()
@@ -155,7 +155,7 @@ func number(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// size formats a number of bytes in the largest unit that leaves at least one digit. It returns "" for 0.
+// size formats a number of bytes in the largest unit in which the number is at least 1. It returns "" for 0.
 func size(n uint64) string {
 	switch {
 	case n == 0:

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// TestExceeded checks which limit a message of a program belongs to.
+// TestExceeded checks which limit is reported for the message of a program.
 func TestExceeded(t *testing.T) {
 	l := New(&config.Config{Sandbox: config.Sandbox{Backend: sandbox.Auto, Enforce: "auto"}}, &Parts{})
 	l.probe.Do(func() { l.kernel = sandbox.Kernel{Launcher: "/l", ABI: 7, Seccomp: true, Namespaces: true} })
@@ -27,7 +27,7 @@ func TestExceeded(t *testing.T) {
 		{"==1==ERROR: AddressSanitizer failed to allocate 0x1 (1) bytes (errno: 12)", true, "ulimit -d unlimited"},
 		{"File size limit exceeded", true, "limits { file_size }"},
 		{"head: error writing: No space left on device", true, "limits { temporary }"},
-		{"CPU time limit exceeded", true, ""}, // no default
+		{"CPU time limit exceeded", true, ""}, // this limit has no default
 		{"no such file", true, ""},
 	} {
 		got := strings.Join(l.Exceeded(&config.Plugin{Name: "p"}, nil, tc.printed, tc.failed), "|")
@@ -41,8 +41,8 @@ func TestExceeded(t *testing.T) {
 	}
 }
 
-// TestDefaultLimits checks that a default can be raised, that the operator's value cannot, and that a limit can be
-// removed.
+// TestDefaultLimits checks that a process can raise a default limit but not a limit of the operator. It also checks that
+// the operator can remove a limit.
 func TestDefaultLimits(t *testing.T) {
 	p := Profile(&config.Plugin{})
 	if l := p.Limits; l.Memory != 8<<30 || !l.Raise.Memory || l.Files != 1024 || l.Raise.Files != 16384 || l.Processes != 1024 || !l.Raise.FileSize || p.Temporary != 2<<30 || p.Resident != 0 {
@@ -60,7 +60,7 @@ func TestDefaultLimits(t *testing.T) {
 	}
 }
 
-// TestWeaker checks that a weaker backend is reported for the plugins that lose restrictions, and only for these.
+// TestWeaker checks that a weaker backend is reported exactly for the plugins that lose restrictions.
 func TestWeaker(t *testing.T) {
 	exec := true
 	shell, reader := config.Plugin{Name: "shell", Confinement: config.Confinement{Exec: &exec}}, config.Plugin{Name: "reader", Confinement: config.Confinement{WriteRoots: new(bool)}}

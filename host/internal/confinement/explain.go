@@ -13,15 +13,15 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// refusedByMask matches lines in which a program reports that a mask refused something.
+// refusedByMask matches lines in which a program reports an access that a mask refused.
 var refusedByMask = regexp.MustCompile(`(?im)^.*(?:permission denied|read-only|resource busy|not permitted|invalid cross-device link|EACCES|EROFS|EBUSY).*$`)
 
-// refusals are parts of the messages that refusedByMask matches. A search for them is much faster than the expression, and
-// most output contains none of them.
+// refusals lists substrings of the messages that refusedByMask matches. A search for the substrings is much faster than
+// the expression, and most output contains no such substring.
 var refusals = []string{"ermission denied", "ead-only", "esource busy", "ot permitted", "nvalid cross-device link", "EACCES", "EROFS", "EBUSY"}
 
-// explainMasks returns messages about masks that caused printed errors. Without these messages, a model would try other
-// ways.
+// explainMasks returns messages about masks that caused errors in the output. Without these messages, a model would try
+// to get around the masks.
 func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed string) (out []string) {
 	if len(roots) == 0 {
 		return nil
@@ -66,7 +66,8 @@ func (l *Launcher) explainMasks(p *config.Plugin, roots []tool.Root, printed str
 	return out
 }
 
-// names reports whether a line contains a name that no other letters, digits, dots or hyphens surround.
+// The function "names" reports whether a line contains a name as a separate word. Letters, digits, dots and hyphens are
+// parts of words.
 func names(line, name string) bool {
 	for at := 0; ; {
 		i := strings.Index(line[at:], name)

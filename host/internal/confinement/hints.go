@@ -17,17 +17,17 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// Ended describes how a command of a plugin ended, as far as the sandbox can be the cause.
+// Ended describes the end of a command of a plugin. The sandbox can be the cause of a failure.
 type Ended struct {
 	Command string
-	// Printed is the standard error, or the whole output if the streams are not known.
+	// Printed is the standard error. If the streams cannot be separated, Printed is the whole output.
 	Printed  string
 	Exit     int
 	TimedOut bool
 }
 
-// Limits describes in one sentence what commands of a plugin cannot do in its sandbox. It returns "" for a plugin without
-// commands, and for one that is not confined.
+// Limits describes in one sentence the restrictions of the sandbox for commands of a plugin. It returns "" if the plugin
+// runs no commands or is not confined.
 func (l *Launcher) Limits(p *config.Plugin) string {
 	prof := Profile(p)
 	if !prof.StartProcesses || p.Missing != "" {
@@ -51,8 +51,8 @@ func (l *Launcher) Limits(p *config.Plugin) string {
 	return "Sandbox: " + strings.Join(append(limits, "only the workspace can be changed"), "; ") + "."
 }
 
-// Hint returns one sentence about a failure of a command that the sandbox caused, with the setting of the operator that
-// permits what the command needs. It returns "" if the sandbox is not the likely cause.
+// Hint returns one sentence about a failure of a command that the sandbox caused. The sentence names the setting with
+// which the operator can permit the action. Hint returns "" if the sandbox is probably not the cause.
 func (l *Launcher) Hint(p *config.Plugin, roots []tool.Root, e Ended) string {
 	prof := Profile(p)
 	if !prof.StartProcesses || e.Exit == 0 && !e.TimedOut && !offline.MatchString(e.Printed) {
@@ -74,15 +74,16 @@ func (l *Launcher) Hint(p *config.Plugin, roots []tool.Root, e Ended) string {
 // offline matches messages of programs that cannot look up a name or reach a network.
 var offline = regexp.MustCompile(`(?i)could ?n[o']t resolve|temporary failure (?:in name resolution|resolving)|name or service not known|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b|network is unreachable|nodename nor servname|name resolution failed|unknown host|lookup [\w.-]+(?: on \S+)?: `)
 
-// Programs that use the network, with the exit statuses that mean that a connection failed. An empty list means every
-// failure. Programs of waiting print little while they try again and again.
+// networkPrograms maps programs that use the network to the exit statuses of a failed connection. A nil list means that
+// every failure counts. waitingPrograms lists programs that retry connections for a long time and print little.
 var (
 	networkPrograms = map[string][]int{
 		"curl": {5, 6, 7, 28, 35}, "wget": {4}, "ssh": {255}, "scp": {255}, "sftp": {255}, "rsync": {10, 12, 30, 35, 255}, "getent": {2},
 		"ping": nil, "ping6": nil, "dig": nil, "host": nil, "nslookup": nil, "telnet": nil, "nc": nil, "ncat": nil, "ftp": nil, "traceroute": nil, "whois": nil, "mtr": nil,
 	}
 	waitingPrograms = []string{"npm", "npx", "yarn", "pnpm", "bun", "pip", "pip3", "uv", "poetry", "go", "cargo", "gem", "bundle", "composer", "mvn", "gradle", "apt", "apt-get", "docker", "git", "gh"}
-	// unproxied are the programs that cannot use a proxy for HTTP, through which the sandbox permits single hosts.
+	// unproxied lists programs that cannot use an HTTP proxy. The sandbox permits single hosts only through an HTTP
+	// proxy.
 	unproxied = []string{"ssh", "scp", "sftp", "rsync", "getent", "ping", "ping6", "dig", "host", "nslookup", "telnet", "nc", "ncat", "ftp", "traceroute", "whois", "mtr"}
 )
 
@@ -93,7 +94,7 @@ func (l *Launcher) networkHint(p *config.Plugin, prof sandbox.Profile, e Ended) 
 	}
 	programs := programsOf(e.Command)
 	failed := offline.MatchString(e.Printed)
-	raw := false // whether a program needs more than a proxy for HTTP
+	raw := false // whether an HTTP proxy is not enough for a program
 	for _, name := range programs {
 		statuses, uses := networkPrograms[name]
 		failed = failed || uses && e.Exit != 0 && (len(statuses) == 0 || slices.Contains(statuses, e.Exit)) ||
@@ -119,7 +120,7 @@ func (l *Launcher) networkHint(p *config.Plugin, prof sandbox.Profile, e Ended) 
 	return ""
 }
 
-// programsOf returns the names of the programs that a script runs, as far as they are literal.
+// programsOf returns the literal names of the programs that a script runs.
 func programsOf(script string) (names []string) {
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil {
@@ -127,7 +128,7 @@ func programsOf(script string) (names []string) {
 	}
 	syntax.Walk(f, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok {
-			for _, word := range c.Args { // an argument can be a program, too, as in: timeout 5 curl …
+			for _, word := range c.Args { // an argument can also be a program, as in: timeout 5 curl …
 				if text := word.Lit(); text != "" {
 					names = append(names, filepath.Base(text))
 				}
@@ -138,10 +139,11 @@ func programsOf(script string) (names []string) {
 	return names
 }
 
-// named matches names of hosts in commands and in messages of programs.
+// The variable "named" matches host names in commands and in messages of programs.
 var named = regexp.MustCompile(`(?i)(?:[a-z+]+://(?:[^/\s@'"]*@)?|resolve host:? |resolve hostname |resolve |EAI_AGAIN |ENOTFOUND |lookup |host=')'?(\[[0-9a-f:]+\]|[a-z0-9][a-z0-9.-]*)`)
 
-// hostsIn returns the names of other hosts in a text. local reports whether the text names this machine.
+// hostsIn returns the host names in a text, except the names of this machine. The result "local" reports whether the
+// text contains a name of this machine.
 func hostsIn(text string) (hosts []string, local bool) {
 	for _, m := range named.FindAllStringSubmatch(text, 50) {
 		host := strings.TrimRight(strings.Trim(m[1], "[]"), ".-")
@@ -156,10 +158,10 @@ func hostsIn(text string) (hosts []string, local bool) {
 	return hosts, local
 }
 
-// notFound matches bash's message about an unknown command.
+// notFound matches the message of bash about an unknown command.
 var notFound = regexp.MustCompile(`(?m)(?:^|: )([\w.+-]+): command not found$`)
 
-// elsewhere returns directories in which programs are installed without being in the PATH of each process.
+// The function "elsewhere" returns directories that contain programs but are often missing in PATH.
 func elsewhere() []string {
 	dirs := []string{"/usr/local/go/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/snap/bin", "/opt/homebrew/bin"}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -170,7 +172,7 @@ func elsewhere() []string {
 	return dirs
 }
 
-// programHint returns a hint for a program that is installed, but not found in the sandbox.
+// programHint returns a hint for an installed program that a command cannot find in the sandbox.
 func programHint(e Ended) string {
 	m := notFound.FindStringSubmatch(e.Printed)
 	if e.Exit == 0 || m == nil {
@@ -184,20 +186,21 @@ func programHint(e Ended) string {
 	return ""
 }
 
-// Lines in which a program reports that it could not write, or not find a file, and the absolute paths of a line.
+// These expressions match lines in which a program reports a failed write or a missing file, and the absolute paths in a
+// line.
 var (
 	refusedWrite = regexp.MustCompile(`(?im)^.*(?:read-only file system|\bEROFS\b).*$`)
 	refusedRead  = regexp.MustCompile(`(?im)^.*(?:permission denied|\bEACCES\b|no such file or directory|\bENOENT\b).*$`)
 	absolutePath = regexp.MustCompile("(?:^|[\\s'\"`(‘=])(/[^\\s'\"`:,;)’]+)")
 )
 
-// shownDirs are the directories of the system whose programs and files the sandbox shows.
+// shownDirs lists the system directories that are visible in the sandbox.
 var shownDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/proc", "/sys", "/dev"}
 
-// secret matches paths of keys and passwords. No hint suggests to show them.
+// secret matches paths of keys and passwords. Hints never suggest making these paths visible.
 var secret = regexp.MustCompile(`(?i)/\.(?:ssh|aws|gnupg|kube|docker|azure|netrc|pgpass|npmrc|git-credentials)\b|/(?:g?shadow|sudoers)\b|secret|credential|token|password`)
 
-// pathHint returns a hint for a path that the sandbox refused or does not show.
+// pathHint returns a hint for a path that the sandbox protects from writing or does not show.
 func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool.Root, backend sandbox.Backend, printed string) string {
 	for _, line := range refusedWrite.FindAllString(printed, 5) {
 		if path := outside(line, writable(prof, roots)); path != "" {
@@ -205,7 +208,7 @@ func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool
 		}
 	}
 	own := backend.Abilities().OwnRoot
-	home, _ := os.UserHomeDir() // without a home directory, it is empty
+	home, _ := os.UserHomeDir() // ignore the error: without a home directory, home is empty
 	for _, line := range refusedRead.FindAllString(printed, 5) {
 		missing := !strings.Contains(strings.ToLower(line), "denied") && !strings.Contains(line, "EACCES")
 		shown := slices.Concat(writable(prof, roots), prof.Read, shownDirs)
@@ -213,7 +216,7 @@ func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool
 			shown = append(shown, root.Path)
 		}
 		if missing {
-			shown = append(shown, "/etc", "/var") // parts of them are shown, and a missing file is an ordinary error there
+			shown = append(shown, "/etc", "/var") // the sandbox shows parts of these directories, where a missing file is an ordinary error
 		}
 		path := outside(line, shown)
 		switch {
@@ -238,7 +241,8 @@ func writable(prof sandbox.Profile, roots []tool.Root) []string {
 	return out
 }
 
-// outside returns the first absolute path in a line, unless it is below one of the directories.
+// The function "outside" returns the first absolute path in a line. If the path is in one of the directories, the result
+// is "".
 func outside(line string, dirs []string) string {
 	m := absolutePath.FindStringSubmatch(line)
 	if m == nil {
@@ -251,7 +255,7 @@ func outside(line string, dirs []string) string {
 	return path
 }
 
-// under reports whether a path is a directory or below it.
+// The function "under" reports whether a path equals dir or is below dir.
 func under(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/internal/supervisor"
 )
 
-// Launch confines a plugin process before its start. It can change the whole command. It returns nil for a plugin that
-// is not confined. The supervisor calls Launch as its Confine function.
+// Launch confines a plugin process before its start. It can change the whole command. It returns nil if the plugin is
+// not confined. The supervisor calls Launch as its Confine function.
 func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor.Confined, error) {
 	backend, weaker, err := l.Choose(p, start.Roots)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	return &supervisor.Confined{Running: c.running, Ended: c.ended}, nil
 }
 
-// place returns the paths for a plugin's sandbox and creates its directories.
+// place determines the paths for a plugin's sandbox and creates the directories among them.
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
 	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
@@ -104,8 +104,8 @@ func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start superviso
 	return at, nil
 }
 
-// Verify returns an error if a program is not the bundled plugin whose rights it would have. The program can differ from
-// the one that the configuration was read with.
+// Verify returns an error if a program gets the rights of a bundled plugin without being this plugin. The program can
+// have changed after the configuration was read.
 func (l *Launcher) Verify(p *config.Plugin, program string) error {
 	if p.Bundled == "" || !manifest.ByContent() {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// The default limits of a plugin. A process can raise those of memory, files and file size (see docs/adr/0034-limits.md).
+// These are the default limits of a plugin. A process can raise the defaults of memory, files and file size (see
+// docs/adr/0034-limits.md).
 const (
 	defaultMemory    = 8 << 30
 	defaultProcesses = 1024
@@ -21,7 +22,7 @@ const (
 	defaultTemporary = 2 << 30
 )
 
-// limit sets the limits of a profile: the operator's, or the defaults.
+// limit sets the limits of a profile. The operator's values override the defaults.
 func limit(p *sandbox.Profile, set *config.Limits) {
 	choose := func(value, byDefault uint64) (limit uint64, isDefault bool) {
 		switch value {
@@ -62,13 +63,13 @@ func (l *Launcher) findPids() {
 	}
 }
 
-// groups limit the processes of a plugin together.
+// groups contains the cgroups that limit all processes of a plugin together.
 type groups struct {
-	total *cgroup.Group     // nil if there is no limit, or no cgroup of version 2
-	pids  *cgroup.PidsGroup // nil if it is not needed or not available
+	total *cgroup.Group     // nil without a limit or without cgroups of version 2
+	pids  *cgroup.PidsGroup // nil if the cgroup is not needed or not available
 }
 
-// remove removes the groups with all processes in them.
+// remove removes the groups together with their processes.
 func (g groups) remove() error {
 	var errs []error
 	if g.total != nil {
@@ -80,7 +81,7 @@ func (g groups) remove() error {
 	return errors.Join(errs...)
 }
 
-// limit returns the cgroups for a plugin's processes. Without cgroups that are not required, it returns none.
+// limit returns the cgroups for a plugin's processes. If cgroups are unavailable but not required, the result is empty.
 func (l *Launcher) limit(p *config.Plugin, prof *sandbox.Profile) (out groups, err error) {
 	l.Kernel()
 	total := prof.Total

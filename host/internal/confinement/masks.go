@@ -21,19 +21,20 @@ import (
 )
 
 const (
-	// fresh is the age of a search for denied and protected paths within which a call needs no other search. A search is
-	// needed anyway if a call that can write ended meanwhile, or if an entry of a root was created or removed.
+	// fresh is the maximum age of the search for denied and protected paths that a call can reuse. A call needs a new
+	// search in any case if a call that can write ended meanwhile, or if an entry of a root was created or removed.
 	fresh = 100 * time.Millisecond
-	// freshSettings is the same age if only settings of other programs are protected. The host takes out the settings
-	// that calls create, so a search can only miss those that other programs create.
+	// freshSettings replaces fresh if only settings of other programs are protected. The host removes the settings that
+	// calls create. Therefore an old search can only miss settings that other programs create.
 	freshSettings = 5 * time.Second
-	// maxFinders is the number of finders that are kept without a running plugin.
+	// maxFinders is the maximum number of cached finders without a running plugin.
 	maxFinders = 16
-	// maskAttempts limits how often masks are mounted again because somebody replaced the files meanwhile.
+	// maskAttempts limits how often missing masks are mounted in one check. Masks disappear if another program replaces
+	// the files meanwhile.
 	maskAttempts = 5
 )
 
-// masks holds the finders and the masked plugins of all configurations. The zero value is ready to use.
+// masks contains the finders and the masked plugins of all configurations. The zero value is ready to use.
 type masks struct {
 	mu      sync.Mutex
 	finders map[string]*search
@@ -41,17 +42,18 @@ type masks struct {
 	watcher *watcher
 }
 
-// search is a finder with the state that its plugins share.
+// search is a finder together with state that all plugins with the same rules and roots share.
 type search struct {
 	*paths.Finder
-	// hides reports that paths are denied. settings reports that only settings of other programs are protected.
+	// hides reports whether some paths are denied. settings reports whether only settings of other programs are
+	// protected.
 	hides, settings bool
 
 	mu    sync.Mutex
 	stale bool
 }
 
-// sweep returns the matches. It searches only if the last search is too old.
+// sweep returns the matches of the last search and its generation. If the last search is too old, it searches again.
 func (s *search) sweep() ([]paths.Match, int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +81,7 @@ func (s *search) expire() {
 type masked struct {
 	search *search
 	plugin string
-	// writes reports that the plugin can write, so that protected paths matter.
+	// writes reports that the plugin can write. Protected paths need masks only for such plugins.
 	writes        bool
 	roots         []tool.Root
 	launcher, dir string
@@ -91,7 +93,7 @@ type masked struct {
 	generation int
 }
 
-// mask adds masks to the policy of a plugin that is about to start. The result is nil if the plugin needs none.
+// mask adds masks to the policy of a plugin before the plugin starts. The result is nil if the plugin needs no masks.
 func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Root, out *confine.Policy) (*masked, error) {
 	rules, err := l.pathRules(prof, roots)
 	if err != nil || rules == nil {
@@ -128,7 +130,7 @@ func (l *Launcher) mask(p *config.Plugin, prof *sandbox.Profile, roots []tool.Ro
 	return m, nil
 }
 
-// pathRules returns the rules for the paths of a plugin. Nil means no rules.
+// pathRules returns the rules for denied and protected paths of a plugin. Nil means that there are no rules.
 func (l *Launcher) pathRules(prof *sandbox.Profile, roots []tool.Root) (*paths.Rules, error) {
 	if prof.NoRoots || len(roots) == 0 {
 		return nil, nil
@@ -149,7 +151,7 @@ func (l *Launcher) pathRules(prof *sandbox.Profile, roots []tool.Root) (*paths.R
 	return rules, nil
 }
 
-// kept returns the paths that the kernel keeps the tools of a plugin from changing.
+// The method "kept" returns the paths that tools of a plugin cannot change, because the kernel protects these paths.
 func (l *Launcher) kept(prof *sandbox.Profile, roots []tool.Root) ([]string, error) {
 	out := slices.Clone(l.cfg.Protected)
 	rules, err := l.pathRules(prof, roots)
@@ -172,7 +174,7 @@ func (l *Launcher) settings() []string {
 	})
 }
 
-// searched returns the roots that are searched. The state directory belongs to the host.
+// searched returns the roots to search for paths. It omits the state directory of the host.
 func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
 	for _, r := range roots {
 		if home := l.parts.Home.Root; home == "" || !(tool.Root{Path: home}).Contains(r.Path) {
@@ -182,7 +184,6 @@ func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
 	return out
 }
 
-// search returns the finder for rules and roots.
 func (m *masks) search(rules *paths.Rules, roots []paths.Root) *search {
 	key := fmt.Sprintf("%q %v", *rules, roots)
 	m.mu.Lock()
@@ -205,7 +206,7 @@ func (m *masks) search(rules *paths.Rules, roots []paths.Root) *search {
 	return s
 }
 
-// add registers a plugin that is about to start, and watches the directories of its matches.
+// add registers a plugin that is about to start, and monitors the directories of its matches.
 func (m *masks) add(p *masked) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -225,7 +226,7 @@ func (m *masks) add(p *masked) error {
 	return nil
 }
 
-// remove forgets a plugin that ended. The watcher ends with the last plugin.
+// remove removes a plugin that ended from the list. It stops the watcher after the last plugin.
 func (m *masks) remove(p *masked) {
 	m.mu.Lock()
 	m.plugins = slices.DeleteFunc(m.plugins, func(o *masked) bool { return o == p })
@@ -237,12 +238,12 @@ func (m *masks) remove(p *masked) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.inside != nil {
-		_ = p.inside.Close() // nothing was written through it
+		_ = p.inside.Close() // ignore the error: nothing was written to the descriptors
 		p.inside = nil
 	}
 }
 
-// of returns the masked processes of a plugin for sessions with roots.
+// The method "of" returns the masked processes of a plugin in sessions with the given roots.
 func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,17 +257,17 @@ func (m *masks) of(plugin string, roots []tool.Root) (out []*masked) {
 			others = append(others, p)
 		}
 	}
-	if out == nil { // the same directory can have another path
+	if out == nil { // return all processes, because a directory can have several paths
 		return others
 	}
 	return out
 }
 
-// running opens the process for the checks of its masks.
+// The method "running" opens the root of the plugin process for later checks of its masks.
 func (p *masked) running(pid int) error {
 	inside, err := warden.Enter(pid)
 	if errors.Is(err, warden.ErrEnded) {
-		return nil // the supervisor reports why
+		return nil // return no error, because the supervisor reports the reason
 	}
 	if err != nil {
 		return err
@@ -277,7 +278,7 @@ func (p *masked) running(pid int) error {
 	return nil
 }
 
-// wanted returns the masks for matches, with each directory before its subdirectories.
+// The method "wanted" returns the required masks for matches. Each directory precedes its subdirectories.
 func (p *masked) wanted(matches []paths.Match) (out []confine.Mask) {
 	fixed := make(map[string]bool)
 	for _, m := range matches {
@@ -295,8 +296,8 @@ func (p *masked) wanted(matches []paths.Match) (out []confine.Mask) {
 	return out
 }
 
-// fixParents adds masks for the directories between a root and a path. If a tool could rename one of them, another file
-// could take the place of the protected path.
+// fixParents adds masks for the directories between a root and a path. Without these masks, a tool could rename a
+// directory and create another file at the protected path.
 func (p *masked) fixParents(out []confine.Mask, fixed map[string]bool, path string) []confine.Mask {
 	i := slices.IndexFunc(p.roots, func(r tool.Root) bool { return r.Contains(path) })
 	if i < 0 {
@@ -317,13 +318,13 @@ func (p *masked) fixParents(out []confine.Mask, fixed map[string]bool, path stri
 	return out
 }
 
-// check mounts masks that are missing: those of new matches, and those that the kernel removed because somebody outside
-// of the sandbox replaced a file.
+// check mounts missing masks. A mask is missing for a new match. The kernel also removes a mask if a program outside of
+// the sandbox replaces the file.
 func (p *masked) check(matches []paths.Match, generation int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.inside == nil {
-		return nil // it starts with masks, or it has ended
+		return nil // the plugin is starting with masks or has ended
 	}
 	for range maskAttempts {
 		missing, err := p.missing(matches, generation)
@@ -346,7 +347,7 @@ func (p *masked) check(matches []paths.Match, generation int) error {
 	return errors.New("denied or protected paths are replaced faster than they can be masked; stop the program that does this")
 }
 
-// missing returns the masks that are not mounted.
+// The method "missing" returns the masks that are not mounted.
 func (p *masked) missing(matches []paths.Match, generation int) (out []confine.Mask, err error) {
 	gone := false
 	for path, kind := range p.applied {
@@ -354,7 +355,7 @@ func (p *masked) missing(matches []paths.Match, generation int) (out []confine.M
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("the mask of %s cannot be checked: %w", path, err)
 		}
-		if !ok { // the path is gone, or the kernel removed the mask
+		if !ok { // the path no longer exists, or the kernel removed the mask
 			delete(p.applied, path)
 			gone = true
 		}
@@ -368,10 +369,10 @@ func (p *masked) missing(matches []paths.Match, generation int) (out []confine.M
 		}
 		ok, err := p.holds(m.Path, m.Kind)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it is in no directory of the plugin, or it is gone
+		case errors.Is(err, fs.ErrNotExist): // the plugin cannot see the path, or the path no longer exists
 		case err != nil:
 			return nil, fmt.Errorf("%s cannot be checked: %w", m.Path, err)
-		case ok && m.Kind == confine.Hide: // it has another path, and the mask moved with it
+		case ok && m.Kind == confine.Hide: // the file was renamed, and its mask moved with it
 			p.applied[m.Path] = m.Kind
 		default:
 			out = append(out, m)
@@ -380,7 +381,7 @@ func (p *masked) missing(matches []paths.Match, generation int) (out []confine.M
 	return out, nil
 }
 
-// holds reports whether a mask is mounted.
+// The method "holds" reports whether a mask is mounted.
 func (p *masked) holds(path, kind string) (bool, error) {
 	o, mounted, err := p.inside.Stat(path)
 	if err != nil {
@@ -409,7 +410,8 @@ func (l *Launcher) checkMasks(p *config.Plugin, roots []tool.Root) error {
 	return nil
 }
 
-// prepareMasks begins the search of a plugin that will start for its first call. Other searches can run meanwhile.
+// prepareMasks starts the search for a plugin that starts at its first call. The search runs concurrently with other
+// searches.
 func (l *Launcher) prepareMasks(p *config.Plugin, roots []tool.Root) {
 	backend, _, err := l.Choose(p, roots)
 	if err != nil || !backend.Abilities().OwnRoot {
@@ -418,7 +420,7 @@ func (l *Launcher) prepareMasks(p *config.Plugin, roots []tool.Root) {
 	prof := Profile(p)
 	if rules, err := l.pathRules(&prof, roots); err == nil && rules != nil {
 		s := l.parts.masks.search(rules, l.searched(roots))
-		go func() { _, _, _ = s.sweep() }() // the launch reports the error
+		go func() { _, _, _ = s.sweep() }() // ignore the error: the launch of the plugin reports it
 	}
 }
 
@@ -448,7 +450,7 @@ func (s *search) current() int {
 	return generation
 }
 
-// expire makes the check before the next call search again.
+// expire marks the last search as too old, so that the check before the next call searches again.
 func (m *masks) expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

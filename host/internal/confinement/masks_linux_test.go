@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/sandbox/warden"
 )
 
-// mounts returns the paths of n mounts of this process. They stand for masks.
+// mounts returns the paths of n mounts of this process. The mounts represent masks.
 func mounts(tb testing.TB, n int) map[string]string {
 	tb.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
@@ -58,7 +58,7 @@ func BenchmarkMasks(b *testing.B) {
 	}
 }
 
-// TestNames checks which lines of output name a path.
+// TestNames checks which output lines contain a path as a separate word.
 func TestNames(t *testing.T) {
 	for line, want := range map[string]bool{
 		"cat: .env: Permission denied": true, "open './.env'": true, "a/.env/b": true, "x.env: denied": false, ".env.example": false, ".envrc .env": true, "": false,

@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// gateKey identifies the process of a plugin that serves an owner with the given roots.
+// gateKey returns a key for the process of a plugin that serves an owner with the given roots.
 func gateKey(plugin, owner string, roots []tool.Root) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q", plugin, owner)
@@ -31,7 +31,8 @@ func (l *Launcher) gated(prof *sandbox.Profile, backend sandbox.Backend) bool {
 	return prof.StartProcesses && l.Kernel().Gate(backend) == nil
 }
 
-// Gated reports whether the exec gate judges the programs of a plugin so that nothing about them must be known before.
+// Gated reports whether the exec gate judges all programs of a plugin when they are executed. The programs then need no
+// judgement before the call.
 func (l *Launcher) Gated(p *config.Plugin, roots []tool.Root) bool {
 	prof := Profile(p)
 	if l.parts.Gate == nil || !prof.StartProcesses {
@@ -41,12 +42,12 @@ func (l *Launcher) Gated(p *config.Plugin, roots []tool.Root) bool {
 	return err == nil && l.gated(&prof, backend) && (l.listed == nil || listable(p) && backend.Abilities().OwnRoot)
 }
 
-// listable reports whether the list of programs is about what a plugin executes. The programs of fields are the operator's
-// choice.
+// listable reports whether the list of programs applies to a plugin. It does not apply to the programs of fields,
+// because the operator chooses these programs.
 func listable(p *config.Plugin) bool { return p.Field == "" }
 
-// Ungated returns the reason why the programs that a plugin executes are not judged. It returns "" if they are, or if the
-// plugin cannot execute programs.
+// Ungated returns the reason why the programs that a plugin executes are not judged. It returns "" if the programs are
+// judged, or if the plugin cannot execute programs.
 func (l *Launcher) Ungated(p *config.Plugin, roots []tool.Root) string {
 	prof := Profile(p)
 	backend, _, err := l.Choose(p, roots)
@@ -60,7 +61,7 @@ func (l *Launcher) Ungated(p *config.Plugin, roots []tool.Root) string {
 }
 
 // Programs begins to record and judge the programs that a call of a plugin executes. It returns nil if the plugin has no
-// exec gate. The token is the one that the commands of the call have; it can be empty.
+// exec gate. The argument "token" is the token of the call's commands. It can be empty.
 func (l *Launcher) Programs(ctx context.Context, p *config.Plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
 	prof := Profile(p)
 	if l.parts.Gate == nil || !prof.StartProcesses {
@@ -73,10 +74,10 @@ func (l *Launcher) Programs(ctx context.Context, p *config.Plugin, owner string,
 	return l.parts.Gate.Begin(ctx, gateKey(p.Name, owner, roots), token, judge)
 }
 
-// serveGate judges the programs of a plugin whose launcher has passed the listener.
+// serveGate judges the programs of a plugin. The listener comes from the plugin's launcher.
 func (c *confined) serveGate(listener *os.File) {
 	process := c.cmd.Process
-	var shim os.FileInfo // stays nil if commands cannot call tools
+	var shim os.FileInfo // remains nil if commands cannot call tools
 	if commands := c.launcher.parts.Commands; commands != nil && commands.Binary() != "" {
 		shim, _ = os.Stat(commands.Binary())
 	}

@@ -25,27 +25,27 @@ type confined struct {
 	backend  sandbox.Backend
 	cmd      *exec.Cmd
 	hosts    []string
-	resident uint64 // limit of the memory of all processes; zero means no limit
+	resident uint64 // limit of the total memory of all processes, in bytes; zero means no limit
 	groups   groups
 	wait     sandbox.Running
-	gate     string  // the key of the process for the exec gate
-	masks    *masked // nil if the plugin needs none
+	gate     string  // key of the process in the exec gate
+	masks    *masked // nil if the plugin needs no masks
 	stop     func()  // stops the proxy
-	watch    func()  // stops the watch of the memory; can be nil
+	watch    func()  // stops monitoring the memory; can be nil
 }
 
-// running waits until the plugin's program starts. Then it starts the plugin's proxy.
+// The method "running" waits until the plugin's program starts. Then it starts the plugin's proxy.
 func (c *confined) running(started error) error {
 	listener, err := c.wait(started, c.serveGate)
 	if err != nil && c.backend.Abilities().OwnRoot {
-		sandbox.Forget(c.launcher.parts.Home.Root) // the abilities of the machine can have changed
+		sandbox.Forget(c.launcher.parts.Home.Root) // discard the probe result, because the features of the machine can have changed
 	}
 	if listener != nil {
 		c.stop, err = c.launcher.serveProxy(listener, c.plugin, c.hosts)
 	}
 	if err == nil && c.masks != nil && c.cmd.Process != nil {
 		if err = c.masks.running(c.cmd.Process.Pid); err == nil {
-			err = c.launcher.parts.masks.check(c.masks) // a file can have been replaced meanwhile
+			err = c.launcher.parts.masks.check(c.masks) // a file can have been replaced during the start
 		}
 	}
 	if err == nil && c.resident > 0 && c.cmd.Process != nil {
@@ -70,10 +70,11 @@ func (c *confined) ended() {
 	}
 }
 
-// proxyPort is the proxy's port on the plugin's localhost. The proxy is for plugins that can reach only certain hosts.
+// proxyPort is the port of the proxy on the plugin's localhost. Only plugins with a list of permitted hosts use the
+// proxy.
 const proxyPort = 3128
 
-// proxyEnvironment adds the environment variables to env that make programs use the proxy.
+// proxyEnvironment adds environment variables to env. With these variables, programs use the proxy.
 func proxyEnvironment(env []string) []string {
 	address := fmt.Sprintf("http://127.0.0.1:%d", proxyPort)
 	own := "localhost,127.0.0.1,::1"
@@ -89,7 +90,7 @@ func proxyEnvironment(env []string) []string {
 	return append(env, vars...)
 }
 
-// serveProxy runs the proxy for a plugin's programs. The caller must call stop.
+// serveProxy runs the proxy for a plugin's programs. The caller must call stop at the end.
 func (l *Launcher) serveProxy(listener net.Listener, p *config.Plugin, hosts []string) (stop func(), err error) {
 	list, err := hostlist.Parse(hosts)
 	if err != nil {

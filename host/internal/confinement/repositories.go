@@ -15,9 +15,9 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Watch prepares for a call of a plugin by an owner. It mounts missing masks of denied and protected paths. The returned
-// function must be called after the call. It searches what the call made, and returns messages about it. The function can be
-// nil.
+// Watch prepares for a call of a plugin by an owner. It mounts missing masks of denied and protected paths. At the end
+// of the call, the caller must call the returned function. This function checks the files that the call created, and
+// returns messages about the files. The returned function can be nil.
 func (l *Launcher) Watch(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	if err := l.checkMasks(p, roots); err != nil {
 		return nil, err
@@ -35,16 +35,16 @@ func (l *Launcher) Watch(p *config.Plugin, owner string, roots []tool.Root) (aft
 	}, nil
 }
 
-// watchRepositories prepares for a call that can make repositories. The returned function takes out of repositories what
-// makes git run programs, and returns messages about it. The function is nil if the plugin is not confined, if it cannot
-// write, or if the configuration permits such repositories.
+// watchRepositories prepares for a call that can create repositories. The returned function removes files from new
+// repositories through which git would run programs. It returns messages about these files. The returned function is nil
+// if the plugin is not confined or cannot write, or if the configuration permits such repositories.
 func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []tool.Root) (after func() []string, err error) {
 	guard := l.parts.Repositories
 	prof := Profile(p)
 	off, settings := l.cfg.Sandbox.Repositories == "off", l.settings()
 	if guard != nil && off && len(settings) == 0 {
 		for _, r := range roots {
-			guard.Ignore(r.Path) // an earlier configuration can have watched it
+			guard.Ignore(r.Path) // an earlier configuration can have monitored this root
 		}
 		return nil, nil
 	}
@@ -77,7 +77,7 @@ func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []too
 	if len(dirs) == 0 {
 		return nil, nil
 	}
-	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses && !off { // commands can write there
+	if dir := l.parts.Home.PluginOf(owner, p.Name); dir != "" && prof.StartProcesses && !off { // commands can write to this directory
 		add(dir, false, nil)
 	}
 	after, err = guard.Watch(dirs, prof.WriteGit)
@@ -92,7 +92,8 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// unguard reports to the guard which repositories the kernel does not protect from a plugin that is about to start.
+// unguard determines which repositories the kernel does not protect from a plugin that is about to start. It reports
+// them to the guard.
 func (l *Launcher) unguard(prof *sandbox.Profile, ownRoot bool, roots []tool.Root) {
 	if l.parts.Repositories == nil || !prof.WriteRoots {
 		return
@@ -127,7 +128,8 @@ func NewRepositories(parts *Parts) *repository.Guard {
 	})
 }
 
-// auditEntry returns the audit entry for what was taken out of a repository. The content is only in the quarantine.
+// auditEntry returns the audit entry for files that were removed from a repository. The quarantine contains their
+// content, but the entry does not.
 func auditEntry(e *quarantine.Entry) state.AuditEntry {
 	args, err := json.Marshal(map[string]any{"path": e.Path, "settings": e.Names, "quarantine": e.ID})
 	if err != nil { // cannot happen for strings

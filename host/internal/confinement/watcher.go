@@ -7,7 +7,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watcher repairs masks while calls run. It watches the directories of denied paths, because an editor that saves by
+// watcher repairs masks while calls run. It monitors the directories of denied paths, because an editor that saves by
 // renaming removes the mask.
 type watcher struct {
 	fs    *fsnotify.Watcher
@@ -28,7 +28,7 @@ func watchError(err error) error {
 	return fmt.Errorf("the directories of denied paths cannot be watched: %w. Raise fs.inotify.max_user_watches or fs.inotify.max_user_instances with sysctl", err)
 }
 
-// watch adds directories. Those that do not exist are ignored.
+// watch monitors the given directories. It ignores missing directories.
 func (w *watcher) watch(dirs []string) error {
 	known := w.fs.WatchList()
 	for _, dir := range dirs {
@@ -42,9 +42,9 @@ func (w *watcher) watch(dirs []string) error {
 	return nil
 }
 
-func (w *watcher) close() { _ = w.fs.Close() } // it only ends run
+func (w *watcher) close() { _ = w.fs.Close() } // ignore the error: closing only ends the method run
 
-// run checks the masks of all plugins that an event concerns. A failure is reported by the check before the next call.
+// run checks the masks of all plugins that are affected by an event. The check before the next call reports a failure.
 func (w *watcher) run() {
 	for {
 		select {
@@ -55,7 +55,7 @@ func (w *watcher) run() {
 			if e.Op&(fsnotify.Create|fsnotify.Rename|fsnotify.Remove) != 0 {
 				w.masks.replaced(e.Name)
 			}
-		case _, ok := <-w.fs.Errors: // a lost event
+		case _, ok := <-w.fs.Errors: // an error means that events were lost
 			if !ok {
 				return
 			}
@@ -64,7 +64,7 @@ func (w *watcher) run() {
 	}
 }
 
-// replaced repairs the masks after a change at a path. An empty path means that anything can have changed.
+// replaced repairs the masks after a change at a path. An empty path means that any path can have changed.
 func (m *masks) replaced(path string) {
 	m.mu.Lock()
 	plugins := slices.Clone(m.plugins)
@@ -75,8 +75,8 @@ func (m *masks) replaced(path string) {
 		p.mu.Unlock()
 		if concerns {
 			p.search.expire()
-			_ = m.check(p)    // the next call reports the error
-			p.search.expire() // another change can follow, whose event is not read when the next call begins
+			_ = m.check(p)    // ignore the error: the next call reports it
+			p.search.expire() // a further change can happen before the next call reads its event
 		}
 	}
 }

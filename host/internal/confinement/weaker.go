@@ -12,14 +12,14 @@ import (
 	"toolhost.dev/host/internal/sandbox"
 )
 
-// Weaker describes what is not enforced on a plugin because this machine lacks the wanted backend. It returns "" if the
-// plugin is confined as the configuration says.
+// Weaker describes the restrictions that are not enforced on a plugin because this machine lacks the wanted backend. It
+// returns "" if the plugin is confined as configured.
 func (l *Launcher) Weaker(p *config.Plugin, roots []tool.Root) string {
 	lost, why := l.lost(p, roots)
 	return l.describeLost(why, lost)
 }
 
-// lost returns the restrictions that a plugin lacks, and the reason.
+// lost returns the restrictions that are not enforced on a plugin, and the reason.
 func (l *Launcher) lost(p *config.Plugin, roots []tool.Root) (lost []string, why error) {
 	if Enforce(l.cfg, p) != "auto" || p.Missing != "" {
 		return nil, nil
@@ -52,8 +52,8 @@ func (l *Launcher) describeLost(why error, lost []string) string {
 		backend.Name(), why, strings.Join(lost, "; "))
 }
 
-// Problem describes what is not enforced on the plugins of the configuration together. It returns "" if all plugins are
-// confined as the configuration says.
+// Problem describes the restrictions that are not enforced, for all plugins of the configuration together. It returns ""
+// if all plugins are confined as configured.
 func (l *Launcher) Problem(roots []tool.Root) string {
 	var why error
 	var lost []string

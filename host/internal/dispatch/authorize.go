@@ -28,11 +28,11 @@ func (d *Dispatcher) authorize() Stage {
 	}}
 }
 
-// maxSession limits the age of a file that counts as made by a session. A session can last for weeks, in which the user
-// makes files, too.
+// maxSession limits the age of files that count as created by the session. The limit is needed because a session can
+// last for weeks, and the user also creates files in this time.
 const maxSession = 24 * time.Hour
 
-// question returns the question to the policy about a call.
+// question returns the request to the policy about a call.
 func (d *Dispatcher) question(c *Call) *policy.Request {
 	q := c.Question()
 	if q.Shell && d.Policy.Careful() {

@@ -30,7 +30,7 @@ func TestARefusedCallGoesNoFurther(t *testing.T) {
 	}
 }
 
-// TestAnswersAreRemembered checks that an answer for one session applies to the next call of this session only.
+// TestAnswersAreRemembered checks that an answer for one session applies only to later calls of the same session.
 func TestAnswersAreRemembered(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Policy = policy.New(policy.Rules{Default: policy.Ask})

@@ -22,11 +22,11 @@ import (
 type Pending struct {
 	d    *Dispatcher // the dispatcher of the generation that contains the leased plugin
 	call Call
-	// unsettled reports that the route of the command depends on the files in the session's directory. Earlier calls can
-	// still change both, so the route is determined again at the call's turn.
+	// unsettled reports that the route of the command depends on files in the session's directory. Earlier calls can
+	// change the directory and its files, so the route is determined again at the call's turn.
 	unsettled bool
-	// exclusive reports that the call can change the session, so that no other process may change it at the same time. The
-	// function label describes the call.
+	// exclusive reports that the call can change the session. Then no other process is allowed to change the session at
+	// the same time. The function label describes the call for messages.
 	exclusive bool
 	label     func() string
 }
@@ -37,11 +37,11 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 	p := d.pending(req)
 	c := &p.call
 	c.Ticket = d.Scheduler.Enqueue(req.Session.ID)
-	// From here on, only calls that are still in the line can change the session.
+	// After this point, only earlier calls in the queue can change the session.
 	if readable := p.renew(); readable {
 		p.resolve(p.parse())
 	} else {
-		c.Identity.Command = p.parse() // the log and the history name it
+		c.Identity.Command = p.parse() // the log and the history need the name of the command
 	}
 	if c.Identity.Answer != nil && !p.unsettled {
 		c.Ticket.Abandon()
@@ -60,8 +60,8 @@ func (d *Dispatcher) Begin(req call.Request) *Pending {
 	return p
 }
 
-// beginInside resolves a child call. The function parse returns its command. A child call shares the queue position and
-// the concurrency slots of its parent.
+// beginInside resolves a child call. The function parse returns the command of the child call. A child call shares the
+// queue position and the concurrency slots of its parent.
 func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*registry.Registry) *router.Command) *Pending {
 	p := d.pending(req)
 	p.call.Identity.Parent, p.call.Identity.Depth = parent.Request.ID, parent.Identity.Depth+1
@@ -74,10 +74,10 @@ func (d *Dispatcher) beginInside(parent *Call, req call.Request, parse func(*reg
 	return p
 }
 
-// pending creates a call that starts at the current time.
+// pending creates a call with the current time as its start.
 func (d *Dispatcher) pending(req call.Request) *Pending {
 	if req.Session.Principal == nil {
-		req.Session.Principal = new(principal.Principal) // has no rights
+		req.Session.Principal = new(principal.Principal) // an empty principal has no permissions
 	}
 	p := &Pending{d: d, call: Call{Request: req}}
 	p.call.Identity.Started = time.Now()
@@ -92,7 +92,7 @@ func (p *Pending) Native() bool { return p.call.Identity.Command.Layer == router
 func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	c := &p.call
 	defer c.Release()
-	if c.Identity.Depth == 0 { // a child call shows itself through its parent
+	if c.Identity.Depth == 0 { // a child call is visible only through its parent
 		alive := pulse.Start(c, nameOf(c), client, p.d.Pulse)
 		defer alive.Stop()
 		client = alive
@@ -115,14 +115,14 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 		p.d.gate(c)
 		res = p.d.run(ctx, c)
 	}
-	if c.Identity.Depth == 0 { // otherwise the parent's result comes later
+	if c.Identity.Depth == 0 { // for a child call, the client waits for the parent's result
 		p.d.keep(c, res)
 	}
 	return res
 }
 
-// keep returns when a kill of the host can no longer lose what the call changed in its session. If it cannot be kept, the
-// result has a note. A call that did not run changed nothing, and its entry in the history is not worth a note.
+// The method "keep" waits until the changes of the call to its session survive a kill of the host. If the changes cannot
+// be stored, it adds a note to the result. A call that did not run needs no note, because it only changed the history.
 func (d *Dispatcher) keep(c *Call, res *tool.Result) {
 	if err := d.State.Commit(); err != nil && c.Outcome.Ran {
 		notes.Unsaved(res, err)
@@ -135,7 +135,8 @@ func (p *Pending) Abandon() { p.call.Release() }
 // Identity returns the identity of the call.
 func (p *Pending) Identity() *call.Identity { return &p.call.Identity }
 
-// parse parses a request to a command. It sets unsettled if the route depends on the files in the session's directory.
+// parse parses a request to a command. It sets the field unsettled if the route depends on files in the session's
+// directory.
 func (p *Pending) parse() *router.Command {
 	req := &p.call.Request
 	if req.Name != "" {
@@ -207,7 +208,7 @@ func (d *Dispatcher) bind(c *Call) {
 	}
 }
 
-// refuse returns an error result if the caller has no right to make the call. It returns nil otherwise.
+// refuse returns an error result if the caller has no permission for the call. Otherwise it returns nil.
 func refuse(c *Call) *tool.Result {
 	e, p := c.Identity.Tool, c.Request.Session.Principal
 	switch {
@@ -245,7 +246,7 @@ func (d *Dispatcher) unloaded(cmd *router.Command) error {
 	if d.Unloaded == nil {
 		return nil
 	}
-	namespace, _, _ := strings.Cut(cmd.Name, ":") // an unknown namespace makes the command native
+	namespace, _, _ := strings.Cut(cmd.Name, ":") // a command with an unknown namespace counts as native
 	for _, name := range []string{cmd.Namespace, cmd.Name, namespace} {
 		if name == "" {
 			continue

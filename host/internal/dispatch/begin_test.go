@@ -112,7 +112,7 @@ func TestALeaseIsReleasedHoweverTheCallEnds(t *testing.T) {
 	}
 }
 
-// TestNoPrincipal checks that a call without a principal is refused, whatever it is.
+// TestNoPrincipal checks that every kind of call without a principal is refused.
 func TestNoPrincipal(t *testing.T) {
 	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
 		t.Error("the call ran")
@@ -130,8 +130,8 @@ func TestNoPrincipal(t *testing.T) {
 	}
 }
 
-// TestASessionThatCannotBeRead checks that the dispatcher refuses and records a call if it cannot read the session. This can
-// happen when the call arrives and at its turn. In both cases, the call must leave the line.
+// TestASessionThatCannotBeRead checks that the dispatcher refuses and records a call if it cannot read the session.
+// Reading can fail when the call arrives or at its turn. In both cases, the call must leave the queue.
 func TestASessionThatCannotBeRead(t *testing.T) {
 	d := dispatcher(t, ok)
 	broken := true

@@ -7,14 +7,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The host caches a result if the call took at least "slow" and the tool was called at least "often" times.
+// The host caches a result if the call took at least the time slow, and the tool was called at least as often as the
+// constant often.
 const (
 	slow  = 10 * time.Millisecond
 	often = 3
 )
 
-// cache returns the result of an earlier, equal call if the tool is cacheable and the input files of that call did not
-// change.
+// cache returns the result of an earlier, equal call. The tool must be cacheable, and the input files of the earlier
+// call must be unchanged.
 func (d *Dispatcher) cache() Stage {
 	if d.Adaptive == nil {
 		return Stage{}

@@ -17,20 +17,20 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// kindsOf contains the kinds of agent tools by name, where the traits are not sufficient. It also applies to a plugin's tool
-// with such a name. The kinds of all other tools follow from their traits.
+// kindsOf maps names of agent tools to kinds if the traits of the tools are not sufficient. A plugin's tool with such a
+// name has the same kind. The kinds of all other tools follow from their traits.
 var kindsOf = map[string]scheduler.Kind{
 	call.Shell: scheduler.Shell, "edit": scheduler.Edit, "write": scheduler.Edit, "notebook_edit": scheduler.Edit, "undo": scheduler.Edit,
 	"job": scheduler.Free, "ask_user": scheduler.Free,
 }
 
-// controls reports whether calls of a tool start beside any number of others: job, which must reach commands that hold all
-// the room, and ask_user, which only waits for a person.
+// controls reports whether calls of a tool ignore the limit of concurrent calls. This applies to job, because it must
+// work while commands use all slots, and to ask_user, because it only waits for a person.
 func controls(e *registry.Entry) bool {
 	return e.Namespace == "" && kindsOf[e.Definition.Name] == scheduler.Free
 }
 
-// kindOf returns the kind of a tool, which determines the calls that it waits for.
+// kindOf returns the kind of a tool. The kind determines for which other calls a call must wait.
 func kindOf(e *registry.Entry) scheduler.Kind {
 	def := &e.Definition
 	if kind, known := kindsOf[def.Name]; known && e.Namespace == "" {
@@ -38,7 +38,7 @@ func kindOf(e *registry.Entry) scheduler.Kind {
 	}
 	switch {
 	case def.Category == tool.CategoryMCP:
-		return scheduler.Free // the server does not know the session
+		return scheduler.Free // an MCP server cannot change the session
 	case !def.Traits.ConcurrencySafe:
 		return scheduler.Alone
 	case def.Traits.ReadOnly:
@@ -49,12 +49,13 @@ func kindOf(e *registry.Entry) scheduler.Kind {
 	return scheduler.Edit
 }
 
-// claim describes the call to the scheduler.
+// claim returns a description of the call for the scheduler.
 func (p *Pending) claim() scheduler.Claim {
 	c, d, req := &p.call, p.d, p.call.Request
 	e := c.Identity.Tool
 	if e == nil || p.unsettled {
-		// The call can become a shell command or a call of a tool, so it waits for everything that either would wait for.
+		// It is unknown whether the call becomes a shell command or a tool call. Therefore the claim is the most
+		// restrictive claim.
 		name := firstWord(c.Identity.Command)
 		return scheduler.Claim{Kind: scheduler.Alone, InOrder: req.InOrder, Moves: true, Label: func() string { return d.label(name, req.Command) }}
 	}
@@ -73,7 +74,7 @@ func (p *Pending) claim() scheduler.Claim {
 	return out
 }
 
-// names adds the paths in the arguments of the call. It returns the first path as it is in the arguments.
+// The method "names" adds the paths in the arguments of the call to the claim. It returns the first path unchanged.
 func (p *Pending) names(out *scheduler.Claim) (first string) {
 	cwd := p.call.Request.Session.Cwd
 	params := pathParams(p.call.Identity.Tool)
@@ -102,7 +103,7 @@ func (p *Pending) names(out *scheduler.Claim) (first string) {
 	}
 	switch {
 	case given:
-	case out.Kind == scheduler.Edit: // for example undo
+	case out.Kind == scheduler.Edit: // an edit without paths, for example undo
 		out.Anywhere = true
 	default:
 		out.UsesDir = true
@@ -113,9 +114,9 @@ func (p *Pending) names(out *scheduler.Claim) (first string) {
 	return first
 }
 
-// redirects adds the files that redirects of a shell command write.
+// redirects adds the files that redirects of a shell command write to the claim.
 func (p *Pending) redirects(out *scheduler.Claim, command string) {
-	if !strings.Contains(command, ">") { // skip the parser
+	if !strings.Contains(command, ">") { // fast check: without ">" the command has no redirects
 		return
 	}
 	dir := p.call.Request.Session.Cwd
@@ -142,8 +143,8 @@ func pathParams(e *registry.Entry) (out []*tool.Param) {
 	return out
 }
 
-// target is like the function target, but faster for paths in a root of the session, because the path of a root contains
-// no symbolic links.
+// target resolves symbolic links in the same way as the function "target". It is faster for paths in a root of the
+// session, because the path of a root contains no symbolic links.
 func (p *Pending) target(path string) string {
 	path = filepath.Clean(path)
 	for _, root := range p.call.Request.Session.Roots {
@@ -164,7 +165,7 @@ func links(dir, path string) bool {
 	return false
 }
 
-// target returns a path with its symbolic links resolved. The last elements of the path do not have to exist.
+// target returns a path with its symbolic links resolved. The path can end with elements that do not exist.
 func target(path string) string {
 	path = filepath.Clean(path)
 	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
@@ -179,7 +180,7 @@ func target(path string) string {
 
 // textOf returns a string argument, or "" if the argument is not a string.
 func textOf(raw json.RawMessage) (s string) {
-	_ = json.Unmarshal(raw, &s) // ignore the error: other types are not text
+	_ = json.Unmarshal(raw, &s) // ignore the error: the result is empty if the argument is not a string
 	return s
 }
 
@@ -188,14 +189,14 @@ func textsOf(raw json.RawMessage) (out []string) {
 	if s := textOf(raw); s != "" {
 		return []string{s}
 	}
-	_ = json.Unmarshal(raw, &out) // ignore the error: other types contain no path
+	_ = json.Unmarshal(raw, &out) // ignore the error: an argument of another type contains no paths
 	return out
 }
 
 // maxLabel limits the length of a label, in characters.
 const maxLabel = 60
 
-// label returns a short text that names a call for people. Secrets in it are masked.
+// label returns a short text that identifies a call for people. Secrets in the text are masked.
 func (d *Dispatcher) label(name, subject string) string {
 	subject, _, _ = strings.Cut(strings.TrimSpace(d.State.MaskCommand(subject)), "\n")
 	if subject == "" {

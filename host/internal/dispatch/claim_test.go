@@ -100,8 +100,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestARouteThatDependsOnFilesIsSettledAtTheTurn checks that a command whose route depends on a file waits for all earlier
-// calls, and that its route is that of its turn.
+// TestARouteThatDependsOnFilesIsSettledAtTheTurn checks a command whose route depends on a file. The command must wait
+// for all earlier calls, and its route must be determined at its turn.
 func TestARouteThatDependsOnFilesIsSettledAtTheTurn(t *testing.T) {
 	release := make(chan struct{})
 	var file string
@@ -137,7 +137,8 @@ func TestARouteThatDependsOnFilesIsSettledAtTheTurn(t *testing.T) {
 	wg.Wait()
 }
 
-// TestAReadThatDidNotWaitSaysWhere checks the note on a result of a call that ran in the directory from before.
+// TestAReadThatDidNotWaitSaysWhere checks the note in the result of a read that ran in the directory before a running
+// command.
 func TestAReadThatDidNotWaitSaysWhere(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	d, s := claims(t, func(_ context.Context, c *tool.Call, p tool.Peer) *tool.Result {
@@ -160,7 +161,7 @@ func TestAReadThatDidNotWaitSaysWhere(t *testing.T) {
 	wg.Wait()
 }
 
-// TestACommandThatKeepsTheDirectory checks that a read starts at once when the running command announces that it does not
+// TestACommandThatKeepsTheDirectory checks that a read starts at once if the running command announces that it does not
 // change the directory.
 func TestACommandThatKeepsTheDirectory(t *testing.T) {
 	started, release := make(chan tool.Peer), make(chan struct{})

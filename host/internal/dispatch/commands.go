@@ -12,11 +12,12 @@ import (
 	"toolhost.dev/host/router"
 )
 
-// Commands permits the commands of a call to call tools themselves.
+// Commands enables the commands of a call to call tools.
 type Commands interface {
-	// Available reports whether this host permits commands to call tools.
+	// Available reports whether commands can call tools on this host.
 	Available() bool
-	// Grant permits commands to call tools until the caller calls revoke. A nil c means that commands cannot call tools.
+	// Grant permits commands to call tools until the caller calls revoke. If the result "c" is nil, commands cannot call
+	// tools.
 	Grant(ctx context.Context, handle shim.Handler) (c *tool.Commands, revoke func())
 }
 

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// granted implements [Commands]. Tests call its handler directly.
+// The type "granted" implements [Commands]. Tests call its handler directly.
 type granted struct {
 	handle  shim.Handler
 	revoked func()

@@ -1,8 +1,8 @@
 // Package dispatch runs calls of tools.
 //
-// [Dispatcher.Begin] resolves and queues a call. [Pending.Run] waits for the call's turn in its session, loads the session
-// as it is then, and runs the call through the stages. Dispatcher.stages lists the stages in order. All frontends use
-// this package, so that no call can skip a stage.
+// [Dispatcher.Begin] resolves and queues a call. [Pending.Run] waits for the call's turn in its session, loads the
+// current session, and runs the call through the stages. The method stages of Dispatcher lists the stages in order. All
+// frontends use this package, so that no call can skip a stage.
 package dispatch
 
 import (
@@ -33,8 +33,8 @@ import (
 // Handler runs the remaining stages of a call.
 type Handler func(ctx context.Context, c *Call) *tool.Result
 
-// Stage is a named step of each call. Wrap returns a handler that performs the step and then calls next. A step can end
-// the call without calling next. Each stage is documented in the file of the same name.
+// Stage is a named step of each call. Wrap returns a handler that performs the step and then calls next. To end the
+// call, a step returns without calling next. Each stage is documented in the file of the same name.
 type Stage struct {
 	Name string
 	Wrap func(next Handler) Handler
@@ -45,9 +45,9 @@ type Call = call.Call
 
 // Plugins leases plugins to calls.
 type Plugins interface {
-	// Reserve leases the current instance of a plugin to one call. The owner is the principal of the call; each owner has
-	// processes of its own. Reserve returns nil if a reload replaced the plugin. The
-	// dispatcher then tries again with the dispatcher that Dispatcher.Latest returns.
+	// Reserve leases the current instance of a plugin to one call. The owner is the principal of the call. Each owner
+	// has separate processes. Reserve returns nil if a reload replaced the plugin. The dispatcher then tries again with
+	// the dispatcher from Dispatcher.Latest.
 	Reserve(plugin, owner string) call.Lease
 }
 
@@ -65,7 +65,7 @@ type Dispatcher struct {
 	// Commands permits commands to call tools. A nil Commands forbids these calls.
 	Commands Commands
 	State    *state.DB
-	// Locks shares sessions with other processes. A nil Locks means that no other process uses them.
+	// Locks coordinates sessions that several processes use. A nil Locks means that no other process uses the sessions.
 	Locks *sessionlock.Locks
 	// Metrics counts calls. A nil Metrics disables the statistics.
 	Metrics *metrics.Metrics
@@ -79,43 +79,46 @@ type Dispatcher struct {
 	Timeout time.Duration
 	// MaxWait limits how long a call waits for other calls. Zero means [DefaultMaxWait].
 	MaxWait time.Duration
-	// Pulse is the time without events after which a client gets a sign of life. Zero means [pulse.Default].
+	// Pulse is the time without events after which a client receives a progress notification. Zero means
+	// [pulse.Default].
 	Pulse time.Duration
 	// Latest returns the current dispatcher. A nil Latest means that the dispatcher is never replaced.
 	Latest func() *Dispatcher
 	// Unloaded returns the reason why a plugin could not be loaded, or "" for a loaded plugin. Unloaded can be nil.
 	Unloaded func(name string) string
-	// Denied returns the accesses that a plugin's sandbox denied after the given time. It also searches for them in
-	// printed, the output of the call. Denied can be nil.
+	// Denied returns the accesses that a plugin's sandbox denied after the given time. The argument "printed" is the
+	// output of the call, in which Denied also searches for denied accesses. Denied can be nil.
 	Denied func(plugin string, roots []tool.Root, since time.Time, printed string) []string
-	// Weaker describes what is not enforced on a plugin although it could be. It returns "" if there is nothing. Weaker
-	// can be nil.
+	// Weaker describes the restrictions that the sandbox does not enforce on a plugin, although a stronger backend would
+	// enforce them. It returns "" if there are no such restrictions. Weaker can be nil.
 	Weaker func(plugin string, roots []tool.Root) string
-	// Exceeded returns the limits of a plugin that a call reached, judging by the printed text. Exceeded can be nil.
+	// Exceeded returns the limits of a plugin that a call reached. The argument "printed" is the output of the call,
+	// which is the evidence. Exceeded can be nil.
 	Exceeded func(plugin string, roots []tool.Root, printed string, failed bool) []string
 
-	// Hint explains a failure of a command that the sandbox caused. It returns "" if the sandbox is not the cause. Hint can
-	// be nil.
+	// Hint explains a failure of a command that the sandbox caused. It returns "" if the sandbox is probably not the
+	// cause. Hint can be nil.
 	Hint func(plugin string, roots []tool.Root, e Ended) string
 
-	// Programs begins to record and judge the programs that a call of a plugin executes. The token is the one that the
-	// commands of the call have. The result is nil if the plugin has no exec gate. Programs can be nil.
+	// Programs begins to record and judge the programs that a call of a plugin executes. The argument "token" is the
+	// token of the call's commands. The result is nil if the plugin has no exec gate. Programs can be nil.
 	Programs func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call
 
-	// Gated reports whether the exec gate of a plugin judges programs so that their arguments and files need not be known
-	// before. A nil Gated means that there is no gate.
+	// Gated reports whether the exec gate judges all programs of a plugin when they are executed. The programs then need
+	// no judgement before the call. A nil Gated means that no exec gate exists.
 	Gated func(plugin string, roots []tool.Root) bool
 
 	// Log gets warnings. A nil Log discards them.
 	Log *slog.Logger
 
-	// Watch prepares the sandbox for a call of a plugin by an owner. The returned function runs after the call and returns
-	// messages about what it took out of the workspace. The function and Watch can be nil.
+	// Watch prepares the sandbox for a call of a plugin by an owner. The returned function must be called after the
+	// call. It returns messages about the files that it removed from the workspace. Watch and the returned function can
+	// be nil.
 	Watch func(plugin, owner string, roots []tool.Root) (after func() []string, err error)
 
 	once   sync.Once
 	run    Handler // runs all stages of a call
-	answer Handler // handles calls that need no plugin
+	answer Handler // handles calls without a plugin
 }
 
 // stages returns the stages of a call from the outermost to the innermost. It omits the stages of disabled features.
@@ -158,11 +161,11 @@ func (d *Dispatcher) build(last Handler, stages []Stage) Handler {
 	return last
 }
 
-// phases maps the names of stages to the names of spans before the call runs. A span lasts until the first stage with a
-// different span.
+// phases maps the names of stages to the names of the spans before the tool runs. A span lasts until the first stage
+// with a different span.
 var phases = map[string]string{"hooks": "permit", "authorize": "permit", "limit": "wait"}
 
-// traced wraps the handler of a stage. The returned handler records the span that phases contains for the stage.
+// traced wraps the handler of a stage. The returned handler starts the span of the stage according to phases.
 func (d *Dispatcher) traced(stage string, next Handler) Handler {
 	if d.Tracer == nil {
 		return next
@@ -170,7 +173,7 @@ func (d *Dispatcher) traced(stage string, next Handler) Handler {
 	name := phases[stage]
 	return func(ctx context.Context, c *Call) *tool.Result {
 		c.EnterPhase(d.Tracer, name)
-		defer c.EnterPhase(d.Tracer, "") // if the stage ends the call, its span must end, too
+		defer c.EnterPhase(d.Tracer, "") // end the span if the stage ends the call
 		return next(ctx, c)
 	}
 }
@@ -211,8 +214,8 @@ func (d *Dispatcher) options(cwd string) router.Options {
 	return router.Options{Exists: existsFrom(cwd), Commands: d.Commands != nil && d.Commands.Available()}
 }
 
-// existsFrom returns a function that reports whether a path exists. The function interprets relative paths from the
-// directory cwd.
+// existsFrom returns a function that reports whether a path exists. The function interprets relative paths as relative
+// to cwd.
 func existsFrom(cwd string) func(string) bool {
 	return func(path string) bool {
 		if !filepath.IsAbs(path) {
@@ -235,8 +238,8 @@ func (d *Dispatcher) Explain(command, cwd string) *router.Command {
 	return c
 }
 
-// Judge returns the policy's decision on a request. It does not ask a person or run the call. The decision is the same on
-// every machine: it does not rely on the exec gate.
+// Judge returns the policy's decision on a request without asking a person and without running the call. The decision
+// does not depend on the machine, because it does not rely on the exec gate.
 func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 	p := &Pending{d: d, call: Call{Request: req}}
 	c := &p.call

@@ -14,8 +14,8 @@ import (
 )
 
 // fallback runs the operator's fallback tool after a call that failed with Unavailable or Timeout. If the fallback tool
-// fails too, the call keeps its original result, and its metadata has the error of the fallback tool. The stage "fallback" surrounds the stage "record". Therefore both calls
-// are recorded.
+// also fails, the call keeps its original result. The metadata of the result then contains the error of the fallback
+// tool. The stage "fallback" surrounds the stage "record". Therefore both calls are recorded.
 func (d *Dispatcher) fallback() Stage {
 	return Stage{Name: "fallback", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -41,14 +41,14 @@ func (d *Dispatcher) fallback() Stage {
 	}}
 }
 
-// wantsFallback reports whether the fallback tool can run after the result res. It returns false for a call that failed
-// before it reached the limits of its tool, because the fallback tool would have to wait, too.
+// wantsFallback reports whether the fallback tool can run after the result "res". It returns false if the call failed
+// before it reached the limits of its tool, because the fallback tool would also have to wait.
 func wantsFallback(c *Call, res *tool.Result) bool {
 	return c.Identity.Tool.Limits.Fallback != "" && res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Timeout) &&
 		(c.Outcome.Ran || c.Outcome.Full) && c.Identity.Depth < call.MaxDepth
 }
 
-// pendingFallback returns a call of tool e in place of the call c. The new call uses the queue position and the
+// pendingFallback returns a call of the tool e that replaces the call c. The new call uses the queue position and the
 // concurrency slots of c.
 func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	limits := c.Identity.Tool.Limits
@@ -59,9 +59,9 @@ func (d *Dispatcher) pendingFallback(c *Call, e *registry.Entry) *Pending {
 	return d.beginInside(c, req, func(r *registry.Registry) *router.Command { return router.Function(req.Name, req.Arguments, r) })
 }
 
-// translate converts arguments of the tool from to arguments of the tool to. It renames them, and removes those that the
-// other tool does not support. It also removes default values, because the other tool has its own. An operator removes
-// further arguments by the name "".
+// translate converts arguments of one tool to arguments of another tool. It renames arguments according to the map
+// "names". If the new name of an argument is "", it removes the argument. It also removes arguments that the other tool
+// does not support. It removes default values, because the other tool has different default values.
 func translate(args map[string]json.RawMessage, names map[string]string, from, to *registry.Entry) json.RawMessage {
 	out := make(map[string]json.RawMessage, len(args))
 	given, wanted := from.Schema(), to.Schema()
@@ -79,7 +79,7 @@ func translate(args map[string]json.RawMessage, names map[string]string, from, t
 	return call.Object(out)
 }
 
-// equalJSON reports whether two JSON values are equal except for blanks.
+// equalJSON reports whether two JSON values are equal except for white space.
 func equalJSON(a, b json.RawMessage) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())

@@ -37,7 +37,7 @@ func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 				default:
 					close(falling)
 					select {
-					case <-second: // the second call ran too early
+					case <-second: // fail, because the second call started too early
 					case <-time.After(100 * time.Millisecond):
 					}
 					note("fallback")
@@ -66,8 +66,8 @@ func TestAFallbackKeepsTheTurnAndTheRoomOfItsCall(t *testing.T) {
 	}
 }
 
-// TestNoFallbackForACallThatDidNotReachItsTool checks that a fallback runs only if the tool is unavailable or fails. A
-// call that ends while it waits for its session, for hooks or for an answer has no fallback.
+// TestNoFallbackForACallThatDidNotReachItsTool checks that a fallback runs only if the tool is unavailable or fails. The
+// fallback must not run if the call ends while it waits for its session, for hooks or for an answer.
 func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	var fell atomic.Bool
 	d := dispatcher(t, func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
@@ -105,7 +105,7 @@ func TestNoFallbackForACallThatDidNotReachItsTool(t *testing.T) {
 	if res.Error == nil || res.Error.Kind != tool.Canceled || !strings.Contains(res.Error.Message, "waited for hooks or a person's answer") || fell.Load() {
 		t.Errorf("%v, fallback %t", res.Error, fell.Load())
 	}
-	// The denied call must not be in the queue.
+	// The denied call must not remain in the queue.
 	if res := run(t, d, "look"); !res.Success() {
 		t.Error(res.Error)
 	}
@@ -148,12 +148,12 @@ func TestFallback(t *testing.T) {
 	if res := run(t, d, "look --path x.txt"); res.Output != `change{"text":"x.txt"}` || res.Metadata["fallback_for"] != "look" || res.Run.CallID != "1" {
 		t.Errorf("%+v %v", res, res.Error)
 	}
-	// If the fallback tool fails too, the call must return its first error.
+	// If the fallback tool also fails, the call must return its first error.
 	limits.Fallback = "off"
 	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
 		t.Errorf("%+v", res)
 	}
-	// If the fallback tool is the tool itself, it must run only once more.
+	// If the fallback tool is the same tool, it must run only one more time.
 	limits.Fallback = "look"
 	if res := run(t, d, "look"); res.Error == nil || res.Error.Message != "it is down" {
 		t.Errorf("%+v", res)
@@ -182,8 +182,8 @@ func TestNoFallbackForACallerThatHasGone(t *testing.T) {
 	}
 }
 
-// TestTheClientSeesAFallback checks that the client receives the output of a fallback, even if hooks hide the output of
-// the original call. The fallback has other hooks.
+// TestTheClientSeesAFallback checks that the client receives the output of a fallback, even if hooks of the original
+// tool hide output. These hooks do not apply to the fallback tool.
 func TestTheClientSeesAFallback(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, peer tool.Peer) *tool.Result {
 		peer.Output(tool.Stdout, []byte(call.Tool))

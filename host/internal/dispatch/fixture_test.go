@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// plugins is a function that runs the calls of all plugins in a test.
+// plugins is a function that handles the calls of all plugins in a test.
 type plugins func(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.Result
 
 func (f plugins) Reserve(string, string) call.Lease { return f }
@@ -75,7 +75,7 @@ func ok(context.Context, *tool.Call, tool.Peer) *tool.Result {
 	return &tool.Result{Output: "ok", Run: tool.Run{Plugin: "p"}}
 }
 
-// leased counts the leases that calls take and return.
+// leased counts the active leases of calls.
 type leased struct {
 	plugins
 	taken, released atomic.Int64
@@ -133,7 +133,7 @@ func must(t *testing.T, res *tool.Result, kind tool.Kind, text string) {
 	}
 }
 
-// noNext returns a handler that fails the test, because the stage under test must end the call.
+// noNext returns a handler that fails the test. The stage under test must end the call without this handler.
 func noNext(t *testing.T) Handler {
 	return func(context.Context, *Call) *tool.Result {
 		t.Error("the call went on")

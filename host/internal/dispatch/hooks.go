@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// hooks runs the hooks of the configuration. Hooks before the call can veto or change the call. Hooks after the call can
-// replace or withhold its result.
+// hooks runs the hooks of the configuration. A hook before the call can veto or change the call. A hook after the call
+// can replace or withhold the result.
 func (d *Dispatcher) hooks() Stage {
 	if d.Hooks == nil {
 		return Stage{}
@@ -36,8 +36,8 @@ func (d *Dispatcher) hooks() Stage {
 	}}
 }
 
-// silent is a client that receives no output or progress of a running tool. A hook after the call can still change the
-// result.
+// silent is a client that receives no output and no progress of a running tool, because a hook after the call can still
+// change the result.
 type silent struct{ call.Client }
 
 func (silent) Output(tool.Stream, []byte) {}

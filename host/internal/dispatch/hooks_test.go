@@ -24,7 +24,7 @@ func hookOn(event tool.HookEvent, f hookFunc) *hook.Set {
 }
 
 // TestAfterHooksOutliveTheDeadline checks that hooks receive the result of every call that ran, even after a timeout or
-// a cancellation. Hooks must not receive results of calls that did not run.
+// a cancellation. For a call that did not run, hooks must not receive a result.
 func TestAfterHooksOutliveTheDeadline(t *testing.T) {
 	var seen []string
 	d := dispatcher(t, untilDone)
@@ -87,8 +87,8 @@ func TestHooksThatAsk(t *testing.T) {
 	}
 }
 
-// TestAfterHooksKeepOutputBack checks that the client receives no output before the hooks run, because they can change
-// the result.
+// TestAfterHooksKeepOutputBack checks that the client receives no output before the hooks after the call run, because
+// these hooks can change the result.
 func TestAfterHooksKeepOutputBack(t *testing.T) {
 	d := dispatcher(t, ok)
 	f := new(heard)

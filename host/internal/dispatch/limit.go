@@ -11,7 +11,7 @@ import (
 )
 
 // limit waits until the host, the tool and the adaptive mode permit another concurrent call. A child call does not wait,
-// because it uses the slots of its parent. Calls of job and ask_user are limited only by the limits of these tools.
+// because it uses the slots of its parent. The tools job and ask_user have only their own limits.
 func (d *Dispatcher) limit() Stage {
 	if d.Gates == nil && d.Adaptive == nil {
 		return Stage{}
@@ -27,8 +27,8 @@ func (d *Dispatcher) limit() Stage {
 	}}
 }
 
-// arrive announces a call to the limit of its tool, so that a full queue refuses the call at once. A tool with a fallback
-// refuses the call at its turn, because the fallback runs in that turn.
+// arrive adds a call to the queue of its tool, so that a full queue refuses the call immediately. For a tool with a
+// fallback, arrive does nothing. The call is then refused at its turn, because the fallback runs in that turn.
 func (d *Dispatcher) arrive(c *Call) error {
 	e := c.Identity.Tool
 	if d.Gates == nil || e == nil || e.Limits.MaxConcurrent == 0 || e.Limits.Queue == 0 || e.Limits.Fallback != "" {
@@ -43,13 +43,13 @@ func (d *Dispatcher) arrive(c *Call) error {
 	return nil
 }
 
-// busy returns the error of a call that a full queue refuses.
+// busy returns the error for a call that a full queue refuses.
 func busy(e *registry.Entry, full *scheduler.FullError) error {
 	return tool.Errorf(tool.Unavailable, "Tool %[1]s is busy: %[2]d calls are running and %[3]d are queued, the configured maximum. Call the tool again later, or raise the maximum in the configuration: tool %[1]q { max_concurrent, queue }.",
 		e.FullName(), e.Limits.MaxConcurrent, full.Waiting)
 }
 
-// limitConfigured applies the limits in the configuration.
+// limitConfigured enforces the limits in the configuration.
 func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		l := c.Identity.Tool.Limits
@@ -58,7 +58,7 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 		}
 		name, waits := c.Identity.Tool.FullName(), func() { c.Outcome.Waited = true }
 		limited, cancel := context.WithTimeout(ctx, d.maxWait())
-		defer cancel() // the stages that follow do not use limited
+		defer cancel() // cancel only frees resources, because later stages do not use this context
 		leaveTool, err := d.Gates.Enter(limited, name, scheduler.Limits{Max: l.MaxConcurrent, Queue: l.Queue, Waits: waits, Arrived: c.Arrival}, 0)
 		if full := (*scheduler.FullError)(nil); errors.As(err, &full) {
 			err = busy(c.Identity.Tool, full)
@@ -79,9 +79,9 @@ func (d *Dispatcher) limitConfigured(next Handler) Handler {
 	}
 }
 
-// limitAdaptively applies the limit that the adaptive mode learned from earlier calls. It skips child calls and tools
+// limitAdaptively enforces the limit that the adaptive mode learned from earlier calls. It skips child calls and tools
 // whose calls run one at a time. It also skips tools that control their own timeout, because the durations of their
-// calls differ too much.
+// calls vary too much.
 func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 	return func(ctx context.Context, c *Call) *tool.Result {
 		e := c.Identity.Tool
@@ -94,7 +94,7 @@ func (d *Dispatcher) limitAdaptively(next Handler) Handler {
 		if err != nil {
 			return d.noRoom(ctx, c, err)
 		}
-		learn := false // set to true after a successful call
+		learn := false // true after a successful call
 		defer func() { leave(learn) }()
 		res := next(ctx, c)
 		learn = res.Success() && !res.Run.CacheHit

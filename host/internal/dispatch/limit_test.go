@@ -41,10 +41,11 @@ func TestBusyTools(t *testing.T) {
 	}
 }
 
-// TestJobNeedsNoRoom checks that calls of job run while other calls have all the room. Nobody could stop them otherwise.
+// TestJobNeedsNoRoom checks that the tool job can run while other calls use all slots. Otherwise nobody could stop these
+// calls.
 func TestJobNeedsNoRoom(t *testing.T) {
 	d := dispatcher(t, ok)
-	d.Gates, d.MaxCalls, d.Adaptive, d.MaxWait = new(scheduler.Gates), 1, new(adaptive.Learned), 100*time.Millisecond // the end of a call that waits
+	d.Gates, d.MaxCalls, d.Adaptive, d.MaxWait = new(scheduler.Gates), 1, new(adaptive.Learned), 100*time.Millisecond // MaxWait ends a call that waits
 	ran := false
 	d.limit().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
 		job := prepared(t, d, "look")
@@ -98,8 +99,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestToolsWithoutAnAdaptiveLimit checks that the adaptive mode ignores two kinds of tools: tools that control their own
-// timeout, and tools whose calls run one at a time.
+// TestToolsWithoutAnAdaptiveLimit checks that the adaptive mode ignores two kinds of tools. These are tools that control
+// their own timeout, and tools whose calls run one at a time.
 func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Adaptive = new(adaptive.Learned)
@@ -112,7 +113,8 @@ func TestToolsWithoutAnAdaptiveLimit(t *testing.T) {
 	}
 }
 
-// TestRoomInTheToolIsReturned checks that a call that fails at the host's limit immediately frees its slot of the tool.
+// TestRoomInTheToolIsReturned checks that a call that fails at the limit of the host immediately frees the slot of its
+// tool.
 func TestRoomInTheToolIsReturned(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Gates, d.MaxCalls = new(scheduler.Gates), 1
@@ -132,7 +134,7 @@ func TestRoomInTheToolIsReturned(t *testing.T) {
 	}
 }
 
-// TestAFullQueueRefusesAtOnce checks that calls which wait for their session count for the queue of their tool.
+// TestAFullQueueRefusesAtOnce checks that calls that wait for their session count in the queue of their tool.
 func TestAFullQueueRefusesAtOnce(t *testing.T) {
 	for queue, accepted := range map[int]int{-1: 1, 1: 2, 2: 3, 0: 6} {
 		release := make(chan struct{})
@@ -147,7 +149,7 @@ func TestAFullQueueRefusesAtOnce(t *testing.T) {
 		var ran, refused atomic.Int64
 		for i := range 6 {
 			p := begin(d, fmt.Sprint(i), "s", "change")
-			if p.call.Identity.Answer != nil { // refused before any call has ended
+			if p.call.Identity.Answer != nil { // an answer means that the call was refused
 				must(t, p.Run(t.Context(), client{}), tool.Unavailable, fmt.Sprintf("Tool change is busy: 1 calls are running and %d are queued", accepted-1))
 				refused.Add(1)
 				continue
@@ -163,7 +165,7 @@ func TestAFullQueueRefusesAtOnce(t *testing.T) {
 		if int(ran.Load()) != accepted || int(refused.Load()) != 6-accepted {
 			t.Errorf("queue %d: %d calls ran, %d were refused", queue, ran.Load(), refused.Load())
 		}
-		// All places must be free again, also after a call that was abandoned.
+		// All slots must be free again, even after a call that was abandoned.
 		begin(d, "7", "s", "change").Abandon()
 		if res := run(t, d, "change"); !res.Success() {
 			t.Error(res.Error)

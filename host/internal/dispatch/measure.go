@@ -9,7 +9,8 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// measure counts the running calls and records a span for each call. It also records how long the call waited and ran.
+// measure counts the running calls and records a span for each call. It also records the waiting time and the running
+// time of the call.
 func (d *Dispatcher) measure() Stage {
 	return Stage{Name: "measure", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {

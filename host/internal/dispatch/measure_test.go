@@ -30,7 +30,7 @@ func TestARunningCallIsCountedUntilItIsReleased(t *testing.T) {
 	if r := res.Run; r.QueueTime < time.Minute || r.ExecutionTime < time.Millisecond || r.ExecutionTime > time.Minute || !c.Outcome.Ran {
 		t.Errorf("%+v %+v", r, c.Outcome)
 	}
-	running(1) // still counted before hooks and a fallback run
+	running(1) // the call still counts before hooks and a fallback run
 	c.Release()
 	running(0)
 }

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// programs records the programs that a call executes, and judges them before they run.
+// programs records the programs that a call executes, and judges each program before the kernel executes it.
 func (d *Dispatcher) programs() Stage {
 	if d.Programs == nil {
 		return Stage{}
@@ -42,7 +42,7 @@ func (d *Dispatcher) gate(c *Call) {
 	c.Identity.Gated = d.Gated != nil && c.Identity.Tool.Commands && d.Gated(c.Identity.Tool.Plugin, c.Decision.Sent.Roots)
 }
 
-// programJudge applies the policy to the programs that a call executes. It keeps what it needs of the call, because
+// programJudge applies the policy to the programs that a call executes. It stores the required data of the call, because
 // background processes can outlive the call.
 type programJudge struct {
 	policy    *policy.Policy
@@ -52,10 +52,10 @@ type programJudge struct {
 	name      string
 	call      *tool.Call
 	workspace string
-	// commands reports that the tool runs commands of the model. The list of programs is about them. The programs of other
-	// tools are the operator's choice.
+	// commands reports that the tool runs commands of the model. The list of programs applies only to these commands.
+	// The operator chooses the programs of other tools.
 	commands bool
-	// since is the start of the session, if the policy needs it.
+	// since is the start of the session. It is zero if the policy does not need it.
 	since time.Time
 }
 
@@ -67,7 +67,7 @@ func (d *Dispatcher) judgeOf(c *Call) execgate.Judge {
 	}
 }
 
-// execution returns an execution for the policy.
+// execution converts an execution for the policy.
 func (j *programJudge) execution(e *execgate.Execution) *policy.Execution {
 	x := &policy.Execution{Path: e.Asked, File: e.Path, Args: e.Argv, Dir: e.Dir, Tool: j.name, Call: j.call, Workspace: j.workspace, Since: j.since, Before: e.Before, BeforeArgs: e.BeforeArgs, GitSettings: e.GitSettings, WorkTree: e.WorkTree, GitDir: e.GitDir, Fingerprint: e.Fingerprint, Files: e.Files}
 	for _, a := range e.Ancestors {
@@ -83,8 +83,8 @@ func (j *programJudge) Judge(e *execgate.Execution) execgate.Verdict {
 	}
 	out := j.verdict(e, j.commands && !j.continues(e))
 	for i := e.Interpreter; i != nil && out.Effect != execgate.Deny; i = i.Interpreter {
-		// Who lists a script also lists its interpreters, which the kernel executes. But tools can change the scripts, so
-		// other programs must be listed themselves.
+		// If a rule lists a script, its interpreters are also allowed, because the kernel executes them. Tools can
+		// change the scripts. Therefore a program that is not a known interpreter must be listed separately.
 		by := j.verdict(i, j.commands && !j.policy.Interprets(j.execution(i)))
 		asks := append(pending(out), pending(by)...)
 		if by.Effect == execgate.Deny || out.Effect == execgate.Allow {
@@ -95,8 +95,9 @@ func (j *programJudge) Judge(e *execgate.Execution) execgate.Verdict {
 	return out
 }
 
-// continues reports whether an execution is the second part of the start of a script whose first line is "#!/usr/bin/env
-// …": the same process executed the script, and env executes what the line names, with the script as its argument.
+// continues reports whether an execution completes the start of a script whose first line is "#!/usr/bin/env …". The
+// same process must have executed the script. In the second step, env executes the program from the first line, with the
+// script as its argument.
 func (j *programJudge) continues(e *execgate.Execution) bool {
 	if len(e.Ancestors) == 0 || e.Ancestors[0].PID != e.PID || e.Ancestors[0].Interpreter == nil {
 		return false
@@ -110,7 +111,7 @@ func (j *programJudge) continues(e *execgate.Execution) bool {
 	if filepath.Base(last.Asked) != "env" || n < 2 || filepath.Base(e.Asked) != want[0] {
 		return false
 	}
-	if strings.HasSuffix(want[n-1], "…") { // only the beginning of a long command line is known
+	if strings.HasSuffix(want[n-1], "…") { // a long command line was shortened
 		n--
 	} else if len(e.Argv) > n {
 		return false
@@ -124,7 +125,7 @@ func pending(v execgate.Verdict) []policy.Judgement {
 	return asks
 }
 
-// verdict judges one program. The argument listed reports that the program must be listed.
+// verdict judges one program. If listed is true, the program must be in the list.
 func (j *programJudge) verdict(e *execgate.Execution, listed bool) execgate.Verdict {
 	judged := j.policy.JudgeExecution(j.execution(e))
 	if !listed && j.policy.Unlisted(&judged) {
@@ -141,7 +142,7 @@ func (j *programJudge) verdict(e *execgate.Execution, listed bool) execgate.Verd
 	return v
 }
 
-// Ask implements [execgate.Judge]. It asks about what was judged before, because the files can have changed.
+// Ask implements [execgate.Judge]. It asks about the stored judgements, because the files can have changed since then.
 func (j *programJudge) Ask(ctx context.Context, _ *execgate.Execution, v execgate.Verdict) execgate.Verdict {
 	asks := pending(v)
 	v.Effect = execgate.Allow
@@ -158,7 +159,7 @@ func (j *programJudge) Ask(ctx context.Context, _ *execgate.Execution, v execgat
 	return v
 }
 
-// reason returns an error as a note, whose full stop the result adds.
+// reason returns the text of an error without the trailing full stop. The result adds a full stop.
 func reason(err error) string {
 	if err == nil {
 		return ""

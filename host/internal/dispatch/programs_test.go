@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// judgeWith returns a judge of a call of bash with rules.
+// judgeWith returns the judge for a call of the tool bash with the given rules.
 func judgeWith(t *testing.T, listed bool, all ...policy.Rule) *programJudge {
 	t.Helper()
 	for i := range all {
@@ -29,19 +29,19 @@ func program(pid int, path string, args ...string) *execgate.Execution {
 	return &execgate.Execution{Path: path, Asked: path, Argv: append([]string{strings.TrimPrefix(path, "/usr/bin/")}, args...), Dir: "/ws", PID: pid}
 }
 
-// by sets the interpreter of a script.
+// The function "by" sets the interpreter of a script.
 func by(e, interpreter *execgate.Execution) *execgate.Execution {
 	e.Interpreter = interpreter
 	return e
 }
 
-// after sets the last program of a process before an execution.
+// The function "after" sets the program that a process executed before an execution.
 func after(e, last *execgate.Execution) *execgate.Execution {
 	e.Ancestors = []*execgate.Execution{last}
 	return e
 }
 
-// TestProgramsOfScripts judges the interpreters of scripts, and what env executes for them.
+// TestProgramsOfScripts checks the judgement of script interpreters and of programs that env executes for scripts.
 func TestProgramsOfScripts(t *testing.T) {
 	allow := policy.Rule{Effect: policy.Allow, Commands: []string{"./s *"}}
 	script := func() *execgate.Execution {

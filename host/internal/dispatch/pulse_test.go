@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// living is a client that records its events.
+// The type "living" is a client that records the events that it receives.
 type living struct {
 	client
 	titles chan string
@@ -27,7 +27,7 @@ func (h living) Progress(title string, metadata map[string]any) {
 	}
 }
 
-// until returns the first sign of life that contains a text.
+// The method "until" waits for the first progress notification that contains a text, and returns it.
 func (h living) until(t *testing.T, text string) string {
 	t.Helper()
 	late := time.After(20 * time.Second)
@@ -43,7 +43,8 @@ func (h living) until(t *testing.T, text string) string {
 	}
 }
 
-// TestSignsOfLife checks the notifications of a call that runs silently, and of a call that waits for it.
+// TestSignsOfLife checks the progress notifications of a call that runs without output, and of another call that waits
+// for the first call.
 func TestSignsOfLife(t *testing.T) {
 	release := make(chan struct{})
 	d, s := claims(t, func(_ context.Context, c *tool.Call, p tool.Peer) *tool.Result {
@@ -69,7 +70,8 @@ func TestSignsOfLife(t *testing.T) {
 	wg.Wait()
 }
 
-// TestSignsOfLifeShowNoOutputThatAHookCanWithhold checks that a sign of life has no output if a hook runs after the call.
+// TestSignsOfLifeShowNoOutputThatAHookCanWithhold checks that a progress notification contains no output if a hook runs
+// after the call.
 func TestSignsOfLifeShowNoOutputThatAHookCanWithhold(t *testing.T) {
 	release := make(chan struct{})
 	d, s := claims(t, func(_ context.Context, _ *tool.Call, p tool.Peer) *tool.Result {

@@ -41,7 +41,7 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 		wg.Go(func() { results[i] = p.Run(t.Context(), client{}) })
 	}
 	<-started
-	time.Sleep(100 * time.Millisecond) // usually long enough for the policy's first decision; the test is correct even if not
+	time.Sleep(100 * time.Millisecond) // usually long enough for the first decision of the policy; the test passes in any case
 	if err := os.Symlink("/", filepath.Join(dir, "sub")); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestACallThatWaitedIsJudgedAgain(t *testing.T) {
 func TestOnlyACallThatWaitedIsJudgedAgain(t *testing.T) {
 	d := dispatcher(t, ok)
 	for waited, want := range map[bool]string{false: "ran", true: ""} {
-		c := prepared(t, d, "change --path /x") // simulate that the policy allowed the path earlier
+		c := prepared(t, d, "change --path /x") // simulate that the policy already allowed the path
 		c.Outcome.Waited = waited
 		res := d.reauthorize().Wrap(func(context.Context, *Call) *tool.Result { return &tool.Result{Output: "ran"} })(t.Context(), c)
 		if res.Output != want || waited != (c.Decision.Policy != nil && c.Decision.Policy.Effect == policy.Deny) {

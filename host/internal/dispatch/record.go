@@ -35,8 +35,8 @@ func (d *Dispatcher) record() Stage {
 	}}
 }
 
-// unrecordable returns an error result if the call must not run because the audit log cannot be written. It returns nil
-// if the call can run. Help and errors need no plugin and are always returned.
+// unrecordable returns an error result if the audit log cannot be written. Then the call must not run. Otherwise
+// unrecordable returns nil. Help and errors need no plugin and are always returned.
 func (d *Dispatcher) unrecordable(c *Call) *tool.Result {
 	if c.Identity.Answer != nil {
 		return nil
@@ -49,7 +49,7 @@ func (d *Dispatcher) unrecordable(c *Call) *tool.Result {
 		"To run calls without a record, set audit { on_failure = \"continue\" } in the operator's configuration.", c.Identity.Tool.FullName(), err))
 }
 
-// complete adds information of the host about the call to the result.
+// complete adds information from the host to the result of the call.
 func complete(c *Call, res *tool.Result) {
 	res.Run.CallID, res.Run.TraceID = c.Request.ID, c.TraceContext().ID()
 	if res.Run.Tool == "" && c.Identity.Tool != nil {
@@ -63,7 +63,7 @@ func complete(c *Call, res *tool.Result) {
 	}
 }
 
-// suggest adds the name of a similar tool to the result if the shell does not know a command.
+// suggest adds the name of a similar tool to the result of an unknown shell command.
 func (d *Dispatcher) suggest(c *Call, res *tool.Result) {
 	if cmd := c.Identity.Command; cmd.Layer == router.Native && cmd.Simple && res.Error != nil && res.Error.Code == commandNotFound {
 		notes.Similar(res, firstWord(cmd), d.Registry.AgentNames())
@@ -77,7 +77,7 @@ func (d *Dispatcher) count(c *Call, res *tool.Result) {
 		m.Kind = res.Error.Kind
 	}
 	name, cmd := res.Run.Tool, c.Identity.Command
-	if name == "" && !cmd.IsHelp { // do not count unknown names, because their number is unlimited
+	if name == "" && !cmd.IsHelp { // do not count unknown names, because they are unlimited
 		if e := d.Registry.Lookup(cmd.Namespace, cmd.Name); e != nil {
 			name = e.FullName()
 		}

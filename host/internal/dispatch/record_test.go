@@ -18,10 +18,10 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unmasked returns all texts unchanged.
+// unmasked returns texts without masking secrets.
 func unmasked(raw []byte) (string, func(string) string) { return string(raw), strings.Clone }
 
-// audited calls the function calls and returns the new entries of the audit log.
+// audited calls the function "calls" and returns the new entries of the audit log.
 func audited(t *testing.T, d *Dispatcher, calls func()) []state.AuditEntry {
 	t.Helper()
 	d.State.Audit(&state.Auditing{Entry: unmasked, MaxBytes: 1 << 20, MaxAge: time.Hour})

@@ -7,17 +7,21 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Defaults for the limits of a tool.
+// These are the default limits for retries of a tool.
 const (
 	maxAttempts = 5
 	retryDelay  = 50 * time.Millisecond
 )
 
-// retry repeats a call if the tool is read-only or idempotent. After the death of its plugin, the call is repeated
-// immediately, because most plugins die by accident. The supervisor refuses arguments that ended two processes, which ends
-// the retries; only a plugin that is killed from outside more often is tried again. An error that the tool itself returned is its answer. It is retried
-// only if the tool is unavailable and names the time of the next try, and never sooner. The delay of the configuration
-// doubles before each such retry and is a minimum. A wait that the timeout does not allow is not begun.
+// retry repeats a failed call if the tool is read-only or idempotent.
+//
+// After the first crash of its plugin, retry repeats the call without delay, because most crashes are random. After two
+// crashes with the same arguments, the supervisor refuses these arguments, which ends the retries. Only a plugin that is
+// killed from outside can cause more retries.
+//
+// retry repeats an error of the tool itself only if the tool is unavailable and specifies a retry time. It never repeats
+// the call before this time. The configured delay is a minimum, and it doubles before each retry. If the timeout does
+// not allow the wait, the call is not repeated.
 func (d *Dispatcher) retry() Stage {
 	return Stage{Name: "retry", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
@@ -36,7 +40,7 @@ func (d *Dispatcher) retry() Stage {
 			for attempt := 1; ; attempt++ {
 				res := next(ctx, c)
 				if last != nil && res.Error != nil && res.Run.Plugin == "" && res.Error.Source == tool.SourceHost {
-					return last // the arguments are refused now
+					return last // the host now refuses the call, so return the earlier error
 				}
 				res.Run.Attempts = attempt
 				if attempt >= attempts || ctx.Err() != nil || res.Error == nil || res.Error.Kind != tool.Unavailable || res.Run.Plugin == "" {
@@ -44,7 +48,7 @@ func (d *Dispatcher) retry() Stage {
 				}
 				last = res
 				wait := max(res.Error.RetryAfter, delay<<min(attempt-1, 10))
-				if res.Error.Source == tool.SourcePlugin { // it died
+				if res.Error.Source == tool.SourcePlugin { // the plugin crashed
 					if attempt == 1 {
 						continue
 					}

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestRetries checks that a call is repeated after the death of its plugin if the tool is read-only. A tool that names
-// the time of the next try is called again as often as configured, and not before that time.
+// TestRetries checks that a call of a read-only tool is repeated after the death of its plugin. If a tool specifies a
+// retry time, the call is repeated as often as configured, but not before that time.
 func TestRetries(t *testing.T) {
 	died := tool.Errorf(tool.Unavailable, "it died").From(tool.SourcePlugin)
 	told := tool.Errorf(tool.Unavailable, "429 Too Many Requests").From(tool.SourceTool).WithRetryAfter(20 * time.Millisecond)
@@ -39,7 +39,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestNoRetry checks that failures of the tool itself and canceled calls are not repeated.
+// TestNoRetry checks that other errors of a tool and canceled calls are not repeated.
 func TestNoRetry(t *testing.T) {
 	d := dispatcher(t, ok)
 	gone, cancel := context.WithCancel(t.Context())

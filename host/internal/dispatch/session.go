@@ -70,8 +70,8 @@ func (d *Dispatcher) session() Stage {
 	}}
 }
 
-// directory adds the session's directory to the answer of a command that left the workspace's own directory, or that failed
-// elsewhere. Then a model that does not know the directory writes wrong paths.
+// directory adds the session's directory to a result in two cases. Either the command changed to a directory that is not
+// a root, or it failed in such a directory. Without this note, a model can use wrong relative paths.
 func (d *Dispatcher) directory(c *Call, res *tool.Result, cwd string) {
 	s := c.Request.Session
 	switch {
@@ -82,10 +82,10 @@ func (d *Dispatcher) directory(c *Call, res *tool.Result, cwd string) {
 	}
 }
 
-// Ended describes how a command ended, for [Dispatcher.Hint].
+// Ended describes the end of a command for [Dispatcher.Hint].
 type Ended struct {
 	Command string
-	// Printed is the standard error, or the whole output if the streams are not known.
+	// Printed is the standard error. If the streams cannot be separated, Printed is the whole output.
 	Printed  string
 	Exit     int
 	TimedOut bool
@@ -116,7 +116,7 @@ func (d *Dispatcher) hint(c *Call, res *tool.Result, printed string) {
 		}
 	}
 	var arguments struct{ Command string }
-	_ = json.Unmarshal(c.Decision.Sent.Arguments, &arguments) // the error is ignored, because other tools have no command
+	_ = json.Unmarshal(c.Decision.Sent.Arguments, &arguments) // ignore the error: other tools have no command
 	e.Command = arguments.Command
 	if text := d.Hint(c.Identity.Tool.Plugin, c.Request.Session.Roots, e); text != "" {
 		notes.Hint(res, text)
@@ -134,10 +134,9 @@ func (d *Dispatcher) loadState(c *Call) error {
 }
 
 // saveState saves the effects of the call, the state of the plugin and the working directory. It returns the session's
-// working directory after the call. For a child call it does not
-// save the directory and the state of a plugin that serves a parent call, because both depend on the parent call. It does not
-// save a state that a read-only tool returns, because a read-only call can run at the same time as a call that changes the
-// state.
+// working directory after the call. For a child call, it does not save the directory and the state of a plugin that
+// serves a parent call, because the parent call depends on both. It also does not save a state from a read-only tool,
+// because a read-only call can run concurrently with a call that changes the state.
 func (d *Dispatcher) saveState(c *Call, res *tool.Result) (cwd string) {
 	s := c.Request.Session
 	d.State.Apply(s.ID, res.Effects)
@@ -150,7 +149,7 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) (cwd string) {
 	case res.Cwd == "" || res.Cwd == s.Cwd && !s.Displaced:
 	case !s.Contains(res.Cwd):
 		notes.Directory(res, s.Cwd, res.Cwd+" is outside of its roots")
-	case strings.ContainsRune(res.Cwd, utf8.RuneError) && !isDirectory(res.Cwd): // the protocol replaced bytes of the name
+	case strings.ContainsRune(res.Cwd, utf8.RuneError) && !isDirectory(res.Cwd): // the name is not UTF-8, so the protocol replaced bytes
 		notes.Directory(res, s.Cwd, "the name of the directory "+res.Cwd+" is not UTF-8")
 	default:
 		s.Cwd = filepath.Clean(res.Cwd)
@@ -164,10 +163,10 @@ func isDirectory(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// warned is the name under which a session remembers the warning that it got. No plugin can have this name.
+// warned is a pseudo plugin name. The session stores its last warning under this name. No plugin can have the name.
 const warned = "(sandbox)"
 
-// warn adds a warning to the first result of a session whose tool is confined less than it could be.
+// warn adds a warning to the first result of a session if the sandbox of the tool is weaker than it can be.
 func (d *Dispatcher) warn(c *Call, res *tool.Result) {
 	if d.Weaker == nil || c.Identity.Depth > 0 {
 		return
@@ -176,7 +175,7 @@ func (d *Dispatcher) warn(c *Call, res *tool.Result) {
 	if text == "" {
 		return
 	}
-	// A session whose state cannot be read gets the warning again.
+	// If the stored warning cannot be read, the session receives the warning again.
 	if known, err := d.State.PluginState(c.Request.Session.ID, warned); err == nil && string(known) == text {
 		return
 	}

@@ -38,8 +38,8 @@ func TestSessionState(t *testing.T) {
 	}
 }
 
-// TestRepositories checks that repositories are prepared before a call and searched after it, also if it failed. A call
-// does not run if they cannot be prepared.
+// TestRepositories checks that repositories are prepared before a call and searched after the call, even if the call
+// failed. If the preparation fails, the call must not run.
 func TestRepositories(t *testing.T) {
 	var log []string
 	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result {
@@ -106,7 +106,8 @@ func TestDirectoriesAndFiles(t *testing.T) {
 	}
 }
 
-// TestTheStateOfAReadOnlyTool checks that a read-only tool sees the state, and that the state it returns replaces nothing.
+// TestTheStateOfAReadOnlyTool checks that a read-only tool receives the state. A state that the tool returns must not be
+// saved.
 func TestTheStateOfAReadOnlyTool(t *testing.T) {
 	d := dispatcher(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
 		return &tool.Result{Output: string(call.SessionState), SessionState: append(call.SessionState, call.Tool[0])}
@@ -119,8 +120,8 @@ func TestTheStateOfAReadOnlyTool(t *testing.T) {
 	}
 }
 
-// TestTheStateOfAChildCall checks that a child call receives the state, and that only its effects are saved. The state of a
-// plugin that serves no parent call is saved, too.
+// TestTheStateOfAChildCall checks that a child call receives the state of its plugin, and that the effects of the child
+// call are saved. The state is saved only if the plugin serves no parent call.
 func TestTheStateOfAChildCall(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.State.SavePluginState("s", "p", []byte("old"))
@@ -157,7 +158,7 @@ func TestTheStateOfAChildCall(t *testing.T) {
 	}
 }
 
-// TestDenialsOfACallThatTimedOut checks that the host finds denied accesses in the original message of the tool. The
+// TestDenialsOfACallThatTimedOut checks that the host searches the original message of the tool for denied accesses. The
 // message of the timeout replaces the original message later.
 func TestDenialsOfACallThatTimedOut(t *testing.T) {
 	d := dispatcher(t, func(ctx context.Context, call *tool.Call, _ tool.Peer) *tool.Result {
@@ -182,7 +183,7 @@ func TestDenialsOfACallThatTimedOut(t *testing.T) {
 	}
 }
 
-// TestWeaker checks that only the first result of a session has the warning about a weaker sandbox.
+// TestWeaker checks that only the first result of a session contains the warning about a weaker sandbox.
 func TestWeaker(t *testing.T) {
 	d := dispatcher(t, func(context.Context, *tool.Call, tool.Peer) *tool.Result { return &tool.Result{Output: "words\n"} })
 	d.Weaker = func(plugin string, _ []tool.Root) string { return plugin + " is weaker" }

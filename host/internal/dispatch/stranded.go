@@ -9,11 +9,11 @@ import (
 	"toolhost.dev/host/internal/call"
 )
 
-// leaves matches a script that first goes to an absolute directory.
+// The variable "leaves" matches a script that starts with a change to an absolute directory.
 var leaves = regexp.MustCompile(`^\s*cd\s+(?:--\s+)?["']?/`)
 
-// stranded returns an error if the session's directory is gone and the call depends on it. In the workspace, the call
-// would act on other files than its caller means.
+// stranded returns an error if the session's directory no longer exists and the call depends on it. If the call used the
+// workspace instead, it could change the wrong files.
 func stranded(c *Call) error {
 	s := c.Request.Session
 	if s.Gone == "" || c.Identity.Tool == nil {
@@ -30,7 +30,7 @@ func stranded(c *Call) error {
 			}
 			path := textOf(args[p.Name])
 			if path == "" && !p.Required && args[p.Name] == nil && string(p.Default) == "" {
-				continue // an optional path that is not given
+				continue // the optional path is missing in the arguments
 			}
 			depends = depends || !filepath.IsAbs(path)
 		}

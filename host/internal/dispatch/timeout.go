@@ -41,7 +41,7 @@ func (d *Dispatcher) configured(e *registry.Entry) time.Duration {
 	return d.Timeout
 }
 
-// limitOf returns the timeout of a tool. In adaptive mode it is at most the time that recent calls of the tool needed.
+// limitOf returns the timeout of a tool. In adaptive mode, recent calls of the tool can lower the timeout.
 func (d *Dispatcher) limitOf(e *registry.Entry) time.Duration {
 	limit := d.configured(e)
 	if d.Adaptive == nil || e.Timeout < 0 {
@@ -50,9 +50,9 @@ func (d *Dispatcher) limitOf(e *registry.Entry) time.Duration {
 	return adaptive.ToolTimeout(d.Metrics.Tool(e.FullName()), limit)
 }
 
-// describeEnd replaces the error of a call that the host ended. The tool and the transport each see the end in their own
-// way, so their errors differ by chance. A call that succeeded in spite of the end keeps its result. The context ctx is
-// that of the caller, and limited also has the timeout.
+// describeEnd replaces the error of a call that the host ended. The tool and the transport describe the end differently,
+// so their errors depend on timing. A call that nevertheless succeeded keeps its result. The context ctx is the context
+// of the caller. The context limited also contains the timeout.
 func (d *Dispatcher) describeEnd(ctx, limited context.Context, c *Call, res *tool.Result) {
 	if res.Error == nil {
 		return
@@ -71,7 +71,7 @@ func (d *Dispatcher) describeEnd(ctx, limited context.Context, c *Call, res *too
 	}
 }
 
-// ErrStopped is the cause of a context that ends because the host is stopped, and not because of the caller.
+// ErrStopped is the cause of a canceled context if the host stops. It is not used if the caller cancels the call.
 var ErrStopped = errors.New("the host was stopped")
 
 // canceled returns the error of a call whose caller ended it. The caller's own deadline counts as a timeout.
@@ -85,8 +85,8 @@ func canceled(ctx context.Context, name string) *tool.Error {
 	return tool.Errorf(tool.Canceled, "%s was canceled by its caller and stopped.", name).From(tool.SourceHost)
 }
 
-// expired reports whether the deadline of ctx has passed. It does not rely on ctx.Err alone: a plugin receives the same
-// deadline, and its answer can arrive before the host's own timer fires.
+// expired reports whether the deadline of ctx has passed. It does not rely on ctx.Err alone. A plugin receives the same
+// deadline, and its answer can arrive before the timer of the host fires.
 func expired(ctx context.Context) bool {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return true

@@ -28,13 +28,13 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
-// TestTheTimeoutStartsWithTheTool checks which timeout applies, and that it begins in the stage "timeout".
+// TestTheTimeoutStartsWithTheTool checks which timeout applies, and that the timeout starts in the stage "timeout".
 func TestTheTimeoutStartsWithTheTool(t *testing.T) {
 	d := dispatcher(t, ok)
 	d.Registry.Lookup("", "stat").Timeout = -1
 	for name, limit := range map[string]time.Duration{"look": time.Minute, "brief": 50 * time.Millisecond, "stat": call.MaxTimeout} {
 		c := prepared(t, d, name)
-		c.Identity.Started = time.Now().Add(-time.Hour) // the call waited
+		c.Identity.Started = time.Now().Add(-time.Hour) // simulate a call that waited
 		var inside context.Context
 		d.timeout().Wrap(func(ctx context.Context, _ *Call) *tool.Result {
 			inside = ctx
@@ -75,19 +75,19 @@ func TestTheAdaptiveTimeout(t *testing.T) {
 		d.describeEnd(t.Context(), ctx, c, res)
 		must(t, res, tool.Timeout, text)
 	}
-	// A tool can also report a timeout of its own, for example of a slow server.
+	// A tool can also report its own timeout, for example of a slow server.
 	c := prepared(t, d, "look")
 	own := &tool.Result{Error: tool.Errorf(tool.Timeout, "the server is slow")}
 	d.describeEnd(t.Context(), t.Context(), c, own)
 	must(t, own, tool.Timeout, "the server is slow")
 }
 
-// lateTimer is a context whose deadline has passed although its timer did not fire yet.
+// lateTimer is a context with an expired deadline whose timer has not yet fired.
 type lateTimer struct{ context.Context }
 
 func (lateTimer) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
-// TestEndOfAWaitingCall checks that a call that never ran names who ended it.
+// TestEndOfAWaitingCall checks that the error of a call that never ran names the cause of its end.
 func TestEndOfAWaitingCall(t *testing.T) {
 	d := dispatcher(t, ok)
 	for cause, text := range map[error]string{
@@ -100,7 +100,7 @@ func TestEndOfAWaitingCall(t *testing.T) {
 	}
 }
 
-// TestEachEndHasOneError checks that the error of a call that was ended depends only on who ended it.
+// TestEachEndHasOneError checks that the error of an ended call depends only on the cause of the end.
 func TestEachEndHasOneError(t *testing.T) {
 	d := dispatcher(t, ok)
 	gone, cancel := context.WithCancel(t.Context())

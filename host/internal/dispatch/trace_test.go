@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// collect returns a tracer and a function that closes the tracer and returns the recorded spans by name.
+// collect returns a tracer and a function. The function closes the tracer and returns the recorded spans by name.
 func collect(t *testing.T) (*trace.Tracer, func() map[string]span) {
 	t.Helper()
 	var mu sync.Mutex

@@ -11,13 +11,13 @@ import (
 	"toolhost.dev/host/internal/sessionlock"
 )
 
-// DefaultMaxWait limits the time for which a call waits for other calls.
+// DefaultMaxWait limits the time that a call waits for other calls.
 const DefaultMaxWait = 2 * time.Minute
 
-// turn waits for the call's turn in its session. If the call had to wait, turn loads the session as it is now, because
-// earlier calls can change the working directory and the roots. A route that depends on the directory is determined
-// again. Hooks, path checks and the policy run after turn, so they never see an older directory. If the call cannot run,
-// turn sets its result.
+// The method "turn" waits for the call's turn in its session. If the call had to wait, turn loads the session again,
+// because earlier calls can change the working directory and the roots. It also determines a route that depends on the
+// directory again. Hooks, path checks and the policy run after turn, so they always use the current directory. If the
+// call cannot run, turn sets its result.
 func (p *Pending) turn(ctx context.Context) {
 	c := &p.call
 	c.EnterPhase(p.d.Tracer, "wait")
@@ -28,7 +28,7 @@ func (p *Pending) turn(ctx context.Context) {
 	done, err := c.Ticket.Wait(limited)
 	if err != nil {
 		waited := c.Ticket.WaitedFor()
-		c.Ticket = nil // Wait has ended it
+		c.Ticket = nil // the method Wait ended the ticket
 		c.Identity.Answer = p.d.notStarted(ctx, c, err, waited.String())
 		return
 	}
@@ -38,10 +38,10 @@ func (p *Pending) turn(ctx context.Context) {
 		c.Identity.Answer = p.d.notStarted(ctx, c, err, c.WaitsFor())
 		return
 	}
-	if c.Outcome.Waited || renewed { // otherwise nothing has changed since Begin
+	if c.Outcome.Waited || renewed { // otherwise the session is unchanged since Begin
 		if p.renew() && p.unsettled {
 			c.ReleaseLease()
-			if c.Arrival != nil { // the tool can be another one now
+			if c.Arrival != nil { // the tool can differ from the earlier tool
 				c.Arrival.Leave()
 				c.Arrival = nil
 			}
@@ -51,13 +51,13 @@ func (p *Pending) turn(ctx context.Context) {
 	settled := p.unsettled || c.Outcome.Waited || renewed
 	p.unsettled = false
 	if settled && c.Identity.Answer == nil {
-		c.Ticket.Settle(p.claim()) // the route and the directory are known only now
+		c.Ticket.Settle(p.claim()) // now the route and the directory are known
 	}
 }
 
-// lock locks the session for a call that can change it, so that no other process changes it at the same time. It reports
-// whether another process can have changed the session since the last call in this process. The lock is released at the
-// end of the call.
+// lock locks the session for a call that can change it. The lock prevents concurrent changes by other processes. The
+// result "renewed" reports whether another process can have changed the session since the last call in this process. The
+// lock is released at the end of the call.
 func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 	if !p.exclusive {
 		return false, nil
@@ -74,21 +74,21 @@ func (p *Pending) lock(ctx context.Context) (renewed bool, err error) {
 			release()
 		}
 		return false, ctx.Err()
-	case err != nil: // calls must also run on a full disk, so that they can free space
+	case err != nil: // continue, because calls must be able to free space on a full disk
 		p.d.logger().Warn("a session is not locked: other processes that use it at the same time can lose its state", "session", c.Request.Session.ID, "why", err)
 		return true, nil
 	}
 	c.WaitFor("")
 	c.Hold(release)
 	if fresh {
-		if err := p.d.State.Recover(); err != nil { // the last holder can have been killed
+		if err := p.d.State.Recover(); err != nil { // the last holder of the lock can have been killed
 			p.d.logger().Warn("a host was killed, and its last changes of the session can be missing", "session", c.Request.Session.ID, "why", err)
 		}
 	}
 	return fresh, nil
 }
 
-// renew loads the session as it is now. If the session cannot be read, renew sets the call's result and returns false.
+// renew loads the current session. If the session cannot be read, renew sets the call's result and returns false.
 func (p *Pending) renew() bool {
 	c := &p.call
 	if c.Request.Renew == nil {
@@ -103,7 +103,7 @@ func (p *Pending) renew() bool {
 	return true
 }
 
-// notStarted returns the result of a call that ended while it waited. The argument err is the reason.
+// notStarted returns the result of a call that ended while it waited. The argument "err" is the reason for the end.
 func (d *Dispatcher) notStarted(ctx context.Context, c *Call, err error, waitedFor string) *tool.Result {
 	switch {
 	case ctx.Err() != nil:
@@ -117,7 +117,8 @@ func (d *Dispatcher) notStarted(ctx context.Context, c *Call, err error, waitedF
 	return res
 }
 
-// notPermitted returns the result of a call that a hook or a rule denied, or that its caller ended during the decision.
+// notPermitted returns the result of a call that a hook or a rule denied. It also handles a call that its caller ended
+// during the decision.
 func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
 	if ctx.Err() != nil {
 		err = canceledBefore(ctx, c, "hooks or a person's answer")
@@ -125,7 +126,7 @@ func notPermitted(ctx context.Context, c *Call, err error) *tool.Result {
 	return call.Refused(err)
 }
 
-// canceledBefore returns the error of a call whose caller ended it while it waited.
+// canceledBefore returns the error of a call that its caller ended during a wait.
 func canceledBefore(ctx context.Context, c *Call, waitedFor string) *tool.Error {
 	if errors.Is(context.Cause(ctx), ErrStopped) {
 		return tool.Errorf(tool.Canceled, "%s did not start, because the host was stopped while it waited for %s. Nothing was run. Call it again when a host runs.", nameOf(c), waitedFor)

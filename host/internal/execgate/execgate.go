@@ -1,8 +1,9 @@
 // Package execgate judges the programs that confined plugins execute.
 //
-// The launcher of a plugin installs a filter that stops every execve and passes its listener to the host. [Gate.Serve]
-// reads what a stopped process is about to execute, attributes it to a call, and lets it continue or fail. A call
-// registers with [Gate.Begin]; [Call.End] returns the programs that it executed.
+// The launcher of a plugin installs a filter that stops every execve. It passes the listener of the filter to the host.
+// [Gate.Serve] reads the execution that a stopped process requests and attributes the execution to a call. Then it lets
+// the execution continue or fail. A call registers with [Gate.Begin]. [Call.End] returns the programs that the call
+// executed.
 //
 // The package reads the memory of a process that runs beside it. A process with several threads can change its arguments
 // after they were read. The kernel's restrictions on what can be executed do not depend on the gate.
@@ -17,7 +18,7 @@ import (
 	"time"
 )
 
-// The effects of a verdict.
+// These are the effects of a verdict.
 const (
 	Allow = "allow"
 	Ask   = "ask"
@@ -26,42 +27,46 @@ const (
 
 // Execution describes a program that a process is about to execute.
 type Execution struct {
-	// Path is the path of the program's file in the sandbox, without symbolic links.
+	// Path is the path of the program's file in the sandbox, with all symbolic links resolved.
 	Path string
-	// Asked is the path that the process passed to the kernel. It is Path if the process executes an open file.
+	// Asked is the path that the process passed to the kernel. If the process executes an open file, Asked equals Path.
 	Asked string
-	// Argv contains the arguments, the first of which is the name of the program.
+	// Argv contains the arguments. The first argument is the name of the program.
 	Argv []string
-	// Interpreter is what the kernel executes for a script. It is nil for other programs.
+	// Interpreter is the program that the kernel executes for a script. It is nil if the program is not a script.
 	Interpreter *Execution
-	// Fingerprint identifies the content of the program; see package fingerprint. It is empty if the file is no program.
+	// Fingerprint identifies the content of the program; see package fingerprint. It is empty if the file is not a
+	// program.
 	Fingerprint string
-	// Dir is the directory of the process.
+	// Dir is the working directory of the process.
 	Dir string
 	// Device and Inode identify the program's file.
 	Device, Inode uint64
-	// Ancestors contains the programs that the process and its parents executed before, the nearest first.
+	// Ancestors contains the programs that the process and its parents executed earlier, the nearest first.
 	Ancestors []*Execution
-	// Preloads lists the variables in the environment that make the dynamic linker load other code.
+	// Preloads lists the environment variables that make the dynamic linker load other code.
 	Preloads []string
-	// Before is the file that the process has executed until now, if the program is git.
+	// Before is the file that the process executed before this program. It is set only if the program is git.
 	Before string
-	// BeforeArgs contains the arguments with which it was executed, if the program is git. The last ones can be missing.
+	// BeforeArgs contains the arguments of Before. It is set only if the program is git. The last arguments can be
+	// missing.
 	BeforeArgs []string
-	// GitSettings reports that a variable of the environment changes the settings of git, if the program is git.
+	// GitSettings reports whether a variable of the environment changes the settings of git. It is set only if the
+	// program is git.
 	GitSettings bool
-	// WorkTree is the variable GIT_WORK_TREE, if the program is git. GitDir reports that GIT_DIR is set.
+	// WorkTree is the value of GIT_WORK_TREE, and GitDir reports whether GIT_DIR is set. Both are set only if the
+	// program is git.
 	WorkTree string
 	GitDir   bool
-	// PID is the process, as the host sees it.
+	// PID is the id of the process in the process namespace of the host.
 	PID int
-	// Files resolves paths as the process does. It can be used while the execution is judged, but not when a person is asked.
+	// Files resolves paths as the process does. It is valid in [Judge.Judge], but not in [Judge.Ask].
 	Files Files
 
-	thread int // of the process
+	thread int // id of the thread that executes the program
 }
 
-// Files is the file system as a process sees it. All paths are absolute. The functions are those of policy.Files.
+// Files is the file system as a process sees it. All paths are absolute. The methods are those of policy.Files.
 type Files interface {
 	Follow(path string) (string, error)
 	Lstat(path string) (device, inode uint64, dir bool, err error)
@@ -73,26 +78,27 @@ type Files interface {
 // Verdict is the decision on an execution.
 type Verdict struct {
 	Effect string
-	// Rule is the rule that decided. Reason explains a denial to a person or a model.
+	// Rule is the rule that determined the verdict. Reason explains a denial to a person or a model.
 	Rule, Reason string
-	// Loads is the program that a dynamic linker loads, as its file.
+	// Loads is the file of the program that a dynamic linker loads.
 	Loads string
 	// Answered is the outcome of an ask.
 	Answered string
-	// Pending is what the judge needs to ask about the execution. The gate does not record it.
+	// Pending is data that the judge needs to ask about the execution. The gate does not record this data.
 	Pending any
 }
 
-// Judge decides on the executions of one call, or of a plugin outside of its calls. It is called by several goroutines.
+// Judge decides on the executions of one call, or of a plugin outside of its calls. Several goroutines call it
+// concurrently.
 type Judge interface {
 	// Judge decides without waiting for a person.
 	Judge(e *Execution) Verdict
-	// Ask asks a person about an execution whose verdict was Ask. It returns when ctx ends.
+	// Ask asks a person about an execution with the verdict Ask. It returns at the latest when ctx ends.
 	Ask(ctx context.Context, e *Execution, v Verdict) Verdict
 }
 
-// maxPrograms is the maximum number of programs in a record. Up to maxRefused denied programs are added beyond it. The
-// others are only counted.
+// maxPrograms is the maximum number of programs in a record. A record can contain maxRefused further programs that were
+// denied. All other programs are only counted.
 const (
 	maxPrograms = 100
 	maxRefused  = 100
@@ -115,14 +121,15 @@ type Program struct {
 
 // Record lists the programs that a call executed.
 type Record struct {
-	// Count is the number of executions. Denied is the number of those that were denied.
+	// Count is the number of executions. Denied is the number of denied executions among them.
 	Count, Denied int
-	// First contains the first different programs, and further denied ones.
+	// First contains the first programs with different command lines, and further denied programs.
 	First []Program
-	// Omitted is the number of executions that First does not contain. OmittedDenied is the number of those that were denied.
+	// Omitted is the number of executions that First does not contain. OmittedDenied is the number of denied executions
+	// among them.
 	Omitted, OmittedDenied int
 
-	refused int // denied programs beyond maxPrograms
+	refused int // number of denied programs in First beyond maxPrograms
 }
 
 func (r *Record) add(e *Execution, v *Verdict) {
@@ -151,7 +158,8 @@ func (r *Record) add(e *Execution, v *Verdict) {
 	r.First = append(r.First, Program{Path: e.Path, Verdict: *v, Times: 1, argv: argv})
 }
 
-// shorten copies the beginning of a command line, so that a record keeps no large ones.
+// shorten returns a command line of at most maxArgv bytes. It copies the text, so that a record does not keep a large
+// command line in memory.
 func shorten(argv []string) []string {
 	size := 0
 	for i, a := range argv {
@@ -164,7 +172,7 @@ func shorten(argv []string) []string {
 	return argv
 }
 
-// finish sets the command lines. A record is finished once, when nothing is added any longer.
+// finish sets the command lines of the programs. It must be called once, after the last addition.
 func (r *Record) finish() *Record {
 	if r.Count == 0 {
 		return nil
@@ -175,7 +183,8 @@ func (r *Record) finish() *Record {
 	return r
 }
 
-// Gate holds the calls whose programs are judged. The zero value is ready to use. It is safe for concurrent use.
+// Gate contains the running calls and judges the programs that they execute. The zero value is ready to use. Gate is
+// safe for concurrent use.
 type Gate struct {
 	Log *slog.Logger
 	// Stray receives the programs that a plugin executed outside of calls. It can be nil.
@@ -183,8 +192,8 @@ type Gate struct {
 
 	mu      sync.Mutex
 	calls   map[string]*Call   // calls by token
-	running map[string][]*Call // calls by the key of the plugin's process
-	last    map[string]Judge   // the judge of the last call of each process, by key
+	running map[string][]*Call // calls by key of the plugin process
+	last    map[string]Judge   // judge of the last call, by key of the plugin process
 }
 
 // Call is a running call whose programs are recorded.
@@ -201,8 +210,8 @@ type Call struct {
 	ended  bool
 }
 
-// Begin registers a call. The key identifies the process of the plugin. The token is the one that the commands of the
-// call have in their environment; it can be empty. A nil judge allows everything.
+// Begin registers a call. The argument "key" identifies the process of the plugin. The argument "token" is the token in
+// the environment of the call's commands; it can be empty. A nil judge allows every program.
 func (g *Gate) Begin(ctx context.Context, key, token string, judge Judge) *Call {
 	c := &Call{gate: g, token: token, key: key, judge: judge}
 	c.ctx, c.cancel = context.WithCancel(ctx)
@@ -219,8 +228,8 @@ func (g *Gate) Begin(ctx context.Context, key, token string, judge Judge) *Call 
 	return c
 }
 
-// End ends a call and its asks. It returns the programs that the call executed, or nil if it executed none, and the
-// messages about denied programs.
+// End ends a call and its asks. It returns the record of the programs that the call executed, and the messages about
+// denied programs. The record is nil if the call executed no program.
 func (c *Call) End() (*Record, []string) {
 	c.cancel()
 	g := c.gate
@@ -265,15 +274,15 @@ func (g *Gate) byToken(token, key string) *Call {
 	return nil
 }
 
-// judgeOutside returns the judge for programs that belong to no call. It is the one of the last call in the process, because
-// only commands of calls leave processes behind.
+// judgeOutside returns the judge for programs that belong to no call. It is the judge of the last call in the process,
+// because only commands of calls leave processes behind.
 func (g *Gate) judgeOutside(key string) Judge {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.last[key]
 }
 
-// forget removes what is known about a process that has ended.
+// forget removes the data about a plugin process that has ended.
 func (g *Gate) forget(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -282,7 +291,7 @@ func (g *Gate) forget(key string) {
 	}
 }
 
-// single returns the call that runs in a process, if there is exactly one.
+// single returns the only call that runs in a plugin process. It returns nil if no call or several calls run.
 func (g *Gate) single(key string) *Call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -295,14 +304,14 @@ func (g *Gate) single(key string) *Call {
 // strayInterval is the minimum time between two reports of programs that a plugin executed outside of calls.
 const strayInterval = time.Minute
 
-// strays collects the programs that a plugin executed outside of calls.
+// strays records the programs that a plugin executed outside of calls.
 type strays struct {
 	mu       sync.Mutex
 	record   Record
 	reported time.Time
 }
 
-// add records an execution and reports the record from time to time.
+// add records an execution. It reports the record at most once per strayInterval.
 func (s *strays) add(g *Gate, plugin string, e *Execution, v *Verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +321,7 @@ func (s *strays) add(g *Gate, plugin string, e *Execution, v *Verdict) {
 	}
 }
 
-// flush reports what was not reported.
+// flush reports the executions that were not yet reported.
 func (s *strays) flush(g *Gate, plugin string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

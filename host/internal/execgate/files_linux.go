@@ -14,11 +14,11 @@ import (
 	"toolhost.dev/host/internal/stamp"
 )
 
-// processFiles implements [Files] for a stopped process: in its root and its mounts, and with its own links in /proc. It is
-// used by one goroutine. It opens the root when it is needed for the first time.
+// processFiles implements [Files] for a stopped process. It uses the root and the mounts of this process, and the links
+// in /proc that this process sees. It opens the root on first use. Only one goroutine can use it.
 type processFiles struct {
 	pid int
-	// valid reports whether the process is still stopped. Its id can belong to another process otherwise.
+	// valid reports whether the process is still stopped. If not, its id can belong to another process.
 	valid func() bool
 
 	opened bool
@@ -41,13 +41,13 @@ func (f *processFiles) open() error {
 	switch {
 	case !f.valid():
 		f.failed = errGone
-	case pathOf(f.root) != "/": // the paths of open files would start elsewhere
+	case pathOf(f.root) != "/": // the root was changed, so paths of open files would not be relative to it
 		f.failed = fmt.Errorf("the root of the process is %s", pathOf(f.root))
 	}
 	return f.failed
 }
 
-// close closes the root. All functions fail from then on.
+// close closes the root. After close, all methods return an error.
 func (f *processFiles) close() {
 	if f.opened && f.failed == nil {
 		_ = unix.Close(f.root)
@@ -55,7 +55,7 @@ func (f *processFiles) close() {
 	f.opened, f.failed = true, errGone
 }
 
-// openat opens a path that contains no links of /proc.
+// openat opens a path. It fails if the path contains a magic link of /proc.
 func (f *processFiles) openat(path string, flags int) (int, error) {
 	if err := f.open(); err != nil {
 		return -1, err
@@ -63,8 +63,8 @@ func (f *processFiles) openat(path string, flags int) (int, error) {
 	return unix.Openat2(f.root, path, &unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
 }
 
-// Follow resolves the links in an absolute path. If an element does not exist, the result is the path up to there with the
-// remaining elements.
+// Follow resolves the links in an absolute path. If an element does not exist, Follow appends the remaining elements
+// unresolved.
 func (f *processFiles) Follow(path string) (string, error) {
 	fd, err := f.openat(path, unix.O_PATH)
 	if err == nil {

@@ -11,15 +11,16 @@ import (
 	"toolhost.dev/host/internal/fingerprint"
 )
 
-// maxInterpreters is the number of scripts whose interpreters are scripts again. The kernel has the same limit.
+// maxInterpreters limits the number of scripts in a chain in which each script has the next script as its interpreter.
+// The kernel has the same limit.
 const maxInterpreters = 4
 
-// look returns the first line of a script without "#!", or "" for another file, and the fingerprint of the file. The
-// argument fd is the file, and size its size. It does not wait for a process that has a lease on the file: it returns
-// EAGAIN, and the program can be executed again.
+// look returns the first line of a script without "#!", and the fingerprint of the file. If the file is not a script,
+// the line is "". The argument "fd" is the file, and "size" is the file size in bytes. If another process has a lease on
+// the file, look does not wait but returns EAGAIN. The program can be executed again later.
 func look(fd int, size int64) (line, content string, errno unix.Errno) {
 	f, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil { // whether the file is a script is unknown
+	if err != nil { // return an error, because the file can be a script
 		return "", "", number(err)
 	}
 	defer unix.Close(f) //nolint:errcheck // only read
@@ -38,10 +39,10 @@ func look(fd int, size int64) (line, content string, errno unix.Errno) {
 	return strings.Trim(string(first), " \t"), content, 0
 }
 
-// maxLine is the number of bytes of the first line that the kernel reads.
+// maxLine is the maximum length of the first line for the kernel, in bytes.
 const maxLine = 256
 
-// descriptor is an open file.
+// descriptor is an open file that implements [io.ReaderAt].
 type descriptor int
 
 func (d descriptor) ReadAt(b []byte, at int64) (int, error) {
@@ -52,7 +53,8 @@ func (d descriptor) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// interpret finds the interpreters of a script, as the kernel does. The argument fd is the file of the execution.
+// interpret finds the interpreters of a script in the same way as the kernel. The argument "fd" is the file of the
+// execution.
 func interpret(e *Execution, fd int, st *unix.Stat_t) unix.Errno {
 	opened := -1
 	defer func() {

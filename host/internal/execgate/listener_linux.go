@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The structures and requests of seccomp_unotify(2), which package unix does not define.
+// These are the structures and requests of seccomp_unotify(2). Package unix does not define them.
 type (
 	notification struct {
 		id         uint64
@@ -45,24 +45,25 @@ const (
 	requestFlags   = 0x40082104
 	// flagContinue lets the kernel perform the system call.
 	flagContinue = 1
-	// flagSyncWake wakes the other side on the same processor, from Linux 6.6.
+	// flagSyncWake makes the kernel wake the other process on the same processor. The kernel supports the flag since
+	// Linux 6.6.
 	flagSyncWake = 1
 )
 
-// Options describe a plugin's process.
+// Options describes a plugin's process.
 type Options struct {
 	Plugin string
 	// Key identifies the process for [Gate.Begin].
 	Key string
-	// PID is the plugin's process. Its first execution is the plugin's own start.
+	// PID is the id of the plugin's process. The first execution of this process is the start of the plugin.
 	PID int
 	// Judge decides on all programs. If it is nil, the judges of calls decide.
 	Judge Judge
-	// Trusted is a program that is always allowed: the one through which commands call tools. It can be nil.
+	// Trusted is a program that is always allowed. Commands call tools through this program. Trusted can be nil.
 	Trusted os.FileInfo
-	// Listed fills in the fields Preloads and Ancestors of each execution, which lists of programs need.
+	// Listed sets the fields Preloads and Ancestors of each execution. Lists of programs need these fields.
 	Listed bool
-	// Failed is called if the gate can no longer judge. All executions fail from then on.
+	// Failed is called if the gate can no longer judge. All later executions fail.
 	Failed func(error)
 }
 
@@ -76,37 +77,38 @@ type process struct {
 	family  family
 	lineage lineage
 	strays  strays
-	asked   chan struct{}  // holds the asks that run
-	slow    chan struct{}  // holds the slow judgements that run
-	running sync.WaitGroup // the asks and the readers
-	ended   chan error     // receives the reason why no reader is left
+	asked   chan struct{}  // contains one element for each running ask
+	slow    chan struct{}  // contains one element for each slow judgement
+	running sync.WaitGroup // waits for the asks and the readers
+	ended   chan error     // receives the error of the last reader, or nil
 }
 
-// maxSlow is the number of slow judgements of a plugin that can run at the same time. Other programs wait beyond this number.
+// maxSlow is the maximum number of concurrent slow judgements of a plugin. Beyond this number, other programs must wait.
 const maxSlow = 16
 
-// maxAsked is the number of executions of a plugin that can wait for an answer. Further ones are denied.
+// maxAsked is the maximum number of executions of a plugin that wait for an answer. Further executions are denied.
 const maxAsked = 32
 
-// Serve judges executions until no process uses the filter any longer. It closes the listener at the end.
+// Serve starts to judge executions and returns immediately. When no process uses the filter any longer, the listener is
+// closed.
 func (g *Gate) Serve(listener *os.File, o Options) {
 	p := &process{
 		Options: o, gate: g, fd: int(listener.Fd()), file: listener, family: family{plugin: o.PID},
 		asked: make(chan struct{}, maxAsked), slow: make(chan struct{}, maxSlow), ended: make(chan error, 1),
 	}
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestFlags, flagSyncWake) // older kernels are slower
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestFlags, flagSyncWake) // ignore the error: older kernels are only slower
 	p.running.Add(1)
 	go p.read()
 	go p.run()
 }
 
-// run waits for the end of all processes, or of the gate.
+// run waits until all processes have ended or the gate fails.
 func (p *process) run() {
 	err := <-p.ended
 	if err == nil {
-		p.running.Wait() // they use the listener, whose number could be used again
+		p.running.Wait() // wait, because the asks and readers use the descriptor, whose number can be reused
 	}
-	_ = p.file.Close() // all executions that wait fail, and all later ones
+	_ = p.file.Close() // closing the listener makes all waiting and later executions fail
 	p.strays.flush(p.gate, p.Plugin)
 	p.gate.forget(p.Key)
 	if err != nil {
@@ -123,36 +125,36 @@ func (p *process) log(message string, args ...any) {
 	}
 }
 
-// valid reports whether the process still waits in the system call. Its id can belong to another process otherwise.
+// valid reports whether the process still waits in the system call. If not, its id can belong to another process.
 func (p *process) valid(id uint64) bool {
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestValid, uintptr(unsafe.Pointer(&id)))
 	return errno == 0
 }
 
-// answer lets an execution continue if errno is 0.
+// answer lets an execution continue if errno is 0. Otherwise the execution fails with errno.
 func (p *process) answer(id uint64, errno unix.Errno) {
 	r := response{id: id, errno: -int32(errno)}
 	if errno == 0 {
 		r.flags = flagContinue
 	}
-	// An error means that the process was killed.
+	// Ignore the error, because it means that the process was killed.
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), requestSend, uintptr(unsafe.Pointer(&r)))
 	runtime.KeepAlive(&r)
 }
 
-// examined is what is known about an execution that is handled.
+// examined contains the data about an execution that is being handled.
 type examined struct {
 	id   uint64
-	e    *Execution // nil before it was read
+	e    *Execution // nil until the execution is read
 	call *Call
 	own  bool
 }
 
-// handle decides on one execution. A panic refuses this execution only.
+// handle decides on one execution. A panic refuses only this execution.
 func (p *process) handle(m *memory, n *notification) {
 	x := &examined{id: n.id}
 	defer p.recovered(x)
-	if int(n.pid) == p.PID && !p.started.Swap(true) { // the launcher executes the plugin
+	if int(n.pid) == p.PID && !p.started.Swap(true) { // always allow the launcher to execute the plugin
 		p.answer(n.id, 0)
 		return
 	}
@@ -184,7 +186,7 @@ func (p *process) handle(m *memory, n *notification) {
 	}
 }
 
-// recovered refuses an execution if judging it panicked. It must be deferred.
+// recovered refuses an execution if its judgement panicked. The caller must defer it.
 func (p *process) recovered(x *examined) {
 	r := recover()
 	if r == nil {
@@ -198,7 +200,7 @@ func (p *process) recovered(x *examined) {
 	p.finish(x, &Verdict{Effect: Deny, Rule: "internal error", Reason: fmt.Sprintf("%s was not executed, because toolhost failed to judge it (internal error: %v). Report this with the stack in the log of the host, and use another command", x.e.Path, r)})
 }
 
-// judge decides on an execution. The call can be nil.
+// judge decides on an execution. The argument "call" can be nil.
 func (p *process) judge(e *Execution, call *Call, own bool) (Verdict, Judge) {
 	var judge Judge
 	switch {
@@ -216,7 +218,6 @@ func (p *process) judge(e *Execution, call *Call, own bool) (Verdict, Judge) {
 	return judge.Judge(e), judge
 }
 
-// trusts reports whether a program is the trusted one.
 func (p *process) trusts(e *Execution) bool {
 	if p.Trusted == nil {
 		return false
@@ -225,7 +226,7 @@ func (p *process) trusts(e *Execution) bool {
 	return ok && st.Dev == e.Device && st.Ino == e.Inode
 }
 
-// shells are programs that execute only what is judged when they execute it.
+// shells lists programs that need no judgement of their own. Every program that they execute is judged later.
 var shells = []string{"bash", "sh", "dash"}
 
 // shell reports whether a program is a shell.
@@ -233,7 +234,8 @@ func shell(e *Execution) bool {
 	return slices.Contains(shells, filepath.Base(e.Path)) && e.Interpreter == nil
 }
 
-// finish records an execution and answers it. A program that the plugin runs for itself is only recorded if it is denied.
+// finish records an execution and answers it. A program that belongs to the plugin itself is recorded only if it is
+// denied.
 func (p *process) finish(x *examined, v *Verdict) {
 	v.Pending = nil
 	if (!x.own || v.Effect != Allow) && (x.call == nil || !x.call.add(x.e, v)) {
@@ -249,7 +251,7 @@ func (p *process) finish(x *examined, v *Verdict) {
 	}
 }
 
-// ask asks a person while other executions go on. The ask ends with the call and with the process.
+// ask asks a person without blocking other executions. The ask ends with the call or the process.
 func (p *process) ask(x *examined, judge Judge, v Verdict) {
 	select {
 	case p.asked <- struct{}{}:
@@ -279,10 +281,10 @@ func (p *process) ask(x *examined, judge Judge, v Verdict) {
 	}()
 }
 
-// alivePeriod is how often a process that waits for an answer is checked.
+// alivePeriod is the interval between two checks of a process that waits for an answer.
 const alivePeriod = 100 * time.Millisecond
 
-// watch cancels an ask when its process was killed.
+// watch cancels an ask if the process was killed.
 func (p *process) watch(ctx context.Context, cancel func(), id uint64) {
 	defer p.running.Done()
 	tick := time.NewTicker(alivePeriod)
@@ -300,11 +302,12 @@ func (p *process) watch(ctx context.Context, cancel func(), id uint64) {
 	}
 }
 
-// maxLoader is the number of words in which the name of git is searched. A dynamic linker can run git, and has options before it.
+// maxLoader is the number of leading arguments in which the name of git is searched. A dynamic linker can run git after
+// its own options.
 const maxLoader = 8
 
-// inspect reads what a stopped process is about to execute. The result is only valid if the process still waits
-// afterwards. An error is the one that the execution fails with.
+// inspect reads the execution that a stopped process requests. The result is only valid if the process still waits
+// afterwards. A nonzero errno is the error with which the execution must fail.
 func (p *process) inspect(m *memory, n *notification) (e *Execution, token string, at position, errno unix.Errno) {
 	dirfd, path, argv, envp, flags := int32(unix.AT_FDCWD), n.args[0], n.args[1], n.args[2], uint64(0)
 	if n.number == unix.SYS_EXECVEAT {
@@ -327,7 +330,7 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 	e.PID = at.pid
 	isGit := strings.Contains(e.Asked, "git") || slices.ContainsFunc(e.Argv[:min(len(e.Argv), maxLoader)], func(a string) bool { return strings.Contains(a, "git") })
 	if isGit {
-		e.Before, _ = os.Readlink(procPath(thread, "exe")) // empty means that it is not known
+		e.Before, _ = os.Readlink(procPath(thread, "exe")) // ignore the error: an empty path means that the file is unknown
 		e.BeforeArgs = argsOf(thread)
 	}
 	if at.call == nil || p.Listed || isGit {
@@ -361,8 +364,8 @@ func (p *process) inspect(m *memory, n *notification) (e *Execution, token strin
 	return e, token, at, interpret(e, fd, &st)
 }
 
-// attribute returns the call to which an execution belongs. The result own reports that the plugin starts a program of its
-// own, such as the shell that will run the next command.
+// attribute returns the call to which an execution belongs. The result "own" reports that the plugin starts a program
+// for itself, such as the shell for the next command.
 func (p *process) attribute(at *position, token string) (call *Call, own bool) {
 	if at.call != nil {
 		if at.call == ofPlugin {
@@ -379,7 +382,8 @@ func (p *process) attribute(at *position, token string) (call *Call, own bool) {
 	c := p.gate.single(p.Key)
 	if c == nil || c.token != "" {
 		if p.family.starts(at) {
-			// A command can set this value as well, so it counts only for what the plugin itself starts.
+			// A command can also set this value. Therefore the value counts only for processes that the plugin itself
+			// starts.
 			if token == tool.NoCall {
 				p.family.learn(at, ofPlugin)
 			}
@@ -392,5 +396,5 @@ func (p *process) attribute(at *position, token string) (call *Call, own bool) {
 	return c, false
 }
 
-// ofPlugin stands for the programs that a plugin runs for itself.
+// ofPlugin is the pseudo call of programs that a plugin runs for itself.
 var ofPlugin = new(Call)

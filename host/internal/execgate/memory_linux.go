@@ -11,16 +11,17 @@ import (
 
 const (
 	pageSize = 4096
-	// slot is the number of bytes of each string that the first read fetches.
+	// slot is the number of bytes that the first read fetches from each string.
 	slot = 256
 	// batch is the number of strings that one system call reads.
 	batch = 64
-	// maxText limits the length of one string, and maxBytes the arguments together, in bytes. The kernel permits less.
+	// maxText limits the length of one string, in bytes. maxBytes limits the total length of the arguments, in bytes.
+	// The limits of the kernel are lower.
 	maxText  = 1 << 18
 	maxBytes = 8 << 20
 )
 
-// memory reads the memory of stopped processes. It keeps its buffers, so only one goroutine can use it.
+// memory reads the memory of stopped processes. Only one goroutine can use it, because it reuses its buffers.
 type memory struct {
 	pid    int
 	path   [pageSize]byte
@@ -31,8 +32,8 @@ type memory struct {
 	failed unix.Errno // the error of the last read
 }
 
-// read reads several spans into consecutive buffers. None of the spans may cross the end of a page, because the next page
-// can be missing. It returns the number of bytes.
+// read reads several spans into consecutive buffers and returns the number of bytes. A span must not cross the end of a
+// page, because the next page can be missing.
 func (m *memory) read(locals, remotes int) int {
 	n, _, errno := unix.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid), uintptr(unsafe.Pointer(&m.local[0])), uintptr(locals), uintptr(unsafe.Pointer(&m.remote[0])), uintptr(remotes), 0)
 	if m.failed = errno; errno != 0 {
@@ -49,10 +50,10 @@ func (m *memory) fault() unix.Errno {
 	return unix.EFAULT
 }
 
-// rest returns the number of bytes up to the end of the page, at most limit.
+// rest returns the number of bytes up to the end of the page, but at most limit.
 func rest(at uint64, limit int) int { return min(pageSize-int(at%pageSize), limit) }
 
-// peek reads the bytes at an address up to the end of the page, at most len(into).
+// peek reads at most len(into) bytes at an address, and stops at the end of the page.
 func (m *memory) peek(at uint64, into []byte) int {
 	n := rest(at, len(into))
 	m.local[0].Base = &into[0]
@@ -87,7 +88,7 @@ func (m *memory) begin(path, argv uint64) (text string, pointers []byte, errno u
 	return text, m.ptrs[:max(n-np, 0)], 0
 }
 
-// text reads a string.
+// text reads a string that ends in NUL.
 func (m *memory) text(at uint64, limit int) (string, unix.Errno) {
 	var out []byte
 	var page [pageSize]byte
@@ -104,8 +105,9 @@ func (m *memory) text(at uint64, limit int) (string, unix.Errno) {
 	return "", unix.E2BIG
 }
 
-// words calls each for the strings of an array. The argument first contains the beginning of the array or is empty. The
-// function receives the address of a string and its first bytes; ends reports whether they contain the whole string.
+// words calls the function "each" for every string of an array. The argument "first" contains the beginning of the
+// array, or is empty. The function "each" receives the address of a string and its first bytes. Its argument "ends"
+// reports whether these bytes are the whole string.
 func (m *memory) words(at uint64, first []byte, each func(at uint64, begin []byte, ends bool) unix.Errno) unix.Errno {
 	if at == 0 {
 		return 0
@@ -114,7 +116,7 @@ func (m *memory) words(at uint64, first []byte, each func(at uint64, begin []byt
 	for {
 		if len(first) < 8 {
 			n := m.peek(at, m.ptrs[:])
-			if n < 8 { // a pointer can cross the end of a page only in a program that is made for it
+			if n < 8 { // only a manipulated program has a pointer that crosses the end of a page
 				return m.fault()
 			}
 			first = m.ptrs[:n]
@@ -165,14 +167,14 @@ func (m *memory) strings(pointers []uint64, each func(at uint64, begin []byte, e
 	return 0
 }
 
-// argv reads the arguments. The argument first contains the beginning of the array.
+// argv reads the arguments. The argument "first" contains the beginning of the array.
 func (m *memory) argv(at uint64, first []byte) ([]string, unix.Errno) {
 	type long struct {
 		index int
 		at    uint64
 	}
 	var out []string
-	var longs []long // read later, because their reads use the same buffers
+	var longs []long // long strings are read later, because their reads reuse the buffers
 	size := 0
 	errno := m.words(at, first, func(p uint64, begin []byte, ends bool) unix.Errno {
 		if !ends {
@@ -198,21 +200,20 @@ func (m *memory) argv(at uint64, first []byte) ([]string, unix.Errno) {
 	return out, 0
 }
 
-// tokenName is the variable with the token of a call.
+// tokenName is the environment variable with the token of a call.
 const tokenName = "TOOLHOST_CALL"
 
-// environment is what the gate needs of an environment.
+// environment contains the variables of an environment that the gate needs.
 type environment struct {
-	token       string   // of a call
-	workTree    string   // the directory in which git works
+	token       string   // token of a call
+	workTree    string   // value of GIT_WORK_TREE
 	preloads    []string // names of variables that make the dynamic linker load code
-	gitSettings bool     // whether a variable changes the settings of git
-	gitDir      bool     // whether a variable names the repository of git
+	gitSettings bool     // whether a variable changes git settings
+	gitDir      bool     // whether GIT_DIR is set
 }
 
-// environment reads an environment.
 func (m *memory) environment(at uint64) (out environment, errno unix.Errno) {
-	long := uint64(0) // the address of a long directory, which is read later
+	long := uint64(0) // address of a long GIT_WORK_TREE, which is read later
 	size := 0
 	errno = m.words(at, nil, func(p uint64, begin []byte, ends bool) unix.Errno {
 		name, v, _ := bytes.Cut(begin, []byte("="))

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// life identifies a process: its id can be used again later.
+// life identifies a process together with its id, because the id can be reused later.
 type life struct {
 	parent int
 	start  uint64
 }
 
-// stat returns the fields of the kernel's description of a process or thread, beginning with the third.
+// stat returns the fields in the file /proc/PID/stat of a process or thread, beginning with the third field.
 func stat(pid int, buf []byte) (fields [][]byte) {
 	fd, err := unix.Open(procPath(pid, "stat"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -34,15 +34,15 @@ func stat(pid int, buf []byte) (fields [][]byte) {
 	return fields
 }
 
-// Indexes of fields, see proc_pid_stat(5).
+// These are indexes of the fields; see proc_pid_stat(5).
 const (
 	fieldParent  = 4 - 3
 	fieldThreads = 20 - 3
 	fieldStart   = 22 - 3
 )
 
-// lifeOf reads the parent and the start of a process or thread, and the number of its threads. It returns false if the
-// process is gone.
+// lifeOf returns the parent, the start time and the number of threads of a process. It returns false if the process no
+// longer exists.
 func lifeOf(pid int) (l life, threads int, ok bool) {
 	var buf [1024]byte
 	fields := stat(pid, buf[:])
@@ -81,18 +81,18 @@ func processOf(thread int) (pid int, l life, ok bool) {
 	return pid, l, ok
 }
 
-// layout contains addresses in the memory of a process. The kernel chooses them at random when a program is executed, and
-// forks inherit them.
+// layout contains addresses in the memory of a process. The kernel chooses random addresses when a program is executed.
+// A forked process has the same addresses as its parent.
 type layout [5]string
 
-// layoutOf returns the layout of a process. It returns false if the kernel does not show it.
+// layoutOf returns the layout of a process. It returns false if the kernel hides the layout.
 func layoutOf(pid int) (out layout, ok bool) {
 	var buf [1024]byte
 	fields := stat(pid, buf[:])
 	if fields == nil {
 		return out, false
 	}
-	for i, number := range []int{26, 27, 28, 48, 50} { // the beginning and end of the code, the stack, the arguments and the environment
+	for i, number := range []int{26, 27, 28, 48, 50} { // fields of the code, stack, argument and environment addresses
 		out[i] = string(fields[number-3])
 	}
 	return out, out[2] != "0" && out[3] != "0"
@@ -106,10 +106,10 @@ func cutLast(b []byte, sep byte) (before, after []byte, found bool) {
 	return b[:i], b[i+1:], true
 }
 
-// maxKnown bounds the processes whose call is known.
+// maxKnown limits the number of processes with a stored call.
 const maxKnown = 4096
 
-// maxDepth bounds the number of parents that are searched.
+// maxDepth limits the number of parents to examine.
 const maxDepth = 64
 
 // family attributes processes to calls. A process belongs to the call of its nearest ancestor whose call is known.
@@ -130,21 +130,22 @@ type kin struct {
 	call  *Call
 }
 
-// position is where a process stands below the plugin.
+// position describes the position of a process among the descendants of the plugin.
 type position struct {
 	pid  int
 	self life
-	// top is the ancestor that the plugin started itself, or that lost its parent. It can be the process.
+	// top is the topmost ancestor below the plugin, or an ancestor that lost its parent. It can be the process itself.
 	top     int
 	topLife life
-	// line contains the process and its parents up to top.
+	// line contains the process and its parents, up to the process top.
 	line []ancestor
-	// call is the call of an ancestor or of the process. Nil means that it is unknown.
+	// call is the call of the process or of an ancestor. Nil means that the call is unknown.
 	call *Call
 }
 
-// starts reports whether the plugin itself starts a program in the process: the process is a fork of the plugin that has
-// executed nothing. A process that lost its parent also has the plugin as parent, and can run the same binary.
+// The method "starts" reports whether the plugin itself starts a program in the process. The process must be a fork of
+// the plugin that has not yet executed a program. The parent and the binary are not sufficient, because a process that
+// lost its parent can have the same.
 func (f *family) starts(p *position) bool {
 	if p.self.parent != f.plugin && p.pid != f.plugin {
 		return false
@@ -154,7 +155,6 @@ func (f *family) starts(p *position) bool {
 	return ok && known && own == plugin
 }
 
-// find returns the position of the process of a thread.
 func (f *family) find(thread int) (p position, ok bool) {
 	pid, self, ok := processOf(thread)
 	if !ok {
@@ -185,7 +185,7 @@ func (f *family) find(thread int) (p position, ok bool) {
 	return p, true
 }
 
-// learn remembers the call of the topmost ancestor of a process.
+// The method "learn" stores the call of the topmost ancestor of a process.
 func (f *family) learn(p *position, c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,7 +205,7 @@ func (f *family) learn(p *position, c *Call) {
 	f.known[p.top] = kin{p.topLife.start, c}
 }
 
-// dirOf returns the directory of a process.
+// dirOf returns the working directory of a process.
 func dirOf(pid int) string {
 	dir, err := os.Readlink(procPath(pid, "cwd"))
 	if err != nil {
@@ -229,16 +229,16 @@ func argsOf(pid int) []string {
 	return strings.Split(strings.TrimSuffix(string(b[:n]), "\x00"), "\x00")
 }
 
-// maxPrevious is the number of earlier programs that are remembered for each process.
+// maxPrevious is the maximum number of earlier programs that are stored for each process.
 const maxPrevious = 3
 
-// lineage remembers what processes execute.
+// lineage stores the last programs of each process.
 type lineage struct {
 	mu  sync.Mutex
-	ran map[ancestor][]*Execution // the last ones of each process, the newest first
+	ran map[ancestor][]*Execution // last programs of each process, the newest first
 }
 
-// executed remembers a program that a process is allowed to execute.
+// The method "executed" stores a program that a process is allowed to execute.
 func (l *lineage) executed(e *Execution) {
 	self, _, ok := lifeOf(e.PID)
 	if !ok {
@@ -271,7 +271,7 @@ func (l *lineage) executed(e *Execution) {
 	l.ran[key] = append([]*Execution{&kept}, before[:min(len(before), maxPrevious)]...)
 }
 
-// of returns the programs that a process and its parents executed.
+// The method "of" returns the programs that a process and its parents executed.
 func (l *lineage) of(p *position) (out []*Execution) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

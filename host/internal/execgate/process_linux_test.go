@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStarts checks that a process with the parent and the binary of a plugin is not taken for the plugin's own, if it has
-// executed the binary. Here, the test is the plugin.
+// TestStarts checks that a process that has executed the plugin's binary is not a fork of the plugin. In this test, the
+// test process is the plugin.
 func TestStarts(t *testing.T) {
 	const child = "EXECGATE_CHILD"
 	if os.Getenv(child) != "" {
@@ -41,8 +41,8 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// TestKnownProcesses checks that a process with the id of an earlier one does not belong to its call, and that a token is
-// valid for one plugin only.
+// TestKnownProcesses checks that a process with a reused id does not belong to the call of the earlier process. It also
+// checks that a token is valid for only one plugin.
 func TestKnownProcesses(t *testing.T) {
 	g := new(Gate)
 	c := g.Begin(t.Context(), "key", "token", nil)

@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slowPeriod is how often a reader is checked. A judgement that lasts from one check to the next is slow.
+// slowPeriod is the interval between two checks of a reader. A judgement is slow if it lasts from one check to the next.
 const slowPeriod = 10 * time.Millisecond
 
-// reader reads notifications and handles them, which takes no switch to another goroutine. If one takes long, another
-// reader continues with the next notifications, and this one ends after it.
+// reader reads notifications and handles them in the same goroutine, which is faster than a switch to another goroutine.
+// If one notification takes long, another reader continues with the next notifications. The slow reader ends after its
+// current notification.
 type reader struct {
 	p      *process
 	memory memory
 
 	mu       sync.Mutex
-	begun    uint64 // the number of notifications so far
-	seen     uint64 // begun at the last check
-	busy     bool   // whether a notification is handled
-	checked  bool   // whether a check is planned
+	begun    uint64 // number of notifications until now
+	seen     uint64 // value of begun at the last check
+	busy     bool   // whether the reader is handling a notification
+	checked  bool   // whether a check is scheduled
 	replaced bool
 }
 
-// read runs a reader.
 func (p *process) read() {
 	defer p.running.Done()
 	r := &reader{p: p}
@@ -43,7 +43,7 @@ func (p *process) read() {
 	}
 }
 
-// loop handles one notification after the other. The error is nil when all processes have ended.
+// loop handles notifications one after the other. When all processes have ended, the error is nil.
 func (r *reader) loop() (replaced bool, err error) {
 	p := r.p
 	for {
@@ -74,7 +74,7 @@ func (r *reader) loop() (replaced bool, err error) {
 	}
 }
 
-// begin notes that a notification is handled, and plans a check.
+// begin marks the reader as busy and schedules a check.
 func (r *reader) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *reader) begin() {
 	}
 }
 
-// end notes that a notification was handled. It reports whether another reader has replaced this one.
+// end marks the reader as idle. It reports whether another reader has replaced this reader.
 func (r *reader) end() (replaced bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,8 +95,8 @@ func (r *reader) end() (replaced bool) {
 	return r.replaced
 }
 
-// check starts another reader if this one has handled the same notification since the last check. There are no checks
-// while nothing happens, so that an idle plugin costs nothing.
+// check starts another reader if this reader handled the same notification at the last check. An idle reader stops the
+// checks, so that an idle plugin needs no CPU time.
 func (r *reader) check() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *reader) check() {
 			r.p.running.Add(1)
 			go r.p.read()
 			return
-		default: // too many are slow already
+		default: // the maximum number of slow judgements is reached
 		}
 	}
 	if !r.busy && r.begun == r.seen {

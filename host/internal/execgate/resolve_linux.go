@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is the number of symbolic links that the kernel follows.
+// maxLinks is the maximum number of symbolic links that the kernel follows in a path.
 const maxLinks = 40
 
 // procPath returns a path below the directory of a process in /proc.
 func procPath(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
-// file finds the file that a process is about to execute. The path is resolved as the kernel does it for the process, in
-// its root and with its own directory and descriptors. The caller must close the descriptor.
+// file opens the file that a process is about to execute. It resolves the path as the kernel does for the process: in
+// its root, and relative to its directory or its descriptors. The caller must close the descriptor.
 func file(pid, dirfd int, path, dir string, flags uint64) (int, unix.Errno) {
 	if path == "" {
 		if flags&unix.AT_EMPTY_PATH == 0 {
@@ -57,8 +57,7 @@ func number(err error) unix.Errno {
 	return errno
 }
 
-// inRoot opens an absolute path in the root of a process. It fails if the path leads through a link of /proc that the
-// kernel resolves itself.
+// inRoot opens an absolute path in the root of a process. It fails if the path leads through a magic link of /proc.
 func inRoot(pid int, path string) (int, error) {
 	root, err := unix.Open(procPath(pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -68,20 +67,20 @@ func inRoot(pid int, path string) (int, error) {
 	return unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
 }
 
-// walker resolves a path one component after the other. It is slower than inRoot, but it follows the links of /proc as
-// the process would.
+// walker resolves a path one component after the other. It is slower than inRoot. But it follows the magic links of
+// /proc as the process does.
 type walker struct {
 	pid, links int
 	nofollow   bool
 	root       unix.Stat_t
-	fd         int // the current directory
+	fd         int // descriptor of the current directory
 }
 
-// maxElements limits the elements of a path with all links in it.
+// maxElements limits the number of elements of a path, including the elements of its links.
 const maxElements = 4 * unix.PathMax
 
-// walk resolves a path. If it fails, it returns the last directory that it reached, or a negative number, and the elements
-// that are left. The caller must close the descriptor.
+// walk resolves a path. If it fails, it returns the last directory that it reached, and the remaining elements. The
+// descriptor is negative if it reached no directory. The caller must close the descriptor.
 func (w *walker) walk(dirfd int, path string) (fd int, rest []string, errno unix.Errno) {
 	begin := "root"
 	switch {
@@ -139,13 +138,14 @@ func (w *walker) move(fd int, errno unix.Errno) unix.Errno {
 	return errno
 }
 
-// step enters a component. It returns the target of a symbolic link, which the caller must follow.
+// step enters a component of the path. If the component is a symbolic link, step returns the target, which the caller
+// must follow.
 func (w *walker) step(name string, last bool) (link string, errno unix.Errno) {
 	var fs unix.Statfs_t
 	inProc := unix.Fstatfs(w.fd, &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC
 	if inProc && (name == "self" || name == "thread-self") {
 		var st unix.Stat_t
-		if unix.Fstat(w.fd, &st) == nil && st.Ino == 1 { // the root of a procfs
+		if unix.Fstat(w.fd, &st) == nil && st.Ino == 1 { // the inode of the root of a procfs
 			return w.self(name)
 		}
 	}
@@ -177,8 +177,8 @@ func (w *walker) step(name string, last bool) (link string, errno unix.Errno) {
 	return string(buf[:n]), number(err)
 }
 
-// self returns the target of the link that leads a process to its own directory in /proc. The ids of processes are those
-// of the procfs.
+// self returns the target of the link /proc/self or /proc/thread-self for the process. The process ids are those in the
+// procfs of the process.
 func (w *walker) self(name string) (link string, errno unix.Errno) {
 	b, err := os.ReadFile(procPath(w.pid, "status"))
 	if err != nil {
@@ -204,7 +204,7 @@ func (w *walker) self(name string) (link string, errno unix.Errno) {
 	return process + "/task/" + thread, 0
 }
 
-// pathOf returns the path of an open file, without the kernel's remark that it was removed.
+// pathOf returns the path of an open file. For a removed file, the path ends with a remark of the kernel.
 func pathOf(fd int) string {
 	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package fingerprint recognizes copies of a program by their content. [Of] returns the same text for a program and its
-// copies, also if data was appended to a copy or its symbols were removed. Who edits the program itself gets another text.
+// copies, even if a copy contains appended data or lacks symbols. A modified program has a different text.
 package fingerprint
 
 import (
@@ -12,18 +12,18 @@ import (
 	"io"
 )
 
-// Head is the number of bytes of a file that a fingerprint always needs.
+// Head is the number of leading bytes of a file that a fingerprint needs.
 const Head = 4096
 
 const (
-	headerSize  = 64 // of an ELF file of 64 bits
+	headerSize  = 64 // size of the header of a 64-bit ELF file
 	segmentSize = 56
 	maxNotes    = 4096
 )
 
-// Of returns the fingerprint of a program with a size. The argument head contains the first bytes of the file, at least
-// [Head] of them if it has as many. It is the build ID, if the linker stored one. The result is empty if the file is no
-// program.
+// Of returns the fingerprint of a program of the given size in bytes. The argument "head" contains the first [Head]
+// bytes of the file, or the whole file if it is shorter. If the linker stored a build ID, the fingerprint is the build
+// ID. The result is empty if the file is not a program.
 func Of(f io.ReaderAt, head []byte, size int64) string {
 	switch {
 	case bytes.HasPrefix(head, []byte("#!")):
@@ -37,7 +37,7 @@ func Of(f io.ReaderAt, head []byte, size int64) string {
 	return fmt.Sprintf("%d %x", size, sha256.Sum256(head[:min(len(head), Head)]))
 }
 
-// buildID returns the build ID of an ELF file of 64 bits, or "" for other files.
+// buildID returns the build ID of a 64-bit ELF file, or "" for other files.
 func buildID(f io.ReaderAt, head []byte) string {
 	if len(head) < headerSize || elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB {
 		return ""
@@ -72,13 +72,13 @@ func buildID(f io.ReaderAt, head []byte) string {
 	return ""
 }
 
-// The types of notes with a build ID.
+// These are the types of notes with a build ID.
 const (
 	gnuID = 3
 	goID  = 4
 )
 
-// note returns the build ID in the notes of a segment with an alignment.
+// note returns the build ID from the notes of a segment. The argument "align" is the alignment of the notes.
 func note(notes []byte, align uint64) string {
 	order, step := binary.LittleEndian, uint64(4)
 	if align == 8 {

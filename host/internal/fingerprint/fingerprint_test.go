@@ -12,12 +12,11 @@ import (
 	"toolhost.dev/host/internal/fingerprint"
 )
 
-// of returns the fingerprint of a text.
 func of(text []byte) string {
 	return fingerprint.Of(bytes.NewReader(text), text[:min(len(text), fingerprint.Head)], int64(len(text)))
 }
 
-// TestOf compares the fingerprint of this test's program with those of copies.
+// TestOf compares the fingerprint of the test program with the fingerprints of its copies.
 func TestOf(t *testing.T) {
 	path, err := os.Executable()
 	if err != nil {
@@ -51,18 +50,18 @@ func TestOf(t *testing.T) {
 		}
 		name, value, _ := strings.Cut(id, " ")
 		if (name == "Go") != (s.Name == ".note.go.buildid") {
-			continue // a program can have both
+			continue // a program can contain both types
 		}
 		if !strings.Contains(hex.EncodeToString(b), value) {
 			t.Errorf("the fingerprint %q is not in %s", id, s.Name)
 		}
 		other := slices.Clone(program)
-		other[s.Offset+20] ^= 1 // in the ID
+		other[s.Offset+20] ^= 1 // change a byte of the ID
 		if of(other) == id {
 			t.Error("another build has the same fingerprint")
 		}
 	}
-	for i := range 200 { // damaged headers
+	for i := range 200 { // damage single bytes of the headers
 		other := slices.Clone(program[:8192])
 		for k := range 8 {
 			other[(i*37+k*91)%600+4] ^= byte(i*7 + k + 1)

@@ -9,18 +9,18 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Asker asks a person. [tool.Peer] and all clients implement Asker. If a person answers a permission ask, the field
-// Values of the answer can contain a scope; see [Scopes].
+// Asker asks a person. [tool.Peer] and all clients implement Asker. An answer to a permission ask can contain a scope in
+// the field Values; see [Scopes].
 type Asker interface {
 	Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error)
 }
 
-// Scopes of an answer. An answer without a scope has the scope Once.
+// These are the scopes of an answer. An answer without a scope has the scope Once.
 const (
 	Once    = "once"
 	Session = "session" // for an accepted or declined permission
-	Always  = "always"  // only for an accepted permission; applies to the workspace
-	Never   = "never"   // only for a declined permission; applies to the workspace
+	Always  = "always"  // for an accepted permission; applies to the workspace
+	Never   = "never"   // for a declined permission; applies to the workspace
 )
 
 // Scopes lists the scopes in the order in which a client offers them.
@@ -28,7 +28,7 @@ var Scopes = []string{Once, Session, Always, Never}
 
 // Answers stores earlier answers.
 type Answers interface {
-	// Recall returns an earlier answer to the same ask. known is false without an earlier answer.
+	// Recall returns an earlier answer to the same ask. If no earlier answer exists, known is false.
 	Recall(kind, tool, subject string) (allow, known bool)
 	// Remember saves an answer for the session or for the workspace.
 	Remember(kind, tool, subject string, allow, workspace bool) error
@@ -80,7 +80,7 @@ func (p *Policy) Permit(ctx context.Context, req *Request, ask *tool.Permission,
 		}
 		j := p.judgePart(req, &pt)
 		if j.rule == nil && j.Effect == Allow && ask.Kind != tool.PermissionEdit {
-			j.Effect, j.Reason = Ask, ask.Title // without a matching rule, ask as the tool requests
+			j.Effect, j.Reason = Ask, ask.Title // no rule matches, so the tool's own question is used
 		}
 		d.add(j)
 	}
@@ -99,7 +99,7 @@ func denied(name string, d *Decision) *tool.Error {
 		what = fmt.Sprintf("%s: %s", name, shorten(d.Judged[i].Subject))
 	}
 	e := tool.Errorf(tool.PermissionDenied, "%s is denied by %s: %s. Use another way, or ask the operator to change the permissions in the configuration.", what, d.Rule, strings.TrimSuffix(d.Reason, "."))
-	if d.Kind == KindEdit && d.Commands == nil { // not for commands, because their code is the exit status
+	if d.Kind == KindEdit && d.Commands == nil { // a denied command fails through its exit status instead
 		e = e.WithCode(CodePathDenied)
 	}
 	return e
@@ -126,7 +126,7 @@ func (d *Decision) resolve(ctx context.Context, name string, asker Asker, answer
 		d.what(name), why, strings.TrimSuffix(d.Reason, "."), by(d.Rule), d.howToAllow())
 }
 
-// The result names the tool and the command or path that needs a confirmation.
+// The result names the tool and, if known, the command or path that needs a confirmation.
 func (d *Decision) what(name string) string {
 	if len(d.asks) > 0 && d.asks[0].Subject != name {
 		return fmt.Sprintf("%s: %s", name, shorten(d.asks[0].Subject))
@@ -141,13 +141,13 @@ func by(rule string) string {
 	return " (" + rule + ")"
 }
 
-// howToAllow returns the advice for the operator in the error message.
+// howToAllow returns the last part of the error message: advice for an operator who wants to allow the call.
 func (d *Decision) howToAllow() string {
 	j := d.asks[0]
 	if j.rule != nil {
 		return fmt.Sprintf("To allow this call, the operator can answer the question or change the rule %s in the configuration.", j.Rule)
 	}
-	if slices.Contains(losses, j.builtin) { // a rule would allow the next loss without a question
+	if slices.Contains(losses, j.builtin) { // propose no rule, because it would also allow the next loss
 		return "To remove less, name the files or directories that are not needed. To allow this once, the operator can answer the question, or run the command without toolhost."
 	}
 	if j.builtin != "" {
@@ -163,14 +163,14 @@ func (d *Decision) howToAllow() string {
 	return fmt.Sprintf("To allow this call, the operator can answer the question or add an allow rule with %s to the permissions of the configuration.", about)
 }
 
-// losses lists the built-in rules for what nobody wants to permit in advance.
+// losses lists the built-in rules that nobody should lower in advance.
 var losses = []string{"remove-system", "remove-workspace", "remove-repository", "discard-changes"}
 
-// maxProposal is the length of a command that a proposed rule repeats.
+// maxProposal is the maximum length of a command that a proposed rule repeats in full.
 const maxProposal = 60
 
-// proposal returns a pattern for a rule that allows a command. Of a long command, it is about the program and its first
-// word, if that is a subcommand.
+// proposal returns a pattern for a rule that allows a command. The pattern for a long command contains only the program
+// and, if present, its subcommand.
 func proposal(subject string) string {
 	if len(subject) <= maxProposal && !strings.ContainsAny(subject, "*'\"\\$`") {
 		return subject
@@ -182,8 +182,8 @@ func proposal(subject string) string {
 	return words[0] + " *"
 }
 
-// ask asks a person about the parts of the call without a stored answer. It stores the new answer according to the scope
-// of the answer.
+// ask asks a person about the parts of the call that have no stored answer. It stores the answer if the scope of the
+// answer requires it.
 func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, asker Asker, answers Answers) (tool.Answer, error) {
 	open := d.asks[:0:0]
 	for _, j := range d.asks {

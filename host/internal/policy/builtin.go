@@ -8,14 +8,14 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// Builtin is a rule that applies without configuration. Rules of the operator lower it only if they list its name in
+// Builtin is a rule that applies without configuration. The operator's rules replace it only if they list its name in
 // [Rule.Builtins].
 type Builtin struct {
 	Effect       Effect
 	Name, Reason string
 	// Careful reports that the rule applies only with [Rules.Careful].
 	Careful bool
-	// programs contains the names of the programs that the rule is about. Nil means all programs.
+	// programs contains the names of the programs to which the rule applies. Nil means all programs.
 	programs []string
 	match    func(f *facts) bool
 }
@@ -54,13 +54,13 @@ var (
 	formatters = []string{"mkfs", "mke2fs", "mkswap", "wipefs", "sgdisk", "sfdisk", "fdisk", "parted"}
 )
 
-// about returns a condition for the command alone.
+// The function "about" returns a condition that depends on the command alone.
 func about(match func(c *script.Command) bool) func(*facts) bool {
 	return func(f *facts) bool { return match(f.c) }
 }
 
-// concerned contains the names of the programs that a built-in rule is about, or that run other programs' work in their
-// own process.
+// The variable "concerned" contains the names of the programs to which a built-in rule applies. It also contains
+// programs that carry out the work of other programs in their own process.
 var concerned = func() map[string]bool {
 	out := map[string]bool{"git": true, "find": true, "busybox": true, "toybox": true, "coreutils": true}
 	for i := range Builtins {
@@ -73,7 +73,7 @@ var concerned = func() map[string]bool {
 	return out
 }()
 
-// concerns reports whether a built-in rule can apply to a program.
+// The function "concerns" reports whether a built-in rule can apply to a program.
 func concerns(x *Execution) bool {
 	is := func(name string) bool {
 		return concerned[name] || strings.HasPrefix(name, "mkfs.") || strings.HasPrefix(name, "git-")
@@ -121,14 +121,14 @@ func (p *Policy) builtins(req *Request, c *script.Command) (out []*Builtin) {
 	return out
 }
 
-// uncertainReason is the reason of a rule that applies because the file system did not show what a command does.
+// uncertainReason is the reason for asking if the file system did not show the effect of a command.
 const uncertainReason = "the command names too many files, or files that cannot be examined, so that it is not known whether it is harmless. Name fewer files"
 
-// matchBuiltins reports whether one of the named built-in rules matches the part.
+// matchBuiltins reports whether the part matches one of the named built-in rules.
 func (p *part) matchBuiltins(names []string) script.Match {
 	for _, b := range p.builtins {
 		if slices.Contains(names, b.Name) {
-			if b.match == nil { // the name of the command is unknown
+			if b.match == nil { // the rule only suspects a loss, because the command name is unknown
 				return script.Maybe
 			}
 			return script.Yes
@@ -137,7 +137,7 @@ func (p *part) matchBuiltins(names []string) script.Match {
 	return script.No
 }
 
-// floor returns the strictest built-in rule that matches the part and is not lowered.
+// floor returns the strictest built-in rule that matches the part. It ignores the rules in the argument "lowered".
 func (p *part) floor(lowered []string) (out *Builtin) {
 	for _, b := range p.builtins {
 		if !slices.Contains(lowered, b.Name) && (out == nil || b.Effect == Deny && out.Effect != Deny) {
@@ -184,8 +184,8 @@ func arguments(c *script.Command) (short string, long, operands []string) {
 	return short, long, operands
 }
 
-// canHave reports whether one of the long options can be one of those with the given names. Programs accept abbreviations of
-// their options. One that is ambiguous counts as each option, because the program alone knows all of them.
+// canHave reports whether one of the arguments can be one of the options in the argument "names". Programs accept
+// abbreviations of their options. An ambiguous abbreviation counts as all options that it can mean.
 func canHave(long []string, names ...string) bool {
 	return slices.ContainsFunc(long, func(l string) bool {
 		l, _, _ = strings.Cut(l, "=")
@@ -193,7 +193,8 @@ func canHave(long []string, names ...string) bool {
 	})
 }
 
-// isRecursive reports whether the options of a command contain -r, -R, --recursive or an abbreviation of --recursive.
+// isRecursive reports whether the command has --recursive, an abbreviation of --recursive, or one of the short options
+// in the argument "letters".
 func isRecursive(short string, long []string, letters string) bool {
 	return strings.ContainsAny(short, letters) || canHave(long, "recursive")
 }
@@ -201,7 +202,7 @@ func isRecursive(short string, long []string, letters string) bool {
 // systemDirs lists the top-level directories of a system.
 var systemDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/var", "/Users", "/System", "/Library", "/Applications"}
 
-// isSystem reports whether an operand names a top-level directory of the system, or all files in such a directory.
+// isSystem reports whether an operand names a top-level directory of the system, or all files in a top-level directory.
 func isSystem(c *script.Command, operand string) bool {
 	if strings.Contains(operand, script.Unknown) {
 		return false
@@ -231,7 +232,7 @@ func removesSystem(f *facts) bool {
 	})
 }
 
-// leadsToSystem reports whether an operand is a top-level directory of the system after its links are resolved.
+// leadsToSystem reports whether an operand leads to a top-level directory of the system through symbolic links.
 func (f *facts) leadsToSystem(operand string) bool {
 	path := f.resolve(operand)
 	return path != "" && path != f.req.Workspace && isSystem(f.c, path)
@@ -254,7 +255,7 @@ func removesWorkspace(f *facts) bool {
 	return f.loss() >= workspace
 }
 
-// stops reports whether a command stops or restarts the machine.
+// The function "stops" reports whether a command stops or restarts the machine.
 func stops(c *script.Command) bool {
 	if helps(c) {
 		return false
@@ -286,7 +287,7 @@ func signalsAll(c *script.Command) bool {
 		if len(args) > 0 && (args[0] == "-l" || args[0] == "-L") {
 			return false
 		}
-		return slices.Contains(args[min(1, len(args)):], "-1") // the first word is a signal, as in kill -1 PID
+		return slices.Contains(args[min(1, len(args)):], "-1") // -1 is a PID unless it is the first word, as in kill -1 PID
 	case "pkill", "killall":
 		_, _, operands := arguments(c)
 		return slices.Contains(operands, ".") || slices.Contains(operands, ".*") || slices.Contains(args, "-u") && len(operands) < 2
@@ -294,7 +295,6 @@ func signalsAll(c *script.Command) bool {
 	return false
 }
 
-// texts returns the arguments of a command.
 func texts(c *script.Command) []string {
 	out := make([]string, len(c.Words)-1)
 	for i, w := range c.Words[1:] {

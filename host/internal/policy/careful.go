@@ -14,25 +14,25 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// deletes reports whether a command deletes files that existed before the session.
+// The function "deletes" reports whether a command deletes files that existed before the session.
 func deletes(f *facts) bool {
 	files, targets := f.req.files(), f.deleted()
 	if slices.ContainsFunc(targets, func(t target) bool { return isReference(t.path) && files.exists(t.path) }) {
-		return true // although git has written the file anew
+		return true // ask even if git created the file in this session
 	}
 	return slices.ContainsFunc(targets, func(t target) bool {
 		if !files.exists(t.path) {
-			return false // nothing to delete, or the script itself makes the file
+			return false // the file does not exist, or the script creates it first
 		}
 		return t.all || f.req.Since.IsZero() || files.older(t.path, f.req.Since)
 	}) || len(targets) > 0 && f.suspect()
 }
 
-// packers lists programs that replace a file by a packed one, or the reverse.
+// packers lists programs that replace a file by a compressed or decompressed file.
 var packers = []string{"gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress", "zstd", "lz4"}
 
-// deleted returns the files that a command deletes, if they exist. What a build makes again, and what is in a directory
-// for temporary files, does not count.
+// The method "deleted" returns the existing files that a command deletes. It omits build results and the content of
+// directories for temporary files.
 func (f *facts) deleted() []target {
 	if slices.Contains([]string{"chmod", "tee"}, f.c.Name()) || f.c.Remote {
 		return nil
@@ -45,11 +45,11 @@ func (f *facts) deleted() []target {
 		if short, long, operands := arguments(f.c); canHave(long, "rm") || f.c.Name() == "lz4" && strings.Contains(short, "m") {
 			targets = f.targets(operands)
 		}
-	case "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress": // a session can delete what it packed
+	case "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "compress", "uncompress": // these programs delete the original file
 		if short, long, operands := arguments(f.c); !strings.ContainsAny(short, "cktl") && !canHave(long, "stdout", "to-stdout", "keep", "test", "list") {
 			targets = f.targets(operands)
 		}
-	case "mv": // a sandbox has directories of its own outside of the roots, which end with it
+	case "mv": // a destination outside of the roots is lost with the sandbox
 		to := f.destination()
 		if rel, _ := f.ephemeral(to); to == "" || rel != "" && !regenerable(rel) {
 			return nil
@@ -64,8 +64,8 @@ func (f *facts) deleted() []target {
 	})
 }
 
-// ephemeral returns the path of a file relative to the root that contains it. For a file outside of the roots, it reports
-// whether the file is in a directory for temporary files, or is such a directory.
+// ephemeral returns the path of a file relative to its root. For a file outside of the roots, it reports whether the
+// file is in a directory for temporary files, or is such a directory.
 func (f *facts) ephemeral(path string) (rel string, temporary bool) {
 	root := tool.Root{Path: f.req.Workspace}
 	inside := root.Path != "" && within(path, root.Path)
@@ -82,7 +82,7 @@ func (f *facts) ephemeral(path string) (rel string, temporary bool) {
 	return "", isStream(path) || slices.ContainsFunc(temporaryDirs(), func(dir string) bool { return within(path, dir) })
 }
 
-// destination returns the place to which mv moves files.
+// destination returns the file or directory to which mv moves files.
 func (f *facts) destination() string {
 	args := texts(f.c)
 	for i, a := range args {
@@ -113,8 +113,9 @@ func (f *facts) destination() string {
 	return f.resolve(operands[len(operands)-1])
 }
 
-// found returns the directories in which find deletes files with certain names. Names that builds make again do not count,
-// and without names the deletion is judged as that of the directories.
+// The method "found" returns the directories in which the program "find" deletes files. If only files with the names of
+// build results are deleted, the result is nil. A deletion without a name is judged as a deletion of the whole
+// directory.
 func (f *facts) found() []target {
 	starts, deletions := script.FindDeletions(f.c.Words[1:])
 	if !slices.ContainsFunc(deletions, func(d script.FindDeletion) bool {
@@ -128,7 +129,7 @@ func (f *facts) found() []target {
 	return f.targets(starts)
 }
 
-// isReference reports whether a file is a branch, a tag or a stash of a repository, the history of one, or what it contains.
+// isReference reports whether a file in a .git directory stores branches, tags, stashes, their history, or objects.
 func isReference(path string) bool {
 	_, in, ok := strings.Cut(path, "/.git/")
 	return ok && !strings.HasSuffix(in, ".lock") && (slices.ContainsFunc([]string{"refs", "logs", "worktrees", "modules", "objects"}, func(dir string) bool { return in == dir || strings.HasPrefix(in, dir+"/") }) || in == "packed-refs")
@@ -138,7 +139,7 @@ func temporaryDirs() []string {
 	return []string{"/tmp", "/var/tmp", "/dev/shm", "/private/tmp", filepath.Clean(os.TempDir())}
 }
 
-// regenerable reports whether builds and tests make a file or directory again.
+// regenerable reports whether a build or a test creates a file or directory again.
 func regenerable(path string) bool {
 	if slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool {
 		return slices.Contains([]string{
@@ -153,7 +154,7 @@ func regenerable(path string) bool {
 		slices.Contains([]string{".pyc", ".pyo", ".o", ".obj", ".class", ".log", ".tmp", ".temp", ".swp", ".out", ".test", ".prof", ".pid", ".lock", ".tsbuildinfo", ".exe"}, filepath.Ext(name))
 }
 
-// reverts reports whether a command of another program than git discards uncommitted changes.
+// The method "reverts" reports whether a program other than git discards uncommitted changes.
 func (f *facts) reverts() bool {
 	short, long, _ := arguments(f.c)
 	if f.c.Name() == "patch" {
@@ -164,7 +165,7 @@ func (f *facts) reverts() bool {
 
 var reverting = patterns("hg revert *", "hg update --clean *", "hg update -C *", "hg up -C *", "hg checkout -C *", "hg purge *", "hg strip *", "svn revert *", "svn cleanup --remove-unversioned *")
 
-// publishing lists commands that send data to other machines, or change what is there.
+// The variable "publishing" lists commands that send data to other machines or change data on other machines.
 var publishing = patterns(
 	"git push *", "git send-pack *", "git http-push *", "git subtree push *", "git send-email *", "git imap-send *", "git svn dcommit *", "git p4 submit *", "git lfs push *",
 	"npm publish *", "npm unpublish *", "npm deprecate *", "npm dist-tag *", "yarn publish *", "yarn npm publish *", "pnpm publish *", "bun publish *", "lerna publish *", "npx semantic-release *", "jsr publish *",
@@ -190,7 +191,7 @@ func patterns(texts ...string) map[string][]script.Pattern {
 	for _, text := range texts {
 		p, err := script.ParsePattern(text)
 		if err != nil {
-			panic(err) // the text is a constant of this package
+			panic(err) // cannot happen, because the text is a constant of this package
 		}
 		name := filepath.Base(p.Name())
 		out[name] = append(out[name], p)
@@ -203,10 +204,10 @@ func matchesAny(c *script.Command, all map[string][]script.Pattern) bool {
 	return slices.ContainsFunc(all[c.Name()], func(p script.Pattern) bool { return p.Match(c) == script.Yes })
 }
 
-// senders lists programs whose arguments decide whether they send data.
+// senders lists programs that send data only with certain arguments.
 var senders = []string{"scp", "rsync", "curl", "http", "https", "xh", "xhs", "nc", "ncat", "netcat", "telnet", "tftp", "socat", "wget"}
 
-// publishes reports whether a command sends data to another machine.
+// The function "publishes" reports whether a command sends data to another machine.
 func publishes(f *facts) bool {
 	c, args := f.c, texts(f.c)
 	if helps(c) || slices.Contains(args, "--dry-run") || slices.Contains(args, "-h") || c.Remote {
@@ -215,7 +216,7 @@ func publishes(f *facts) bool {
 	short, long, operands := arguments(c)
 	switch c.Name() {
 	case "git":
-		transports := f.req.byGit && len(args) > 0 && slices.Contains([]string{"send-pack", "http-push"}, args[0]) // of a push that was judged
+		transports := f.req.byGit && len(args) > 0 && slices.Contains([]string{"send-pack", "http-push"}, args[0]) // the command "git push" that starts these programs was judged before
 		return matchesAny(c, publishing) && !dry(args) && !transports
 	case "scp", "rsync":
 		return slices.ContainsFunc(operands, isRemotePath)
@@ -247,7 +248,7 @@ func publishes(f *facts) bool {
 		if len(args) == 0 {
 			return false
 		}
-		last := args[len(args)-1] // git itself is judged, and not the ssh that it starts
+		last := args[len(args)-1] // the git command that starts ssh is judged instead
 		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") && !strings.HasPrefix(last, "git-receive-pack ")
 	}
 	return matchesAny(c, publishing) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals), func(words []script.Word) bool {
@@ -257,15 +258,15 @@ func publishes(f *facts) bool {
 	})
 }
 
-// maxSubcommands is the number of words that select what a program does, such as "buildx build". maxGlobals is the number of
-// options before and between them that are considered.
+// maxSubcommands is the number of leading operands that can select a subcommand, such as "buildx build". maxGlobals
+// limits the options before and between these operands.
 const (
 	maxSubcommands = 3
 	maxGlobals     = 6
 )
 
-// withoutOptions returns the arguments of a command without the options before its first operands. Whether an option takes
-// the next word as its value is unknown, so the result contains both.
+// withoutOptions removes the options before the first operands of a command. An option can use the next word as its
+// value. Therefore the result contains one variant with this word and one without it.
 func withoutOptions(words []script.Word, operands, options int) [][]script.Word {
 	if len(words) == 0 || operands == 0 || options == 0 {
 		return [][]script.Word{words}
@@ -285,7 +286,8 @@ func withoutOptions(words []script.Word, operands, options int) [][]script.Word 
 	return out
 }
 
-// dry reports whether the arguments of git push contain the option -n. The letter o begins a value.
+// The function "dry" reports whether the arguments of git push contain the option -n. In combined options, the text
+// after the letter o is a value.
 func dry(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool {
 		letters, _, _ := strings.Cut(a, "o")
@@ -299,14 +301,16 @@ func isRemotePath(s string) bool {
 	return ok && host != "" && !strings.Contains(host, "/")
 }
 
-// curlOptions contains the options of curl that send data. curlValued contains the letters of those with a value.
+// curlOptions lists the options of curl that send data. curlValued contains the letters of all short options of curl
+// with a value.
 var (
 	curlOptions = []string{"data", "data-raw", "data-binary", "data-urlencode", "data-ascii", "json", "form", "form-string", "upload-file", "url-query", "mail-from"}
 	curlValued  = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
 )
 
-// sends reports whether the arguments contain one of the options, or a method that changes data. The letters are those of
-// options that send data, and valued those of all options with a value.
+// The function "sends" reports whether the arguments contain an option that sends data, or an HTTP method that changes
+// data. The argument "letters" contains the short options that send data. The argument "valued" contains all short
+// options with a value.
 func sends(args, options []string, letters, valued string) bool {
 	for i, a := range args {
 		next := ""
@@ -342,13 +346,13 @@ func sends(args, options []string, letters, valued string) bool {
 	return false
 }
 
-// changing reports whether a method of HTTP changes data.
+// The function "changing" reports whether an HTTP method changes data.
 func changing(method string) bool {
 	method = strings.ToUpper(strings.TrimPrefix(method, "="))
 	return method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method)
 }
 
-// isLocal reports whether a host is this machine, or unknown.
+// isLocal reports whether a host is this machine. It also returns true for an unknown host.
 func isLocal(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.Contains(host, script.Unknown) || host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
@@ -372,17 +376,18 @@ func reachesOut(args []string) bool {
 	})
 }
 
-// credentialFiles lists globs for files with credentials, relative to the home directory or anywhere.
+// credentialFiles lists globs for files with credentials. A glob is absolute, relative to the home directory, or begins
+// with "**".
 var credentialFiles = []string{
 	"~/.ssh/**", "~/.gnupg/**", "~/.aws/credentials", "~/.aws/sso/**", "~/.netrc", "~/.git-credentials", "~/.config/gh/hosts.yml", "~/.npmrc", "~/.pypirc", "~/.docker/config.json", "~/.kube/config", "~/.config/gcloud/**",
 	"~/.azure/**", "~/.cargo/credentials*", "~/.terraform.d/credentials*", "~/.pgpass", "~/.my.cnf", "~/.vault-token", "~/.config/op/**", "~/.password-store/**",
 	"**/.env", "**/.env.*", "**/id_rsa", "**/id_ed25519", "**/id_ecdsa", "/etc/shadow", "/etc/gshadow",
 }
 
-// credentialSigns contains texts of which each path that credentialFiles match contains one. They are cheap to find.
+// credentialSigns is a fast filter: every path that matches credentialFiles contains one of these texts.
 var credentialSigns = []string{"/.", "/id_", "/etc/"}
 
-// publicFiles lists globs for files beside credentials that contain none.
+// publicFiles lists globs for files without credentials that credentialFiles would also match.
 var publicFiles = []string{"**/*.pub", "**/known_hosts*", "~/.ssh/config", "**/.env.example", "**/.env.sample", "**/.env.template", "**/.env.dist", "**/.env.test", "**/.env.defaults", "**/.env.schema"}
 
 // isCredential reports whether a file contains credentials.
@@ -402,14 +407,14 @@ func isCredential(path string) bool {
 	return is(credentialFiles) && !is(publicFiles)
 }
 
-// telling lists commands that print credentials or store new ones.
+// The variable "telling" lists patterns of commands that print or store credentials.
 var telling = patterns(
 	"gh auth token *", "gh auth login *", "gcloud auth print-access-token *", "gcloud auth print-identity-token *", "aws configure get *", "aws configure export-credentials *", "aws ecr get-login-password *",
 	"aws secretsmanager get-secret-value *", "git credential *", "npm token *", "npm login *", "npm adduser *", "docker login *", "security find-generic-password *", "security find-internet-password *", "pass show *", "op read *",
 	"op item get *", "vault read *", "vault kv get *", "az account get-access-token *", "gpg --export-secret-keys *", "kubectl get secret *", "kubectl get secrets *", "doppler secrets *", "heroku auth:token *",
 )
 
-// ignorant lists programs that do not read the files in their arguments.
+// The variable "ignorant" lists programs that do not read the content of the files in their arguments.
 var ignorant = []string{
 	"ls", "test", "[", "[[", "stat", "touch", "mkdir", "rm", "rmdir", "chmod", "chown", "echo", "printf", "find", "git", "cd", "readlink", "realpath", "basename", "dirname", "ssh-keygen", "ssh-add", "file", "du", "unlink", "which",
 }
@@ -424,7 +429,7 @@ func readsCredentials(f *facts) bool {
 	}
 	args := f.c.Words[1:]
 	if n := len(args); n > 1 && slices.Contains([]string{"cp", "mv", "ln", "install", "tee"}, f.c.Name()) {
-		args = args[:n-1] // the last word is where the files go
+		args = args[:n-1] // the last word is the destination
 	}
 	if f.c.Name() == "tee" {
 		return false

@@ -12,8 +12,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestEvasions judges commands that lose work although their text looks harmless. They differ in one detail from commands
-// that are allowed.
+// TestEvasions checks that commands with a hidden loss of work are not allowed. Each command differs in one detail from
+// an allowed command.
 func TestEvasions(t *testing.T) {
 	home, ws := project(t)
 	outside := t.TempDir()
@@ -26,7 +26,7 @@ func TestEvasions(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ dir, line, open, careful string }{
-		// Tests of find after an action, in the arguments of another action, or as values.
+		// A test of find can come after an action, in the arguments of another action, or in a value.
 		{ws, "find . -delete -name x.log", "remove-workspace", ""}, {ws, "find . -exec true -name x.log ; -delete", "remove-workspace", ""}, {ws, "find . -printf -name -delete", "remove-workspace", ""},
 		{ws, "find . -fprintf -name -name -delete", "remove-workspace", ""}, {ws, "find . -newermt -name -delete", "remove-workspace", ""}, {ws, "find . -exec rm {} + -name x.log", "remove-workspace", ""}, {ws, "find src -delete -name x.log", "", "delete"},
 		{ws, "find . -name x.log -delete -o -delete", "remove-workspace", ""}, {ws, "find . -name x.log -delete -o -name y", "", ""}, {ws, "find . -name x.log -exec rm {} +", "", ""}, {ws, "find src -empty -delete", "", ""},
@@ -42,11 +42,12 @@ func TestEvasions(t *testing.T) {
 		{ws, "git diff -R | git apply", "", "discard-files"}, {ws, "git diff -R --stat", "", ""}, {ws, "git diff HEAD", "", ""}, {ws, "git receive-pack .", "", "discard-files"},
 		// The data of a repository, file by file.
 		{ws, "rm -rf .git/objects/a .git/objects/b .git/objects/c .git/objects/pack", "remove-repository", ""}, {ws, "rm -f .git/objects/pack/p1 .git/objects/pack/p2 .git/objects/pack/p3", "remove-repository", ""}, {ws, "rm -f .git/objects/pack/p1", "", "delete"},
-		// Moves to where nothing stays, or from where a file is deleted without a question.
+		// A move loses files if the sandbox discards the destination, or if a later deletion there needs no
+		// confirmation.
 		{ws, "mv main.go " + home, "", "delete"}, {ws, "mv main.go " + home + "/.cache/x", "", "delete"}, {ws, "mv main.go build", "", "delete"}, {ws, "mv src build/src", "", "delete"}, {ws, "mv main.go x.log", "", "delete"},
 		{ws, "mv build/x build/y", "", ""}, {ws, "mv main.go main.go.bak", "", ""}, {ws, "rm main.go.bak", "", ""}, {ws, "mv main.go src", "", ""}, {ws, "mv main.go .", "", ""}, {ws, "git mv main.go build/", "", "discard-files"}, {ws, "git mv -n main.go build/", "", ""}, {ws, "git mv main.go src", "", ""},
 		{ws, "gzip main.go", "", "delete"}, {ws, "gzip -k main.go", "", ""}, {ws, "gzip -c main.go", "", ""}, {ws, "gunzip --keep main.go", "", ""}, {ws, "xz -9 main.go", "", "delete"}, {ws, "zstd main.go", "", ""}, {ws, "zstd --rm main.go", "", "delete"}, {ws, "lz4 -m main.go", "", "delete"}, {ws, "gzip x", "", ""},
-		// Git, mistyped, answered by a program, or with a repository elsewhere.
+		// A git command can be mistyped, get its answers from a program, or use a repository elsewhere.
 		{ws, "git chekcout .", "discard-changes", ""}, {ws, "git resett --hard", "discard-changes", ""}, {ws, "git psuh", "", "publish"}, {ws, "git zzzzzzzz main.go", "", ""}, {ws, "git check-ignore .", "", ""}, {ws, "git lg --hard", "", ""}, {ws, "git " + strings.Repeat("reset", 1000) + " --hard", "", ""},
 		{ws, "git clean -i", "discard-changes", ""}, {ws, "git checkout -p", "discard-changes", ""}, {ws, "git checkout -p main.go", "", "discard-files"}, {ws, "git restore -p .", "discard-changes", ""}, {ws, "git restore --patch main.go", "", "discard-files"},
 		{outside, "git --git-dir=x.git clean -fdx", "discard-changes", ""}, {outside, "git --git-dir x.git reset --hard", "discard-changes", ""}, {outside, "git --git-dir=" + ws + "/.git branch -D old", "", "discard-files"}, {outside, "git clean -fdx", "", ""}, {outside, "git stash clear", "", "discard-files"},
@@ -78,19 +79,18 @@ func TestEvasions(t *testing.T) {
 			}
 		}
 	}
-	// A variable can name the repository as well as an option.
+	// An environment variable can name the repository, just as an option can.
 	x := execution(outside, "/usr/bin/git", "reset", "--hard")
 	x.Workspace, x.Call, x.GitDir = ws, &tool.Call{Cwd: ws, Roots: []tool.Root{{Path: ws, Writable: true}}}, true
 	if j := policy.New(policy.Rules{}).JudgeExecution(x); j.Effect != policy.Ask {
 		t.Errorf("git with GIT_DIR: %s", j.Effect)
 	}
-	// The text of a script shows a mistyped command as well.
+	// A mistyped git command is also found in the text of a script.
 	if d := policy.New(policy.Rules{}).Judge(command(t, ws, "git chekcout .")); d.Effect != policy.Ask {
 		t.Errorf("a mistyped command in a script: %s", d.Effect)
 	}
 }
 
-// write creates an empty file and its directories.
 func write(t *testing.T, path string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -101,7 +101,7 @@ func write(t *testing.T, path string) {
 	}
 }
 
-// TestOldFilesInNewDirectories makes sure that a session cannot delete older files in a directory that it made.
+// TestOldFilesInNewDirectories checks that a session cannot delete older files in a directory that the session created.
 func TestOldFilesInNewDirectories(t *testing.T) {
 	_, ws := project(t)
 	if !policy.StoresBirth(ws) {
@@ -109,13 +109,13 @@ func TestOldFilesInNewDirectories(t *testing.T) {
 	}
 	p := policy.New(policy.Rules{Careful: true})
 	start := time.Now()
-	time.Sleep(20 * time.Millisecond) // a file system stores times with the precision of a clock tick
+	time.Sleep(20 * time.Millisecond) // file times have the precision of a clock tick
 	write(t, filepath.Join(ws, "made/deep/new"))
 	req := command(t, ws, "rm -rf made")
 	if req.Since = start; p.Judge(req).Effect != policy.Allow {
 		t.Errorf("new files: %+v", p.Judge(req))
 	}
-	write(t, filepath.Join(ws, ".git/objects/pack/new")) // as "git gc" writes all history anew
+	write(t, filepath.Join(ws, ".git/objects/pack/new")) // "git gc" also creates new files for old history
 	pack := command(t, ws, "rm .git/objects/pack/new")
 	if pack.Since = start; p.Judge(pack).Effect != policy.Ask {
 		t.Errorf("a new pack: %+v", p.Judge(pack))

@@ -16,38 +16,39 @@ import (
 
 // Execution describes a process that is about to execute a program.
 type Execution struct {
-	// Path is the program as the process names it. File is the absolute path of the program after all links are resolved.
-	// If the process executes an open file, Path is File.
+	// Path is the path of the program in the system call. File is the absolute path of the program after all links are
+	// resolved. If the process executes an open file, Path equals File.
 	Path, File string
-	// Fingerprint identifies the content of the program, to recognize copies of programs that rules name. It can be empty.
+	// Fingerprint identifies the content of the program. It reveals copies of programs that rules name. It can be empty.
 	Fingerprint string
-	// Args contains the arguments, beginning with the name that the process chose for the program.
+	// Args contains the arguments. The first argument is the name that the process chose for the program.
 	Args []string
-	// Dir is the working directory of the process, as an absolute path. Relative arguments start there.
+	// Dir is the absolute working directory of the process. Relative arguments are relative to Dir.
 	Dir string
 	// Ancestors contains the programs of the parent processes within the call, the nearest first.
 	Ancestors []Ancestor
 
-	// Tool is the full name of the tool that the call runs. Call is the call, whose roots apply. Workspace is the base
+	// Tool is the full name of the tool that the call runs. Call is the call; its roots apply. Workspace is the base
 	// directory of relative paths in rules.
 	Tool      string
 	Call      *tool.Call
 	Workspace string
 	// Since is the start of the session; see [Request.Since].
 	Since time.Time
-	// Before is the file that the process has executed until now. It can be empty if the program is not one of git's own.
+	// Before is the file that the process executed before the program. It can be empty unless the program belongs to
+	// git.
 	Before string
-	// BeforeArgs contains the arguments with which it was executed. Nil means that they are unknown.
+	// BeforeArgs contains the arguments of Before. Nil means that the arguments are unknown.
 	BeforeArgs []string
 	// GitSettings reports that a variable of the program's environment changes the settings of git.
 	GitSettings bool
-	// WorkTree is the variable GIT_WORK_TREE of the program's environment. GitDir reports that it contains GIT_DIR.
+	// WorkTree is the value of GIT_WORK_TREE in the program's environment. GitDir reports whether GIT_DIR is set there.
 	WorkTree string
 	GitDir   bool
-	// Files is the file system as the process sees it. Nil means that it is the one of the host.
+	// Files is the file system as the process sees it. Nil means the file system of the host.
 	Files Files
 
-	copies []string // names of the programs of which the program is a copy
+	copies []string // names of the programs with the same content
 }
 
 // Ancestor is the program of a parent process.
@@ -57,9 +58,8 @@ type Ancestor struct {
 }
 
 // JudgeExecution decides whether a process can execute a program. Deny rules, ask rules and built-in rules apply in
-// every mode. With [Rules.AllowList], the program must also be listed. [Rules.Default] does not apply, because it is
-// about calls and not about what a program starts. The subject of the judgement is empty if the program is allowed and no
-// rule matched.
+// every mode. With [Rules.AllowList], the program must also be listed. [Rules.Default] does not apply, because it
+// concerns only calls. The subject of the judgement is empty if the program is allowed and no rule matched.
 func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	out := p.judgeExecution(x)
 	if inner := x.loaded(); inner != nil {
@@ -69,7 +69,8 @@ func (p *Policy) JudgeExecution(x *Execution) Judgement {
 	return out
 }
 
-// loaded returns the program that a dynamic linker runs, or nil for another program.
+// loaded returns the execution of the program that a dynamic linker loads. It returns nil if the program is not a
+// dynamic linker.
 func (x *Execution) loaded() *Execution {
 	if !script.IsLoader(x.Path) && !script.IsLoader(x.File) && !slices.ContainsFunc(x.copies, script.IsLoader) {
 		return nil
@@ -79,9 +80,9 @@ func (x *Execution) loaded() *Execution {
 		return nil
 	}
 	out := *x
-	out.Path, out.File, out.Args, out.Before = words[0], words[0], words, "" // git does not start itself in this way
+	out.Path, out.File, out.Args, out.Before = words[0], words[0], words, "" // git never starts itself through a dynamic linker
 	if !filepath.IsAbs(out.File) {
-		out.File = x.Dir + "/" + words[0] // not cleaned, because .. after a link leads elsewhere
+		out.File = x.Dir + "/" + words[0] // do not clean the path, because ".." after a link leads elsewhere
 	}
 	files := newTree(x.Files)
 	out.File = files.follow(out.File)
@@ -96,10 +97,9 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 		return out
 	}
 	req := &Request{Name: x.Tool, Call: x.Call, Workspace: x.Workspace, Since: x.Since, tree: newTree(x.Files), workTree: x.WorkTree, gitDir: x.GitDir}
-	// Git starts itself by this path, for example at the end of "git stash" and "git submodule add", after it has saved what
-	// it discards or where nothing can be lost. The command that a caller wrote was already judged. In the shells that git
-	// starts, the path is the first one as well: for aliases, hooks and "git bisect run".
-	// What git executes for an alias was not.
+	// Git executes its own programs by these paths, for example at the end of "git stash" and "git submodule add". At
+	// this point no work can be lost, and the command of the caller was already judged. But in the shells of aliases,
+	// hooks and "git bisect run", PATH also leads to these paths. Commands of an alias were not judged before.
 	req.byGit = slices.Contains(gitPaths, x.Path) && isGit(x.Before) && (x.BeforeArgs == nil || script.IsGitCommand(x.BeforeArgs))
 	if req.Call == nil {
 		req.Call = new(tool.Call)
@@ -125,7 +125,7 @@ func (p *Policy) judgeExecution(x *Execution) Judgement {
 	return out
 }
 
-// corrections returns what git can carry out in place of a mistyped command.
+// corrections returns the commands that git can run instead of a mistyped command.
 func corrections(c *script.Command) (out []*script.Command) {
 	all := c.Corrections()
 	for i := range all {
@@ -134,7 +134,7 @@ func corrections(c *script.Command) (out []*script.Command) {
 	return out
 }
 
-// carried returns the commands that a program carries out, beginning with the program itself.
+// The method "carried" returns the commands that a program carries out. The first command is the program itself.
 func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []string) {
 	program := p.isProgram(x, x.Path)
 	words := x.words(program)
@@ -154,9 +154,9 @@ func (p *Policy) carried(x *Execution) (commands []script.Command, doubts []stri
 	return commands, doubts
 }
 
-// ConfirmExecution completes a judgement of [Policy.JudgeExecution] for a tool. If a rule requires a confirmation, it asks
-// a person, unless the decision d on the call already contains the person's answer about the same command. The error
-// describes a denial.
+// ConfirmExecution completes a judgement of [Policy.JudgeExecution] for a tool. If a rule requires a confirmation,
+// ConfirmExecution asks a person. It does not ask if the decision "d" on the call already contains an answer about the
+// same command. The error describes a denial.
 func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision, asker Asker, answers Answers) (Judgement, error) {
 	if j.Effect == Allow {
 		return j, nil
@@ -178,8 +178,9 @@ func ConfirmExecution(ctx context.Context, name string, j Judgement, d *Decision
 	return j, nil
 }
 
-// Listed returns the patterns for the names of all programs that can be executed with [Rules.AllowList]: the listed
-// programs, what they can start, shells, and programs that only start others. In a pattern, * matches any text.
+// Listed returns patterns for the names of all programs that can be executed with [Rules.AllowList]. These are the
+// listed programs, the programs in [Rule.Starts], shells, and programs that only start others. In a pattern, * matches
+// any text.
 func (p *Policy) Listed() (names []string) {
 	for i := range p.rules.Rules {
 		r := &p.rules.Rules[i]
@@ -199,17 +200,18 @@ func (p *Policy) Listed() (names []string) {
 // Lists reports whether only listed programs can be executed.
 func (p *Policy) Lists() bool { return p.rules.AllowList }
 
-// Unlisted reports whether a judgement denies a program only because it is not listed.
+// Unlisted reports whether a judgement denies a program because the program is not listed.
 func (p *Policy) Unlisted(j *Judgement) bool {
 	return p.rules.AllowList && j.Effect == Deny && j.Rule == p.rules.ListedBy
 }
 
-// Interprets reports whether a program is an interpreter of scripts that tools cannot change.
+// Interprets reports whether a program is an interpreter of scripts, and tools cannot change the program file.
 func (p *Policy) Interprets(x *Execution) bool {
 	return script.Interprets(x.Path) && script.Interprets(x.File) && (p.isProgram(x, x.Path) || p.isProgram(x, x.File))
 }
 
-// stricter returns the judgement with the stricter effect, or else the one in which a rule matched.
+// stricter returns the judgement with the stricter effect. For equal effects, it prefers the judgement in which a rule
+// matched.
 func stricter(a, b Judgement) Judgement {
 	rank := map[Effect]int{Allow: 0, Ask: 1, Deny: 2}
 	if rank[b.Effect] > rank[a.Effect] || b.Effect == a.Effect && a.Rule == "" {
@@ -218,11 +220,11 @@ func stricter(a, b Judgement) Judgement {
 	return a
 }
 
-// words returns the words of the command. A program that the shell would find without a path has only its name.
+// words returns the words of the command. If program is true, the first word is the base name of the path.
 func (x *Execution) words(program bool) []string {
 	out := make([]string, max(1, len(x.Args)))
 	for i, a := range x.Args {
-		out[i] = strings.ReplaceAll(a, script.Unknown, "\x02") // all arguments are known
+		out[i] = strings.ReplaceAll(a, script.Unknown, "\x02") // replace the mark of unknown text, because all arguments are known
 	}
 	if out[0] = x.Path; program {
 		out[0] = filepath.Base(x.Path)
@@ -231,7 +233,7 @@ func (x *Execution) words(program bool) []string {
 	return out
 }
 
-// invoked returns the base name under which the program runs. The dash of a login shell is not a part of it.
+// invoked returns the base name of the first argument. It removes the leading dash of a login shell.
 func (x *Execution) invoked() string {
 	if len(x.Args) == 0 || x.Args[0] == "" {
 		return ""
@@ -239,17 +241,17 @@ func (x *Execution) invoked() string {
 	return filepath.Base(strings.TrimPrefix(x.Args[0], "-"))
 }
 
-// gitPaths contains the paths by which git starts itself.
+// gitPaths contains the paths under which git executes itself.
 var gitPaths = []string{"/usr/lib/git-core/git", "/usr/libexec/git-core/git"}
 
-// isGit reports whether a file is git or one of its programs. Tools cannot change these files.
+// isGit reports whether a file is git or a program of git, in a directory that tools cannot change.
 func isGit(file string) bool {
 	dir, name := filepath.Dir(file), filepath.Base(file)
 	return (name == "git" || strings.HasPrefix(name, "git-")) && (slices.Contains(gitPaths, dir+"/git") || slices.Contains(script.SystemDirs, dir))
 }
 
-// isProgram reports whether a path is in a directory that is searched for programs, and which tools cannot change. A path
-// with ".." is not, because the kernel follows a link before "..", so it can lead to another directory.
+// isProgram reports whether a path is in a directory of PATH that tools cannot change. It returns false for a path with
+// "..", because ".." after a link leads to another directory.
 func (p *Policy) isProgram(x *Execution, path string) bool {
 	dir := filepath.Dir(path)
 	if !filepath.IsAbs(path) || path != filepath.Clean(path) || !slices.Contains(script.SystemDirs, dir) && !slices.Contains(p.rules.Search, dir) {
@@ -263,7 +265,7 @@ func (p *Policy) isProgram(x *Execution, path string) bool {
 	return true
 }
 
-// originals returns the names of the programs that rules name and of which an execution's program is a copy.
+// originals returns the names of the programs that rules name and that have the same content as the program of x.
 func (p *Policy) originals(x *Execution) []string {
 	if x.Fingerprint == "" || p.isProgram(x, x.File) || slices.Contains(gitPaths, filepath.Dir(x.File)+"/git") {
 		return nil
@@ -275,7 +277,7 @@ func (p *Policy) originals(x *Execution) []string {
 // loaders lists globs for dynamic linkers.
 var loaders = []string{"/lib/ld-*.so*", "/lib64/ld-*.so*", "/lib/*-linux-gnu*/ld-*.so*", "/libexec/ld-*.so*"}
 
-// fingerprints returns the names of the programs of the system that rules name, by their fingerprints.
+// fingerprints maps the fingerprint of each system program that rules name to the names of the program.
 func (p *Policy) fingerprints() map[string][]string {
 	globs, dirs := slices.Clone(loaders), []string(nil)
 	for _, dir := range slices.Concat(script.SystemDirs, p.rules.Search) {
@@ -294,14 +296,14 @@ func (p *Policy) fingerprints() map[string][]string {
 	}
 	out := make(map[string][]string)
 	for _, glob := range globs {
-		paths, _ := filepath.Glob(glob) // an invalid pattern matches nothing
+		paths, _ := filepath.Glob(glob) // ignore the error: an invalid pattern matches no files
 		for _, path := range paths {
 			file, err := filepath.EvalSymlinks(path)
 			if err != nil {
 				continue
 			}
 			content := hostFiles{}.Fingerprint(file)
-			for _, name := range []string{filepath.Base(path), filepath.Base(file), path} { // rules can name a path
+			for _, name := range []string{filepath.Base(path), filepath.Base(file), path} { // the full path is a name too, because rules can contain paths
 				if content != "" && !slices.Contains(out[content], name) {
 					out[content] = append(out[content], name)
 				}
@@ -311,7 +313,7 @@ func (p *Policy) fingerprints() map[string][]string {
 	return out
 }
 
-// ruled returns the names of the programs about which rules ask or which they deny.
+// ruled returns the names of the programs in ask rules and deny rules.
 func (p *Policy) ruled() map[string]bool {
 	out := make(map[string]bool)
 	if !p.rules.NoBuiltin {
@@ -337,8 +339,8 @@ func (p *Policy) ruled() map[string]bool {
 	return out
 }
 
-// spellings returns the command with other names of the program: its paths, the name of its file, and the name under
-// which it runs. A rule that denies or asks applies if it matches one of them.
+// spellings returns the command with other names of the program: its paths, its file name, and its first argument. An
+// ask or deny rule applies if it matches one of these commands.
 func (p *Policy) spellings(x *Execution, c *script.Command) (out []*script.Command) {
 	seen := []string{c.Words[0].Text}
 	for _, name := range slices.Concat([]string{x.Path, x.File, filepath.Base(x.Path), filepath.Base(x.File), x.invoked()}, x.copies) {
@@ -363,9 +365,9 @@ func (pt *part) match(pattern script.Pattern) script.Match {
 	return best
 }
 
-// exact reports whether a pattern of a rule that allows or lists matches the command of a part. For a program that is
-// about to run, it must match the program that the process asks for, and also the name under which the program runs:
-// some programs do the work of many, and choose by this name.
+// The method "exact" reports whether a pattern of an allow rule or a list matches the command of a part. For a program
+// that is about to run, the pattern must match the path and also the first argument. The reason is that some programs
+// select their function by the first argument.
 func (pt *part) exact(pattern script.Pattern) bool {
 	x := pt.execution
 	if x == nil {
@@ -389,7 +391,7 @@ func (pt *part) exact(pattern script.Pattern) bool {
 	return name != "" && pattern.Exact(&as)
 }
 
-// starters returns the rules that list an ancestor of the program of a part, and permit it to start the program.
+// starters returns the rules that list an ancestor of the program and that permit this ancestor to start the program.
 func (p *Policy) starters(pt *part) (out []*Rule) {
 	x := pt.execution
 	if x == nil || !p.starting {
@@ -415,7 +417,7 @@ func (p *Policy) starters(pt *part) (out []*Rule) {
 	return out
 }
 
-// starts reports whether a program that the rule lists can start a program with this name.
+// The method "starts" reports whether a program that the rule lists can start a program with this name.
 func (r *Rule) starts(name string) bool {
 	return slices.ContainsFunc(r.Starts, func(glob string) bool { return script.MatchName(glob, name) })
 }
@@ -423,8 +425,8 @@ func (r *Rule) starts(name string) bool {
 // maxSubject limits the length of a command in a judgement.
 const maxSubject = 4096
 
-// describe returns the command of a part for messages. The digest of a shortened command makes different commands
-// different subjects, because answers are remembered for a subject.
+// describe returns the command of a part for messages. It shortens a long command and adds a digest. The digest keeps
+// different commands apart, because answers are stored by subject.
 func (pt *part) describe() string {
 	if pt.subject != "" || pt.command == nil {
 		return pt.subject

@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// execution returns the execution of a program. The words are the path and the arguments after the name.
+// execution returns the execution of a program. The first word is the path, and the other words are the arguments after
+// the name.
 func execution(dir string, words ...string) *policy.Execution {
 	return &policy.Execution{
 		Path: words[0], File: words[0], Args: slices.Concat([]string{filepath.Base(words[0])}, words[1:]), Dir: dir, Tool: "bash",
@@ -74,7 +75,8 @@ func TestExecutionRules(t *testing.T) {
 	}
 }
 
-// TestGitItself checks that programs which git starts by its own path are not asked about, and no other ones.
+// TestGitItself checks that no question is asked about programs that git starts by its own path. Other programs need a
+// confirmation.
 func TestGitItself(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -201,7 +203,8 @@ func TestExecutionOfListedPrograms(t *testing.T) {
 	}
 }
 
-// TestGatedScripts refuses only what is known before a script runs, if the rest is judged at its execution.
+// TestGatedScripts checks that a script is refused only for its known commands if each program is judged when it is
+// executed.
 func TestGatedScripts(t *testing.T) {
 	p := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{rule(policy.Allow, "ls *", "cat *"), rule(policy.Ask, "make *")}})
 	for text, effects := range map[string][2]policy.Effect{
@@ -231,7 +234,7 @@ func TestStartsNeedsCommands(t *testing.T) {
 	}
 }
 
-// TestExecutionPaths applies rules about paths to the arguments of a program.
+// TestExecutionPaths checks that rules with paths apply to the arguments of a program.
 func TestExecutionPaths(t *testing.T) {
 	top := tree(t)
 	p := rules(t, policy.Rules{Rules: []policy.Rule{{Effect: policy.Deny, Name: "secret", Paths: []string{"**/secret"}}, {Effect: policy.Ask, Name: "out", Kinds: []string{policy.KindBash, policy.KindExternal}}, {Effect: policy.Deny, Name: "evil", Domains: []string{"*.evil.org"}}}})
@@ -286,7 +289,7 @@ func TestConfirmExecution(t *testing.T) {
 	}
 }
 
-// TestLongCommandsDiffer makes sure that an answer about a long command is not valid for another one.
+// TestLongCommandsDiffer checks that an answer about a long command is not valid for a different long command.
 func TestLongCommandsDiffer(t *testing.T) {
 	p := rules(t, policy.Rules{Rules: []policy.Rule{rule(policy.Ask, "git push *")}})
 	long := strings.Repeat("x", 10_000)

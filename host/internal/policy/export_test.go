@@ -10,7 +10,7 @@ import (
 // StoresBirth reports whether the file system stores when a file was created.
 func StoresBirth(path string) bool { return !hostFiles{}.Born(path).IsZero() }
 
-// CanDelete reports whether the mode careful asks before a script deletes files, if all of them existed before.
+// CanDelete reports whether the mode "careful" asks before a script deletes files that existed before the session.
 func CanDelete(req *Request) bool {
 	a := script.Analyze(textIn(req.Args["command"]), script.Options{Dir: req.Call.Cwd, Home: homeDir()})
 	return slices.ContainsFunc(a.Commands, func(c script.Command) bool {
@@ -19,14 +19,14 @@ func CanDelete(req *Request) bool {
 	})
 }
 
-// LimitTime changes the maximum time of a judgement. The result restores it.
+// LimitTime changes the maximum time of a judgement. The function restore resets the maximum.
 func LimitTime(limit time.Duration) (restore func()) {
 	before := maxTime
 	maxTime = limit
 	return func() { maxTime = before }
 }
 
-// LimitOperations changes the maximum number of operations of a judgement. The result restores it.
+// LimitOperations changes the maximum number of operations of a judgement. The function restore resets the maximum.
 func LimitOperations(limit int) (restore func()) {
 	before := maxOperations
 	maxOperations = limit

@@ -17,12 +17,12 @@ import (
 
 // Files is the file system as a process sees it. All paths are absolute.
 type Files interface {
-	// Follow resolves the symbolic links in a path, and also the last one. If an element does not exist, the result is the
-	// path up to there with the remaining elements.
+	// Follow resolves all symbolic links in a path, including the last element. If an element does not exist, Follow
+	// appends the remaining elements unresolved.
 	Follow(path string) (string, error)
-	// Lstat returns the identity of a file, and whether the file is a directory. It follows no link.
+	// Lstat returns the identity of a file and whether the file is a directory. Lstat does not follow links.
 	Lstat(path string) (device, inode uint64, dir bool, err error)
-	// Names returns the names of at most limit entries of a directory. It follows no link.
+	// Names returns the names of at most limit entries of a directory. Names does not follow links.
 	Names(dir string, limit int) ([]string, error)
 	// Born returns the time at which a file was created, or the zero time if the file system does not store it.
 	Born(path string) time.Time
@@ -46,7 +46,7 @@ func (hostFiles) Lstat(path string) (device, inode uint64, dir bool, err error) 
 	return uint64(st.Dev), st.Ino, st.Mode&unix.S_IFMT == unix.S_IFDIR, nil //nolint:unconvert // the type depends on the system
 }
 
-// Names fails for other files than directories, without waiting for the other end of a named pipe.
+// Names returns an error if the path is not a directory. It does not block on a named pipe.
 func (hostFiles) Names(dir string, limit int) ([]string, error) {
 	d, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -80,22 +80,22 @@ func (hostFiles) Fingerprint(path string) string {
 
 func (hostFiles) Born(path string) time.Time { return stamp.Born(unix.AT_FDCWD, path) }
 
-// maxOperations limits the operations on files in one judgement, and the entries of directories that are read. A judgement
-// that exceeds a limit is not certain.
+// maxOperations limits the file operations of one judgement, including each directory entry that is read. A judgement
+// that reaches the limit is uncertain.
 var maxOperations = 2_000_000
 
 // maxTime limits the time of one judgement.
 var maxTime = 2 * time.Second
 
-// tree is the file system of one judgement. It remembers what it resolved. An error for which no process would fail, or
-// the end of the limits, makes it uncertain.
+// tree is the file system of one judgement. It caches the resolved paths. The judgement becomes uncertain at a limit, or
+// at an error that the process itself would not get.
 type tree struct {
 	files    Files
 	followed map[string]string
-	tops     map[string]string // repositories by directory
+	tops     map[string]string // top directories of repositories, by directory
 	left     int
 	deadline time.Time
-	// uncertain reports that something could not be determined.
+	// uncertain reports that the file system did not show all required facts.
 	uncertain bool
 }
 
@@ -106,7 +106,7 @@ func newTree(files Files) *tree {
 	return &tree{files: files, followed: make(map[string]string), tops: make(map[string]string), left: maxOperations, deadline: time.Now().Add(maxTime)}
 }
 
-// spend reports whether a number of operations are still within the limits.
+// spend counts n operations and reports whether the judgement is still within its limits.
 func (t *tree) spend(n int) bool {
 	if t.left -= n; t.left < 0 || time.Now().After(t.deadline) {
 		t.left, t.uncertain = -1, true
@@ -115,7 +115,7 @@ func (t *tree) spend(n int) bool {
 	return true
 }
 
-// follow resolves the links in a path. It returns the cleaned path if that fails.
+// follow resolves the links in a path. If an error occurs, it returns the cleaned path.
 func (t *tree) follow(path string) string {
 	if target, known := t.followed[path]; known {
 		return target
@@ -135,8 +135,8 @@ func (t *tree) follow(path string) string {
 	return target
 }
 
-// absent reports whether the last element of a path does not exist, and returns where it would be. That is cheaper than to
-// resolve each of many paths in the same directory.
+// The method "absent" reports whether the last element of a path does not exist, and returns the path with its directory
+// resolved. This is cheaper than resolving many paths of the same directory.
 func (t *tree) absent(path string) (target string, missing bool) {
 	dir, base := filepath.Split(path)
 	if base == "" || base == "." || base == ".." || dir == "" || dir == "/" || !t.spend(1) {
@@ -147,7 +147,7 @@ func (t *tree) absent(path string) (target string, missing bool) {
 	return target, errors.Is(err, os.ErrNotExist)
 }
 
-// failed notes an error. Errors that the process meets as well are not uncertain.
+// failed makes the judgement uncertain, unless the process would get the same error.
 func (t *tree) failed(err error) {
 	for _, ordinary := range []error{errLinks, os.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.EACCES, syscall.ENAMETOOLONG, syscall.EINVAL} {
 		if errors.Is(err, ordinary) {
@@ -157,10 +157,8 @@ func (t *tree) failed(err error) {
 	t.uncertain = true
 }
 
-// identity identifies a file.
 type identity struct{ device, inode uint64 }
 
-// lstat returns the identity of a file.
 func (t *tree) lstat(path string) (id identity, dir, ok bool) {
 	if !t.spend(1) {
 		return identity{}, false, false
@@ -178,7 +176,8 @@ func (t *tree) exists(path string) bool {
 	return ok
 }
 
-// names returns the names of at most limit entries of a directory. It returns ok = false for other files.
+// The method "names" returns the names of at most limit entries of a directory. If the path is not a directory, ok is
+// false.
 func (t *tree) names(dir string, limit int) (names []string, ok bool) {
 	if !t.spend(1) {
 		return nil, false
@@ -197,7 +196,7 @@ func (t *tree) isEmpty(path string) bool {
 	return ok && len(names) == 0
 }
 
-// born returns the time at which a file was created, or the zero time if it is unknown.
+// The method "born" returns the time at which a file was created, or the zero time if it is unknown.
 func (t *tree) born(path string) time.Time {
 	if !t.spend(1) {
 		return time.Time{}
@@ -205,8 +204,8 @@ func (t *tree) born(path string) time.Time {
 	return t.files.Born(path)
 }
 
-// older reports whether a file, or a file in a directory, was created before a time. A directory keeps the times of files
-// that were moved to it.
+// The method "older" reports whether a file was created before a time. For a directory, it also examines the files in
+// it, because moved files keep their times.
 func (t *tree) older(path string, than time.Time) bool {
 	if !t.born(path).After(than) {
 		return true
@@ -221,7 +220,8 @@ func (t *tree) older(path string, than time.Time) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return t.older(filepath.Join(path, name), than) })
 }
 
-// repositoryOf returns the top of the repository that contains a directory. It is empty without a repository.
+// repositoryOf returns the top directory of the repository that contains dir. The result is empty if there is no
+// repository.
 func (t *tree) repositoryOf(dir string) string {
 	if !filepath.IsAbs(dir) {
 		return ""

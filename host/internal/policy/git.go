@@ -9,13 +9,14 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// discarded returns how much uncommitted work a git command discards: all changes in a repository, or some files,
-// branches or stashes. The command must begin with the subcommand.
+// discarded reports which uncommitted work a git command discards. The result "all" reports the loss of all changes in a
+// repository. The result "some" reports the loss of single files, branches or stashes. The first argument of the command
+// must be the subcommand.
 func (f *facts) discarded() (all, some bool) {
 	if f.c.Name() != "git" || len(f.c.Words) < 2 || f.c.Remote || f.req.byGit {
 		return false, false
 	}
-	if tree := f.req.workTree; tree != "" && f.c.Dir != "" { // git works there
+	if tree := f.req.workTree; tree != "" && f.c.Dir != "" { // git then works in the directory of GIT_WORK_TREE
 		req, c := *f.req, *f.c
 		if c.Dir = tree; !filepath.IsAbs(tree) {
 			c.Dir = filepath.Join(f.c.Dir, tree)
@@ -42,7 +43,7 @@ func (f *facts) discarded() (all, some bool) {
 	} else {
 		g.paths = g.operands
 	}
-	if f.c.Dir != "" && g.top == "" && (f.req.gitDir || f.c.GitDir) && f.req.Workspace != "" { // which can name any directory as its own
+	if f.c.Dir != "" && g.top == "" && (f.req.gitDir || f.c.GitDir) && f.req.Workspace != "" { // GIT_DIR can name any repository, so assume the repository of the workspace
 		req, c := *f.req, *f.c
 		req.gitDir, c.GitDir, c.Dir = false, false, f.req.Workspace
 		return (&facts{req: &req, c: &c}).discarded()
@@ -53,22 +54,22 @@ func (f *facts) discarded() (all, some bool) {
 	return g.judge()
 }
 
-// gitCommand is a git command, split into its parts.
 type gitCommand struct {
 	*facts
 	sub, top, short string
 	long, operands  []string
-	// paths contains the words that can be paths. separated reports whether the word -- precedes them.
+	// paths contains the words that can be paths. The field "separated" reports whether the word "--" precedes the
+	// paths.
 	paths     []string
 	separated bool
 }
 
-// has reports whether the command can have one of the options, with which it discards something.
+// The method "has" reports whether the command can have one of the given options, which make git discard data.
 func (g *gitCommand) has(letters string, names ...string) bool {
 	return letters != "" && strings.ContainsAny(g.short, letters) || canHave(g.long, names...)
 }
 
-// spared reports whether the command certainly has one of the options, with which it discards nothing.
+// The method "spared" reports whether the command certainly has one of the given options, which prevent a loss.
 func (g *gitCommand) spared(letters string, names ...string) bool {
 	if slices.ContainsFunc(g.long, func(l string) bool { return strings.HasPrefix(l, "no-") && canHave([]string{l[len("no-"):]}, names...) }) {
 		return false
@@ -83,7 +84,7 @@ func (g *gitCommand) judge() (all, some bool) {
 	case "reset":
 		return g.has("", "hard"), g.has("", "merge", "keep")
 	case "clean":
-		if g.spared("nh", "dry-run", "help") { // a program can answer the questions of other modes
+		if g.spared("nh", "dry-run", "help") { // the option -i prevents nothing, because a program can answer its questions
 			return false, false
 		}
 		all = len(g.paths) == 0 && g.wholeDir() || g.whole()
@@ -112,7 +113,7 @@ func (g *gitCommand) judge() (all, some bool) {
 	return false, g.loses()
 }
 
-// checkout judges git checkout, which switches branches or overwrites files.
+// checkout reports which uncommitted work "git checkout" discards. The command switches branches or overwrites files.
 func (g *gitCommand) checkout() (all, some bool) {
 	switch {
 	case g.spared("h", "help"):
@@ -131,13 +132,13 @@ func (g *gitCommand) checkout() (all, some bool) {
 		return false, false
 	case len(g.operands) > 1:
 		return false, true
-	case len(g.operands) == 1 && g.c.Dir != "": // a branch, or a file
+	case len(g.operands) == 1 && g.c.Dir != "": // the operand is a branch or a file
 		return false, g.req.files().exists(filepath.Join(g.c.Dir, g.operands[0]))
 	}
 	return false, false
 }
 
-// loses judges git commands that discard stashes, branches or the history of references.
+// The method "loses" reports whether a git command discards stashes, branches or the history of references.
 func (g *gitCommand) loses() bool {
 	first := ""
 	if len(g.operands) > 0 {
@@ -162,7 +163,7 @@ func (g *gitCommand) loses() bool {
 		if i >= 0 && !strings.Contains(g.long[i], "=") {
 			g.operands = g.operands[min(1, len(g.operands)):]
 		}
-		return i >= 0 && len(g.operands) > 0 && slices.Contains([]string{"HEAD", "@"}, g.operands[0]) // no commit is applied again
+		return i >= 0 && len(g.operands) > 0 && slices.Contains([]string{"HEAD", "@"}, g.operands[0]) // if the upstream is HEAD, git applies no commit to the new base
 	case "prune":
 		return !g.spared("n", "dry-run") && !slices.ContainsFunc(texts(g.c), isLongAgo)
 	case "gc":
@@ -175,7 +176,7 @@ func (g *gitCommand) loses() bool {
 		return g.has("R") && !g.spared("", "stat", "numstat", "shortstat", "summary", "name-only", "name-status", "check", "quiet", "exit-code")
 	case "apply":
 		return g.has("R", "reverse") && !g.spared("", "cached", "check", "stat", "numstat", "summary")
-	case "merge", "am", "cherry-pick", "revert": // what is staged is lost
+	case "merge", "am", "cherry-pick", "revert": // "--abort" discards staged changes
 		return g.has("", "abort", "skip")
 	case "tag":
 		return g.has("d", "delete") || g.has("f", "force") && g.canExist("refs/tags/"+first)
@@ -189,12 +190,12 @@ func (g *gitCommand) loses() bool {
 	return false
 }
 
-// fetches reports whether git fetch replaces or removes branches of the repository.
+// The method "fetches" reports whether git fetch replaces or removes branches of the repository.
 func (g *gitCommand) fetches() bool {
 	return slices.ContainsFunc(g.operands, func(o string) bool {
 		from, to, ok := strings.Cut(o, ":")
 		if !ok || to == "" || strings.Contains(to, "/") && !strings.HasPrefix(to, "refs/") && !strings.HasPrefix(to, "heads/") || strings.HasPrefix(to, "refs/remotes/") {
-			return false // a URL, or a branch of another repository
+			return false // the operand is a URL or a remote branch
 		}
 		if g.has("p", "prune") {
 			return true
@@ -203,7 +204,8 @@ func (g *gitCommand) fetches() bool {
 	})
 }
 
-// buries reports whether git mv moves files to a place where builds make files, and which is deleted without a question.
+// The method "buries" reports whether git mv moves files into a directory of build results, where a deletion needs no
+// confirmation.
 func (g *gitCommand) buries() bool {
 	n := len(g.operands) - 1
 	if n < 1 || g.spared("n", "dry-run") {
@@ -216,7 +218,7 @@ func (g *gitCommand) buries() bool {
 	})
 }
 
-// prunes reports whether an option with a time removes objects that were made not long ago.
+// The method "prunes" reports whether an option with a time makes git remove recent objects.
 func (g *gitCommand) prunes(option string) bool {
 	return slices.ContainsFunc(g.long, func(l string) bool {
 		_, age, valued := strings.Cut(l, "=")
@@ -224,12 +226,12 @@ func (g *gitCommand) prunes(option string) bool {
 	})
 }
 
-// isLongAgo reports whether a time is so long ago that nothing is lost that a person works on.
+// isLongAgo reports whether a time is at least a week ago, so that current work is not lost.
 func isLongAgo(age string) bool {
 	return slices.ContainsFunc([]string{"week", "month", "year", "never"}, func(unit string) bool { return strings.Contains(age, unit) })
 }
 
-// replaces reports whether git branch gives an existing branch another commit.
+// The method "replaces" reports whether git branch moves an existing branch to another commit.
 func (g *gitCommand) replaces() bool {
 	n := len(g.operands)
 	switch {
@@ -241,7 +243,7 @@ func (g *gitCommand) replaces() bool {
 	return g.has("f", "force") && g.canExist("refs/heads/"+g.operands[0])
 }
 
-// canExist reports whether a reference can exist. Those that are packed are not read.
+// canExist reports whether a reference can exist. If packed references exist, it returns true without reading them.
 func (g *gitCommand) canExist(ref string) bool {
 	dir, files := filepath.Join(g.top, ".git"), g.req.files()
 	if _, isDir, ok := files.lstat(dir); g.c.Dir == "" || !ok || !isDir || strings.Contains(ref, script.Unknown) {
@@ -250,7 +252,8 @@ func (g *gitCommand) canExist(ref string) bool {
 	return files.exists(filepath.Join(dir, ref)) || files.exists(filepath.Join(dir, "packed-refs"))
 }
 
-// wholeDir reports whether the working directory is the top of the repository, or a place whose loss is judged.
+// wholeDir reports whether the working directory is the top of the repository, or contains a directory whose loss is
+// judged.
 func (g *gitCommand) wholeDir() bool {
 	if g.c.Dir == "" || g.c.Dir == g.top {
 		return true
@@ -259,7 +262,7 @@ func (g *gitCommand) wholeDir() bool {
 	return slices.ContainsFunc(g.places(), func(p guarded) bool { return within(p.path, dir) })
 }
 
-// whole reports whether the paths of the command are all files of the repository.
+// whole reports whether the paths of the command cover all files of the repository.
 func (g *gitCommand) whole() bool {
 	var targets []target
 	positive, excludes := false, false
@@ -276,7 +279,7 @@ func (g *gitCommand) whole() bool {
 			return true
 		}
 		targets = append(targets, found...)
-		positive = positive || g.separated || len(found) != 1 || g.req.files().exists(found[0].path) // or it is a revision
+		positive = positive || g.separated || len(found) != 1 || g.req.files().exists(found[0].path) // a single name that is no file is a revision
 	}
 	return excludes && !positive || g.covered(targets, true) > nowhere
 }

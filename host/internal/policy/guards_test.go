@@ -16,14 +16,14 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// inWorkspace returns the execution of a program in a workspace.
 func inWorkspace(ws string, words ...string) *policy.Execution {
 	x := execution(ws, words...)
 	x.Workspace, x.Call = ws, &tool.Call{Cwd: ws, Roots: []tool.Root{{Path: ws, Writable: true}}}
 	return x
 }
 
-// TestLoaderUnderOtherNames judges what a dynamic linker loads if the linker has another name, or if git itself starts it.
+// TestLoaderUnderOtherNames checks that the program behind a dynamic linker is judged. The linker can have another name,
+// or git itself can start it.
 func TestLoaderUnderOtherNames(t *testing.T) {
 	_, ws := project(t)
 	p := policy.New(policy.Rules{})
@@ -39,7 +39,7 @@ func TestLoaderUnderOtherNames(t *testing.T) {
 	}
 }
 
-// TestCopies judges copies of programs as the programs.
+// TestCopies checks that a copy of a program is judged as the program itself.
 func TestCopies(t *testing.T) {
 	_, ws := project(t)
 	original, err := exec.LookPath("rm")
@@ -78,7 +78,7 @@ func TestCopies(t *testing.T) {
 			t.Error("a copy of find is not judged as find")
 		}
 	}
-	// Who lists rm lists no copy of it.
+	// A list that contains rm does not contain a copy of rm.
 	x := inWorkspace(ws, filepath.Join(ws, "x"), "f")
 	x.Fingerprint = content
 	if j := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{rule(policy.Allow, "rm *")}}).JudgeExecution(x); j.Effect != policy.Deny {
@@ -86,8 +86,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestLimitsOfJudgements checks that operations count, those on entries of directories included, and that what is beyond
-// a limit is asked about.
+// TestLimitsOfJudgements checks that file operations and directory entries count. A command beyond a limit needs a
+// confirmation.
 func TestLimitsOfJudgements(t *testing.T) {
 	_, ws := project(t)
 	p := policy.New(policy.Rules{})
@@ -114,7 +114,7 @@ func TestLimitsOfJudgements(t *testing.T) {
 	}
 	policy.LimitOperations(2_000_000)
 	x.Files = crowded{entries: 1 << 30}
-	if j := p.JudgeExecution(x); j.Effect != policy.Ask { // it can have more entries than are read
+	if j := p.JudgeExecution(x); j.Effect != policy.Ask { // the directory can have more entries than maxEntries
 		t.Errorf("a directory whose entries were not all read: %s", j.Effect)
 	}
 	x = inWorkspace(ws, "/usr/bin/git", "checkout", "--", "x?y*")
@@ -129,7 +129,7 @@ func TestLimitsOfJudgements(t *testing.T) {
 	}
 }
 
-// crowded is a file system of directories, each of which has a number of entries.
+// crowded is a file system in which each directory has the same number of entries.
 type crowded struct {
 	broken
 	entries int
@@ -157,7 +157,7 @@ func (c crowded) Names(_ string, limit int) ([]string, error) {
 	return out, nil
 }
 
-// TestDirectoryOfCall checks that the directory of a call is used, and judged like that of cd.
+// TestDirectoryOfCall checks that the working directory of a call is judged as the directory of a cd command.
 func TestDirectoryOfCall(t *testing.T) {
 	home, ws := project(t)
 	in := func(dir, text string) *policy.Request {
@@ -176,7 +176,7 @@ func TestDirectoryOfCall(t *testing.T) {
 	}
 }
 
-// TestUnknownPathsAreCompared checks that a path rule that is too long to be compared is asked about.
+// TestUnknownPathsAreCompared checks that a path rule that is too long for a comparison leads to a question.
 func TestUnknownPathsAreCompared(t *testing.T) {
 	p := rules(t, policy.Rules{Rules: []policy.Rule{{Effect: policy.Deny, Name: "long", Paths: []string{"**/" + strings.Repeat("a", 2000)}}}})
 	for text, want := range map[string]policy.Effect{`cat "$X"` + strings.Repeat("b", 2000): policy.Ask, `cat "$X"b`: policy.Allow} {
@@ -186,7 +186,7 @@ func TestUnknownPathsAreCompared(t *testing.T) {
 	}
 }
 
-// TestDetailsOfLists checks single conditions under which a program is listed.
+// TestDetailsOfLists checks each condition under which a program counts as listed.
 func TestDetailsOfLists(t *testing.T) {
 	p := rules(t, policy.Rules{AllowList: true, Rules: []policy.Rule{rule(policy.Allow, "ls *"), {Effect: policy.Ask, Name: "all", Kinds: []string{policy.KindBash}}}})
 	as := func(x *policy.Execution, name string) *policy.Execution { x.Args[0] = name; return x }
@@ -203,7 +203,8 @@ func TestDetailsOfLists(t *testing.T) {
 	}
 }
 
-// TestAnswersAreAboutRules checks that an answer about a command is not valid for another rule about the same command.
+// TestAnswersAreAboutRules checks that a stored answer about a command does not apply to another rule for the same
+// command.
 func TestAnswersAreAboutRules(t *testing.T) {
 	ctx := context.Background()
 	yes, no := &peer{answer: tool.Answer{Outcome: tool.Accepted}}, &peer{answer: tool.Answer{Outcome: tool.Declined}}
@@ -219,7 +220,8 @@ func TestAnswersAreAboutRules(t *testing.T) {
 	}
 }
 
-// TestCredentialsElsewhere checks that links to credentials, and names in unknown directories, are asked about.
+// TestCredentialsElsewhere checks that links to credentials, and credential names in unknown directories, need a
+// confirmation.
 func TestCredentialsElsewhere(t *testing.T) {
 	_, ws := project(t)
 	if err := os.Symlink(filepath.Join(ws, ".env"), filepath.Join(ws, "harmless")); err != nil {

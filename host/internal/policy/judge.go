@@ -75,12 +75,13 @@ func (p *Policy) restrict(req *Request, pt *part, j Judgement) Judgement {
 // matched contains the rules that match a part of a call.
 type matched struct {
 	deny, ask, allow *Rule
-	// maybe reports that the result of the rule ask depends on unknown parts of the command.
+	// maybe reports that ask matches only if the unknown parts of the command have certain values.
 	maybe bool
-	// listed reports that a rule lists the command. lowered contains the built-in rules that other rules replace.
+	// The field "listed" reports that a rule lists the command. The field "lowered" names the built-in rules that
+	// matching rules replace.
 	listed  bool
 	lowered []string
-	// starters contains the rules that permit an ancestor to start the program.
+	// starters contains the rules that permit an ancestor of the program to start the program.
 	starters []*Rule
 }
 
@@ -90,7 +91,7 @@ func (p *Policy) rulesFor(req *Request, pt *part) (found matched) {
 	for i := range p.rules.Rules {
 		r := &p.rules.Rules[i]
 		m := r.match(req, pt)
-		if m == script.No || m == script.Maybe && pt.gated { // the execution is judged, where all is known
+		if m == script.No || m == script.Maybe && pt.gated { // the later execution is judged with all arguments known
 			continue
 		}
 		if r.Effect != Deny && m == script.Yes {
@@ -101,7 +102,7 @@ func (p *Policy) rulesFor(req *Request, pt *part) (found matched) {
 		case r.Effect == Deny && m == script.Yes:
 			found.deny = r
 			return found
-		case r.Effect == Ask && slices.Contains(found.starters, r): // a person confirmed the program that starts this one
+		case r.Effect == Ask && slices.Contains(found.starters, r): // a person already confirmed the ancestor that starts this program
 		case r.Effect == Allow:
 			if found.allow == nil || found.allow.patterns == nil {
 				found.allow = r
@@ -113,8 +114,8 @@ func (p *Policy) rulesFor(req *Request, pt *part) (found matched) {
 	return found
 }
 
-// judgeRules applies the operator's rules and the built-in rules to one part of a call. The strictest effect holds. Only
-// a built-in rule that a matching rule names has no effect.
+// judgeRules applies the operator's rules and the built-in rules to one part of a call. The strictest effect applies. A
+// built-in rule has no effect if a matching rule names it.
 func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	switch {
 	case pt.removal != nil:
@@ -140,7 +141,7 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 			return j
 		}
 		if found.allow != nil && found.allow.patterns == nil {
-			found.allow = nil // a rule without commands lists nothing
+			found.allow = nil // an allow rule without commands does not list the command
 		}
 	}
 	switch {
@@ -164,8 +165,8 @@ func (p *Policy) judgeRules(req *Request, pt *part) Judgement {
 	return p.otherwise(pt, out)
 }
 
-// lists reports whether a rule lists the command of a part. A listed command matches a pattern exactly, also for rules
-// that ask.
+// The method "lists" reports whether a rule lists the command of a part. An ask rule can also list a command. In both
+// cases, a pattern must match the command exactly.
 func (r *Rule) lists(pt *part) bool {
 	return pt.command != nil && slices.ContainsFunc(r.patterns, pt.exact)
 }
@@ -176,7 +177,7 @@ func (j Judgement) byBuiltin(b *Builtin) Judgement {
 	return j
 }
 
-// otherwise judges a part of a call without a matching rule.
+// The method "otherwise" judges a part of a call to which no rule applies.
 func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	isCommand := pt.command != nil || pt.doubt
 	listed := p.rules.AllowList && pt.kind == KindBash && isCommand
@@ -189,7 +190,7 @@ func (p *Policy) otherwise(pt *part, out Judgement) Judgement {
 	case listed:
 		out.Effect, out.Reason = Deny, fmt.Sprintf("only listed commands are allowed, and %q is not listed", pt.subject)
 		out.Rule = p.rules.ListedBy
-	case pt.execution != nil: // the default is about calls
+	case pt.execution != nil: // keep the effect, because the default concerns only calls
 	case p.rules.Default != "" && p.rules.Default != Allow:
 		out.Effect, out.Reason, out.Rule = p.rules.Default, "no rule allows it", fmt.Sprintf("default = %q", p.rules.Default)
 	case pt.doubt && p.doubtful:
@@ -208,8 +209,7 @@ func harmless(c *script.Command) bool {
 	return c.Words[0].Text == "command" && len(c.Words) > 1 && strings.HasPrefix(c.Words[1].Text, "-")
 }
 
-// unknownProgram reports whether a command is a builtin of the shell, or a program whose name is unknown before the script
-// runs.
+// unknownProgram reports whether a command name is a shell builtin or is unknown before the script runs.
 func unknownProgram(c *script.Command) bool {
 	return !c.Words[0].Known() || c.Words[0].Split || script.IsBuiltin(c.Words[0].Text)
 }

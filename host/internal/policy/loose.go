@@ -8,11 +8,11 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// loosePath is a path that is unknown before a command runs, because a variable, a substitution, a pattern or an unknown
-// directory is a part of it.
+// loosePath is a path that is unknown before a command runs. The reason is a variable, a substitution, a pattern or an
+// unknown directory in the path.
 type loosePath struct {
-	// forms contains absolute forms of the path, with [script.Unknown] in place of unknown parts. The second form begins
-	// with the target of the links in the known beginning of the first.
+	// forms contains absolute forms of the path, with [script.Unknown] in place of unknown parts. In the second form,
+	// the links in the known beginning are resolved.
 	forms []string
 	// pattern reports that the shell expands wildcards in the path.
 	pattern bool
@@ -32,7 +32,7 @@ func loose(dir, text string, pattern bool) loosePath {
 	default:
 		full = dir + "/" + text
 	}
-	if i := strings.Index(full, script.Unknown); i >= 0 { // the unknown part can contain .., so that the beginning means nothing
+	if i := strings.Index(full, script.Unknown); i >= 0 { // the unknown part can contain "..", so drop the known beginning
 		if full = full[i:]; hasDotDot(full) {
 			full = script.Unknown
 		}
@@ -60,7 +60,8 @@ func loose(dir, text string, pattern bool) loosePath {
 	return out
 }
 
-// external reports whether the path can be outside of the roots. A pattern stays in the directory before it.
+// external reports whether the path can be outside of the roots. A pattern matches only files below the directory before
+// the wildcard.
 func (l *loosePath) external(req *Request) bool {
 	return slices.ContainsFunc(l.forms, func(form string) bool {
 		i := strings.IndexAny(form, "*?[")
@@ -72,7 +73,7 @@ func (l *loosePath) external(req *Request) bool {
 	})
 }
 
-// isStream reports whether a path is a device that holds no data of its own.
+// isStream reports whether a path is a device without stored data, such as /dev/null.
 func isStream(path string) bool {
 	return slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/stdin"}, path) || strings.HasPrefix(path, "/dev/fd/")
 }
@@ -90,15 +91,16 @@ func (p *Policy) outsideRoots(req *Request, paths []string) (out []string) {
 	return out
 }
 
-// operands adds the files and hosts that the words of a command can name to a part.
+// operands determines the files and hosts that a command can use from its words, and adds them to the part.
 func (p *Policy) operands(req *Request, c *script.Command, pt *part) {
 	if c.Remote {
 		return
 	}
 	if name := c.Words[0]; name.Known() && strings.Contains(name.Text, "/") && (c.Dir != "" || filepath.IsAbs(name.Text)) {
-		pt.written = append(pt.written, locate(c.Dir, name)) // running a file also reads it
+		pt.written = append(pt.written, locate(c.Dir, name)) // executing a file also reads the file
 	}
-	// echo and printf use no files. A call of a tool is judged when it is made, with all its arguments known.
+	// The arguments of echo and printf are plain text. A tool call in a script is judged later, when all its arguments
+	// are known.
 	text := c.Name() == "echo" || c.Name() == "printf" || strings.HasPrefix(c.Words[0].Text, "tool:")
 	for _, w := range c.Words[1:] {
 		option := strings.HasPrefix(w.Text, "-")
@@ -116,20 +118,20 @@ func (p *Policy) operands(req *Request, c *script.Command, pt *part) {
 	}
 }
 
-// operand adds one possible path in the words of a command to a part.
+// operand treats text as a possible path and adds the path to a part.
 func (p *Policy) operand(req *Request, c *script.Command, text string, pattern bool, pt *part) {
 	if strings.Contains(text, script.Unknown) || pattern && strings.ContainsAny(text, "*?[") || c.Dir == "" && !filepath.IsAbs(text) {
 		if !harmless(c) { // a builtin of the shell reads no file
 			pt.loose = append(pt.loose, loose(c.Dir, text, pattern))
 		}
 		if !strings.Contains(text, script.Unknown) && !pattern {
-			pt.written = append(pt.written, locate("", script.Word{Text: text})) // a name is known although its directory is not
+			pt.written = append(pt.written, locate("", script.Word{Text: text})) // the base name is known although the directory is unknown
 		}
 		return
 	}
 	at := locate(c.Dir, script.Word{Text: text})
 	pt.paths = append(pt.paths, at)
-	whole := text // not cleaned, because .. after a link leads elsewhere
+	whole := text // do not clean the path, because ".." after a link leads elsewhere
 	if !filepath.IsAbs(text) {
 		whole = c.Dir + "/" + text
 	}
@@ -137,14 +139,14 @@ func (p *Policy) operand(req *Request, c *script.Command, text string, pattern b
 	if target != at {
 		pt.paths = append(pt.paths, target)
 	}
-	if n := len(pt.loose); req.files().uncertain && (n == 0 || pt.loose[n-1].shown != "…") { // once is enough
+	if n := len(pt.loose); req.files().uncertain && (n == 0 || pt.loose[n-1].shown != "…") { // add at most one entry
 		pt.loose = append(pt.loose, loose(c.Dir, script.Unknown, false))
 	}
 	pt.outside = append(pt.outside, p.outsideRoots(req, []string{target})...)
 }
 
-// candidates returns the texts in a word that can be paths: the word, what follows =, @ or the letter of an option, and
-// what colons separate.
+// candidates returns the substrings of a word that can be paths: the word itself, the texts after "=", "@" or an option
+// letter, and the texts between colons.
 func candidates(word string) (out []string) {
 	if strings.HasPrefix(word, "-") {
 		_, value, ok := strings.Cut(word, "=")

@@ -10,24 +10,25 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// facts are what built-in rules know about a command. loss finds what the command removes, once for all rules.
+// facts describes a command for the built-in rules. The method loss determines the lost files once and caches the
+// result.
 type facts struct {
 	req     *Request
 	c       *script.Command
 	lost    place
-	unsure  bool // whether lost is only suspected
+	unsure  bool // whether the value of lost is only suspected
 	checked bool
-	// uncertain reports that a rule applies only because the file system did not show what the command does.
+	// uncertain reports that a rule applies only because the file system did not show the effect of the command.
 	uncertain bool
 }
 
-// suspect reports whether the file system did not show what the command does.
+// suspect reports whether the file system did not show the effect of the command.
 func (f *facts) suspect() bool {
 	f.uncertain = f.uncertain || f.req.files().uncertain
 	return f.uncertain
 }
 
-// place is a kind of directory whose loss is judged. Later places are more than earlier ones.
+// place is a kind of directory whose loss is judged. The kinds are in ascending order of damage.
 type place int
 
 const (
@@ -40,11 +41,12 @@ const (
 // target is a path that a command removes, moves away or overwrites.
 type target struct {
 	path string
-	all  bool // whether all files in the directory are meant, but not the directory
-	kept bool // whether the file stays below its directory
+	all  bool // whether the target is the content of the directory without the directory itself
+	kept bool // whether mv moves the file to its own directory or a subdirectory
 }
 
-// loss returns the most that the command removes. Paths that are unknown before the command runs are not considered.
+// loss returns the most valuable kind of directory that the command removes. It ignores paths that are unknown before
+// the command runs.
 func (f *facts) loss() place {
 	if !f.checked {
 		f.checked = true
@@ -57,11 +59,11 @@ func (f *facts) loss() place {
 	return f.lost
 }
 
-// removers lists the programs that [removed] knows.
+// removers lists the programs that the method "removed" handles.
 var removers = []string{"rm", "unlink", "shred", "truncate", "mv", "chmod", "tee", "rsync", "tar", "zip", "7z", "7za", "7zr", "7zz", "srm", "wipe", "rimraf", "trash", "trash-put"}
 
-// removed returns the paths that a command removes, moves away, overwrites or makes unreadable. The result recursive
-// reports whether the command does so with all files in the directories among them.
+// The method "removed" returns the paths that a command removes, moves away, overwrites or makes unreadable. The result
+// "recursive" reports whether the files in target directories are also affected.
 func (f *facts) removed() (targets []target, recursive bool) {
 	c := f.c
 	short, long, operands := arguments(c)
@@ -95,7 +97,7 @@ func (f *facts) removed() (targets []target, recursive bool) {
 			return append(f.targets(operands[2:]), f.listed(slices.ContainsFunc(operands, func(o string) bool { return o[0] == '@' }))...), true
 		}
 	case "tar":
-		if canHave(long, "recursive-unlink") { // which directories is known from the archive only
+		if canHave(long, "recursive-unlink") { // the archive determines the removed directories, so assume all
 			return f.listed(true), true
 		}
 		if canHave(long, "remove-files") {
@@ -105,7 +107,8 @@ func (f *facts) removed() (targets []target, recursive bool) {
 	return nil, false
 }
 
-// listed returns all files of the working directory, if the names of those that the command removes are in a file.
+// The method "listed" returns all files of the working directory if the command reads the names of the removed files
+// from a file.
 func (f *facts) listed(yes bool) []target {
 	if !yes || f.c.Dir == "" {
 		return nil
@@ -113,8 +116,8 @@ func (f *facts) listed(yes bool) []target {
 	return []target{{path: f.req.files().follow(f.c.Dir), all: true}}
 }
 
-// synchronized returns the files that rsync removes: those of the destination that the source does not have, or those of
-// the source.
+// synchronized returns the files that rsync removes. With a --delete option, these are files that exist only in the
+// destination. With --remove-source-files, these are the source files.
 func (f *facts) synchronized(long, operands []string) (out []target) {
 	n := len(operands) - 1
 	if n < 1 {
@@ -131,7 +134,8 @@ func (f *facts) synchronized(long, operands []string) (out []target) {
 	return out
 }
 
-// archived returns the files that tar adds to an archive. The directories to which it changes before count as a whole.
+// archived returns the files that tar adds to an archive. If tar first changes to a directory, the result contains the
+// whole directory.
 func (f *facts) archived(long, operands []string) []target {
 	all := slices.Clone(operands)
 	for _, o := range operands {
@@ -150,11 +154,12 @@ func (f *facts) archived(long, operands []string) []target {
 		}
 		list = list || canHave([]string{l}, "files-from")
 	}
-	list = list || len(operands) > 0 && len(f.c.Words) > 1 && f.c.Words[1].Text == operands[0] && strings.Contains(operands[0], "T") // without a dash
+	list = list || len(operands) > 0 && len(f.c.Words) > 1 && f.c.Words[1].Text == operands[0] && strings.Contains(operands[0], "T") // the first word of tar can contain options without a dash
 	return append(f.targets(all), f.listed(list)...)
 }
 
-// moved returns the files that mv moves. The last operand is their new place, unless an option names it.
+// The method "moved" returns the files that mv moves. The last operand is the destination, unless an option names the
+// destination.
 func (f *facts) moved(operands []string, option bool) []target {
 	to := ""
 	if n := len(operands) - 1; n > 0 && !option {
@@ -171,8 +176,8 @@ func (f *facts) moved(operands []string, option bool) []target {
 	return out
 }
 
-// locks reports whether a mode for chmod takes a permission from the owner of a directory, which makes its files
-// unreadable.
+// The function "locks" reports whether a mode for chmod removes a permission of the owner, so that files in the
+// directory become unreadable.
 func locks(mode string) bool {
 	if strings.Trim(mode, "01234567") == "" && mode != "" {
 		return len(mode) < 3 || mode[len(mode)-3] < '5'
@@ -190,9 +195,9 @@ func locks(mode string) bool {
 	return false
 }
 
-// targets returns the paths of operands. An operand for all files in a directory is a target with all set.
+// targets returns the paths of operands. If an operand means all files in a directory, its target has the field all set.
 func (f *facts) targets(operands []string) (out []target) {
-	patterns := make(map[string]bool) // operands whose wildcards the shell expands
+	patterns := make(map[string]bool) // paths of operands in which the shell expands wildcards
 	for _, w := range f.c.Words {
 		if w.Split {
 			patterns[w.Text] = true
@@ -215,17 +220,17 @@ func (f *facts) targets(operands []string) (out []target) {
 	return out
 }
 
-// resolve returns the absolute path of an operand. The directories in the path are resolved, and also the last element if
-// a slash follows. The result is empty for an unknown path.
+// resolve returns the absolute path of an operand and resolves the directories in the path. It resolves the last element
+// only if a slash follows. The result is empty for an unknown path.
 func (f *facts) resolve(operand string) string {
 	dir, files := f.c.Dir, f.req.files()
 	if operand == "" || strings.Contains(operand, script.Unknown) || dir == "" && !filepath.IsAbs(operand) {
 		return ""
 	}
-	if files.files == (hostFiles{}) { // the links of /proc would be those of the host
+	if files.files == (hostFiles{}) { // in the file system of the host, /proc/self is the host process
 		operand = ofSelf(operand, dir)
 	}
-	path := operand // not cleaned, because .. after a link leads elsewhere
+	path := operand // do not clean the path, because ".." after a link leads elsewhere
 	if !filepath.IsAbs(path) {
 		path = dir + "/" + operand
 	}
@@ -236,7 +241,7 @@ func (f *facts) resolve(operand string) string {
 	return filepath.Join(files.follow(parent), base)
 }
 
-// ofSelf replaces the links of a process to its own directory and root at the beginning of a path.
+// ofSelf replaces a leading /proc/self/cwd or /proc/self/root in a path by the directory or root of the process.
 func ofSelf(path, dir string) string {
 	for range maxLinks {
 		rest, ok := strings.CutPrefix(path, "/proc/self/")
@@ -264,8 +269,8 @@ type guarded struct {
 	exists bool
 }
 
-// places returns the directories whose loss is judged: the home directory, the workspace, the writable roots, and the
-// repositories that contain them or the working directory.
+// places returns the directories whose loss is judged. These are the home directory, the workspace and the writable
+// roots. Repositories that contain these directories or the working directory are included.
 func (f *facts) places() []guarded {
 	files := f.req.files()
 	kinds, tops := make(map[string]place), make(map[string]bool)
@@ -279,7 +284,7 @@ func (f *facts) places() []guarded {
 	add(homeDir(), home)
 	add(f.req.Workspace, workspace)
 	if f.req.Workspace != "" && f.req.Workspace == homeDir() {
-		kinds[f.req.Workspace] = workspace // the operator permits changes there
+		kinds[f.req.Workspace] = workspace // the operator permits changes to the workspace
 	}
 	if f.req.Call != nil {
 		for _, root := range f.req.Call.Roots {
@@ -297,7 +302,7 @@ func (f *facts) places() []guarded {
 			continue
 		}
 		add(top, repository)
-		for _, name := range []string{"objects", "objects/pack", "refs"} { // without most of their files, nothing is left
+		for _, name := range []string{"objects", "objects/pack", "refs"} { // a repository without most of these files is lost
 			add(filepath.Join(top, ".git", name), repository)
 		}
 	}
@@ -309,7 +314,8 @@ func (f *facts) places() []guarded {
 	return out
 }
 
-// at returns the kind of a directory. It recognizes a directory that has several paths, for example through a mount.
+// The method "at" returns the kind of a directory. It recognizes a directory under a second path, for example through a
+// mount.
 func (f *facts) at(path string, places []guarded) (kind place, dir bool) {
 	id, dir, exists := f.req.files().lstat(path)
 	for _, g := range places {
@@ -320,10 +326,10 @@ func (f *facts) at(path string, places []guarded) (kind place, dir bool) {
 	return kind, dir
 }
 
-// covered returns the most that is lost with the targets.
+// The method "covered" returns the most valuable kind of directory that the targets remove.
 func (f *facts) covered(targets []target, recursive bool) (lost place) {
 	places := f.places()
-	inside := make(map[string]map[string]bool) // the targets in each directory
+	inside := make(map[string]map[string]bool) // names of the targets in each directory
 	add := func(dir, name string, whole bool) {
 		if inside[dir] == nil {
 			inside[dir] = make(map[string]bool)
@@ -331,7 +337,7 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 		inside[dir][name] = inside[dir][name] || whole
 	}
 	for _, t := range targets {
-		stays := t.all && t.kept // all files of the directory stay below it
+		stays := t.all && t.kept // mv keeps all files in or below the directory
 		for _, g := range places {
 			if !stays && (recursive && within(g.path, t.path) || t.all && g.path == t.path) {
 				lost = max(lost, g.kind)
@@ -370,21 +376,22 @@ func (f *facts) covered(targets []target, recursive bool) (lost place) {
 	return lost
 }
 
-// within reports whether a path is in a directory, or the directory.
+// within reports whether a path equals dir or is below dir.
 func within(path, dir string) bool {
 	_, ok := tool.Root{Path: dir}.Rel(path)
 	return ok
 }
 
 const (
-	// fewEntries is the number of entries below which a loss of all entries is not judged as the loss of the directory.
+	// fewEntries is the minimum number of lost entries for a loss to count as the loss of the directory.
 	fewEntries = 3
-	// maxEntries limits the number of entries that are read of one directory.
+	// maxEntries limits the number of entries that are read from one directory.
 	maxEntries = 100_000
 )
 
-// most reports whether the names are nearly all entries of a directory. Hidden entries do not count, because the pattern
-// * of a shell does not match them. A name is true for a target, and false for a directory that contains one.
+// The method "most" reports whether the map "names" contains nearly all entries of a directory. Hidden entries do not
+// count, because the shell pattern * does not match them. The value for a name is true for a target, and false for a
+// directory that contains a target.
 func (f *facts) most(dir string, names map[string]bool, recursive bool) bool {
 	files := f.req.files()
 	entries, _ := files.names(dir, maxEntries)
@@ -402,10 +409,10 @@ func (f *facts) most(dir string, names map[string]bool, recursive bool) bool {
 		switch {
 		case named:
 			gone++
-		case !files.isEmpty(path): // nothing is left in an empty directory, either
+		case !files.isEmpty(path): // an empty directory does not count as remaining
 			left++
 		}
-		if left*9 > len(names) { // whatever the other entries are
+		if left*9 > len(names) { // the remaining entries cannot change the result
 			return false
 		}
 	}
@@ -415,15 +422,15 @@ func (f *facts) most(dir string, names map[string]bool, recursive bool) bool {
 	return gone >= fewEntries && gone >= left*9
 }
 
-// isGit reports whether a target is the data of a repository in a root or in the home directory: the directory .git, the
-// file .git, or what a repository cannot do without. The argument dir reports whether a target that is removed with all
-// its files is a directory.
+// isGit reports whether a target is essential data of a repository in a root or in the home directory. Essential data is
+// .git or a file that the repository requires. The argument "dir" reports whether the target is a directory that is
+// removed with all its files.
 func (f *facts) isGit(t target, recursive, dir bool) bool {
 	files, base := f.req.files(), filepath.Base(t.path)
 	switch {
 	case base == ".git" && (recursive || t.all):
 	case base == ".git":
-		if _, dir, _ := files.lstat(t.path); dir { // which cannot be removed
+		if _, dir, _ := files.lstat(t.path); dir { // without recursion, a directory cannot be removed
 			return false
 		}
 	case slices.Contains([]string{"objects", "refs", "HEAD", "packed-refs"}, base) && files.isGitDir(filepath.Dir(t.path)):

@@ -42,7 +42,6 @@ func project(t *testing.T) (home, ws string) {
 	return home, ws
 }
 
-// shown returns a pattern expanded as a shell does.
 func expanded(t *testing.T, dir, pattern string) (out []string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -61,7 +60,7 @@ func expanded(t *testing.T, dir, pattern string) (out []string) {
 	return out
 }
 
-// TestLosses judges programs with the arguments that they really get, after the shell has expanded them.
+// TestLosses checks programs with the arguments that they get after the shell expands wildcards.
 func TestLosses(t *testing.T) {
 	home, ws := project(t)
 	all := expanded(t, ws, "*")
@@ -78,13 +77,13 @@ func TestLosses(t *testing.T) {
 	for _, c := range []struct{ dir, line, rule string }{
 		{ws, and("rm -rf", all), "remove-workspace"},
 		{ws, and("rm -rf --", all), "remove-workspace"},
-		{ws, and("rm -r", all[:len(all)-1]), ""}, // the last one has files
+		{ws, and("rm -r", all[:len(all)-1]), ""}, // the remaining entry is a directory with files
 		{ws, "rm -rf .", "remove-workspace"},
 		{ws, "rm -rf ./", "remove-workspace"},
 		{ws, "rm -rf ../ws", "remove-workspace"},
 		{ws, "rm -rf src/../../ws", "remove-workspace"},
 		{ws, "rm -rf " + home + "/link/", "remove-workspace"},
-		{ws, "rm -rf " + home + "/link", ""}, // only the link
+		{ws, "rm -rf " + home + "/link", ""}, // rm removes the link and keeps its target
 		{ws, "rm -rf /proc/self/cwd", "remove-workspace"},
 		{ws + "/src", and("rm -rf", expanded(t, ws+"/src", "../*")), "remove-workspace"},
 		{ws + "/src", "rm -rf ..", "remove-workspace"},
@@ -93,7 +92,7 @@ func TestLosses(t *testing.T) {
 		{ws, "rm -rf " + home, "remove-system"},
 		{ws, "rm -rf /bin /boot /dev /etc /home", "remove-system"},
 		{ws, "rm -rf " + filepath.Dir(home), "remove-system"},
-		{ws, and("shred -u", all), ""}, // directories stay
+		{ws, and("shred -u", all), ""}, // shred does not remove directories
 		{ws + "/src", "rm a.go b.go c.go", ""},
 		{ws, "rm -rf src docs", ""},
 		{ws, "rm -rf build node_modules", ""},
@@ -184,7 +183,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// TestLossesBesidePipes makes sure that a named pipe does not stop the judgement.
+// TestLossesBesidePipes checks that a named pipe does not block the judgement.
 func TestLossesBesidePipes(t *testing.T) {
 	_, ws := project(t)
 	if err := unix.Mkfifo(filepath.Join(ws, "pipe"), 0o600); err != nil {
@@ -198,7 +197,7 @@ func TestLossesBesidePipes(t *testing.T) {
 	}
 }
 
-// TestLossByMount makes sure that a directory is recognized under the path of a mount.
+// TestLossByMount checks that a directory is recognized by the path of a mount.
 func TestLossByMount(t *testing.T) {
 	_, ws := project(t)
 	other := t.TempDir()
@@ -213,7 +212,7 @@ func TestLossByMount(t *testing.T) {
 	}
 }
 
-// TestLossOfHome makes sure that the home directory can be the workspace.
+// TestLossOfHome checks the judgement if the home directory is also the workspace.
 func TestLossOfHome(t *testing.T) {
 	home, ws := project(t)
 	p := policy.New(policy.Rules{})
@@ -226,7 +225,7 @@ func TestLossOfHome(t *testing.T) {
 	}
 }
 
-// TestLossesInScripts judges the same in the text of scripts, as far as it is certain there.
+// TestLossesInScripts checks that the text of a script shows the same losses if all paths are certain.
 func TestLossesInScripts(t *testing.T) {
 	_, ws := project(t)
 	for text, want := range map[string]string{
@@ -242,7 +241,7 @@ func TestLossesInScripts(t *testing.T) {
 	}
 }
 
-// TestCareful judges with the built-in rules for what loses work or leaves the machine.
+// TestCareful checks the built-in rules for commands that lose work or send data to other machines.
 func TestCareful(t *testing.T) {
 	home, ws := project(t)
 	old := filepath.Join(ws, ".git/refs/heads/old")
@@ -291,7 +290,8 @@ func TestCareful(t *testing.T) {
 	if j := p.JudgeExecution(x); j.Effect != policy.Ask || !strings.Contains(j.Rule, "publish") {
 		t.Errorf("git push: %+v", j)
 	}
-	// What git executes for a push was judged with the push. What it executes for an alias was not.
+	// The programs that git executes for a push were judged with the push. The programs that git executes for an alias
+	// were not judged.
 	for before, want := range map[string]policy.Effect{"git push": policy.Allow, "git -C x push": policy.Allow, "git p": policy.Ask, "git -c a.b=c p": policy.Ask} {
 		x := execution(ws, "/usr/lib/git-core/git", "send-pack", "x")
 		x.Before, x.BeforeArgs = "/usr/bin/git", strings.Fields(before)
@@ -320,13 +320,13 @@ func TestCareful(t *testing.T) {
 	}
 }
 
-// TestSessionsOwnFiles makes sure that a session can delete what it made.
+// TestSessionsOwnFiles checks that a session can delete files that it created.
 func TestSessionsOwnFiles(t *testing.T) {
 	_, ws := project(t)
 	p := policy.New(policy.Rules{Careful: true})
 	req := command(t, ws, "rm -rf made main.go.new")
 	start := time.Now()
-	time.Sleep(20 * time.Millisecond) // a file system stores times with the precision of a clock tick
+	time.Sleep(20 * time.Millisecond) // file times have the precision of a clock tick
 	if err := os.MkdirAll(filepath.Join(ws, "made", "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestSessionsOwnFiles(t *testing.T) {
 	}
 }
 
-// TestLossesOfMany makes sure that a judgement has limits, and that what exceeds them is not taken to be harmless.
+// TestLossesOfMany checks that a judgement has limits. A command beyond the limits must not count as harmless.
 func TestLossesOfMany(t *testing.T) {
 	_, ws := project(t)
 	p := policy.New(policy.Rules{})
@@ -408,7 +408,7 @@ func TestLossesOfMany(t *testing.T) {
 	}
 }
 
-// counting is an empty file system that counts what is done with it.
+// counting is an empty file system that counts its operations.
 type counting struct {
 	broken
 	slow               bool
@@ -427,7 +427,7 @@ func (c *counting) Lstat(string) (device, inode uint64, dir bool, err error) {
 	return 0, 0, false, os.ErrNotExist
 }
 
-// slow is a file system in which nothing exists, after a while.
+// slow is a file system in which every operation takes time and nothing exists.
 type slow struct{ broken }
 
 func (slow) Follow(path string) (string, error) { return path, nil }
@@ -439,7 +439,7 @@ func (slow) Lstat(string) (device, inode uint64, dir bool, err error) {
 	return 0, 0, false, os.ErrNotExist
 }
 
-// broken is a file system without access.
+// broken is a file system in which every access fails.
 type broken struct{}
 
 func (broken) Follow(string) (string, error) { return "", os.ErrPermission }

@@ -19,7 +19,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// generator generates random scripts. Its words and commands are those with which a script can hide a command.
+// generator generates random scripts from words and commands that can hide another command.
 type generator struct {
 	r     *rand.Rand
 	depth int
@@ -31,7 +31,7 @@ func (g *generator) variable() string {
 	return g.pick("x", "y", "i", "PATH", "PS4", "a", "IFS", "_", "BASH_ENV", "RANDOM", "HOME")
 }
 
-// literal returns a text without quotes.
+// literal returns a random text without quotes.
 func (g *generator) literal() string {
 	return g.pick("1", "0", "-v", "-n", "=", "-eq", "x", "y", "a[$(touch R)]", "$(touch R)", "touch R", "touch", "R", "-exec", ";", ".", "./*", "-i", "b", "-le", "s/a/b/e", "1e touch R", "BEGIN{system(\"touch R\")}",
 		"--", "+1", "{}", "-c", "-p", "-a", "!", "(", ")", "x=1", "PATH=.", "-S", "5", "i+1", "x[0]", "a b", "'", "\"", "\\", "$x", "`touch R`", "-e", "-f", "-o", "*", "?", "[a]", "~")
@@ -146,11 +146,11 @@ func (g *generator) mutate(s string) string {
 	return s
 }
 
-// prime is a listed script that stores code in variables, as a command can do in an earlier call.
+// prime is a listed script that stores code in variables. In a session, an earlier call can do the same.
 const prime = `x='a[$(touch R)]'; y='-v'; i='$(touch R)'; a='touch R'; echo 'touch R' > b`
 
-// TestOracleListed runs random scripts that the policy allows. Bash must not execute a program that is not listed. The
-// variable TOOLHOST_FUZZ sets the number of rounds.
+// TestOracleListed runs random scripts that the policy allows, and checks that bash executes only listed programs. The
+// environment variable TOOLHOST_FUZZ sets the number of rounds.
 func TestOracleListed(t *testing.T) {
 	rounds := 500
 	if n, err := strconv.Atoi(os.Getenv("TOOLHOST_FUZZ")); err == nil {
@@ -162,7 +162,7 @@ func TestOracleListed(t *testing.T) {
 	}
 	dir, programs := t.TempDir(), t.TempDir()
 	log := filepath.Join(programs, "log")
-	// All programs are the system's, except touch, which is not listed and logs its name.
+	// All programs come from the system. Only touch is replaced: it is not listed, and it logs its name.
 	allowed := []string{"ls", "cat", "find", "awk", "sed", "sort", "xargs", "bash", "sh", "nohup", "env", "timeout", "nice", "git"}
 	for _, name := range allowed {
 		path, err := exec.LookPath(name)
@@ -210,8 +210,8 @@ func TestOracleListed(t *testing.T) {
 	}
 }
 
-// runSession runs scripts one after the other in the same shell. It ends everything that they started. Functions can call
-// themselves in subshells, so their depth is limited.
+// runSession runs scripts in sequence in the same shell and ends all processes that the scripts start. The call depth of
+// functions is limited, because functions can call themselves in subshells.
 func runSession(t *testing.T, bash, dir, programs string, session []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -221,7 +221,7 @@ func runSession(t *testing.T, bash, dir, programs string, session []string) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 100 * time.Millisecond
-	_ = c.Run() // the scripts may fail
+	_ = c.Run() // ignore the error: a random script can fail
 	if c.Process != nil {
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 	}

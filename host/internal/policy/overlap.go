@@ -6,7 +6,7 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// token is an element of a pattern: a character, or one of the special values below.
+// token is an element of a pattern: a character or one of the negative constants below.
 type token rune
 
 const (
@@ -18,14 +18,14 @@ const (
 // maxOverlap limits the size of the comparison of two patterns.
 const maxOverlap = 1 << 20
 
-// overlap reports whether a path exists that matches both a glob and a text with unknown parts. If pattern is true, the
-// text can contain wildcards of a shell. The result can be true although no such path exists, but not the reverse.
+// overlap reports whether a path can match both a glob and a text with unknown parts. If pattern is true, the text can
+// contain shell wildcards. The result can be true by mistake, but false is always correct.
 func overlap(glob, text string, pattern bool) bool {
 	a, b := globTokens(glob), textTokens(text, pattern)
 	if len(a)*len(b) > maxOverlap {
 		return true
 	}
-	// reach[j] reports whether the tokens of a so far and b[:j] can match the same text.
+	// reach[j] reports whether some text matches both the first tokens of a, up to the current one, and b[:j].
 	reach := make([]bool, len(b)+1)
 	reach[0] = true
 	skip(reach, b)
@@ -39,7 +39,7 @@ func overlap(glob, text string, pattern bool) bool {
 				next[j] = true
 			}
 			if j < len(b) && (b[j] == segment || b[j] == anything) && meets(x, b[j]) {
-				next[j] = true // the token of b continues
+				next[j] = true // the token of b matches more characters
 			}
 			if j < len(b) && meets(x, b[j]) {
 				next[j+1] = true
@@ -58,7 +58,7 @@ func overlap(glob, text string, pattern bool) bool {
 	return reach[len(b)]
 }
 
-// skip marks the positions that follow when tokens of b match the empty text.
+// skip marks the positions that can be reached because tokens of b can match the empty text.
 func skip(reach []bool, b []token) {
 	for j, t := range b {
 		if reach[j] && (t == segment || t == anything) {
@@ -78,7 +78,7 @@ func meets(x, y token) bool {
 	return x != '/' && y != '/'
 }
 
-// globTokens converts a glob. A class becomes any character, and alternatives become any text.
+// globTokens converts a glob to tokens. A character class becomes any character, and alternatives become any text.
 func globTokens(glob string) (out []token) {
 	runes := []rune(glob)
 	for i := 0; i < len(runes); i++ {
@@ -114,7 +114,7 @@ func globTokens(glob string) (out []token) {
 	return out
 }
 
-// textTokens converts a path with unknown parts.
+// textTokens converts a path with unknown parts to tokens.
 func textTokens(text string, pattern bool) (out []token) {
 	for _, r := range text {
 		switch {

@@ -17,28 +17,28 @@ type part struct {
 	kind, tool string
 	subject    string
 	command    *script.Command
-	// removal is the command that would remove the same files as a diff.
+	// removal is a command that removes the same files as the diffs in the call.
 	removal *script.Command
 	doubt   bool // whether the part represents unknown commands
-	// paths contains the paths after all symbolic links are resolved. written contains the paths as the caller wrote
-	// them.
+	// paths contains the paths with all symbolic links resolved. The field "written" contains the paths as the caller
+	// wrote them.
 	paths, written []string
-	// loose contains the paths that are unknown before the command runs. outside contains the known paths of a command
-	// outside of the roots.
+	// loose contains the paths that are unknown before the command runs. The field "outside" contains the known paths of
+	// the command that are outside of the roots.
 	loose    []loosePath
 	outside  []string
 	domains  []string
 	shell    bool // whether the part belongs to a script
 	builtins []*Builtin
-	// execution is set if the command is a program that is about to run. spellings contains the command with other names
-	// of the program.
+	// execution is set if the command is a program that is about to run. The field "spellings" contains the command with
+	// other names of the same program.
 	execution *Execution
-	// gated reports that the programs of the script are judged again when they are executed.
+	// gated reports whether each program of the script is judged again when it is executed.
 	gated     bool
 	spellings []*script.Command
 }
 
-// Kind returns the kind of the permission that the call needs.
+// Kind returns the kind of permission that the call needs.
 func (req *Request) Kind() string {
 	switch {
 	case req.Shell:
@@ -104,7 +104,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 		Dir: dir, Home: homeDir(), Stdin: textIn(req.Args["stdin"]), Gated: req.Gated, Open: string(req.Args["keep_stdin_open"]) == "true", Subset: p.rules.AllowList && !req.Gated, Listed: p.lists,
 	})
 	var out []part
-	if dir != req.Call.Cwd && !p.idle { // rules for paths hold for the directory, as for that of cd
+	if dir != req.Call.Cwd && !p.idle { // judge the working directory of the call as a cd command, because path rules apply to it
 		c := &script.Command{Words: []script.Word{{Text: "cd"}, {Text: dir}}, Dir: req.Call.Cwd}
 		pt := part{kind: KindBash, tool: req.Name, subject: c.String(), command: c, shell: true, gated: req.Gated}
 		p.operands(req, c, &pt)
@@ -152,7 +152,7 @@ func (p *Policy) scriptParts(req *Request, d *Decision) []part {
 	return out
 }
 
-// redirects returns the files that the redirects of a script open.
+// redirects returns parts for the files that the redirects of a script open.
 func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 	for _, l := range []struct {
 		files []script.File
@@ -167,7 +167,7 @@ func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 				dd := &script.Command{Words: []script.Word{{Text: "dd"}, {Text: "of=" + path}}}
 				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: dd})
 			}
-			if to, ok := strings.CutPrefix(path, "/dev/tcp/"); ok || strings.HasPrefix(path, "/dev/udp/") { // bash connects to the host
+			if to, ok := strings.CutPrefix(path, "/dev/tcp/"); ok || strings.HasPrefix(path, "/dev/udp/") { // bash opens a network connection for these paths
 				host, _, _ := strings.Cut(strings.TrimPrefix(to, "/dev/udp/"), "/")
 				nc := &script.Command{Words: []script.Word{{Text: "nc"}, {Text: host}}}
 				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: nc})
@@ -187,8 +187,8 @@ func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 	return out
 }
 
-// Values of [Decision.Programs]. ByAnalysis means that scripts are analyzed before they run, AtExecution that each program
-// is judged when a process executes it.
+// These are the values of [Decision.Programs]. ByAnalysis means that scripts are analyzed before they run. AtExecution
+// means that each program is judged when a process executes it.
 const (
 	ByAnalysis  = "listed, by analysis"
 	AtExecution = "listed, at execution"
@@ -197,19 +197,20 @@ const (
 // maxUnknown limits the number of unknown parts in a decision.
 const maxUnknown = 20
 
-// lists reports whether a rule lists a program with this name.
+// The method "lists" reports whether a rule lists a program with this name.
 func (p *Policy) lists(name string) bool {
 	return slices.ContainsFunc(p.rules.Rules, func(r Rule) bool {
 		return slices.ContainsFunc(r.patterns, func(pattern script.Pattern) bool { return pattern.Names(name) })
 	})
 }
 
-// maxCompared limits the search for duplicate commands. Commands after this number are added without a search.
+// maxCompared limits the search for duplicate commands. After this number of commands, further commands are added
+// without a search.
 const maxCompared = 200
 
 func textIn(raw json.RawMessage) string {
 	var s string
-	_ = json.Unmarshal(raw, &s) // ignore the error: the text stays empty for other types
+	_ = json.Unmarshal(raw, &s) // ignore the error: the result is empty if the argument is not a string
 	return s
 }
 
@@ -225,7 +226,7 @@ func locate(dir string, w script.Word) string {
 	return filepath.Join(dir, text)
 }
 
-// hosts returns the host names in a text. It finds them in URLs and in user@host:path.
+// hosts returns the host names in a text. It finds host names in URLs and in user@host:path.
 func hosts(s string) []string {
 	var out []string
 	for _, word := range strings.Fields(s) {

@@ -10,12 +10,12 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// maxLinks limits the symbolic links in a path. The kernel has the same limit.
+// maxLinks limits the symbolic links in a path. The limit is the same as that of the Linux kernel.
 const maxLinks = 40
 
-// resolve returns the target of a path and the root that contains the target. The result only informs the person who
-// decides. The tool opens the path through os.Root, so a link that changes in the meantime cannot lead outside of the
-// root.
+// resolve returns the target of a path and the root that contains the target. The result is only information for the
+// person who decides. A link that changes later cannot lead outside of the root, because the tool opens the path through
+// os.Root.
 func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "The path %q contains a NUL byte. Remove it.", path)
@@ -38,7 +38,7 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 			via = " (it leads to " + target + ")"
 		}
 		hint := ""
-		if strings.HasPrefix(target, "/tmp/") { // the directory of the same name that confined commands see is another one
+		if strings.HasPrefix(target, "/tmp/") { // confined commands see a different /tmp
 			hint = " Commands of bash can have a /tmp of their own, which other tools do not see."
 		}
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of the roots%s: %s. Use a path inside of a root, or ask the operator to add root %q {} to the sandbox block.%s",
@@ -50,8 +50,8 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 	return target, root, nil
 }
 
-// absolute returns the absolute form of a path. A relative path starts at the directory of the call. absolute resolves
-// no links.
+// absolute returns the absolute form of a path and resolves no links. A relative path is relative to the directory of
+// the call.
 func absolute(call *tool.Call, path string) string {
 	path = ExpandHome(path)
 	if !filepath.IsAbs(path) {
@@ -69,8 +69,8 @@ func hasDotDot(path string) bool {
 	return false
 }
 
-// ExpandHome replaces "~" at the beginning of a path by the home directory of the user. It returns other paths unchanged, and
-// every path if the home directory is unknown.
+// ExpandHome replaces a leading "~" in a path by the home directory of the user. It returns other paths unchanged. If
+// the home directory is unknown, it changes nothing.
 func ExpandHome(path string) string {
 	if path != "~" && !strings.HasPrefix(path, "~/") {
 		return path
@@ -94,7 +94,7 @@ func homeDir() string {
 // errLinks is the error for a path with too many links.
 var errLinks = errors.New("too many symbolic links")
 
-// follow resolves the symbolic links in a path. The last elements of the path do not have to exist.
+// follow resolves the symbolic links in a path. The path can end with elements that do not exist.
 func follow(roots []tool.Root, path string) (target string, links bool, err error) {
 	at, hops := "/", 0
 	if r, ok := containing(roots, path); ok {
@@ -117,8 +117,8 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 		case errors.Is(err, fs.ErrNotExist):
 			return filepath.Join(append([]string{next}, rest...)...), links, nil
 		case err != nil:
-			// An element of the path is a file or an unreadable directory. Return no error, because the error of the
-			// tool is better.
+			// An element of the path is a file or an unreadable directory. Return no error here, because the tool
+			// returns a better error.
 			return filepath.Join(append([]string{next}, rest...)...), links, nil //nolint:nilerr // see above
 		case st.Mode().Type() != fs.ModeSymlink:
 			at = next

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// pathspec is a path of a git command without its magic, as in gitglossary(7).
+// pathspec is a parsed path argument of a git command; see "pathspec" in gitglossary(7).
 type pathspec struct {
 	path string
 	// top reports that the path starts at the top of the repository.
 	top bool
-	// glob reports that a wildcard matches no slash. literal reports that there are no wildcards.
+	// glob reports that wildcards do not match a slash. The field "literal" reports that the path has no wildcards.
 	glob, literal bool
-	fold          bool // whether upper and lower case are the same
-	// unclear reports that the files depend on more than their paths. exclude reports that all files but these are meant.
+	fold          bool // whether the match ignores case
+	// unclear reports that the path alone does not determine the files. The field "exclude" reports that the pathspec
+	// excludes the files.
 	unclear, exclude bool
 }
 
@@ -48,14 +49,15 @@ func parsePathspec(text string) (out pathspec) {
 		case "exclude":
 			out.exclude = true
 		case "":
-		default: // such as attr:text
+		default: // other magic, such as "attr:text"
 			out.unclear = true
 		}
 	}
 	return out
 }
 
-// find returns the files that a pathspec means, or all = true if these can be all files of the repository.
+// find returns the files that match a pathspec. The result "all" is true if these files can be all files of the
+// repository.
 func (g *gitCommand) find(p *pathspec) (found []target, all bool) {
 	dir := g.c.Dir
 	if p.top {
@@ -84,14 +86,15 @@ func (g *gitCommand) find(p *pathspec) (found []target, all bool) {
 	return g.expand(base, matches), false
 }
 
-// Names that no real file has stand for any file.
+// These names represent any file. No real file has such a name.
 const (
 	sample      = "\x02"
 	sampleFile  = "\x02.\x04"
 	sampleBelow = sample + "/" + sample
 )
 
-// expand returns the files in a directory that a pattern matches, with the directories below which it matches every file.
+// expand returns the files in a directory that match a pattern. It also returns the subdirectories in which every file
+// matches.
 func (g *gitCommand) expand(base string, matches func(string) bool) (found []target) {
 	files := g.req.files()
 	names, _ := files.names(base, maxEntries)
@@ -120,7 +123,8 @@ func (g *gitCommand) expand(base string, matches func(string) bool) (found []tar
 	return found
 }
 
-// split returns the directory before the first wildcard, and the rest. Without wildcards, the rest is empty.
+// split splits the path into the directory before the first wildcard and the remaining pattern. Without wildcards, the
+// pattern is empty.
 func (p *pathspec) split() (fixed, pattern string) {
 	i := strings.IndexAny(p.path, `*?[\`)
 	switch {

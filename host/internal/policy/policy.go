@@ -26,7 +26,7 @@ import (
 // Effect is the decision of a rule.
 type Effect string
 
-// Effects of rules, in order of precedence. Each effect overrides the effects after it.
+// These are the effects of rules, in order of precedence. Each effect overrides the effects after it.
 const (
 	Deny  Effect = "deny"
 	Ask   Effect = "ask"
@@ -42,11 +42,11 @@ type Rules struct {
 
 	// Default is the effect for calls without a matching rule. Empty means that such calls are allowed.
 	Default Effect
-	// AllowList denies every command without a matching allow or ask rule, and every script outside of the subset that
-	// [script.Options.Subset] describes. ListedBy is the setting that the messages name.
+	// AllowList denies every command that no allow or ask rule matches. It also denies every script outside of the
+	// subset that [script.Options.Subset] describes. Messages name ListedBy as the setting that causes the denial.
 	AllowList bool
 	ListedBy  string
-	// Search contains the directories that are searched for programs, besides those of the system.
+	// Search contains the directories of PATH in addition to the directories of the system.
 	Search []string
 	// NoBuiltin disables the built-in rules; see [Builtin].
 	NoBuiltin bool
@@ -54,30 +54,32 @@ type Rules struct {
 	Careful bool
 	// Rules contains the operator's rules. If several rules match, deny overrides ask, and ask overrides allow.
 	Rules []Rule
-	// Project contains the deny and ask rules of a project file that nobody trusts. These rules can only make a decision
+	// Project contains the deny and ask rules of an untrusted project file. These rules can only make a decision
 	// stricter.
 	Project []Rule
 }
 
-// CodePathDenied is the error code for a denied path. In the validation of an edit, it means that layer 2 failed.
+// CodePathDenied is the error code for a denied path. In the validation of an edit, it means that the path check (layer
+// 2) failed.
 const CodePathDenied = 2
 
 // Policy applies rules to calls. It is safe for concurrent use.
 type Policy struct {
 	rules Rules
-	// idle reports that rules can match only commands.
+	// idle reports that only built-in rules for commands can apply.
 	idle bool
-	// unruled reports that there are no rules except built-in ones. domains reports that some rule has domains.
+	// unruled reports that only built-in rules exist. The field "domains" reports that some rule contains domains.
 	unruled, domains bool
-	// starting reports that some rule has Starts.
+	// starting reports that some rule contains [Rule.Starts].
 	starting bool
 	// doubtful reports that some rule could apply to an unknown command.
 	doubtful bool
-	// external reports that some rule matches paths outside the roots. pathRules reports that some rule matches paths.
+	// external reports that some rule matches paths outside the roots. The field "pathRules" reports that some rule
+	// matches paths in general.
 	external, pathRules bool
 
 	named  sync.Once
-	prints map[string][]string // set by named
+	prints map[string][]string // the result of the method fingerprints, computed once
 }
 
 // New returns a policy. The caller must first check the rules with [Rule.Prepare].
@@ -119,22 +121,23 @@ type Request struct {
 	Workspace string
 	// Shell reports that the parameters "command" and "stdin" are shell scripts.
 	Shell bool
-	// Gated reports that [Policy.JudgeExecution] judges every program that the call executes. What is unknown about a
-	// script is then no reason to refuse it.
+	// Gated reports that [Policy.JudgeExecution] judges every program that the call executes. The unknown parts of a
+	// script are then no reason to refuse the script.
 	Gated bool
-	// Bundled reports that the tool comes with the host. The sandbox and the built-in rules confine such a tool, so its trait
-	// "dangerous" alone is no reason to ask.
+	// Bundled reports that the tool is distributed with the host. The sandbox and the built-in rules confine such a
+	// tool, so the trait "dangerous" alone causes no question.
 	Bundled bool
-	// Since is the start of the session. Files that are younger were made in the session. A zero time means that it is
-	// unknown.
+	// Since is the start of the session. Files with a later creation time belong to the session. A zero time means that
+	// the start is unknown.
 	Since time.Time
 
-	// Person reports that a person can be asked. Then a path outside of the roots leads to an ask, unless a rule decides.
+	// Person reports that a person can be asked. In this case, a path outside of the roots causes a question, unless a
+	// rule decides.
 	Person bool
 
 	byGit bool  // whether git itself starts the program
-	tree  *tree // set by files
-	// workTree is the variable GIT_WORK_TREE of a program. gitDir reports that the variable GIT_DIR is set.
+	tree  *tree // a cache that the method files creates
+	// workTree is the value of GIT_WORK_TREE in the environment of a program. gitDir reports whether GIT_DIR is set.
 	workTree string
 	gitDir   bool
 }
@@ -146,12 +149,13 @@ type Decision struct {
 	Kind string `json:"kind"`
 	// Reason explains the decision to a person. It is empty if no rule matched.
 	Reason string `json:"reason"`
-	// Rule is the rule that determined the decision, with its position in the configuration. It is empty if no rule did.
+	// Rule is the rule that determined the decision, with its position in the configuration. It is empty if no rule
+	// determined the decision.
 	Rule string `json:"rule"`
-	// Commands contains all known commands that a script would run.
+	// Commands contains the commands that a script would run, as far as they are known.
 	Commands []string `json:"commands"`
-	// Unknown describes what cannot be known about the call before it runs. Commands does not contain what these parts
-	// run.
+	// Unknown describes the parts of the call whose effect is unknown before the call runs. The commands of these parts
+	// are missing in Commands.
 	Unknown []string `json:"unknown"`
 	// Programs describes how the list of programs is enforced. It is empty if every program can run.
 	Programs string `json:"programs,omitempty"`
@@ -168,7 +172,7 @@ type Decision struct {
 	arguments string      // arguments as shown to a person
 	err       *tool.Error // reason for a denial that no rule caused
 	asks      []Judgement
-	unopened  *tool.Error // error of a call with a path outside of the roots, if nobody answers
+	unopened  *tool.Error // error for a path outside of the roots, if nobody answers
 }
 
 // Judgement is the decision on one part of a call, such as a command or a path.
@@ -180,7 +184,7 @@ type Judgement struct {
 	Rule    string `json:"rule,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 
-	rule    *Rule  // nil for the default and for built-in rules
+	rule    *Rule  // nil if the default or a built-in rule decides
 	builtin string // name of the built-in rule that decides
 
 	// Loads is the file of the program that a dynamic linker loads, if the subject is the dynamic linker.
@@ -190,7 +194,7 @@ type Judgement struct {
 // Judge decides on a call without asking a person.
 func (p *Policy) Judge(req *Request) *Decision {
 	d := &Decision{Effect: Allow, Kind: req.Kind()}
-	req.tree = nil // the file system can have changed
+	req.tree = nil // discard the cache, because the file system can change between judgements
 	var parts []part
 	removal := removals(req)
 	if !p.idle || req.Shell || req.Definition.Traits.Dangerous && !req.Bundled || removal != nil {
@@ -204,7 +208,7 @@ func (p *Policy) Judge(req *Request) *Decision {
 			d.refuse(err)
 		}
 	}
-	var further []tool.Root // an additional root is only valid for the path that a rule allowed
+	var further []tool.Root // additional roots, each only for the path that a rule allowed
 	for _, param := range req.Schema.Params() {
 		raw, given := req.Args[param.Name]
 		if param.Path == "" || !given {
@@ -249,7 +253,8 @@ func (d *Decision) refuse(err error) {
 	}
 }
 
-// edit checks the paths of files that a running call will change. The arguments of the call do not contain these paths.
+// edit checks the paths of files that a running call intends to change. These paths are missing in the arguments of the
+// call.
 func (p *Policy) edit(call *tool.Call, paths []string) error {
 	for _, path := range paths {
 		if err := p.checkPath(call, path, true); err != nil {
@@ -262,19 +267,19 @@ func (p *Policy) edit(call *tool.Call, paths []string) error {
 // pathsIn returns the paths in an argument, which is a string or an array of strings.
 func pathsIn(raw json.RawMessage) []string {
 	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
-		return []string{string(raw[1 : n-1])} // an earlier check made sure that raw is valid JSON
+		return []string{string(raw[1 : n-1])} // an earlier check ensured that raw is valid JSON
 	}
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
 		return []string{one}
 	}
 	var many []string
-	_ = json.Unmarshal(raw, &many) // ignore the error: other types contain no path
+	_ = json.Unmarshal(raw, &many) // ignore the error: an argument of another type contains no paths
 	return many
 }
 
-// removals returns the part of a call whose diffs delete or rename files. It is judged as the command that would do the
-// same. The result is nil if no file is removed.
+// removals returns a part for the files that the diffs in a call delete or rename. The part is judged as an equivalent
+// command. The result is nil if the diffs remove no file.
 func removals(req *Request) *part {
 	words := []script.Word{{Text: "rm"}, {Text: "-f"}, {Text: "--"}}
 	none := len(words)
@@ -286,7 +291,7 @@ func removals(req *Request) *part {
 		for _, diff := range pathsIn(raw) {
 			files, err := unidiff.Parse(diff)
 			if err != nil {
-				continue // the tool reports the error
+				continue // skip an invalid diff, because the tool reports the error
 			}
 			for _, f := range files {
 				if f.Old != "" && f.Old != f.New {
@@ -360,9 +365,9 @@ func (d *Decision) pin(req *Request, param, path, target string) {
 	d.Pinned = true
 }
 
-// outside returns the additional root for a path outside of the call's roots, and the target of the path. ok is false if no rule opens the path and no
-// person can be asked. outside can change the effect of the decision d to Ask. The argument refusal is the error if nobody
-// answers.
+// The method "outside" returns an additional root for a path outside of the call's roots, and the target of the path. The
+// result "ok" is false if no rule opens the path and no person can be asked. The effect of the decision "d" can change to
+// Ask. The argument "refusal" is the error to report if nobody answers.
 func (p *Policy) outside(req *Request, path string, write bool, d *Decision, refusal error) (root tool.Root, target string, ok bool) {
 	if !p.external && !req.Person || strings.IndexByte(path, 0) >= 0 || path == "" {
 		return root, "", false

@@ -70,13 +70,12 @@ func check(p *policy.Policy, call *tool.Call, param, path string) error {
 	return run(p, &tool.Definition{Name: "x"}, call, map[string]json.RawMessage{param: raw}, &peer{})
 }
 
-// run checks a call of a tool against the policy.
 func run(p *policy.Policy, def *tool.Definition, call *tool.Call, args map[string]json.RawMessage, peer *peer) error {
 	_, err := p.Check(context.Background(), &policy.Request{Name: def.Name, Definition: def, Schema: schema, Call: call, Args: args, Workspace: call.Cwd}, peer, answers{})
 	return err
 }
 
-// answers maps kind, tool and subject of an ask to the stored answer.
+// answers contains stored answers. The key consists of the kind, the tool and the subject of an ask.
 type answers map[[3]string]bool
 
 func (a answers) Recall(kind, tool, subject string) (allow, known bool) {

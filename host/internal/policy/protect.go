@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Globs returns globs with the form of [Rule.Paths] as absolute ones. Relative globs start at the workspace. If a glob
-// begins with a path that contains symbolic links, the result also contains it without these links.
+// Globs converts globs in the form of [Rule.Paths] to absolute globs. Relative globs are relative to the workspace. If
+// the beginning of a glob contains symbolic links, the result also contains the glob with the links resolved.
 func Globs(globs []string, workspace string) (out []string, err error) {
 	for _, g := range globs {
 		pg, err := newPathGlob(g)
@@ -28,7 +28,7 @@ func Globs(globs []string, workspace string) (out []string, err error) {
 	return out, nil
 }
 
-// Covers returns the first path glob of the rule that matches a root as a whole.
+// Covers returns the first path glob of the rule that matches a root together with all its files.
 func (r *Rule) Covers(workspace string, roots []tool.Root) (glob string, covers bool) {
 	for i, g := range r.globs {
 		for _, root := range roots {

@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Kinds of permissions. All other kinds are names of tools.
+// These are the kinds of permissions. Every other kind is the name of a tool.
 const (
 	// KindExternal is the permission to access files outside the roots.
 	KindExternal = "external_directory"
@@ -31,23 +31,24 @@ const (
 type Rule struct {
 	Effect Effect
 	Name   string
-	// At is the position of the rule in the configuration: "file:line".
+	// At is the position of the rule in the configuration, in the form "file:line".
 	At string
 	// Tools contains globs for full tool names. Kinds contains kinds of permissions.
 	Tools, Kinds []string
-	// Paths contains globs: absolute, relative to the home directory (~), or relative to the workspace. A glob without a
-	// slash matches files with this name in any directory.
+	// Paths contains globs: absolute globs, globs relative to the home directory ("~"), and globs relative to the
+	// workspace. A glob without a slash matches files with this name in any directory.
 	Paths []string
 	// Commands contains patterns; see [script.Pattern].
 	Commands []string
-	// Builtins contains names of built-in rules. The rule matches the commands that they match, and decides in their place.
+	// Builtins contains names of built-in rules. The rule matches the same commands as these built-in rules and replaces
+	// them.
 	Builtins []string
 	// Traits contains names of traits of tools, such as "dangerous".
 	Traits []string
 	// Domains contains host names. "*.example.org" matches every host name that ends in ".example.org".
 	Domains []string
-	// Starts contains names of programs that a program of this rule can start in the mode of [Rules.AllowList]. In a name,
-	// * matches any text.
+	// Starts contains names of programs. In the mode of [Rules.AllowList], the programs of this rule can start these
+	// programs. In a name, * matches any text.
 	Starts []string
 	Reason string
 	// Set maps parameters to values. The rule sets these parameters in matching calls.
@@ -205,10 +206,10 @@ func validDomain(d string) error {
 	return nil
 }
 
-// names reports whether the rule explicitly lists the kind of permission.
 func (r *Rule) names(kind string) bool { return slices.Contains(r.Kinds, kind) }
 
-// about reports whether the rule can apply to a kind of permission or to a tool with this name.
+// The method "about" reports whether the rule can apply to a call with this kind of permission. The kind can also be a
+// tool name.
 func (r *Rule) about(kind string) bool {
 	return (r.Kinds == nil || r.names(kind)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, kind) }))
 }
@@ -224,9 +225,9 @@ func (r *Rule) match(req *Request, p *part) script.Match {
 			return script.No
 		}
 	case r.Traits != nil && (r.Commands == nil || r.Effect == Allow):
-		return script.No // a program that a command executes has no traits of its own
+		return script.No // a program in a command has no tool traits
 	}
-	outside := false // whether the rule is about the paths of the command that are outside the roots
+	outside := false // whether the rule concerns only paths outside the roots
 	if r.Kinds != nil && !r.names(p.kind) {
 		if outside = p.shell && r.Effect != Allow && r.names(KindExternal); !outside {
 			return script.No
@@ -252,7 +253,7 @@ func (r *Rule) match(req *Request, p *part) script.Match {
 	return best
 }
 
-// traits are the traits of tools by the names that rules use.
+// traits maps the trait names in rules to functions that read the trait.
 var traits = map[string]func(t tool.Traits) bool{
 	"read_only":        func(t tool.Traits) bool { return t.ReadOnly },
 	"concurrency_safe": func(t tool.Traits) bool { return t.ConcurrencySafe },
@@ -301,7 +302,7 @@ func (r *Rule) matchPaths(req *Request, p *part) script.Match {
 	return script.No
 }
 
-// matchOutside reports whether a command uses paths outside of the roots that the rule matches.
+// matchOutside reports whether the rule matches a path of the command that is outside of the roots.
 func (r *Rule) matchOutside(req *Request, p *part) script.Match {
 	switch {
 	case slices.ContainsFunc(p.outside, func(path string) bool { return r.globs == nil || r.matchPath(req, path) }):
@@ -351,7 +352,7 @@ func (r *Rule) matchDomains(p *part) bool {
 	return slices.ContainsFunc(p.domains, is)
 }
 
-// Shadows reports whether the rule overrides the rule other for all calls that other matches.
+// Shadows reports whether the rule overrides the rule "other" for all calls that the rule "other" matches.
 func (r *Rule) Shadows(other *Rule) bool {
 	rank := []Effect{Deny, Ask, Allow}
 	if slices.Index(rank, r.Effect) >= slices.Index(rank, other.Effect) {

@@ -21,7 +21,7 @@ func parse(t *testing.T, text string) *tool.Schema {
 	return s
 }
 
-// rules returns a policy with the given rules. All rules must be valid.
+// rules returns a policy with the given rules. The test fails if a rule is invalid.
 func rules(t *testing.T, r policy.Rules) *policy.Policy {
 	t.Helper()
 	for i := range r.Rules {
@@ -47,7 +47,7 @@ func command(t *testing.T, workspace, text string) *policy.Request {
 	}
 }
 
-// other returns a request for a tool without shell scripts.
+// The function "other" returns a request for a tool that does not run shell scripts.
 func other(t *testing.T, workspace, name, args string) *policy.Request {
 	t.Helper()
 	schema := `{"type":"object","properties":{"file_path":{"type":"string","x-toolhost-path":"` + map[bool]string{true: "read", false: "write"}[name == "read"] + `"},"url":{"type":"string"},"paths":{"type":"array","items":{"type":"string"},"x-toolhost-path":"read"}}}`
@@ -99,7 +99,7 @@ E`, `for i in 1 2; do rm -rf out$i; done`, `sudo`, `ssh host sudo systemctl rest
 	}
 }
 
-// TestBuiltinFloor checks that only rules that name a built-in rule lower it.
+// TestBuiltinFloor checks that a rule replaces a built-in rule only if it names the built-in rule.
 func TestBuiltinFloor(t *testing.T) {
 	t.Setenv("HOME", "/home/me")
 	named := func(effect policy.Effect, commands []string, builtins ...string) policy.Rule {
@@ -146,7 +146,7 @@ func TestBuiltinFloor(t *testing.T) {
 	if bad := wrong.Prepare(); len(bad) != 1 || bad[0].Attribute != "builtin" || !strings.Contains(bad[0].Err.Error(), `Did you mean "remove-system"?`) {
 		t.Errorf("%v", bad)
 	}
-	// Nobody is asked about what a built-in rule denies.
+	// No person is asked about a call that a built-in rule denies.
 	asker := &peer{answer: tool.Answer{Outcome: tool.Accepted}}
 	p := rules(t, policy.Rules{Rules: []policy.Rule{rule(policy.Ask, "rm *")}})
 	if _, err := p.Check(context.Background(), command(t, "/w", "rm -rf /"), asker, nil); err == nil || asker.asked != nil {
@@ -332,7 +332,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 	decline := func(scope ...string) tool.Answer { return tool.Answer{Outcome: tool.Declined, Values: scope} }
 	for _, tc := range []struct {
 		answer      tool.Answer
-		first, then bool // whether the first call runs, and whether the next call runs without a question
+		first, then bool // whether the first call runs, and whether the second call runs without a question
 		remembered  int
 	}{
 		{accept(), true, false, 0}, {accept(policy.Once), true, false, 0}, {accept(policy.Session), true, true, 1}, {accept(policy.Always), true, true, 1}, {accept(policy.Never), false, false, 0}, {accept("odd"), true, false, 0},
@@ -437,7 +437,7 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// TestOverlap checks that a glob and an unknown path are compared on the safe side.
+// TestOverlap checks the comparison of globs with unknown paths. In doubt, the comparison must report a match.
 func TestOverlap(t *testing.T) {
 	top := tree(t)
 	w := filepath.Join(top, "root")
@@ -469,7 +469,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestProposals checks what a message proposes to a person who wants to allow a command.
+// TestProposals checks the rules that an error message proposes.
 func TestProposals(t *testing.T) {
 	_, ws := project(t)
 	for text, want := range map[string]string{

@@ -9,9 +9,9 @@ import (
 	"toolhost.dev/host/internal/policy"
 )
 
-// TestTranscript counts how often the modes open and careful ask about the commands in a file, and logs which. The
-// environment variable TOOLHOST_TRANSCRIPT names the file, a JSON array of scripts. The workspace is that of
-// TOOLHOST_TRANSCRIPT_WORKSPACE, which need not exist.
+// TestTranscript counts how often the modes "open" and "careful" ask about the commands in a file, and logs these
+// commands. The environment variable TOOLHOST_TRANSCRIPT names the file, a JSON array of scripts.
+// TOOLHOST_TRANSCRIPT_WORKSPACE names the workspace, which need not exist.
 func TestTranscript(t *testing.T) {
 	file, ws := os.Getenv("TOOLHOST_TRANSCRIPT"), os.Getenv("TOOLHOST_TRANSCRIPT_WORKSPACE")
 	if file == "" {

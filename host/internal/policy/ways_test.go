@@ -17,15 +17,15 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// stub records the name, the directory and the arguments of a program, in place of running it.
+// stub is a script that records the name, the directory and the arguments of a program instead of running the program.
 const stub = `#!/bin/bash
 printf '%s\0' "${0##*/}" "$PWD" "$@" $'\n' >> "$EXECUTED"
 case "${0##*/} $* " in *' -delete '*) ;; find*) exec /usr/bin/find "$@";; esac
 exit 0
 `
 
-// executed runs a script in a real shell, with stubs in place of the programs that could lose files. It returns what the
-// shell executed.
+// The function "executed" runs a script in a real shell and returns the programs that the shell executed. Stubs replace
+// the programs that can delete files.
 func executed(t *testing.T, bin, dir, script string) (out []*policy.Execution) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
@@ -50,8 +50,8 @@ func executed(t *testing.T, bin, dir, script string) (out []*policy.Execution) {
 	return out
 }
 
-// TestOracleWaysToLose runs scripts that lose the workspace, a repository or all changes, each in another way. The policy
-// must ask about, or deny, at least one of the programs that a real shell executes for them.
+// TestOracleWaysToLose runs scripts that lose the workspace, a repository or all changes in different ways. For each
+// script, the policy must ask about or deny at least one program that the shell executes.
 func TestOracleWaysToLose(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range []string{"rm", "git", "mv", "chmod", "shred", "truncate", "rsync", "tar", "find", "systemctl", "tee", "busybox", "unlink", "sudo"} {
@@ -82,7 +82,7 @@ func TestOracleWaysToLose(t *testing.T) {
 	if len(ways) < 40 {
 		t.Fatal(len(ways))
 	}
-	early := 0 // ways that the text of the script shows
+	early := 0 // number of scripts whose text alone shows the loss
 	for _, script := range ways {
 		if p.Judge(command(t, ws, script)).Effect != policy.Allow {
 			early++

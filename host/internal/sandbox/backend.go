@@ -10,26 +10,27 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// A Backend confines the processes of plugins. To add a backend, write a type in its own file and add it to [Backends].
-// The configuration, the reference, the order of privileges, toolhost doctor and the tests then include it.
+// A Backend confines the processes of plugins. A new backend needs a type in its own file and an entry in [Backends].
+// The configuration, the reference, the order of privileges, "toolhost doctor" and the tests then include the backend.
 type Backend interface {
 	// Name returns the backend's name in the configuration.
 	Name() string
-	// Summary describes the backend in a noun phrase, for the reference.
+	// Summary returns a noun phrase that describes the backend in the reference.
 	Summary() string
 	Abilities() Abilities
-	// Unusable returns the reason why the backend cannot be used on a machine. A nil error means that it can be used.
+	// Unusable returns the reason why a machine does not support the backend. A nil error means that the machine
+	// supports the backend.
 	Unusable(*Kernel) error
 	// Wrap makes a command start confined by a launcher. See [Wrap].
 	Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error)
 }
 
-// Abilities describes what a backend enforces besides a plugin's access to files, programs and the network.
+// Abilities describes the restrictions that a backend enforces in addition to access to files, programs and the network.
 type Abilities struct {
 	// Confines reports whether the kernel enforces any restriction.
 	Confines bool `json:"confines"`
-	// SingleHosts reports whether a plugin can be limited to a list of hosts. It reaches them through a proxy and has no
-	// other network access.
+	// SingleHosts reports whether a plugin can be limited to a list of hosts. Such a plugin reaches the hosts through a
+	// proxy and has no other network access.
 	SingleHosts bool `json:"single_hosts"`
 	// OwnRoot reports whether a plugin has a private root file system that contains only its own files. Only a private
 	// root protects metadata of other files, Unix sockets with a path, and the settings of git.
@@ -38,15 +39,15 @@ type Abilities struct {
 	PrivateProcesses bool `json:"private_processes"`
 	// OwnLocalhost reports whether a plugin without network access has a private localhost.
 	OwnLocalhost bool `json:"own_localhost"`
-	// WholeFileSystem reports whether a plugin can be given access to the whole file system.
+	// WholeFileSystem reports whether the configuration can give a plugin access to the whole file system.
 	WholeFileSystem bool `json:"whole_file_system"`
 	// TotalLimits reports whether limits can apply to the total of all processes of a plugin.
 	TotalLimits bool `json:"total_limits"`
 }
 
-// Running waits until a confined command runs. The argument started is the error that starting the command returned. The
-// function gate receives the listener of the policy's exec gate, before the command is executed. Running returns the
-// listener of the policy's proxy, or nil if the policy has no proxy.
+// Running waits until a confined command runs. The argument "started" is the error from starting the command. If the
+// policy has an exec gate, the function "gate" receives the listener of the exec gate before the command is executed.
+// Running returns the listener of the policy's proxy, or nil if the policy has no proxy.
 type Running func(started error, gate func(listener *os.File)) (net.Listener, error)
 
 var backends = []Backend{Namespaces{}, Landlock{}, None{}}
@@ -66,16 +67,16 @@ func Words() []string {
 	return out
 }
 
-// ByPrivilege returns the configuration values for a backend, from the most permissive to the least. [Auto] permits more
-// than the strongest backend, because it can choose a weaker backend.
+// ByPrivilege returns the configuration values for a backend in descending order of permissions. [Auto] comes before the
+// strongest backend, because it can choose a weaker backend.
 func ByPrivilege() []string {
 	words := Words()[1:]
 	slices.Reverse(words)
 	return slices.Insert(words, len(words)-1, Auto)
 }
 
-// Choose returns the strongest usable backend that is not stronger than the wanted one. The error explains why the
-// result differs from the wanted backend, or for [Auto] why plugins are not confined.
+// Choose returns the strongest usable backend that is not stronger than the wanted backend. If the result differs from
+// the wanted backend, the error is the reason. For [Auto], the error is the reason why plugins are not confined.
 func (k *Kernel) Choose(want string) (Backend, error) {
 	from := slices.IndexFunc(backends, func(b Backend) bool { return b.Name() == want })
 	var why error
@@ -92,16 +93,16 @@ func (k *Kernel) Choose(want string) (Backend, error) {
 	return None{}, why
 }
 
-// Fallback returns the backend that a configuration wants, which is the strongest one for [Auto], and the reason why
-// another one is used instead. The reason is nil if the wanted backend can be used.
+// Fallback returns the backend that a configuration wants. For [Auto], this is the strongest backend. The result "why"
+// is the reason why the wanted backend cannot be used, or nil if it can be used.
 func (k *Kernel) Fallback(want string) (wanted Backend, why error) {
 	from := slices.IndexFunc(backends, func(b Backend) bool { return b.Name() == want })
 	wanted = backends[max(from, 0)]
 	return wanted, wanted.Unusable(k)
 }
 
-// usable returns why no backend that needs the launcher and system call filters can be used. It returns nil if they can
-// be used.
+// usable returns the reason why this machine supports no backend that needs the launcher and system call filters. It
+// returns nil if the machine supports such backends.
 func (k *Kernel) usable() error {
 	switch {
 	case k.Launcher == "":
@@ -112,8 +113,8 @@ func (k *Kernel) usable() error {
 	return nil
 }
 
-// Gate returns the reason why the programs that a plugin executes under a backend are not judged. A nil error means that
-// they are.
+// Gate returns the reason why the exec gate cannot judge the programs of plugins under a backend. A nil error means that
+// the exec gate works.
 func (k *Kernel) Gate(b Backend) error {
 	switch why := k.NoGate[b.Name()]; {
 	case !b.Abilities().Confines:

@@ -11,7 +11,8 @@ import (
 
 func init() { backends = append([]Backend{fake{}}, backends...) }
 
-// fake is the strongest backend and cannot be used. A test adds it to show that a backend needs only one file.
+// fake is the strongest backend, but no machine supports it. A test adds fake to show that a backend needs only one
+// file.
 type fake struct{}
 
 func (fake) Name() string         { return "fake" }

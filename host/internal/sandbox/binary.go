@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// kind describes what the kernel needs besides a binary to execute it.
+// kind describes the other files that the kernel needs to execute a binary.
 type kind struct {
 	static       bool
 	interpreters []string
@@ -42,9 +42,9 @@ func binaryKind(path string) kind {
 	return kind{static: true}
 }
 
-// script returns the interpreters of a script. For a script that uses env, the interpreter can be any program on the
-// PATH, so script returns the directories of the system's programs. The interpreter replaces the plugin's process; it is
-// never a second process.
+// isScript returns the interpreters of a script. If the script uses env, the interpreter can be any program in PATH.
+// isScript then returns the directories of the system's programs. The interpreter replaces the plugin's process and is
+// not a second process.
 func isScript(in *bufio.Reader) []string {
 	line, _ := in.ReadString('\n')
 	fields := strings.Fields(strings.TrimPrefix(line, "#!"))

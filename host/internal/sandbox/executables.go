@@ -14,11 +14,11 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// programDirs are searched for listed programs after the directories of the PATH. Git executes its own programs from the
-// last two.
+// programDirs lists the directories that are searched for listed programs after the directories of PATH. The last two
+// directories contain the programs of git.
 var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/git-core", "/usr/libexec/git-core"}
 
-// runtimes maps the names of interpreters to globs of the directories with their compiled modules.
+// runtimes maps the names of interpreters to globs for directories with their compiled modules.
 var runtimes = map[string][]string{
 	"python": {"/usr/lib/python*", "/usr/lib64/python*", "/usr/local/lib/python*"}, "perl": {"/usr/lib/*/perl*", "/usr/lib*/perl*", "/usr/local/lib/*/perl"},
 	"ruby": {"/usr/lib/ruby", "/usr/lib/*/ruby", "/usr/lib64/ruby", "/var/lib/gems"}, "node": {"/usr/lib/node_modules", "/usr/share/nodejs", "/usr/lib/*/nodejs"},
@@ -28,19 +28,20 @@ var runtimes = map[string][]string{
 // everything is the pattern that lists all programs.
 const everything = "*"
 
-// executables collects what can be executed in a sandbox with a list of programs: their files, their interpreters, and the
-// directories of the libraries that they load.
+// executables collects the files that can be executed in a sandbox with a list of programs. These are the programs,
+// their interpreters, and the directories of their libraries.
 type executables struct {
-	// writable are the directories that the plugin can write. Only programs that are listed by their path can be in them.
+	// writable lists the directories that the plugin can write. A program in such a directory is executable only if the
+	// list contains its path.
 	writable []string
-	// dirs are searched for programs.
+	// dirs lists the directories to search for programs.
 	dirs   []string
 	found  map[string]bool
 	loaded bool // whether the directories of the dynamic linker were added
 }
 
-// executable returns the files and directories that a plugin can execute if only programs with the given names are listed.
-// A name can be a pattern. Nil means that everything can be executed.
+// executable returns the files and directories that a plugin can execute with a list of programs. An entry of the list
+// can be a pattern. Without a list, the result is nil and means that everything can be executed.
 func executable(at *Place, p *confine.Policy) []string {
 	if at.Listed == nil || slices.Contains(at.Listed, everything) {
 		return nil
@@ -71,7 +72,7 @@ func executable(at *Place, p *confine.Policy) []string {
 	return out
 }
 
-// byPath adds programs that the list names by a path. A relative path is in a root.
+// byPath adds programs that the list names by a path. A relative path is relative to each root.
 func (e *executables) byPath(at *Place, name string) {
 	if filepath.IsAbs(name) {
 		e.matches(name, true)
@@ -82,9 +83,9 @@ func (e *executables) byPath(at *Place, name string) {
 	}
 }
 
-// matches adds the programs that match a glob. Those in writable directories are only added if explicit is true.
+// matches adds the programs that match a glob. It adds programs in writable directories only if explicit is true.
 func (e *executables) matches(glob string, explicit bool) {
-	paths, _ := filepath.Glob(glob) // an invalid pattern matches nothing
+	paths, _ := filepath.Glob(glob) // ignore the error: an invalid pattern matches no files
 	for _, path := range paths {
 		if resolved, err := filepath.EvalSymlinks(path); err == nil && (explicit || !e.inWritable(resolved)) {
 			e.add(resolved)
@@ -96,7 +97,7 @@ func (e *executables) inWritable(path string) bool {
 	return slices.ContainsFunc(e.writable, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 }
 
-// add adds a program with what it needs.
+// add adds a program, its interpreter and its libraries.
 func (e *executables) add(path string) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil || e.found[resolved] {
@@ -126,8 +127,8 @@ func (e *executables) add(path string) {
 	e.runtime(resolved)
 }
 
-// interpreted adds the interpreter in the first line of a script, and the one that env executes. Tools can change scripts,
-// so that no other programs and none in a writable directory are added.
+// interpreted adds the interpreter from the first line of a script. If this is env, it also adds the program that env
+// executes. Tools can change scripts. Therefore it adds only known interpreters, and none from a writable directory.
 func (e *executables) interpreted(line string) {
 	fields := strings.Fields(line)
 	if len(fields) == 0 || !filepath.IsAbs(fields[0]) || !script.Interprets(fields[0]) {
@@ -150,7 +151,7 @@ func (e *executables) interpreted(line string) {
 	}
 }
 
-// linked adds the dynamic linker of a program and the directories in which it finds libraries.
+// linked adds the dynamic linker of a program and the directories in which the linker finds libraries.
 func (e *executables) linked(path string, b *elf.File) {
 	dynamic := false
 	for _, p := range b.Progs {
@@ -166,7 +167,7 @@ func (e *executables) linked(path string, b *elf.File) {
 		return
 	}
 	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
-		if e.inWritable(path) { // tools choose the directories of such a program
+		if e.inWritable(path) { // ignore the directories, because tools can change the program
 			break
 		}
 		values, _ := b.DynString(tag)
@@ -192,7 +193,7 @@ func (e *executables) linked(path string, b *elf.File) {
 	}
 }
 
-// linkerDirs returns the directories in a configuration of the dynamic linker.
+// linkerDirs returns the directories in a configuration file of the dynamic linker.
 func linkerDirs(file string, depth int) (dirs []string) {
 	b, err := os.ReadFile(file)
 	if err != nil || depth > 4 {
@@ -212,7 +213,8 @@ func linkerDirs(file string, depth int) (dirs []string) {
 	return dirs
 }
 
-// runtime adds the directories with the compiled modules of an interpreter, which are beside it or in the system.
+// runtime adds the directories with the compiled modules of an interpreter. They are next to the interpreter or in the
+// system.
 func (e *executables) runtime(path string) {
 	name := filepath.Base(path)
 	prefix := filepath.Dir(filepath.Dir(path))
@@ -233,7 +235,8 @@ func (e *executables) runtime(path string) {
 	}
 }
 
-// dir adds a directory, but none that the plugin can write, and none that contains one.
+// dir adds a directory. It skips a directory that the plugin can write, and a directory that contains a writable
+// directory.
 func (e *executables) dir(path string) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil || e.inWritable(resolved) || slices.ContainsFunc(e.writable, func(dir string) bool { return (tool.Root{Path: resolved}).Contains(dir) }) {

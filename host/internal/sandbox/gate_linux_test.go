@@ -22,18 +22,19 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// gatedShell is a shell in a sandbox whose programs a test judges.
+// gatedShell is a shell in a sandbox. A test judges the programs that the shell executes.
 type gatedShell struct {
 	t    *testing.T
 	dir  string
 	gate execgate.Gate
 	cmd  *exec.Cmd
 	out  strings.Builder
-	// listener is the descriptor that a test can close.
+	// listener is the listener of the gate. A test can close it.
 	listener *os.File
 }
 
-// startShell runs a script behind the gate of a backend. The judge decides on what the script executes.
+// startShell runs a script behind the gate of a backend. The argument "judge" decides on the programs that the script
+// executes.
 func startShell(t *testing.T, backend Backend, judge execgate.Judge, script string) *gatedShell {
 	t.Helper()
 	launcher, _ := build(t)
@@ -66,13 +67,12 @@ func startShell(t *testing.T, backend Backend, judge execgate.Judge, script stri
 	return s
 }
 
-// wait returns the output of the script.
 func (s *gatedShell) wait() string {
 	_ = s.cmd.Wait()
 	return s.out.String()
 }
 
-// judge decides with functions. Nil functions allow.
+// judge implements execgate.Judge with two functions. A nil function allows every program.
 type judge struct {
 	decide func(*execgate.Execution) execgate.Verdict
 	answer func(context.Context, *execgate.Execution) execgate.Verdict
@@ -84,15 +84,15 @@ func (j judge) Ask(ctx context.Context, e *execgate.Execution, _ execgate.Verdic
 	return j.answer(ctx, e)
 }
 
-// both runs a test with both backends.
+// The function "both" runs a test with both backends.
 func both(t *testing.T, test func(t *testing.T, backend Backend)) {
 	for _, b := range []Backend{Namespaces{}, Landlock{}} {
 		t.Run(b.Name(), func(t *testing.T) { test(t, b) })
 	}
 }
 
-// TestGateSees checks what the gate reads: the file, arguments of any length, the directory, interpreters, and paths that
-// only the process can resolve.
+// TestGateSees checks the data that the gate reads: the file, arguments of any length, the directory and the
+// interpreters. It also checks paths that only the process can resolve.
 func TestGateSees(t *testing.T) {
 	both(t, func(t *testing.T, b Backend) {
 		var mu sync.Mutex
@@ -129,7 +129,7 @@ ln -s /proc/self/fd/9 via; ./via 4; /proc/thread-self/fd/9 5; ../sub/../sub/prog
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		// dash and coreutils can have other names for their files.
+		// The files of dash and coreutils can have other names.
 		got := strings.NewReplacer("by dash ", "by sh ", "by bash ", "by sh ").Replace(strings.Join(seen, "\n"))
 		if got != strings.Join(want, "\n") {
 			t.Errorf("the gate saw\n%s\nwant\n%s\noutput: %s", got, strings.Join(want, "\n"), out)
@@ -137,7 +137,7 @@ ln -s /proc/self/fd/9 via; ./via 4; /proc/thread-self/fd/9 5; ../sub/../sub/prog
 	})
 }
 
-// TestGateDenies checks that a denied program is not executed, whatever path or descriptor names it.
+// TestGateDenies checks that a denied program is not executed, even if another path or a descriptor names the program.
 func TestGateDenies(t *testing.T) {
 	both(t, func(t *testing.T, b Backend) {
 		j := judge{decide: func(e *execgate.Execution) execgate.Verdict {
@@ -153,8 +153,8 @@ func TestGateDenies(t *testing.T) {
 	})
 }
 
-// TestGateAsks checks that an ask stops one execution while others go on, and that it ends with the call and with the
-// process.
+// TestGateAsks checks that an ask blocks one execution while other executions continue. The ask must end with the call
+// and with the process.
 func TestGateAsks(t *testing.T) {
 	both(t, func(t *testing.T, b Backend) {
 		asked := make(chan context.Context, 4)
@@ -195,7 +195,7 @@ touch third & pid=$!; meet stop; kill -STOP $pid; : > stopped; wait $pid; echo t
 		file("go")
 		<-asked
 		file("two")
-		await("went-on") // although the first program waits
+		await("went-on") // the second program continues while the first program waits
 		answer <- execgate.Allow
 		second := <-asked
 		file("kill")
@@ -215,7 +215,7 @@ touch third & pid=$!; meet stop; kill -STOP $pid; : > stopped; wait $pid; echo t
 		fifth := <-asked
 		file("forever")
 		await("stopped-forever")
-		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) // as the host does at the end
+		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) // the host ends the processes in the same way
 		<-fifth.Done()
 		again.End()
 		out := s.wait()
@@ -235,13 +235,13 @@ touch third & pid=$!; meet stop; kill -STOP $pid; : > stopped; wait $pid; echo t
 	})
 }
 
-// TestGateGone checks that no program is executed once the host no longer judges.
+// TestGateGone checks that no program is executed after the host stops judging.
 func TestGateGone(t *testing.T) {
 	both(t, func(t *testing.T, b Backend) {
 		var s *gatedShell
 		started := make(chan struct{})
 		j := judge{decide: func(e *execgate.Execution) execgate.Verdict {
-			if filepath.Base(e.Path) == "seq" { // the listener becomes another file
+			if filepath.Base(e.Path) == "seq" { // replace the listener by another file
 				<-started
 				null, err := os.Open(os.DevNull)
 				if err == nil {
@@ -265,7 +265,7 @@ func TestGateGone(t *testing.T) {
 	})
 }
 
-// TestGatePanics checks that a mistake in the judge refuses one program only, with a message.
+// TestGatePanics checks that a panic of the judge refuses only one program, with a message.
 func TestGatePanics(t *testing.T) {
 	j := judge{
 		decide: func(e *execgate.Execution) execgate.Verdict {
@@ -294,7 +294,7 @@ func TestGatePanics(t *testing.T) {
 	}
 }
 
-// TestGateSlow checks that a judgement which takes long does not delay other programs.
+// TestGateSlow checks that a slow judgement does not delay other programs.
 func TestGateSlow(t *testing.T) {
 	quick := make(chan struct{})
 	j := judge{decide: func(e *execgate.Execution) execgate.Verdict {
@@ -316,7 +316,7 @@ func TestGateSlow(t *testing.T) {
 	}
 }
 
-// TestGateFull checks that programs are denied if too many wait for an answer already.
+// TestGateFull checks that programs are denied if too many programs already wait for an answer.
 func TestGateFull(t *testing.T) {
 	var judged atomic.Int32
 	full := make(chan struct{})
@@ -326,7 +326,7 @@ func TestGateFull(t *testing.T) {
 				return execgate.Verdict{Effect: execgate.Allow}
 			}
 			if judged.Add(1) == 35 {
-				defer time.AfterFunc(100*time.Millisecond, func() { close(full) }) // after the last one was refused
+				defer time.AfterFunc(100*time.Millisecond, func() { close(full) }) // wait until the last program was refused
 			}
 			return execgate.Verdict{Effect: execgate.Ask}
 		},
@@ -347,7 +347,8 @@ func TestGateFull(t *testing.T) {
 	}
 }
 
-// TestGateAttributes checks that a program that a thread executes belongs to the call that started the process.
+// TestGateAttributes checks a program that a thread executes. The program must belong to the call that started the
+// process.
 func TestGateAttributes(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		testneed.Missing(t, "this test needs /usr/bin/python3")
@@ -356,7 +357,7 @@ func TestGateAttributes(t *testing.T) {
 	s := startShell(t, Namespaces{}, allow, `cd $DIR; while [ ! -e go ]; do :; done
 TOOLHOST_CALL=t /usr/bin/python3 -c "import os, threading; t=threading.Thread(target=os.execve, args=('/bin/true', ['true'], {})); t.start(); t.join()"; :`)
 	call := s.gate.Begin(t.Context(), "key", "t", nil)
-	s.gate.Begin(t.Context(), "key", "u", nil) // with one call only, a process without a token belongs to it
+	s.gate.Begin(t.Context(), "key", "u", nil) // if only one call ran, a process without a token would belong to this call
 	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -367,12 +368,12 @@ TOOLHOST_CALL=t /usr/bin/python3 -c "import os, threading; t=threading.Thread(ta
 	}
 }
 
-// TestGateBusy checks that the gate keeps up with many processes at the same time, and that none is lost or judged twice.
+// TestGateBusy checks that the gate judges many concurrent processes, and that it judges each program exactly once.
 func TestGateBusy(t *testing.T) {
 	both(t, func(t *testing.T, b Backend) {
 		var mu sync.Mutex
 		count, want, more := 0, 1050, ""
-		if b == (Namespaces{}) { // the backends differ in the sandbox, and not in the gate
+		if b == (Namespaces{}) { // test much load with one backend, because the gate is the same in both
 			want, more = 10_000, "seq 8950 | xargs -n 1 -P 16 /bin/true || echo bad; "
 		}
 		j := judge{decide: func(e *execgate.Execution) execgate.Verdict {
@@ -396,8 +397,8 @@ for i in {1..50}; do kill -CONT -- -$$ 2>/dev/null; /bin/true; done; wait; wait;
 	})
 }
 
-// TestGateRefuses checks the executions that the gate itself refuses: by the first process, of files that cannot be read
-// without waiting, and by processes that outlive their call.
+// TestGateRefuses checks that a file that cannot be read without waiting is not executed. It also checks that the first
+// process cannot execute a denied program.
 func TestGateRefuses(t *testing.T) {
 	both(t, func(t *testing.T, b Backend) {
 		deny := judge{decide: func(e *execgate.Execution) execgate.Verdict {
@@ -431,7 +432,8 @@ func TestGateRefuses(t *testing.T) {
 	})
 }
 
-// TestGateOutlives checks that what outlives its call is judged by the rules of the call, and that an ask is a denial.
+// TestGateOutlives checks that a process that outlives its call is judged by the rules of the call. An ask is then a
+// denial.
 func TestGateOutlives(t *testing.T) {
 	j := judge{
 		decide: func(e *execgate.Execution) execgate.Verdict {

@@ -17,10 +17,9 @@ const maxModules = 200
 // maxConfig bounds how much of a repository's settings is read, in bytes.
 const maxConfig = 1 << 20
 
-// gitPaths returns the paths in a root's repository through which a plugin could make git run programs: hooks and
-// settings. The user would run these programs when using git outside the sandbox. A plugin must not write to protected
-// paths and must not move fixed ones. gitPaths creates missing files and directories, because only existing ones can be
-// protected.
+// gitPaths returns the hooks and settings in a root's repository. Through these files, a plugin could make git run
+// programs when the user runs git outside the sandbox. A plugin must not write to protected paths and must not move
+// fixed paths. gitPaths creates missing files and directories, because only existing files can be protected.
 func gitPaths(root string) (fixed, protected []string) {
 	dir := filepath.Join(root, ".git")
 	st, err := os.Lstat(dir)
@@ -44,8 +43,8 @@ func gitPaths(root string) (fixed, protected []string) {
 	return g.fixed, g.protected
 }
 
-// gitDir collects the protected paths below the .git of a root. Its methods report false if only protecting the whole
-// .git is safe.
+// gitDir collects the protected paths below the .git directory of a root. A method returns false if only the protection
+// of the whole .git directory is safe.
 type gitDir struct {
 	dir              string
 	root             *os.Root
@@ -76,7 +75,7 @@ func (g *gitDir) repository(at string) bool {
 
 // ownSettings reports whether worktrees can have separate settings.
 func (g *gitDir) ownSettings(config string) (bool, error) {
-	f, err := g.root.OpenFile(config, os.O_RDONLY|syscall.O_NONBLOCK, 0) // with O_NONBLOCK, a pipe in place of the file does not block
+	f, err := g.root.OpenFile(config, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK prevents blocking on a pipe in place of the file
 	if err != nil {
 		return false, err
 	}
@@ -85,7 +84,8 @@ func (g *gitDir) ownSettings(config string) (bool, error) {
 	return len(text) == maxConfig || bytes.Contains(bytes.ToLower(text), []byte("worktreeconfig")), err
 }
 
-// worktrees protects the settings of linked worktrees. The worktrees themselves can be anywhere.
+// worktrees protects the settings of linked worktrees. These settings are in the repository, but the worktrees can be
+// anywhere.
 func (g *gitDir) worktrees(at string, own bool) bool {
 	names, ok := g.subdirectories(at)
 	for _, name := range names {
@@ -111,8 +111,8 @@ func (g *gitDir) modules(at string) bool {
 	return ok
 }
 
-// subdirectories returns the names of the directories in a directory. It also marks the directory as fixed, so that a
-// plugin cannot replace it.
+// subdirectories returns the names of the subdirectories of a directory. It also marks the directory as fixed, so that a
+// plugin cannot replace the directory.
 func (g *gitDir) subdirectories(at string) (names []string, ok bool) {
 	st, err := g.root.Lstat(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +132,7 @@ func (g *gitDir) subdirectories(at string) (names []string, ok bool) {
 	return names, err == nil && g.count <= maxModules
 }
 
-// file protects a file if the file exists. It creates a missing file if needed is true.
+// file protects an existing file. If the file is missing and needed is true, it first creates the file.
 func (g *gitDir) file(at string, needed bool) bool {
 	st, err := g.root.Lstat(at)
 	if err != nil {
@@ -155,10 +155,10 @@ func (g *gitDir) touch(at string) bool {
 	return err == nil && f.Close() == nil
 }
 
-// Redirects returns the path of a commondir file in the repository of root, or an empty string if the file does not
-// exist. A command can create the file to make git read its settings and hooks from another directory. The sandbox
-// cannot prevent that, because it can only protect existing files. Only a worktree of another repository needs a
-// commondir file.
+// Redirects returns the path of a "commondir" file in the repository of root, or "" if the file does not exist. A
+// command can create this file to make git read its settings and hooks from another directory. The sandbox cannot
+// prevent this, because it can only protect existing files. Only a worktree of another repository needs a "commondir"
+// file.
 func Redirects(root string) string {
 	dir := filepath.Join(root, ".git")
 	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// isolate makes the command start in new namespaces if the policy requires them. User ids stay the same inside, so that
-// root keeps its access to other users' files and no other user becomes root.
+// isolate makes the command start in new namespaces if the policy requires new namespaces. User ids are the same inside
+// and outside of the namespaces. Therefore root keeps its access to other users' files, and no other user becomes root.
 func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	if !p.Namespaces {
 		return
@@ -34,13 +34,13 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 	attr.UidMappings = mappings("/proc/self/uid_map", os.Getuid())
 	attr.GidMappings = mappings("/proc/self/gid_map", os.Getgid())
 	if os.Getuid() == 0 {
-		attr.GidMappings = withoutLast(attr.GidMappings) // see maskObject
+		attr.GidMappings = withoutLast(attr.GidMappings) // the last group owns the mask objects, see maskObject
 	}
 	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 }
 
-// mappings returns id mappings that map each id to itself. For root they contain all ids of root's namespace, because
-// root can work on files of other users. Other users can map only their own id.
+// mappings returns mappings that map each id to itself. For root, they contain all ids of the current user namespace,
+// because root can work on files of other users. For other users, they contain only the user's own id.
 func mappings(own string, id int) []syscall.SysProcIDMap {
 	if os.Getuid() == 0 {
 		if all := readMappings(own); len(all) > 0 {
@@ -67,8 +67,8 @@ func readMappings(path string) []syscall.SysProcIDMap {
 	return all
 }
 
-// foreignGroup returns a group that no sandbox of root contains. If there is only one group, it returns that, and root
-// sees an empty file in place of an error.
+// foreignGroup returns a group that no sandbox of root contains. If only one group exists, it returns this group. Root
+// then sees an empty file in place of an error.
 func foreignGroup() (int, error) {
 	all := readMappings("/proc/self/gid_map")
 	if len(all) == 0 {
@@ -78,7 +78,7 @@ func foreignGroup() (int, error) {
 	return last.ContainerID + last.Size - 1, nil
 }
 
-// withoutLast returns mappings without their last id, unless it is the only one.
+// withoutLast returns mappings without their last id. It keeps the id if it is the only one.
 func withoutLast(all []syscall.SysProcIDMap) []syscall.SysProcIDMap {
 	n := len(all)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// statusPipe returns the connection on which the launcher reports its status. It is a pair of sockets if the launcher
-// passes a descriptor, otherwise a pipe.
+// statusPipe returns the connection on which the launcher reports its status. The connection is a socket pair if the
+// launcher must pass a descriptor. Otherwise it is a pipe.
 func statusPipe(passes bool) (ours, theirs *os.File, err error) {
 	if !passes {
 		return os.Pipe()
@@ -26,7 +26,7 @@ func statusPipe(passes bool) (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "status"), os.NewFile(uintptr(fds[1]), "status"), nil
 }
 
-// errNotPassed means that the launcher reported a failure, or ended, before it passed a descriptor.
+// errNotPassed means that the launcher failed or ended before it passed a descriptor.
 var errNotPassed = errors.New("the launcher passed no descriptor")
 
 // receive receives the next descriptor that the launcher passes.
@@ -40,7 +40,8 @@ func receive(status *os.File, name string) (*os.File, error) {
 	var n int
 	var failed error
 	err = raw.Read(func(fd uintptr) bool {
-		// A space comes with each descriptor. All other bytes describe a failure and are read by the caller.
+		// The launcher sends one space with each descriptor. Other bytes are the report of a failure, which the caller
+		// reads.
 		var first [1]byte
 		if n, _, failed = unix.Recvfrom(int(fd), first[:], unix.MSG_PEEK); failed == nil && (n == 0 || first[0] != ' ') {
 			failed = errNotPassed

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// MaskObjects creates the objects that replace hidden files and directories, in a directory that tools cannot write. It
-// keeps existing ones.
+// MaskObjects creates an empty file and an empty directory that replace hidden files and directories. It creates them in
+// a directory that tools cannot write. It keeps existing objects.
 func MaskObjects(dir string) error {
 	err := os.MkdirAll(dir, 0o755) //nolint:gosec // plugins of root run without root's access to files of others
 	if err == nil {
@@ -32,8 +32,9 @@ func MaskObjects(dir string) error {
 	return nil
 }
 
-// maskObject creates an object that nobody can open. For root it belongs to a group that sandboxes do not have, because
-// the right of root to open all files only covers known owners and groups.
+// maskObject creates an object that nobody can open. If the host runs as root, the object belongs to a group that
+// sandboxes do not contain. The reason is that root in a sandbox can open all files of the owners and groups that the
+// sandbox contains.
 func maskObject(path string, create func(string) error, dir bool) error {
 	if err := create(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

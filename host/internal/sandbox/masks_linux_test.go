@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
-// TestMasks checks the masks of a program from its start on, and those that a warden adds later.
+// TestMasks checks the masks that exist when a program starts, and the masks that a warden adds later.
 func TestMasks(t *testing.T) {
 	launcher, _ := build(t)
 	kernel := Probe(launcher, "")
@@ -39,7 +39,7 @@ func TestMasks(t *testing.T) {
 	}
 	must(t, os.Symlink("b", at("ws/link")))
 	must(t, MaskObjects(at("masks")))
-	must(t, MaskObjects(at("masks"))) // it keeps them
+	must(t, MaskObjects(at("masks"))) // a second call keeps the objects
 	policy, env, err := bundled(t, "bash").Policy(Place{Binary: "/bin/sh", Roots: []tool.Root{{Path: at("ws"), Writable: true}}, StateDir: at("state"), Env: []string{"PATH=/usr/bin:/bin"}}, kernel.ABI)
 	must(t, err)
 	policy.MaskDir = at("masks")
@@ -85,7 +85,7 @@ func TestMasks(t *testing.T) {
 	must(t, err)
 	rest, err := io.ReadAll(out)
 	must(t, err)
-	// The process has ended, but nobody waited for it.
+	// Wait until the process has ended. The process remains a zombie, because nobody has waited for it.
 	for {
 		again, err := warden.Enter(cmd.Process.Pid)
 		if errors.Is(err, warden.ErrEnded) {

@@ -10,21 +10,21 @@ import (
 	"syscall"
 )
 
-// fewNames is the number of names that a program commonly has, such as python, python3 and python3.13.
+// fewNames is the usual maximum number of names of a program, such as python, python3 and python3.13.
 const fewNames = 4
 
 // maxShownNames limits the number of names in a text.
 const maxShownNames = 8
 
-// MultiCall describes the listed programs whose files are also programs that are not listed, as with busybox. A file with
-// at most four names is not described. The arguments are the patterns of the list and the value of PATH.
+// MultiCall describes listed programs whose file also contains unlisted programs, such as busybox. It omits files with
+// at most four names. The argument "listed" contains the patterns of the list, and "path" is the value of PATH.
 func MultiCall(listed []string, path string) (out []string) {
-	names := make(map[string][]string) // by file
+	names := make(map[string][]string) // program names, by file
 	for _, dir := range slices.Concat(searched(path, ""), programDirs) {
-		if filepath.Base(dir) == "git-core" { // the names are subcommands
+		if filepath.Base(dir) == "git-core" { // the file names in this directory are subcommands of git
 			continue
 		}
-		entries, _ := os.ReadDir(dir) // a missing directory contains no programs
+		entries, _ := os.ReadDir(dir) // ignore the error: a missing directory contains no programs
 		for _, e := range entries {
 			file, err := filepath.EvalSymlinks(filepath.Join(dir, e.Name()))
 			if err != nil {
@@ -35,7 +35,7 @@ func MultiCall(listed []string, path string) (out []string) {
 				continue
 			}
 			key := file
-			if id, links := fileID(st); links > 1 { // hard links have no common path
+			if id, links := fileID(st); links > 1 { // hard links to the same file have different paths
 				key = id
 			}
 			if !slices.Contains(names[key], e.Name()) {
@@ -60,7 +60,7 @@ func MultiCall(listed []string, path string) (out []string) {
 	return out
 }
 
-// shown joins names for people, and leaves out most of very many.
+// shown joins names for a message. It shows at most maxShownNames names and the number of the others.
 func shown(names []string) string {
 	slices.Sort(names)
 	if more := len(names) - maxShownNames; more > 0 {

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Probe reports that this machine can enforce nothing.
+// Probe reports that this machine supports no confinement.
 func Probe(string, string) Kernel {
 	return Kernel{NoLauncher: "the sandbox needs Linux"}
 }

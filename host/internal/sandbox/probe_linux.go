@@ -18,8 +18,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Probe determines what this machine can enforce. To test namespaces, it must run the launcher. It does so once for each
-// boot and launcher, and stores the outcome in the directory cache. An empty cache means that the outcome is not stored.
+// Probe determines which restrictions this machine can enforce. To test namespaces, it runs the launcher once for each
+// boot and each launcher. It stores the outcome in the directory cache. If cache is empty, the outcome is not stored.
 func Probe(launcher, cache string) Kernel {
 	k := Kernel{ABI: confine.LandlockABI(), Seccomp: confine.SeccompKnown && hasSeccomp()}
 	st, err := os.Stat(launcher)
@@ -38,7 +38,8 @@ func Probe(launcher, cache string) Kernel {
 		k.Namespaces = true
 		return k
 	}
-	// Only a complete success is stored. Otherwise the next host tries again: a try is cheap, and it can succeed later.
+	// Store only a complete success. After a failure, the next host tries again, because a try is cheap and can succeed
+	// later.
 	gate := try(Namespaces{}, launcher, k.ABI, true)
 	err = gate
 	if gate != nil {
@@ -54,7 +55,7 @@ func Probe(launcher, cache string) Kernel {
 		k.noGate(Landlock{}, try(Landlock{}, launcher, k.ABI, true))
 	}
 	if cache != "" && k.Namespaces && len(k.NoGate) == 0 {
-		_ = replace(file, []byte(key)) // the next host probes again if this fails
+		_ = replace(file, []byte(key)) // ignore the error: the next host then probes again
 	}
 	return k
 }
@@ -73,7 +74,7 @@ func hasSeccomp() bool {
 	return errno == 0
 }
 
-// bootKey identifies everything that the outcome of a probe depends on.
+// bootKey returns a text that identifies all conditions on which the outcome of a probe depends.
 func bootKey(launcher string, st os.FileInfo) string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	user, _ := os.Readlink("/proc/self/ns/user")
@@ -91,8 +92,8 @@ func (k *Kernel) noGate(b Backend, why error) {
 	k.NoGate[b.Name()] = why.Error()
 }
 
-// try runs the launcher under a backend, but without a plugin. With gate, the launcher executes itself, and the host must
-// be able to inspect that. An error means that the backend or the gate cannot be used.
+// try runs the launcher under a backend without a plugin. If gate is true, the launcher also executes itself, so that
+// the gate can be tested. An error means that the backend or the gate cannot be used.
 func try(b Backend, launcher string, abi int, gate bool) error {
 	cmd := exec.Command(confine.ProbeArg, launcher) //nolint:gosec // a word for the launcher, not a program
 	cmd.Path, cmd.Err = confine.ProbeArg, nil
@@ -121,7 +122,7 @@ func try(b Backend, launcher string, abi int, gate bool) error {
 	return err
 }
 
-// probed receives what the gate of a probe has seen.
+// probed receives the executions that the gate of a probe judges.
 type probed chan execgate.Execution
 
 func (p probed) Judge(e *execgate.Execution) execgate.Verdict {
@@ -136,7 +137,7 @@ func (p probed) Ask(_ context.Context, _ *execgate.Execution, v execgate.Verdict
 	return v
 }
 
-// check returns an error if the gate has not seen that the launcher was executed.
+// check returns an error if the gate did not see the execution of the launcher.
 func (p probed) check(launcher string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(launcher, &st); err != nil {

@@ -13,9 +13,9 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Profile describes what a plugin can access in addition to the roots of its calls.
+// Profile describes the permissions of a plugin in addition to the roots of its calls.
 type Profile struct {
-	// WriteRoots permits writing in the roots that are writable.
+	// WriteRoots permits writing in the writable roots.
 	WriteRoots bool `json:"write_roots"`
 	// NoRoots forbids any access to the roots.
 	NoRoots bool `json:"no_roots,omitempty"`
@@ -29,20 +29,20 @@ type Profile struct {
 	// Run lists executable programs besides the system's programs and the programs in the roots.
 	Run   []string `json:"run,omitempty"`
 	Write []string `json:"write,omitempty"`
-	// WriteGit permits writing the hooks and settings of git, through which git executes programs.
+	// WriteGit permits writing the hooks and settings of git. Git executes programs that they name.
 	WriteGit bool `json:"write_git,omitempty"`
-	// DeniedPaths reports that the permissions deny paths in the roots.
+	// DeniedPaths reports whether the permissions deny paths in the roots.
 	DeniedPaths bool           `json:"denied_paths,omitempty"`
 	Limits      confine.Limits `json:"limits"`
-	// Temporary limits each directory in memory, in bytes. Zero means no limit.
+	// Temporary limits the size of each directory in memory, in bytes. Zero means no limit.
 	Temporary uint64 `json:"temporary,omitempty"`
-	// Resident limits the memory of all processes together, as the host measures it, in bytes. Zero means no limit.
+	// Resident limits the total memory of all processes, in bytes. The host measures this memory. Zero means no limit.
 	Resident uint64 `json:"resident,omitempty"`
-	// Total limits the resources of all processes of the plugin together, by a cgroup.
+	// Total limits the resources of all processes of the plugin together, with a cgroup.
 	Total cgroup.Limits `json:"total,omitzero"`
 }
 
-// Default returns the profile that a manifest declares. The zero value declares work on files in the roots.
+// Default returns the profile that a manifest declares. A zero manifest profile permits only work on files in the roots.
 func Default(declared manifest.Profile) Profile {
 	return Profile{
 		WriteRoots: declared.Roots == "" || declared.Roots == "read-write", NoRoots: declared.Roots == "none", StartProcesses: declared.Exec,
@@ -56,18 +56,19 @@ type Place struct {
 	Roots  []tool.Root
 	// SocketDir and StateDir are the plugin's private directories. Empty means that the plugin has no such directory.
 	SocketDir, StateDir string
-	// Protect are files and directories that the plugin must not change although they are in a writable root.
+	// Protect lists files and directories that the plugin must not change, even if they are in a writable root.
 	Protect []string
 	// Run lists the host's programs that the plugin's commands can start.
 	Run []string
 	// Env is the environment of the plugin's process.
 	Env []string
-	// Listed contains patterns for the names of the only programs that can be executed. Nil means all programs.
+	// Listed contains patterns for program names. The plugin can execute only programs with a matching name. Nil means
+	// all programs.
 	Listed []string
 }
 
-// system lists the directories with the system's programs and the files that they read. Directories with keys and
-// password hashes are missing, because root could read them.
+// system lists the directories with the system's programs and the files that these programs read. It omits directories
+// with keys and password hashes, because root could read these files.
 var system = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system"}
 
 var systemFiles = []string{
@@ -82,10 +83,10 @@ var systemFiles = []string{
 	"/var/lib/dpkg",
 }
 
-// runtimeFiles lists files that the runtimes of languages read in every program.
+// runtimeFiles lists files that the runtimes of programming languages read at every start.
 var runtimeFiles = []string{"/proc", "/etc/localtime", "/usr/share/zoneinfo", "/usr/share/mime", "/etc/mime.types", "/sys/kernel/mm/transparent_hugepage"}
 
-// homeFiles lists files in the home directory that programs read. They contain no secrets.
+// homeFiles lists files without secrets in the home directory that programs read.
 var homeFiles = []string{".gitconfig", ".config/git", ".gitignore_global", "go/pkg/mod", ".npm-global", ".nvm", ".cargo/bin", ".rustup", ".pyenv", ".local/bin", ".local/lib", ".sdkman", ".deno/bin", ".bun/bin"}
 
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
@@ -94,11 +95,12 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // not used, because a command could place files there that other programs execute later.
 var caches = map[string]string{"XDG_CACHE_HOME": "cache", "GOCACHE": "cache/go-build", "npm_config_cache": "cache/npm", "TMPDIR": "tmp"}
 
-// noRetries are variables that make programs without a network fail at once, instead of trying again for minutes.
+// noRetries contains environment variables for programs without a network. With these variables, the programs fail at
+// once and do not retry for minutes.
 var noRetries = []string{"npm_config_fetch_retries=0", "PIP_RETRIES=1", "CARGO_NET_RETRY=0"}
 
-// Policy returns the policy for a plugin that runs at the given place, and the environment of its process. It creates
-// missing directories.
+// Policy returns the policy for a plugin at the given place, and the environment for the plugin's process. It creates
+// missing cache directories.
 func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	out := confine.Policy{
 		Run: append([]string{at.Binary}, p.Run...), Devices: devices, StartProcesses: p.StartProcesses, Network: p.Network, Limits: p.Limits, ABI: abi,
@@ -133,7 +135,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	switch kind := binaryKind(at.Binary); {
 	case p.StartProcesses:
 		out.Run = slices.Concat(out.Run, system, at.Run, searched(lookup(at.Env, "PATH"), home))
-		java, _ := filepath.Glob("/etc/java-*") // Debian keeps the settings of each version there
+		java, _ := filepath.Glob("/etc/java-*") // Debian stores the settings of each Java version in a separate directory
 		out.Read = slices.Concat(out.Read, runtimeFiles, systemFiles, java)
 		if filepath.IsAbs(home) {
 			for _, f := range homeFiles {
@@ -147,7 +149,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		}
 	case kind.static:
 		out.Read = append(out.Read, runtimeFiles...)
-		if p.Network || len(p.Hosts) > 0 { // required to look up names and check certificates
+		if p.Network || len(p.Hosts) > 0 { // these files are required to look up names and check certificates
 			out.Read = append(out.Read, systemFiles...)
 			out.Read = append(out.Read, "/usr/share/ca-certificates")
 		}
@@ -168,8 +170,8 @@ func (p Profile) withoutRetries(env []string) []string {
 	return append(slices.Clone(env), noRetries...)
 }
 
-// withCaches sets the environment variables in env that make programs keep caches and temporary files below dir. It
-// keeps the values of cache variables that env already sets, but always replaces XDG_CACHE_HOME and TMPDIR.
+// withCaches sets environment variables in env, so that programs store caches and temporary files below dir. It keeps
+// cache variables that env already contains. But it always replaces XDG_CACHE_HOME and TMPDIR.
 func withCaches(env []string, dir string) ([]string, error) {
 	if dir == "" {
 		return env, nil
@@ -181,7 +183,7 @@ func withCaches(env []string, dir string) ([]string, error) {
 	defer own.Close() //nolint:errcheck // only creates directories
 	for name, below := range caches {
 		path := filepath.Join(dir, below)
-		if err := own.MkdirAll(below, 0o700); err != nil { // never through a link that leads out of it
+		if err := own.MkdirAll(below, 0o700); err != nil { // os.Root does not follow a link that leads out of the directory
 			return nil, err
 		}
 		if name != "TMPDIR" && lookup(env, name) != "" && name != "XDG_CACHE_HOME" {

@@ -8,19 +8,19 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// projectFiles are the files at the top of a workspace that decide what the host does there. They are protected even if
-// they were not read, because the next host may read them.
+// projectFiles lists the files in a workspace that configure the host. They are protected even if this host did not read
+// them, because the next host can read them.
 var projectFiles = []string{"toolhost.hcl", "toolhost.hcl.json", "toolhost.hclvars", "toolhost.lock.json"}
 
-// Settings are the files and directories that programs of a person load without being told, in any directory. Tools cannot
-// change them.
+// Settings lists files and directories that common programs load automatically from any directory. Tools cannot change
+// these files and directories.
 var Settings = []string{
 	".agents", ".claude", ".codex", ".cursor", ".devcontainer", ".envrc", ".gemini", ".gitmodules", ".idea", ".mcp.json", ".mise.toml", ".opencode",
 	".vscode", "mise.toml", "opencode.json",
 }
 
-// protectedPaths returns the paths in a writable root that tools must not change: the project files and those of extra
-// that are in the root. A file that does not exist cannot be protected from being created.
+// protectedPaths returns the paths in a writable root that tools must not change. These are the project files and the
+// paths of extra in the root. A missing file cannot be protected from being created.
 func protectedPaths(root string, extra []string) (out []string) {
 	for _, name := range projectFiles {
 		if path := filepath.Join(root, name); canProtect(path) {
@@ -35,14 +35,14 @@ func protectedPaths(root string, extra []string) (out []string) {
 	return out
 }
 
-// canProtect reports whether a path is a file or a directory. A symbolic link cannot be protected, only its target.
+// canProtect reports whether a path is a file or a directory. For a symbolic link, only the target can be protected.
 func canProtect(path string) bool {
 	st, err := os.Lstat(path)
 	return err == nil && (st.Mode().IsRegular() || st.IsDir())
 }
 
-// parents returns the directories between a root and paths in it. If a tool could rename one of them, another file could
-// take the place of a protected path.
+// parents returns the directories between a root and the given paths. If a tool could rename such a directory, it could
+// create another file at a protected path.
 func parents(root string, paths []string) (out []string) {
 	for _, path := range paths {
 		for dir := filepath.Dir(path); dir != root && (tool.Root{Path: root}).Contains(dir); dir = filepath.Dir(dir) {
@@ -51,6 +51,6 @@ func parents(root string, paths []string) (out []string) {
 			}
 		}
 	}
-	slices.Sort(out) // a directory comes before those in it
+	slices.Sort(out) // sort each directory before its subdirectories
 	return out
 }

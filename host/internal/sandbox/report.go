@@ -8,7 +8,7 @@ import (
 // Gap is a restriction that the kernel does not enforce.
 type Gap struct {
 	What string `json:"what"`
-	// How describes how the user can get the restriction enforced.
+	// How describes how the user can make the kernel enforce the restriction.
 	How string `json:"how"`
 }
 
@@ -108,14 +108,14 @@ func (p Profile) network(can Abilities) string {
 	return "network: none, not even localhost"
 }
 
-// Advice is the restriction that paths.deny loses without a private root.
+// Advice describes the gap in the enforcement of paths.deny without a private root.
 const Advice = "paths.deny is advice: it holds for arguments and words of commands, not for files that the plugin or its programs find"
 
-// Ungated is what plugins lack without the exec gate.
+// Ungated describes the gap without the exec gate.
 const Ungated = "the programs that commands execute are neither recorded nor judged"
 
-// Gaps lists the restrictions that the kernel does not enforce on a plugin with this profile. The argument why is the
-// error that [Kernel.Choose] returned with the backend.
+// Gaps lists the restrictions that the kernel does not enforce on a plugin with this profile. The argument "why" is the
+// error from [Kernel.Choose].
 func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	var gaps []Gap
 	gap := func(missing bool, what, how string) {
@@ -173,8 +173,8 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	return gaps
 }
 
-// Lost lists the restrictions that the wanted backend would enforce on a plugin with this profile and the backend b does
-// not.
+// Lost lists the restrictions on a plugin with this profile that the wanted backend would enforce, but the backend b
+// does not.
 func (p Profile) Lost(k *Kernel, wanted, b Backend) []string {
 	kept := make(map[string]bool)
 	for _, g := range p.Gaps(k, wanted, nil) {
@@ -189,7 +189,7 @@ func (p Profile) Lost(k *Kernel, wanted, b Backend) []string {
 	return out
 }
 
-// totalGaps reports the limits that cannot be enforced on the total usage of the plugin's processes.
+// totalGaps reports the limits on the total usage of the plugin's processes that the kernel cannot enforce.
 func (p Profile) totalGaps(k *Kernel, gap func(missing bool, what, how string)) {
 	measured := fmt.Sprintf("memory of all processes together is measured by the host four times a second, and the largest process is killed above %d bytes: for a moment they can use more", p.Resident)
 	switch {

@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Kernel describes what this machine can enforce on a process of this user.
+// Kernel describes the restrictions that this machine can enforce on a process of this user.
 type Kernel struct {
 	// Launcher is the path of the program that confines plugins. If Launcher is empty, NoLauncher contains the reason.
 	Launcher   string `json:"launcher,omitempty"`
@@ -30,27 +30,27 @@ type Kernel struct {
 	// Seccomp reports whether the kernel supports system call filters.
 	Seccomp bool `json:"seccomp"`
 	// Namespaces reports whether plugins can run in separate namespaces. A test run of the launcher determines the
-	// value. If it is false, NoNamespaces contains the reason.
+	// value. If Namespaces is false, NoNamespaces contains the reason.
 	Namespaces   bool   `json:"namespaces"`
 	NoNamespaces string `json:"no_namespaces,omitempty"`
-	// NoGate contains, for each backend that has one, the reason why programs are not judged when plugins execute them. A
-	// test run of the launcher determines it.
+	// NoGate maps the names of backends without an exec gate to the reason. A test run of the launcher determines the
+	// values.
 	NoGate map[string]string `json:"no_exec_gate,omitempty"`
-	// NoCgroup is the reason why no cgroup can limit the processes of a plugin together. Empty means that a cgroup is
+	// NoCgroup is the reason why no cgroup can limit all processes of a plugin together. Empty means that a cgroup is
 	// available.
 	NoCgroup string `json:"no_cgroup,omitempty"`
-	// NoPids is the reason why no cgroup limits the number of processes of root, to whom other limits do not apply. Empty
-	// means that a cgroup is available, or that it is not needed.
+	// NoPids is the reason why no cgroup limits the number of processes of root. Other limits do not apply to root.
+	// Empty means that the cgroup is available or not needed.
 	NoPids string `json:"no_pids,omitempty"`
 }
 
 // launchTimeout bounds the launcher's work, which takes a few milliseconds.
 const launchTimeout = 10 * time.Second
 
-// Wrap makes a command start under a policy: its launcher confines itself and then executes the command. Call Wrap
+// Wrap makes a command start under a policy. The launcher confines itself and then executes the command. Call Wrap
 // immediately before cmd.Start, and the returned function after cmd.Start. The returned function waits until the command
-// itself runs, or returns why it failed to start. Then the caller must wait for the process. A [syscall.Errno] as error
-// means that executing the command failed.
+// runs, or returns the reason why it failed to start. Then the caller must wait for the process. A [syscall.Errno] as
+// error means that executing the command failed.
 func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	status, theirs, err := statusPipe(p.ProxyPort > 0 || p.Gate)
 	if err != nil {
@@ -85,7 +85,7 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 	}, nil
 }
 
-// settle receives what the launcher passes, and waits until the launcher has executed the plugin.
+// settle receives the descriptors from the launcher, and waits until the launcher executes the plugin.
 func settle(status *os.File, p *confine.Policy, gate func(listener *os.File)) (net.Listener, error) {
 	var l net.Listener
 	var passed error
@@ -95,7 +95,7 @@ func settle(status *os.File, p *confine.Policy, gate func(listener *os.File)) (n
 	if p.Gate && passed == nil {
 		var f *os.File
 		if f, passed = receive(status, "exec gate"); passed == nil {
-			gate(f) // from now on, executing the plugin waits for the gate
+			gate(f) // after this call, the gate can judge the execution of the plugin
 		}
 	}
 	err := failure(status)
@@ -109,8 +109,8 @@ func settle(status *os.File, p *confine.Policy, gate func(listener *os.File)) (n
 	return l, err
 }
 
-// unlinked returns a file without a name that contains a value as JSON. A command line has no room for thousands of
-// masks.
+// unlinked returns a file without a name that contains a value as JSON. The launcher reads long lists from such a file,
+// because a command line is too short for thousands of masks.
 func unlinked(value any) (*os.File, error) {
 	f, err := os.CreateTemp("", ".toolhost-")
 	if err != nil {

@@ -116,7 +116,7 @@ func TestBinaryKind(t *testing.T) {
 	}
 }
 
-// TestGaps checks that a weaker kernel or backend has more gaps, and that each gap has a remedy.
+// TestGaps checks that a weaker kernel or backend has more gaps, and that each gap comes with a remedy.
 func TestGaps(t *testing.T) {
 	bash := bundled(t, "bash")
 	last := 0
@@ -145,7 +145,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestMultiCall checks that programs which share a file with other ones are described, but no program with few names.
+// TestMultiCall checks that a file with many programs is described, but not a file with few names.
 func TestMultiCall(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"box", "snake", "alone"} {
@@ -188,8 +188,8 @@ func TestMultiCall(t *testing.T) {
 	}
 }
 
-// TestDirectoriesOfLibraries checks that neither a directory that tools can write permits execution, nor one that contains
-// such a directory.
+// TestDirectoriesOfLibraries checks that a directory does not become executable if it is writable or contains a writable
+// directory.
 func TestDirectoriesOfLibraries(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// BenchmarkSpawn measures how long a shell needs to run a program behind the gate and without it. Both shells run by turns,
-// so that other load concerns both. The metric ratio is the quotient of the medians.
+// BenchmarkSpawn measures how long a shell needs to run a program with the gate and without the gate. The shells run
+// alternately, so that other load affects both shells. The metric "ratio" is the quotient of the medians.
 func BenchmarkSpawn(b *testing.B) {
 	launcher, _ := build(b)
 	kernel := Probe(launcher, "")

@@ -44,8 +44,8 @@ func (w *walker) declare(c *syntax.DeclClause, sc *scope) {
 	w.out.Commands = append(w.out.Commands, Command{Words: words, Dir: sc.dir})
 }
 
-// assign analyzes an assignment. If lasts is true, it stores the value in the scope, because the assignment stays valid
-// after the command.
+// assign analyzes an assignment. If lasts is true, the variable keeps its value after the command, so assign stores the
+// value in the scope.
 func (w *walker) assign(a *syntax.Assign, sc *scope, lasts bool) {
 	w.substitutions(a, sc)
 	w.gitSettings = w.gitSettings || a.Name != nil && isGitSetting(a.Name.Value)
@@ -100,7 +100,7 @@ func (w *walker) run(words []Word, sc *scope, in feed) {
 	w.checkCommand(words)
 	if !name.Known() || name.Split {
 		w.doubt("the name of the command %s is unknown before the script runs", w.out.Commands[at].String())
-		if name.Split && name.Text == Unknown && !w.gated { // the word can be empty, or a program that runs the remaining words
+		if name.Split && name.Text == Unknown && !w.gated { // the expansion can be empty, or a program that runs the other words
 			w.run(words[1:], sc.copy(), in)
 		}
 		return
@@ -154,8 +154,8 @@ func (w *walker) builtin(name string, args []Word, sc *scope) {
 	}
 }
 
-// produced returns the output of statements. The second result is false if the output is unknown before the statements
-// run.
+// The method "produced" returns the text that statements write to standard output. The second result is false if the
+// text is unknown before the statements run.
 func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	if len(stmts) != 1 {
 		return "", false
@@ -183,11 +183,11 @@ func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 	return "", false
 }
 
-// wide matches a format of "printf" with a large width or precision.
+// The variable "wide" matches a "printf" format with a large width or precision.
 var wide = regexp.MustCompile(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
 
-// printed returns the output of the commands "echo", "printf" and "cat". The second result is false if the output is
-// unknown before the command runs.
+// The method "printed" returns the output of the commands "echo", "printf" and "cat". The second result is false if the
+// output is unknown before the command runs.
 func (w *walker) printed(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope) (string, bool) {
 	var words []string
 	for _, a := range c.Args {

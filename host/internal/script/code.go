@@ -14,7 +14,7 @@ import (
 // maxUnknown limits the number of reported unknown parts.
 const maxUnknown = 20
 
-// unknown records a part of the script that can run commands which the analysis does not know.
+// unknown records a part of the script that can run commands that the analysis does not find.
 func (w *walker) unknown(format string, a ...any) {
 	if len(w.out.Unknown) >= maxUnknown {
 		return
@@ -24,8 +24,8 @@ func (w *walker) unknown(format string, a ...any) {
 	}
 }
 
-// code analyzes a text that the shell expands a second time, for example an array index in a name. The argument where
-// describes the place of the text.
+// code analyzes a text that the shell expands a second time, for example an array index in a name. The argument "where"
+// describes the position of the text for messages.
 func (w *walker) code(text string, sc *scope, where string) {
 	if strings.Contains(text, Unknown) {
 		w.unknown("code in a word is not judged: %s is unknown before the script runs", where)
@@ -50,7 +50,7 @@ func (w *walker) code(text string, sc *scope, where string) {
 	w.src = before
 }
 
-// names matches the names of variables in an arithmetic expression.
+// The variable "names" matches each variable name in an arithmetic expression.
 var names = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
 // maxIndirect limits the length of a chain of variables that contain names of variables.
@@ -65,11 +65,11 @@ func (w *walker) value(text string, sc *scope, where string, level int) {
 	}
 	for _, name := range names.FindAllString(text, maxIndirect) {
 		if strings.Contains(text, "$(") || strings.Contains(text, "`") {
-			break // the names can be those of commands
+			break // the matches can also be names of commands
 		}
 		value, set := sc.vars[name]
 		switch {
-		case !set && !w.tainted[name]: // a value from before the script is unknown
+		case !set && !w.tainted[name]: // the variable can have an unknown value from before the script
 			if name != strings.ToUpper(name) || len(name) > 1 {
 				w.unknown("code in a value is not judged: arithmetic evaluates the variable %s, whose value is unknown", name)
 			}
@@ -88,7 +88,7 @@ func (w *walker) arithmetic(x syntax.Node, sc *scope) {
 	if w.counted == nil {
 		w.counted = make(map[string]bool)
 	}
-	syntax.Walk(x, func(n syntax.Node) bool { // what arithmetic assigns is a number
+	syntax.Walk(x, func(n syntax.Node) bool { // a variable that arithmetic assigns holds a number
 		switch n := n.(type) {
 		case *syntax.BinaryArithm:
 			if word, ok := n.X.(*syntax.Word); ok && strings.HasSuffix(n.Op.String(), "=") && word.Lit() != "" && !slices.Contains([]string{"==", "!=", "<=", ">="}, n.Op.String()) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// gitCommands contains the commands of git. Git executes any other word as an alias or as a program of its own.
+// gitCommands contains the built-in commands of git. Git executes any other word as an alias or as an external program.
 var gitCommands = strings.Fields(`
 	add add--interactive am annotate apply archimport archive backfill bisect bisect--helper blame branch bugreport bundle cat-file check-attr
 	check-ignore check-mailmap check-ref-format checkout checkout--worker checkout-index cherry cherry-pick citool clean clone column commit commit-graph
@@ -35,7 +35,7 @@ func IsGitSetting(element string) bool {
 	return isGitSetting(name)
 }
 
-// IsGitCommand reports whether a command line of git has a command of git itself, and not an alias.
+// IsGitCommand reports whether a command line of git runs a command of git itself. It returns false for an alias.
 func IsGitCommand(args []string) bool {
 	if len(args) == 0 {
 		return false
@@ -54,8 +54,8 @@ func IsGitCommand(args []string) bool {
 	return false
 }
 
-// Corrections returns the command of git with each name that git can take for a mistyped one. With the setting
-// help.autocorrect, git carries out the most similar command. It is empty if the name is a command of git.
+// Corrections returns the git command once for each command name that is similar to a mistyped name. With the setting
+// "help.autocorrect", git runs the most similar command. Corrections returns nothing if the name is correct.
 func (c *Command) Corrections() (out []Command) {
 	if c.Name() != "git" || len(c.Words) < 2 || !c.Words[1].Known() || c.Remote || strings.HasPrefix(c.Words[1].Text, "-") || slices.Contains(gitCommands, c.Words[1].Text) {
 		return nil
@@ -75,17 +75,17 @@ func (c *Command) Corrections() (out []Command) {
 	return out
 }
 
-// notSimilar is the number of mistakes from which git corrects no name.
+// notSimilar is the number of mistakes at which git no longer suggests a correction.
 const notSimilar = 6
 
-// mistakes returns the number of mistakes that turn a name into another word, as git counts them. It can return any larger
-// number if there are more than limit.
+// mistakes returns the weighted number of mistakes that turn a name into another word, in the metric of git. If there
+// are more than limit mistakes, the result can be any number above limit.
 func mistakes(word, name string, limit int) int {
-	const replaced, inserted, removed = 2, 1, 3 // letters that are swapped count nothing
+	const replaced, inserted, removed = 2, 1, 3 // weights of mistakes; swapped letters have the weight 0
 	if len(name)-len(word) > limit || len(word) > len(name)+limit {
 		return limit + 1
 	}
-	var before, last, row []int // the last lines of the table
+	var before, last, row []int // the last three rows of the distance table
 	for j := range len(name) + 1 {
 		last = append(last, j*inserted)
 	}
@@ -108,20 +108,20 @@ func mistakes(word, name string, limit int) int {
 	return last[len(name)]
 }
 
-// gitHelper analyzes one of git's own programs, such as git-push, as the command of git.
+// gitHelper analyzes a program of git, such as git-push, as the corresponding command of git.
 func (w *walker) gitHelper(name string, args []Word, sc *scope, in feed) {
 	at := len(w.out.Commands)
 	w.run(slices.Concat([]Word{{Text: "git"}, {Text: name[len("git-"):]}}, args), sc.copy(), in)
 	if at < len(w.out.Commands) {
-		w.out.Commands[at].Wrapper = true // the program is listed by its own name
+		w.out.Commands[at].Wrapper = true // the separate entry of the program counts in lists of programs
 	}
 }
 
 // gitOptions lists the global options of git that take an argument.
 var gitOptions = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env"}
 
-// git analyzes the commands that git runs. It also adds the git command without its global options to the analysis. Its
-// result is false if a global option can change which program git runs.
+// git analyzes the commands that git runs. It also adds the git command without its global options to the analysis. The
+// result is false if a global option can change which programs git runs.
 func (w *walker) git(args []Word, sc *scope) bool {
 	inner := sc.copy()
 	i, harmless, obscure, gitDir := 0, true, w.gitSettings, false

@@ -9,7 +9,7 @@ import (
 	"toolhost.dev/host/internal/script"
 )
 
-// TestLimits checks that each limit of the analysis leads to its doubt.
+// TestLimits checks that the analysis reports a doubt at each of its limits.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("x", 8000)
 	for text, want := range map[string]string{
@@ -23,14 +23,14 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%.60s: %.200q, wanted %q", text, a.Doubts, want)
 		}
 	}
-	// A panic of the analysis is a doubt.
+	// A panic during the analysis leads to a doubt.
 	a := script.Analyze("f() { ls; }; f", script.Options{Subset: true, Listed: func(string) bool { panic("a mistake") }})
 	if !slices.ContainsFunc(a.Doubts, func(d string) bool { return strings.Contains(d, "cannot be analyzed: a mistake") }) {
 		t.Errorf("a panic: %q", a.Doubts)
 	}
 }
 
-// TestLimitsOfWords checks that words which are too long or too many are unknown.
+// TestLimitsOfWords checks that too many words and too long words become unknown.
 func TestLimitsOfWords(t *testing.T) {
 	for text, words := range map[string]int{
 		"rm {1..300}": 2, "rm {1..200}": 201, "rm " + strings.Repeat("{a,b}", 9): 2, "rm " + strings.Repeat("{a,b}", 7): 129, "rm " + strings.Repeat("{", 300): 2,

@@ -6,20 +6,21 @@ import (
 	"strings"
 )
 
-// scriptInterpreters lists programs that run the script in whose first line they are named. Other programs can be named there,
-// too, but they do not run the script: "#!/usr/bin/touch" changes a file.
+// scriptInterpreters lists programs that run a script whose first line names them. A first line can also name a program
+// that does not run scripts. For example, "#!/usr/bin/touch" changes a file.
 var scriptInterpreters = []string{
 	"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "env", "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "tsx", "php", "lua", "luajit", "Rscript", "tclsh", "guile", "awk", "gawk", "mawk", "nawk", "sed", "make", "gmake", "osascript",
 }
 
-// Interprets reports whether a program runs scripts that name it in their first line. The name can end in a version.
+// Interprets reports whether a program is an interpreter that runs scripts. The program name can end in a version.
 func Interprets(program string) bool {
 	name := strings.TrimRight(path.Base(program), "0123456789.-")
 	return slices.Contains(scriptInterpreters, name) || slices.Contains(scriptInterpreters, path.Base(program))
 }
 
-// EnvCommand returns the command that the program env executes for a script whose first line is "#!/usr/bin/env …". The
-// arguments are those of env. The result is nil for uses of env that set variables or have other options than -S.
+// EnvCommand returns the command that the program "env" executes for a script whose first line is "#!/usr/bin/env …".
+// The arguments in args are those of "env". If the arguments set variables or contain an option except -S, the result is
+// nil.
 func EnvCommand(args []string) []string {
 	if len(args) < 3 {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Pattern is a pattern for commands in a rule, such as "git push *". It is compared with a command word by word. In a
-// word of the pattern, * matches any text and ? matches one character. The word * matches any number of words.
+// Pattern is a pattern for commands in a rule, such as "git push *". It is compared with a command word by word. Within
+// a word, * matches any text and ? matches one character. A separate word * matches any number of words.
 type Pattern struct {
 	text  string
-	words []string // a backslash precedes each literal * and ?
+	words []string // each literal * and ? has a backslash before it
 }
 
 func (p Pattern) String() string { return p.text }
@@ -22,7 +22,7 @@ func (p Pattern) String() string { return p.text }
 // Match is the result of comparing a command with a pattern.
 type Match int
 
-// Results of a comparison. Maybe means that the result depends on unknown parts of the command.
+// These are the results of a comparison. Maybe means that the result depends on unknown parts of the command.
 const (
 	No Match = iota
 	Maybe
@@ -51,7 +51,7 @@ func ParsePattern(text string) (Pattern, error) {
 		p.words = append(p.words, word)
 	}
 	last := p.words[len(p.words)-1]
-	if strings.HasSuffix(last, ":*") && last != ":*" { // the word :* is a refspec of git push
+	if strings.HasSuffix(last, ":*") && last != ":*" { // the single word ":*" is a refspec of git push
 		return p, fmt.Errorf("a pattern cannot end in %q; to allow further words write %q", ":*", strings.TrimSuffix(strings.TrimSpace(text), ":*")+" *")
 	}
 	return p, nil
@@ -128,8 +128,8 @@ func (p Pattern) Match(c *Command) Match {
 	return min(name, max(words(operands, left), words(pattern, args)))
 }
 
-// takeFlag searches the arguments for an option. It also finds the letters of an option in joined options. It marks the
-// words that contain the option as used.
+// takeFlag searches the arguments for an option, also among joined short options. It marks the words that contain the
+// option as used.
 func takeFlag(flag string, args []Word, used []bool) bool {
 	if strings.HasPrefix(flag, "--") {
 		for i, a := range args {
@@ -158,7 +158,8 @@ func takeFlag(flag string, args []Word, used []bool) bool {
 	return true
 }
 
-// SystemDirs lists the directories in which a shell finds programs without a path. Tools cannot change them.
+// SystemDirs lists the directories in which a shell finds programs without a path. Tools cannot change these
+// directories.
 var SystemDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
 func (p Pattern) name(c *Command, exact bool) Match {
@@ -177,7 +178,7 @@ func (p Pattern) name(c *Command, exact bool) Match {
 	}
 	clean := path.Clean(have.Text)
 	base := path.Base(clean)
-	// A path with ".." can lead elsewhere, because the kernel follows a link before "..".
+	// A path with ".." does not identify a program, because the kernel follows a link before "..".
 	if strings.Contains(p.words[0], "/") || base == have.Text || exact && (clean != have.Text || !slices.Contains(SystemDirs, path.Dir(clean))) {
 		return No
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Carry returns the commands that a program carries out in its own process, beginning with the program itself. The
-// words and the working directory are those of the running program. Commands that the program starts are not included,
-// because each of them becomes a program of its own.
+// Carry returns the commands that a program carries out in its own process. The first command is the program itself. The
+// words and the working directory are those of the running program. Commands that the program starts as new processes
+// are not included, because they are judged separately.
 func Carry(words []string, o Options) (out []Command, doubts []string) {
 	w := walker{out: new(Analysis), home: o.Home, started: true, gitSettings: o.GitSettings}
 	all := make([]Word, len(words))
@@ -26,7 +26,7 @@ func Carry(words []string, o Options) (out []Command, doubts []string) {
 	switch {
 	case chosen:
 		all = slices.Concat([]Word{{Text: applet}}, all[2:])
-	case helper: // git-clean is git clean
+	case helper: // the program git-clean is the command "git clean"
 		all = slices.Concat([]Word{{Text: "git"}, {Text: sub}}, all[1:])
 	case !slices.Contains(applets, name) && name != "git" && name != "find":
 		return []Command{first}, nil
@@ -39,20 +39,21 @@ func Carry(words []string, o Options) (out []Command, doubts []string) {
 	w.tainted = make(map[string]bool)
 	w.run(all, &scope{dir: o.Dir, vars: make(map[string]string)}, feed{known: true})
 	if chosen || helper {
-		w.out.Commands[0].Wrapper = w.out.Commands[0].Wrapper || helper // the helper is listed by its own name
+		w.out.Commands[0].Wrapper = w.out.Commands[0].Wrapper || helper // the separate entry of the program counts in lists of programs
 		return append([]Command{first}, w.out.Commands...), w.out.Doubts
 	}
 	return w.out.Commands, w.out.Doubts
 }
 
-// applets lists programs whose first operand is the name of another program, which they run in their own process.
+// applets lists programs that run another program in their own process. The first operand is the name of the other
+// program.
 var applets = []string{"busybox", "toybox", "coreutils"}
 
-// starters lists programs that do nothing except starting other programs. Programs that could change how these run, such
-// as strace and fakeroot, are not among them.
+// starters lists programs whose only effect is that they start other programs. It omits programs that can change how the
+// other program runs, such as strace and fakeroot.
 var starters = slices.Concat(applets, []string{"sh", "bash", "dash", "ash", "env", "nice", "ionice", "nohup", "setsid", "time", "timeout", "gtimeout", "xargs"})
 
-// Starts reports whether a program does nothing except starting another program: a shell, or a wrapper such as "env".
+// Starts reports whether the only effect of a program is that it starts another program. Examples are shells and "env".
 func Starts(program string) bool { return slices.Contains(starters, path.Base(program)) }
 
 // Starters returns the names of the programs for which [Starts] is true.
@@ -64,15 +65,15 @@ var loader = regexp.MustCompile(`^(ld|ld32|ld64|ld-.+|libc|libc\.musl-.+)\.so(\.
 // IsLoader reports whether a program is a dynamic linker, which runs the program in its arguments.
 func IsLoader(program string) bool { return loader.MatchString(path.Base(program)) }
 
-// loaderOptions lists the options of dynamic linkers that take an argument. silent lists those with which a dynamic linker
-// runs no program.
+// loaderOptions lists the options of dynamic linkers that take an argument. silent lists the options that prevent a
+// dynamic linker from running a program.
 var (
 	loaderOptions = []string{"--library-path", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask", "--inhibit-rpath", "--audit", "--preload", "--argv0"}
 	silent        = []string{"--help", "--version", "--list-tunables", "--list-diagnostics", "--verify", "--list"}
 )
 
-// Loaded returns the words of the program that a dynamic linker runs. It is nil if the command runs no program. The first
-// word of the argument is the dynamic linker.
+// Loaded returns the words of the program that a dynamic linker runs. The argument "words" is the command line of the
+// dynamic linker. The result is nil if the command runs no program.
 func Loaded(words []string) []string {
 	for i := 1; i < len(words); i++ {
 		switch word := words[i]; {

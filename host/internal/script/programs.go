@@ -44,24 +44,24 @@ func (w *walker) find(name string, args []Word, sc *scope) {
 
 // findAction is an action of "find" that deletes files or runs a command.
 type findAction struct {
-	// tests contains the tests before the action, with their values. Later tests do not select the files of the action.
+	// tests contains the tests before the action, with their values. Tests after the action do not restrict its files.
 	tests []findTest
 	// command is the command that the action runs. It is nil for -delete.
 	command []Word
 }
 
-// findTest is a word of an expression of "find" with the values that follow it.
+// findTest is a test in an expression of "find", together with its values.
 type findTest struct {
 	name   string
 	values []Word
 }
 
-// deletes reports whether the action deletes the files that it is about.
+// The method "deletes" reports whether the action deletes the found files.
 func (a *findAction) deletes() bool {
 	return a.command == nil || len(a.command) > 0 && slices.Contains(removing, path.Base(a.command[0].Text))
 }
 
-// findValued lists the words of an expression of "find" that one value follows.
+// findValued lists the words in an expression of "find" that take one value.
 var findValued = strings.Fields(`-amin -anewer -atime -cmin -cnewer -context -ctime -fstype -gid -group -ilname -iname -inum -ipath -iregex -iwholename -links -lname -maxdepth -mindepth -mmin
 	-mtime -name -newer -path -perm -printf -regex -regextype -samefile -size -type -uid -used -user -wholename -xtype -fprint -fprint0 -fls -files0-from`)
 
@@ -96,12 +96,14 @@ func findActions(args []Word) (out []findAction) {
 
 // FindDeletion is an action of "find" that deletes files.
 type FindDeletion struct {
-	// Names contains the patterns for the names of the deleted files. Empty reports that only empty files are deleted.
+	// Names contains patterns for the names of the deleted files. Empty reports whether the action deletes only empty
+	// files.
 	Names []string
 	Empty bool
 }
 
-// FindDeletions returns the directories in which "find" starts, and its actions that delete files there.
+// FindDeletions returns the directories in which "find" starts, and the actions that delete files below these
+// directories.
 func FindDeletions(args []Word) (starts []string, out []FindDeletion) {
 	starts = texts(findStarts(args))
 	for _, action := range findActions(args) {
@@ -131,7 +133,7 @@ func findStarts(args []Word) (starts []Word) {
 		}
 	}
 	if slices.ContainsFunc(args[:min(len(args), len(starts)+2)], func(a Word) bool { return a.Text == "-L" || a.Text == "-H" }) {
-		for i, s := range starts { // find follows the links that it starts at
+		for i, s := range starts { // with -L or -H, find follows links in its arguments
 			if s.Known() && !strings.HasSuffix(s.Text, "/") {
 				starts[i].Text += "/"
 			}
@@ -143,8 +145,8 @@ func findStarts(args []Word) (starts []Word) {
 	return starts
 }
 
-// narrowing lists tests of "find" with which it selects few files. removing lists programs that remove the
-// files together, although find starts them for each file.
+// narrowing lists tests that restrict "find" to few files. removing lists programs that remove files. If find starts
+// such a program for each file, all found files are removed.
 var (
 	narrowing = []string{"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname", "-ilname", "-samefile", "-inum"}
 	removing  = []string{"rm", "unlink", "shred", "truncate", "srm", "wipe"}
@@ -153,8 +155,8 @@ var (
 // bracket matches a set of characters in a glob.
 var bracket = regexp.MustCompile(`\[[^]]*\]`)
 
-// narrows reports whether the tests of "find" exclude most files. Negations and alternatives can select all files, so that
-// no test counts beside them.
+// The function "narrows" reports whether the tests of "find" exclude most files. It returns false if the tests contain a
+// negation or an alternative, because these can select all files.
 func narrows(tests []findTest) (narrow bool) {
 	for _, t := range tests {
 		switch {

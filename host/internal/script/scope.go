@@ -14,8 +14,8 @@ import (
 
 // scope holds the known state of the shell at one point of a script.
 type scope struct {
-	// vars contains the variables that the script has set. A value contains [Unknown] in place of each unknown part. A
-	// variable that is not in vars can have a value from before the script.
+	// vars contains the variables that the script set. A value contains [Unknown] in place of each unknown part. A
+	// variable that is missing in vars can have a value from before the script.
 	vars map[string]string
 	dir  string
 	args []Word // $0 and the following arguments; nil means unknown
@@ -25,8 +25,8 @@ func (s *scope) copy() *scope {
 	return &scope{vars: maps.Clone(s.vars), dir: s.dir, args: s.args}
 }
 
-// merge combines the scope with other, the scope after an optional part of the script. Variables with different values
-// become unknown.
+// merge combines the scope with the scope after an optional part of the script. A variable with different values in the
+// two scopes becomes unknown.
 func (s *scope) merge(other *scope) {
 	for name, v := range other.vars {
 		if have, ok := s.vars[name]; !ok || have != v {
@@ -109,7 +109,6 @@ func (e environ) Get(name string) expand.Variable {
 	return text(Unknown)
 }
 
-// expansion returns the settings for the expansion of words in a scope.
 func (w *walker) expansion(sc *scope) *expand.Config {
 	return &expand.Config{
 		Env:       environ{sc, w},
@@ -153,8 +152,8 @@ func (w *walker) fields(word *syntax.Word, sc *scope) []Word {
 	return out
 }
 
-// plain returns the text of a word. The second result is false if the word contains an expansion. Most words contain
-// none.
+// plain returns the text of a word without expansions. The second result is false if the word contains an expansion.
+// Most words contain no expansion.
 func plain(word *syntax.Word) (string, bool) {
 	var out string
 	for _, p := range word.Parts {
@@ -202,7 +201,7 @@ func (w *walker) literal(word *syntax.Word, sc *scope) string {
 func longest(word *syntax.Word) int { return maxValue + int(word.End().Offset()-word.Pos().Offset()) }
 
 // simple reports whether the expansion of a word copies unknown values unchanged. Other expansions can transform
-// [Unknown], so that unknown parts are no longer recognized.
+// [Unknown], and then the analysis does not recognize the unknown parts.
 func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	ok, params := true, 0
 	syntax.Walk(word, func(n syntax.Node) bool {
@@ -210,7 +209,7 @@ func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 		case *syntax.CmdSubst, *syntax.ProcSubst:
 			return false
 		case *syntax.ParamExp:
-			if params++; params > maxParams || n.Repl != nil { // a replacement can make the text many times longer
+			if params++; params > maxParams || n.Repl != nil { // a replacement can multiply the length of the text
 				ok = false
 				return false
 			}
@@ -226,7 +225,8 @@ func (w *walker) simple(word *syntax.Word, sc *scope) bool {
 	return ok
 }
 
-// unquoted reports whether a word contains an expansion or a wildcard outside of quotes.
+// unquoted reports whether a word contains an expansion outside of quotes, and whether it contains a wildcard outside of
+// quotes.
 func unquoted(word *syntax.Word) (dynamic, pattern bool) {
 	for _, p := range word.Parts {
 		switch p := p.(type) {
@@ -308,7 +308,7 @@ func countBraces(word *syntax.Word) int {
 	return n
 }
 
-// sequence returns the number of elements of {x..y}.
+// sequence returns the number of elements in a brace sequence such as {1..9}.
 func sequence(b *syntax.BraceExp) int {
 	var ends [2]int
 	for i := range ends {

@@ -21,7 +21,7 @@ import (
 type Word struct {
 	// Text is the text of the word. [Unknown] replaces each part that is unknown before the script runs.
 	Text string
-	// Split reports whether an unknown part of the word can expand to several words or to none.
+	// Split reports whether an unknown part of the word can expand to several words or to no word.
 	Split bool
 }
 
@@ -37,13 +37,13 @@ type Command struct {
 	Words []Word
 	// Dir is the working directory of the command. Empty means unknown.
 	Dir string
-	// Wrapper reports that the command does nothing except running another command. The other command has a separate
+	// Wrapper reports that the only effect of the command is to run another command. The other command has a separate
 	// entry.
 	Wrapper bool
 	// Remote reports that the command runs on another machine.
 	Remote bool
-	// Obscure reports that git can run another command than the one that is written: an alias that the same script or its
-	// environment sets, or a correction.
+	// Obscure reports that git can run a command that the script does not show. The reason is a correction, or an alias
+	// that the script or its environment sets.
 	Obscure bool
 	// GitDir reports that an option of git names the repository.
 	GitDir bool
@@ -72,18 +72,18 @@ func quote(s string) string {
 // Analysis is the result of analyzing a script.
 type Analysis struct {
 	Commands []Command
-	// Writes lists the files that redirects open for writing. Their paths are as in the script, relative to File.Dir.
+	// Writes lists the files that redirects open for writing. Their paths are as in the script, relative to [File.Dir].
 	Writes []File
 	// Reads lists the files that redirects open for reading.
 	Reads []File
-	// Doubts describes commands whose name is unknown. If Doubts is empty, Commands contains the name of every command.
+	// Doubts describes commands with an unknown name. If Doubts is empty, Commands contains the name of every command.
 	Doubts []string
-	// Unknown describes the code that the analysis cannot judge, such as the program of an interpreter. Commands does not
-	// contain what this code runs.
+	// Unknown describes code that the analysis cannot judge, such as the program of an interpreter. The commands that
+	// this code runs are missing in Commands.
 	Unknown []string
 	// Refused describes the parts of the script outside of the subset; see [Options.Subset].
 	Refused []string
-	// Bomb reports that a function starts itself again and again without end (a fork bomb).
+	// Bomb reports that a function starts copies of itself without end (a fork bomb).
 	Bomb bool
 }
 
@@ -95,20 +95,20 @@ type File struct {
 
 // Options are the options of an analysis.
 type Options struct {
-	// Dir is the working directory. Home is the home directory. Empty means unknown.
+	// Dir is the working directory, and Home is the home directory. An empty value means that the directory is unknown.
 	Dir, Home string
 	// GitSettings reports that the environment changes the settings of git.
 	GitSettings bool
 	// Stdin is the known part of the script's standard input.
 	Stdin string
-	// Open reports that unknown input follows after Stdin.
+	// Open reports that unknown input follows Stdin.
 	Open bool
-	// Subset limits scripts to constructs whose commands the analysis knows completely. Analysis.Refused lists everything
-	// else.
+	// Subset limits scripts to constructs whose commands the analysis knows completely. [Analysis.Refused] lists all
+	// other constructs.
 	Subset bool
-	// Listed reports whether a name is the name of a listed program. Functions cannot have such a name.
+	// Listed reports whether a program with this name is listed. A function must not have the name of a listed program.
 	Listed func(name string) bool
-	// Gated reports that each program is judged again when it is executed, so that the analysis need not guess.
+	// Gated reports that each program is judged again when it is executed. The analysis then need not guess.
 	Gated bool
 }
 
@@ -117,11 +117,11 @@ const (
 	maxScripts = 16
 	// maxDepth limits the nesting of commands.
 	maxDepth = 2000
-	// maxJoined limits the number of commands that the operators && || and | join. The syntax tree of such a list has
+	// maxJoined limits the number of commands in a list with the operators &&, || and |. The syntax tree of a list has
 	// this depth.
 	maxJoined = 20_000
-	// maxSize limits the total size of all expanded words, in bytes. maxValue limits the size of one value. Without
-	// these limits, a value that doubles itself a few dozen times would fill the memory.
+	// maxSize limits the total size of all expanded words, in bytes. maxValue limits the size of one value, in bytes.
+	// Without these limits, a value that repeatedly doubles itself would fill the memory.
 	maxSize  = 32 << 20
 	maxValue = 8 << 10
 	// maxParams limits the number of variables in one word.
@@ -160,7 +160,7 @@ func (w *walker) doubt(format string, a ...any) {
 	w.out.Doubts = append(w.out.Doubts, d)
 }
 
-// text analyzes a text that a shell executes.
+// text analyzes the source text of a script that a shell executes.
 func (w *walker) text(text string, sc *scope, in feed) {
 	if w.scripts >= maxScripts {
 		w.doubt("scripts are nested more than %d levels deep", maxScripts)
@@ -207,7 +207,7 @@ func hidden(text string) (rune, bool) {
 		switch {
 		case r == '\r':
 			if i+1 < len(text) && text[i+1] == '\n' {
-				continue // line endings of Windows
+				continue // part of a Windows line ending
 			}
 		case r >= 0x20 && r < 0x7f || r == '\t' || r == '\n':
 			continue
@@ -215,7 +215,7 @@ func hidden(text string) (rune, bool) {
 			continue
 		}
 		if r == 0x01 {
-			continue // the analysis reports unknown parts separately
+			continue // the mark of an unknown part, which the analysis reports separately
 		}
 		return r, true
 	}

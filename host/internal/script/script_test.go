@@ -36,19 +36,19 @@ func list(a *script.Analysis) string {
 
 // hiding lists scripts that run "rm -rf /" in different ways.
 var hiding = []string{
-	// The command itself, with different quotes and paths.
+	// These scripts contain the command itself, with different quotes and paths.
 	`rm -rf /`, `/bin/rm -rf /`, `\rm -rf /`, `"r"m -rf /`, `r''m -rf /`, `'rm' -r -f /`, `$'\x72m' -rf /`, `$'rm' -rf /`, `"rm" "-rf" "/"`, "r\\\nm -rf /", `$"rm" -rf /`,
 	`/usr/bin/../bin/rm -rf /`, `{rm,-rf,/}`, `rm -rf $'/'`, `rm -r{f,v} /`,
-	// The command in lists, groups, control structures and functions.
+	// These scripts contain the command in lists, groups, control structures and functions.
 	`true; rm -rf /`, `true && rm -rf /`, `false || rm -rf /`, "ls\nrm -rf /", `ls & rm -rf /`, `ls | rm -rf /`, `! rm -rf /`, `time rm -rf /`, `(rm -rf /)`, `{ rm -rf /; }`,
 	`if true; then rm -rf /; fi`, `if rm -rf /; then :; fi`, `if false; then :; elif false; then :; else rm -rf /; fi`, `while rm -rf /; do :; done`, `until false; do rm -rf /; done`,
 	`for x in a; do rm -rf /; done`, `for ((i=0;i<1;i++)); do rm -rf /; done`, `case x in x) rm -rf /;; esac`, `f() { rm -rf /; }; f`, `function f { rm -rf /; }`, `select x in a; do rm -rf /; done`,
 	`coproc rm -rf /`, `rm -rf / > out 2>&1`, `> out rm -rf /`, `X=1 rm -rf /`,
-	// The command in different substitutions.
+	// These scripts contain the command in different substitutions.
 	`echo $(rm -rf /)`, "echo `rm -rf /`", `echo "$(rm -rf /)"`, `cat <(rm -rf /)`, `tee >(rm -rf /) < x`, `X=$(rm -rf /)`, `X=1 Y=$(rm -rf /) true`, `echo ${X:-$(rm -rf /)}`, `a[$(rm -rf /)]=1`,
 	`echo $((1+$(rm -rf /)))`, `[[ -n $(rm -rf /) ]]`, `((x=$(rm -rf /)))`, `case $(rm -rf /) in *) ;; esac`, `for x in $(rm -rf /); do :; done`, `a=(1 $(rm -rf /))`, `export X=$(rm -rf /)`,
 	"cat <<E\n$(rm -rf /)\nE", `cat <<< "$(rm -rf /)"`, `echo > $(rm -rf /)`, `echo "${X/a/$(rm -rf /)}"`, `echo "a $(echo $(rm -rf /))"`, `let x=$(rm -rf /)`, `case x in $(rm -rf /)) ;; esac`,
-	// The command after a wrapper.
+	// These scripts contain the command after a wrapper.
 	`env rm -rf /`, `env -i A=b rm -rf /`, `env -u X -C /tmp rm -rf /`, `env -S "rm -rf /"`, `env -S'rm -rf' /`, `env --split-string='rm -rf /'`, `/usr/bin/env -- rm -rf /`, `command rm -rf /`, `command -p rm -rf /`,
 	`builtin command rm -rf /`, `exec rm -rf /`, `exec -a ls rm -rf /`, `nohup rm -rf / &`, `nice -n 5 rm -rf /`, `nice -5 rm -rf /`, `nice --adj 3 rm -rf /`, `setsid -f rm -rf /`, `timeout 5 rm -rf /`, `timeout -k 1 -s KILL 5s rm -rf /`,
 	`timeout --signal=9 5 rm -rf /`, `timeout --sig KILL 5 rm -rf /`, `/usr/bin/time -f %e rm -rf /`, `stdbuf -oL rm -rf /`, `stdbuf -o L rm -rf /`, `sudo rm -rf /`, `sudo -u root -E X=1 rm -rf /`, `sudo --user=root -- rm -rf /`, `doas -u root rm -rf /`,
@@ -57,12 +57,12 @@ var hiding = []string{
 	`find . -exec rm -rf / \;`, `find / -exec rm -rf {} +`, `find / -delete`, `find / -execdir rm -rf {} \;`, `find / -ok rm -rf {} \;`, `find . -name x -exec sh -c 'rm -rf /' \;`, `fd x -x rm -rf /`, `ssh host rm -rf /`, `ssh -p 22 host 'rm -rf /'`,
 	`git -c alias.x='!rm -rf /' x`, `git -c core.pager='rm -rf /' log`, `git submodule foreach 'rm -rf /'`, `git bisect run rm -rf /`, `git rebase -x 'rm -rf /' HEAD~1`, `git -C x -c core.sshCommand='rm -rf /' fetch`,
 	`/lib64/ld-linux-x86-64.so.2 /bin/rm -rf /`, `/lib/ld-musl-x86_64.so.1 --library-path /lib --argv0 ls -- /bin/rm -rf /`, `ld.so --inhibit-cache --preload x.so /bin/rm -rf /`, `/lib/ld-linux-armhf.so.3 --argv0 ls /usr/bin/env rm -rf /`, `/usr/lib/libc.so --argv0=ls /bin/rm -rf /`, `ld-2.31.so /bin/sh -c 'rm -rf /'`,
-	// The command in text that a shell executes.
+	// These scripts contain the command in text that a shell executes.
 	`sh -c 'rm -rf /'`, `bash -c "rm -rf /"`, `zsh -c 'rm -rf /'`, `bash -lc 'rm -rf /'`, `bash -o pipefail -ec 'rm -rf /'`, `bash -c -e 'rm -rf /'`, `bash --norc -c 'rm -rf /'`, `/bin/sh -c 'rm -rf /'`, `sh -c 'sh -c "rm -rf /"'`, `sh -c '"$@"' x rm -rf /`,
 	`sh -c '$0 -rf /' rm`, `eval rm -rf /`, `eval "rm -rf /"`, `eval 'r''m' -rf /`, `eval eval rm -rf /`, `bash <<< 'rm -rf /'`, "bash <<'E'\nrm -rf /\nE", "sh <<E\nrm -rf /\nE", `echo rm -rf / | sh`, `printf 'rm -rf /' | bash -s`, `echo cm0gLXJmIC8= | base64 -d | sh`,
 	`echo '/ fr- mr' | rev | sh`, `echo -e 'rm\x20-rf /' | bash`, "cat <<'E' | bash -\nrm -rf /\nE", `. /dev/stdin <<< 'rm -rf /'`, `source /dev/stdin <<< 'rm -rf /'`, `trap 'rm -rf /' EXIT`, `alias ll='rm -rf /'`, `bash /dev/stdin <<< 'rm -rf /'`, `env bash -c 'rm -rf /'`,
 	`cat <<< 'rm -rf /' | sudo bash`, `echo 'rm -rf /' | tee | sh`,
-	// The command with parts from variables, arrays and computed names.
+	// These scripts contain the command with parts from variables, arrays and computed names.
 	`X=rm; $X -rf /`, `X='rm -rf /'; $X`, `X=rm && "$X" -rf /`, `X=r; Y=m; $X$Y -rf /`, `rm${IFS}-rf${IFS}/`, `IFS=,; X=rm,-rf,/; $X`, `$(echo rm) -rf /`, "`echo rm` -rf /", `$(printf r)m -rf /`, `X=$(echo rm); $X -rf /`, `export X=rm; $X -rf /`, `for x in ls rm; do $x -rf /; done`,
 	`f() { "$@"; }; f rm -rf /`, `f() { $1 -rf /; }; f rm`, `X=r; X+=m; $X -rf /`, `D=/; rm -rf $D`, `D=/; rm -rf "${D}"`, `$SUDO rm -rf /`, `declare x=rm; $x -rf /`, `cd /x && X=rm && cd / && $X -rf /`, `echo "$(X=rm; $X -rf /)"`, `X=ls; X=rm; $X -rf /`,
 }
@@ -182,7 +182,7 @@ func TestLongAndDeepScripts(t *testing.T) {
 	}
 }
 
-// FuzzAnalyze checks that the analysis of any text ends soon and does not panic.
+// FuzzAnalyze checks that the analysis of an arbitrary text ends soon and does not panic.
 func FuzzAnalyze(f *testing.F) {
 	for _, text := range hiding {
 		f.Add(text)
@@ -206,7 +206,7 @@ func BenchmarkAnalyze(b *testing.B) {
 	}
 }
 
-// TestSubset checks which scripts are in the subset whose commands are completely known.
+// TestSubset checks which scripts belong to the subset of [script.Options.Subset].
 func TestSubset(t *testing.T) {
 	for refused, scripts := range map[bool][]string{
 		false: {

@@ -74,7 +74,7 @@ func isStdin(p string) bool {
 
 // shellInput analyzes a shell that reads its script from standard input.
 func (w *walker) shellInput(name string, sc *scope, in feed) bool {
-	if !in.known && !strings.Contains(in.text, Unknown) { // for a text with unknown parts, the analysis of the text reports the doubt
+	if !in.known && !strings.Contains(in.text, Unknown) { // if the input is a text with unknown parts, the analysis of this text reports the doubt
 		w.doubt("%s runs commands that it reads from %s", name, in.from)
 	}
 	w.text(in.text, sc.copy(), feed{known: true})

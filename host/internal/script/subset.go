@@ -22,7 +22,7 @@ func (w *walker) refuse(format string, a ...any) {
 	}
 }
 
-// checkSyntax refuses the syntax that can run commands which the analysis does not see, or change the meaning of later
+// checkSyntax refuses syntax that can run commands that the analysis does not find, or that changes the meaning of later
 // commands. It does not check the names and arguments of commands; see checkCommand.
 func (w *walker) checkSyntax(f *syntax.File) {
 	for i := 0; i < len(w.src); i++ {
@@ -38,7 +38,7 @@ func (w *walker) checkSyntax(f *syntax.File) {
 // subset checks the nodes of one syntax tree.
 type subset struct {
 	w *walker
-	// numbers contains the variables that always hold a number.
+	// numbers contains the variables that hold a number wherever the script uses them.
 	numbers map[string]bool
 }
 
@@ -98,7 +98,7 @@ func (c *subset) node(n syntax.Node) bool {
 	return true
 }
 
-// test refuses the operators of [[ ]] that evaluate code.
+// test refuses operators of [[ ]] that evaluate code.
 func (c *subset) test(n syntax.Node) {
 	switch n := n.(type) {
 	case *syntax.UnaryTest:
@@ -127,7 +127,7 @@ func (c *subset) calculation(n syntax.Node) {
 	}
 }
 
-// delimiter matches the end of a heredoc that all shells read in the same way.
+// delimiter matches the end word of a heredoc, if all shells read the heredoc in the same way.
 var delimiter = regexp.MustCompile(`^(?:[A-Za-z0-9_]+|'[A-Za-z0-9_]+'|"[A-Za-z0-9_]+")$`)
 
 func (c *subset) redirect(r *syntax.Redirect) {
@@ -139,7 +139,7 @@ func (c *subset) redirect(r *syntax.Redirect) {
 	}
 }
 
-// variable refuses the assignment to a variable that changes what later commands mean.
+// variable refuses an assignment to a variable that changes the meaning of later commands.
 func (c *subset) variable(name string) { c.w.variable(name) }
 
 func (w *walker) variable(name string) {
@@ -155,7 +155,7 @@ func (w *walker) variable(name string) {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// meaning lists variables that the shell, the linker or usual programs read to decide what to run.
+// The variable "meaning" lists variables that the shell, the linker or common programs read to decide which code to run.
 var meaning = []string{
 	"PATH", "ENV", "IFS", "SHELL", "SHELLOPTS", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "PAGER", "EDITOR", "VISUAL", "BROWSER", "HOME", "CDPATH", "GLOBIGNORE",
 	"FIGNORE", "FUNCNEST", "HISTFILE", "INPUTRC", "OPTIND", "POSIXLY_CORRECT", "EXECIGNORE", "COMP_WORDBREAKS", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "FD_CONFIG_PATH", "MAKEFLAGS", "MFLAGS",
@@ -173,7 +173,7 @@ func changesMeaning(name string) bool {
 
 func (c *subset) assign(a *syntax.Assign) {
 	if a.Name == nil {
-		return // an argument of a declaration
+		return // the argument of a declaration without a variable name
 	}
 	if !a.Naked {
 		c.variable(a.Name.Value)
@@ -184,7 +184,7 @@ func (c *subset) assign(a *syntax.Assign) {
 func (c *subset) declaration(n *syntax.DeclClause) {
 	switch n.Variant.Value {
 	case "export", "local", "declare", "typeset":
-	default: // readonly would make later assignments fail
+	default: // the attribute "readonly" would make later assignments fail
 		c.w.refuse("%s is not in the subset of the shell", n.Variant.Value)
 	}
 	for _, a := range n.Args {
@@ -196,7 +196,7 @@ func (c *subset) declaration(n *syntax.DeclClause) {
 	}
 }
 
-// parameter checks a parameter expansion. It reports whether the nodes in the expansion need a check, too.
+// parameter checks a parameter expansion. It reports whether the nodes in the expansion also need a check.
 func (c *subset) parameter(p *syntax.ParamExp) bool {
 	w := c.w
 	switch {
@@ -239,8 +239,8 @@ func innerWords(p *syntax.ParamExp) (out []*syntax.Word) {
 
 var number = regexp.MustCompile(`^[0-9]+$`)
 
-// arithmetic refuses an arithmetic expression with a variable that can have another value than a number. The shell
-// evaluates such a value as an expression, which can run commands.
+// arithmetic refuses an arithmetic expression with a variable that can have a value other than a number. The shell would
+// evaluate the value as an expression, which can run commands.
 func (c *subset) arithmetic(x syntax.ArithmExpr) {
 	switch x := x.(type) {
 	case nil:
@@ -284,14 +284,15 @@ func simpleParameter(p *syntax.ParamExp) bool {
 	return p.Param != nil && !p.Excl && !p.Length && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Exp == nil && p.Names == 0
 }
 
-// ordinary matches names of variables that the shell itself never sets.
+// ordinary matches the names of variables that the shell never sets automatically.
 var ordinary = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// span is the part of a script after the definition of a variable, up to the end of the list of statements with it.
+// span is the part of a script in which the definition of a variable applies. It ends with the list of statements that
+// contains the definition.
 type span struct{ from, until uint }
 
-// numbers returns the variables that hold a number wherever a script uses them: a statement before all uses, in the same
-// list or in one around it, assigns a number, and all other assignments are of numbers, too.
+// numbers returns the variables that hold a number wherever a script uses them. The script must assign a number before
+// all uses, in the same or an outer list of statements. All other assignments must also assign numbers.
 func numbers(f *syntax.File) map[string]bool {
 	out := make(map[string]bool)
 	defined := make(map[string]span)
@@ -327,7 +328,7 @@ func numbers(f *syntax.File) map[string]bool {
 	return out
 }
 
-// statements returns the list of statements in a node that run one after the other.
+// statements returns the statements of a node that run in sequence.
 func statements(n syntax.Node) []*syntax.Stmt {
 	switch n := n.(type) {
 	case *syntax.File:
@@ -346,7 +347,8 @@ func statements(n syntax.Node) []*syntax.Stmt {
 	return nil
 }
 
-// dropOthers removes the variables that a script assigns something else than a number, or uses before the assignment.
+// dropOthers removes a variable from the map "out" unless the script uses the variable only after its definition and
+// assigns only numbers to the variable.
 func dropOthers(f *syntax.File, out map[string]bool, defined map[string]span) {
 	drop := func(name string) { delete(out, name) }
 	outside := func(name string, n syntax.Node) bool {
@@ -365,7 +367,7 @@ func dropOthers(f *syntax.File, out map[string]bool, defined map[string]span) {
 			if !numberItems(n) {
 				drop(n.Name.Value)
 			}
-		case *syntax.CallExpr: // builtins such as read and unset take names
+		case *syntax.CallExpr: // builtins such as "read" and "unset" take variable names as arguments
 			for i, a := range n.Args {
 				switch text, ok := plain(a); {
 				case ok:
@@ -396,8 +398,8 @@ func setsNames(command *syntax.Word) bool {
 	return !ok || slices.Contains([]string{"read", "getopts", "unset", "printf", "wait", "command", "builtin"}, name)
 }
 
-// isNumber reports whether an assignment assigns a number. Whether the arithmetic in the value is in the subset is
-// checked elsewhere.
+// isNumber reports whether an assignment assigns a number. It does not check whether arithmetic in the value is in the
+// subset.
 func isNumber(a *syntax.Assign) bool {
 	if a.Append || a.Naked || a.Index != nil || a.Array != nil || a.Value == nil || len(a.Value.Parts) != 1 {
 		return false
@@ -417,7 +419,7 @@ func (w *walker) functionName(name string) {
 	}
 }
 
-// known reports whether the analysis treats a program with this name specially.
+// The function "known" reports whether the analysis treats a program with this name specially.
 func known(name string) bool {
 	_, wrapper := wrappers[name]
 	_, option := execOptions[name]

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// allowedBuiltins lists the builtins in the subset. Some of them have further conditions; see checkBuiltin.
+// allowedBuiltins lists the builtins in the subset. checkBuiltin checks the conditions for some of these builtins.
 var allowedBuiltins = []string{
 	":", "[", "test", "true", "false", "echo", "printf", "cd", "pwd", "exit", "return", "break", "continue", "shift", "set", "unset", "read", "getopts", "wait", "type", "command", "builtin",
 	"umask", "ulimit", "kill", "jobs", "bg", "fg", "disown", "times", "pushd", "popd", "dirs", "help",
 }
 
-// refusedBuiltins lists the builtins that run text, or change what later commands mean.
+// refusedBuiltins lists the builtins that run text as code, or that change the meaning of later commands.
 var refusedBuiltins = []string{
 	"eval", ".", "source", "trap", "alias", "unalias", "hash", "enable", "mapfile", "readarray", "compgen", "complete", "compopt", "coproc", "exec", "let", "bind", "fc", "history", "shopt",
 	"suspend", "caller", "logout", "declare", "typeset", "export", "readonly", "local",
@@ -24,7 +24,7 @@ func IsBuiltin(name string) bool {
 	return slices.Contains(allowedBuiltins, name) || slices.Contains(refusedBuiltins, name)
 }
 
-// runners lists programs whose arguments or input are a command. The policy never judges that command.
+// runners lists programs that run a command from their arguments or their input. The policy cannot judge such a command.
 var runners = []string{
 	"xargs", "parallel", "setarch", "linux32", "linux64", "i386", "x86_64", "uname26", "prlimit", "taskset", "chrt", "ionice", "numactl", "unshare", "nsenter", "chroot", "setpriv", "setsid", "script", "strace", "ltrace",
 	"gdb", "watch", "flock", "busybox", "toybox", "sudo", "doas", "su", "sg", "newgrp", "runuser", "pkexec", "ssh", "rsh", "entr", "systemd-run", "systemd-inhibit", "dbus-run-session", "dbus-launch", "faketime", "choom", "runcon", "capsh",
@@ -32,8 +32,8 @@ var runners = []string{
 	"caffeinate", "catchsegv", "setuidgid", "chpst", "cgexec", "firejail", "bwrap", "perf", "valgrind", "torsocks", "tsocks", "expect", "time", "pidexec", "lt", "logsave", "stdbuf", "sandbox-exec", "arch",
 }
 
-// execOptions lists the options of programs that run another program. "--long" also matches abbreviations and values,
-// "-x" also matches joined options, and "-name*" matches every word that begins with -name.
+// execOptions lists options with which a program runs another program. "--long" also matches abbreviations and values.
+// "-x" also matches joined options. "-name*" matches every word that begins with "-name".
 var execOptions = map[string][]string{
 	"apt": {"-o", "--option", "-c", "--config-file"}, "apt-get": {"-o", "--option", "-c", "--config-file"},
 	"ar": {"--plugin"}, "nm": {"--plugin"}, "ranlib": {"--plugin"},
@@ -60,11 +60,11 @@ var execOptions = map[string][]string{
 	"mawk": {"-f", "--file", "-W"}, "sed": {"-f", "--file"}, "gsed": {"-f", "--file"},
 }
 
-// checkCommand refuses commands with words that can run what the analysis does not see. It expects the words after
-// expansion.
+// checkCommand refuses a command if its words can run other commands that the analysis does not find. The words must be
+// expanded.
 func (w *walker) checkCommand(words []Word) {
 	if !w.strict || !words[0].Known() || words[0].Split {
-		return // an unknown name is a doubt
+		return // the caller reports an unknown name as a doubt
 	}
 	name := words[0].Text
 	if slices.Contains(refusedBuiltins, name) {
@@ -95,8 +95,8 @@ func (w *walker) checkCommand(words []Word) {
 	}
 }
 
-// checkShell refuses a shell except in the forms bash -c SCRIPT and SHELL FILE. Other shells read scripts differently. The
-// commands in a file are not judged, so that a rule must list the shell with the file.
+// checkShell refuses a shell except in the forms "bash -c SCRIPT" and "SHELL FILE", because other shells read scripts
+// differently. The commands in a file are not judged. Therefore a rule must list the shell together with the file.
 func (w *walker) checkShell(name string, words []Word) {
 	literal := func(i int) bool { return i < len(words) && words[i].Known() && !words[i].Split }
 	if name == "bash" && literal(1) && words[1].Text == "-c" && literal(2) {
@@ -113,7 +113,7 @@ var (
 	duration      = regexp.MustCompile(`^[0-9.]+[smhd]?$`)
 )
 
-// checkWrapper refuses a wrapper with options that the analysis could read in another way than the program.
+// checkWrapper refuses a wrapper if the analysis and the program can interpret its options differently.
 func (w *walker) checkWrapper(name string, args []Word) {
 	i := 0
 	next := func(is func(string) bool) bool {
@@ -157,13 +157,13 @@ func mayBeOption(word Word) bool {
 	if !word.Known() {
 		return word.Split || strings.HasPrefix(word.Text, Unknown)
 	}
-	return word.Split && word.Text != "" && strings.ContainsRune("*?[", rune(word.Text[0])) // the name of a file can begin with -
+	return word.Split && word.Text != "" && strings.ContainsRune("*?[", rune(word.Text[0])) // the wildcard can match a file name that begins with "-"
 }
 
-// checkOptions refuses options with which a program runs another one.
+// checkOptions refuses options with which a program runs another program.
 func (w *walker) checkOptions(name string, args []Word) {
 	for i, a := range args {
-		joined := i == 0 && (name == "tar" || name == "gtar" || name == "ar") && !strings.HasPrefix(a.Text, "-") // old options without a dash
+		joined := i == 0 && (name == "tar" || name == "gtar" || name == "ar") && !strings.HasPrefix(a.Text, "-") // the first word can contain options without a dash
 		if joined {
 			a.Text = "-" + a.Text
 		}
@@ -213,7 +213,7 @@ func takesOption(word, option string) bool {
 	return !strings.HasPrefix(word, "--") && strings.Contains(word[1:], option[1:])
 }
 
-// afterCommit reports whether the words before an option contain a subcommand of git whose option -c runs nothing.
+// afterCommit reports whether the words before an option -c contain a git subcommand for which -c runs no program.
 func afterCommit(before []Word) bool {
 	return slices.ContainsFunc(before, func(a Word) bool {
 		return slices.Contains([]string{"commit", "diff", "log", "show", "switch", "ls-files", "grep", "shortlog"}, a.Text)
@@ -262,7 +262,7 @@ func (w *walker) remote(args []Word) bool {
 	})
 }
 
-// checkBuiltin refuses forms of builtins that evaluate code in their arguments, or set variables by unknown names.
+// checkBuiltin refuses uses of builtins that evaluate code in arguments, or that set variables with unknown names.
 func (w *walker) checkBuiltin(name string, args []Word) {
 	switch name {
 	case "[", "test":
@@ -344,7 +344,7 @@ var (
 	binaryTest = regexp.MustCompile(`^(=|==|!=|<|>|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef)$`)
 )
 
-// checkTest refuses a test unless its operators are literal. The operator -v evaluates code in a name.
+// checkTest refuses a test with operators that are not literal, because the operator -v evaluates code in a name.
 func (w *walker) checkTest(name string, args []Word) {
 	bad := slices.ContainsFunc(args, func(a Word) bool { return a.Split && a.Text != "*" && a.Text != "?" })
 	if name == "[" && len(args) > 0 && args[len(args)-1].Text == "]" {

@@ -9,7 +9,7 @@ import (
 // awkCode matches the parts of an awk program that can run other programs.
 var awkCode = regexp.MustCompile(`system|getline|@|\|`)
 
-// checkAwk refuses awk programs that can run other programs, or that are unknown.
+// checkAwk refuses awk programs that are unknown or can run other programs.
 func (w *walker) checkAwk(name string, args []Word) {
 	i := 0
 	for ; i < len(args) && strings.HasPrefix(args[i].Text, "-") && args[i].Text != "--"; i++ {
@@ -33,7 +33,7 @@ func (w *walker) checkAwk(name string, args []Word) {
 	}
 }
 
-// checkSed refuses sed scripts that can run other programs, or that are unknown.
+// checkSed refuses sed scripts that are unknown or can run other programs.
 func (w *walker) checkSed(name string, args []Word) {
 	var scripts []Word
 	var operands []Word
@@ -70,7 +70,7 @@ var (
 	sedFlags   = regexp.MustCompile(`^[gpiIM0-9]*`)
 )
 
-// harmlessSed reports whether a sed script consists of commands that run no other program.
+// harmlessSed reports whether no command in a sed script can run another program.
 func harmlessSed(s string) bool {
 	for {
 		if s = strings.TrimLeft(s, " \t\n;"); s == "" {
@@ -107,7 +107,7 @@ func harmlessSed(s string) bool {
 	}
 }
 
-// sedAddresses skips the addresses of a sed command.
+// sedAddresses returns the rest of a sed command after its addresses.
 func sedAddresses(s string) (rest string, ok bool) {
 	for {
 		s = strings.TrimLeft(s, " \t")
@@ -132,7 +132,7 @@ func sedAddresses(s string) (rest string, ok bool) {
 	}
 }
 
-// sedParts skips the two parts of the commands s and y.
+// sedParts returns the rest of the sed command "s" or "y" after its two parts.
 func sedParts(s string) (rest string, ok bool) {
 	if s == "" || s[0] == '\n' || s[0] == '\\' || s[0] >= 0x80 || s[0] == ' ' {
 		return s, false
@@ -144,7 +144,7 @@ func sedParts(s string) (rest string, ok bool) {
 	return sedUntil(s, delim)
 }
 
-// sedUntil skips a text up to the delimiter. ok is false for a text that versions of sed read in different ways.
+// sedUntil returns the rest of a text after the delimiter. If versions of sed read the text differently, ok is false.
 func sedUntil(s string, delim byte) (rest string, ok bool) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -158,7 +158,7 @@ func sedUntil(s string, delim byte) (rest string, ok bool) {
 	return s, false
 }
 
-// interpreters maps programs to the options whose argument is code. The code is also in the first operand for "".
+// interpreters maps programs to the options whose argument is code. The option "" means that the first operand is code.
 var interpreters = map[string][]string{
 	"python": {"-c"}, "python3": {"-c"}, "python2": {"-c"}, "pypy": {"-c"}, "pypy3": {"-c"}, "perl": {"-e", "-E", "-ne", "-pe", "-pi", "-lane", "-lne"}, "ruby": {"-e", "-ne", "-pe"},
 	"node": {"-e", "--eval", "-p", "--print"}, "bun": {"-e", "--eval"}, "deno": {"eval"}, "php": {"-r"}, "lua": {"-e"}, "luajit": {"-e"}, "Rscript": {"-e"}, "julia": {"-e", "-E"}, "tclsh": {""},
@@ -167,7 +167,7 @@ var interpreters = map[string][]string{
 	"erl": {"-eval"}, "pwsh": {"-c", "-Command"}, "make": {"--eval"},
 }
 
-// noteCode records the code in the words of a command that the analysis does not understand.
+// noteCode records that a command contains code which the analysis does not understand.
 func (w *walker) noteCode(base string, words []Word) {
 	options, ok := interpreters[base]
 	if !ok {
@@ -194,7 +194,7 @@ func (w *walker) noteCode(base string, words []Word) {
 	}
 }
 
-// shown returns a command for a message.
+// shown returns a command in the form for messages.
 func (w *walker) shown(words []Word) string {
 	c := Command{Words: words}
 	s := c.String()

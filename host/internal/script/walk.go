@@ -20,12 +20,12 @@ type walker struct {
 	steps     int
 	size      int             // total size of expanded words
 	counted   map[string]bool // variables that arithmetic sets
-	strict    bool            // whether the script must be in the subset
+	strict    bool            // whether the script must belong to the subset
 	listed    func(name string) bool
 	gated     bool
 	// gitSettings reports whether a variable of the environment can set an alias of git.
 	gitSettings bool
-	started     bool // whether a program is analyzed that runs; see [Carry]
+	started     bool // whether the program already runs; see [Carry]
 }
 
 // feed is the standard input of a command.
@@ -140,7 +140,7 @@ func (w *walker) command(cmd syntax.Command, sc *scope, in feed) {
 		if c.Stmt != nil {
 			w.stmt(c.Stmt, sc.copy(), feed{from: "another process"})
 		}
-	default: // other nodes are tests and arithmetic
+	default: // all other nodes are tests and arithmetic
 		w.substitutions(cmd, sc)
 		forget(cmd, sc)
 	}
@@ -198,8 +198,8 @@ func (w *walker) forLoop(c *syntax.ForClause, sc *scope, in feed) {
 	}
 }
 
-// binary analyzes a list of commands that && || or | join. The parser represents the list as a tree that grows to the
-// left. binary processes the tree without recursion, because the tree can be very deep.
+// binary analyzes a list of commands with the operators &&, || and |. The parser returns the list as a tree that grows
+// to the left. binary processes the tree without recursion, because the tree can be very deep.
 func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
 	if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
 		w.pipeline(c, sc, in)
@@ -217,7 +217,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
 		at = x
 	}
 	w.stmt(first, sc, in)
-	succeeded := sc.copy() // the scope after all commands so far succeeded
+	succeeded := sc.copy() // the scope if all commands until now succeeded
 	for _, c := range slices.Backward(rest) {
 		b := sc.copy()
 		if c.Op == syntax.AndStmt {
@@ -231,7 +231,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in feed) {
 	}
 }
 
-// plainList reports whether a statement is a command without redirects, ! or &.
+// plainList reports whether a statement is a list of commands without redirects, "!" or "&".
 func plainList(s *syntax.Stmt) bool {
 	return !s.Negated && !s.Background && len(s.Redirs) == 0
 }
@@ -249,8 +249,8 @@ func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in feed) {
 	}
 }
 
-// chain returns the commands that the given operators join, in order. ok is false if the list contains any other
-// operator.
+// chain returns the commands that the given operators join, in order. If the list contains any other operator, ok is
+// false.
 func chain(c *syntax.BinaryCmd, ops ...syntax.BinCmdOperator) (stages []*syntax.Stmt, ok bool) {
 	ok = slices.Contains(ops, c.Op)
 	for {
@@ -266,7 +266,7 @@ func chain(c *syntax.BinaryCmd, ops ...syntax.BinCmdOperator) (stages []*syntax.
 	return stages, ok
 }
 
-// function analyzes a function definition. It assumes nothing about the callers, because they are unknown at this point.
+// function analyzes a function definition without assumptions about the callers, which are unknown at this point.
 func (w *walker) function(c *syntax.FuncDecl) {
 	if c.Name == nil || c.Body == nil {
 		return
@@ -294,7 +294,7 @@ func (w *walker) enter(name string, sc *scope, in feed) {
 	w.active = w.active[:len(w.active)-1]
 }
 
-// bomb reports whether a function starts itself in the background or in a pipeline with itself.
+// bomb reports whether a function calls itself in the background or in a pipeline with itself.
 func bomb(body *syntax.Stmt, name string) bool {
 	calls := func(s *syntax.Stmt) bool {
 		c, ok := s.Cmd.(*syntax.CallExpr)
@@ -339,7 +339,7 @@ func onlyText(word *syntax.Word) bool {
 	return ok
 }
 
-// forget marks all variables that a syntax node can set as unknown.
+// forget marks all variables that a syntax node can set as having an unknown value.
 func forget(n syntax.Node, sc *scope) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {

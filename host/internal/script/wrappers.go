@@ -10,21 +10,21 @@ type wrapper struct {
 	// short and long list the options with an argument.
 	short string
 	long  []string
-	// operands is the number of operands before the command.
+	// operands is the number of operands that precede the command.
 	operands int
 	// assigns reports whether words of the form NAME=VALUE can precede the command.
 	assigns bool
 	// shell reports whether the program joins the words and executes the result with a shell.
 	shell bool
-	// shellFlag is the option with a script as argument. The program executes the script with a shell.
+	// shellFlag is an option that takes a script as its argument. The program executes the script with a shell.
 	shellFlag string
 	// visible reports whether the program has effects of its own. The analysis then lists it as a separate command.
 	visible bool
-	// Whether the program adds unknown arguments to the command.
+	// The field "more" reports whether the program adds unknown arguments to the command.
 	more bool
 	// remote reports whether the program runs the command on another machine.
 	remote bool
-	// Options with which the program runs no command.
+	// not lists the options with which the program runs no command.
 	not string
 }
 
@@ -111,7 +111,7 @@ func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 		if rest := Loaded(texts(words)); rest != nil {
 			w.run(words[len(words)-len(rest):], sc.copy(), in)
 		}
-		return false // options of the loader can load other code into the program
+		return false // return false, because options of the loader can load further code
 	}
 	spec, ok := wrappers[name]
 	if !ok {
@@ -146,8 +146,8 @@ func (w *walker) unwrap(name string, words []Word, sc *scope, in feed) bool {
 	return !spec.visible
 }
 
-// options skips the options and operands of a wrapper. The result text is the script that the wrapper executes with a
-// shell.
+// options returns the words of a wrapper after its options and operands. The result "text" is the script that the
+// wrapper executes with a shell. The result "runs" reports whether the wrapper runs a command.
 func (w *walker) options(spec wrapper, args []Word) (rest []Word, text *Word, runs bool) {
 	operands := spec.operands
 	for i := 0; i < len(args); i++ {
@@ -191,7 +191,7 @@ func (w *walker) options(spec wrapper, args []Word) (rest []Word, text *Word, ru
 				}
 				break
 			}
-		case spec.assigns && isAssignment(a): // the command follows
+		case spec.assigns && isAssignment(a): // an assignment before the command
 		case operands > 0:
 			operands--
 		default:
@@ -225,9 +225,9 @@ func texts(words []Word) []string {
 	return out
 }
 
-// more adds the unknown arguments that programs such as "xargs" read from another source.
+// The method "more" adds the unknown arguments that programs such as "xargs" read, for example from standard input.
 func (w *walker) more(name string, rest []Word, in feed) []Word {
-	for i, word := range rest { // the program "parallel" names its arguments after this word
+	for i, word := range rest { // the arguments of "parallel" follow the word ":::"
 		if name == "parallel" && strings.HasPrefix(word.Text, ":::") {
 			return append(slices.Clone(rest[:i]), rest[i+1:]...)
 		}
@@ -272,7 +272,7 @@ func (w *walker) env(args []Word, sc *scope, in feed) bool {
 				w.split(value, args[i+1:], sc, in)
 				return true
 			}
-		case isAssignment(a): // the command follows
+		case isAssignment(a): // an assignment before the command
 			w.gitSettings = w.gitSettings || IsGitSetting(a)
 		default:
 			w.run(args[i:], sc.copy(), in)
@@ -290,7 +290,7 @@ func (w *walker) split(text string, rest []Word, sc *scope, in feed) {
 func quoted(words []Word) []string {
 	out := make([]string, len(words))
 	for i, word := range words {
-		out[i] = "'" + strings.ReplaceAll(word.Text, "'", `'\''`) + "'" // quote each word, even if the function quote would not
+		out[i] = "'" + strings.ReplaceAll(word.Text, "'", `'\''`) + "'" // quote every word, also a word without special characters
 	}
 	return out
 }

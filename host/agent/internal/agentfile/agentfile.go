@@ -1,5 +1,5 @@
-// Package agentfile edits settings files in JSON with comments and in TOML. Everything that an edit does not concern keeps
-// its bytes: comments, order, unknown keys and line ends. Most callers want [Parse].
+// Package agentfile edits settings files in TOML and in JSON with comments. An edit changes only the affected bytes.
+// Comments, order, unknown keys and line endings stay the same. Most callers want [Parse].
 package agentfile
 
 import (
@@ -13,20 +13,22 @@ import (
 
 // Document is a parsed settings file. A path names nested keys.
 type Document interface {
-	// Get returns the value at a path as encoding/json decodes it.
+	// Get returns the value at a path, in the types of encoding/json.
 	Get(path ...string) (value any, ok bool)
-	// Set sets a value. It creates the objects on the way. It returns an error if something else is in their place.
+	// Set sets a value and creates missing parent objects. If a parent exists but is not an object, Set returns an
+	// error.
 	Set(value any, path ...string) error
-	// Add appends an item to a list unless the list contains it. It creates the list.
+	// Add appends an item to a list unless the list already contains the item. It creates a missing list.
 	Add(item string, path ...string) error
-	// Delete removes a key. Remove removes an item from a list. Both do nothing if it does not exist.
+	// Delete removes a key. Remove removes an item from a list. Both methods do nothing if the key or item does not
+	// exist.
 	Delete(path ...string) error
 	Remove(item string, path ...string) error
 	Bytes() []byte
 }
 
-// Parse parses a settings file. A name that ends in ".toml" means TOML, and every other name JSON with comments. Empty
-// content is an empty document. The error names the file and the line.
+// Parse parses a settings file. A name that ends in ".toml" means TOML. Every other name means JSON with comments. Empty
+// content means an empty document. The error names the file and the line.
 func Parse(name string, content []byte) (Document, error) {
 	if filepath.Ext(name) == ".toml" {
 		return parseTOML(name, content)
@@ -41,7 +43,7 @@ func Same(a, b any) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// normal returns a value in the types of encoding/json.
+// normal converts a value to the types of encoding/json.
 func normal(v any) (out any, err error) {
 	b, err := json.Marshal(v)
 	if err == nil {
@@ -50,15 +52,15 @@ func normal(v any) (out any, err error) {
 	return out, err
 }
 
-// shown returns a path for messages.
+// shown formats a path for messages.
 func shown(path []string) string { return strings.Join(path, ".") }
 
-// notObject is the error for a path that leads through something that is not an object.
+// notObject returns the error for a path with a parent that is not an object.
 func notObject(name string, path []string) error {
 	return fmt.Errorf("%s: %s is not an object; change it by hand", name, shown(path))
 }
 
-// newline returns the line end of a text.
+// newline returns the line ending of a text.
 func newline(b []byte) string {
 	if bytes.Contains(b, []byte("\r\n")) {
 		return "\r\n"

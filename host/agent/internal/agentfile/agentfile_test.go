@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestJSON checks that edits of JSON keep comments, order, indentation and line ends.
+// TestJSON checks that edits of JSON keep comments, order, indentation and line endings.
 func TestJSON(t *testing.T) {
 	set := func(d Document) error {
 		if err := d.Set(map[string]any{"command": "x"}, "mcpServers", "toolhost"); err != nil {
@@ -57,7 +57,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestTOML checks that edits of TOML keep everything else.
+// TestTOML checks that an edit of TOML keeps all other text.
 func TestTOML(t *testing.T) {
 	server := map[string]any{"command": "/x", "args": []string{"mcp"}}
 	for _, tc := range []struct{ in, out string }{
@@ -112,7 +112,7 @@ func TestTOML(t *testing.T) {
 	}
 }
 
-// TestForms checks that forms that cannot be edited are errors and stay as they are.
+// TestForms checks that an unsupported form causes an error and remains unchanged.
 func TestForms(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"c.toml", "features = { web = true }\n", "c.toml: features.shell_tool cannot be added to the form in which it is written; write it by hand: shell_tool = false"},

@@ -10,7 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// byteOrderMark is the mark that some editors put at the beginning of a file.
+// byteOrderMark is the UTF-8 byte order mark that some editors write at the start of a file.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // jsonDocument is a document in JSON with comments and trailing commas.
@@ -18,7 +18,8 @@ type jsonDocument struct {
 	name string
 	root hujson.Value
 	mark bool
-	// step is the indentation of one level, and eol the line end. An empty step means that the file has one line.
+	// step is the indentation of one level, and eol is the line ending. An empty step means that the whole document is
+	// on one line.
 	step, eol string
 }
 
@@ -44,7 +45,7 @@ func parseJSON(name string, content []byte) (*jsonDocument, error) {
 	return d, nil
 }
 
-// lastLine returns the white space after the last line end. It is empty if there is no line end.
+// lastLine returns the text after the last line feed. It returns "" if there is no line feed.
 func lastLine(extra hujson.Extra) string {
 	i := bytes.LastIndexByte(extra, '\n')
 	if i < 0 {
@@ -53,7 +54,8 @@ func lastLine(extra hujson.Extra) string {
 	return string(extra[i+1:])
 }
 
-// member returns the index of the last member with a name, which is the one that counts. It returns -1 for none.
+// member returns the index of the last member with a name, because the last member applies. It returns -1 if no member
+// has the name.
 func member(o *hujson.Object, name string) int {
 	for i, m := range slices.Backward(o.Members) {
 		if l, ok := m.Name.Value.(hujson.Literal); ok && l.String() == name {
@@ -114,7 +116,7 @@ func (d *jsonDocument) Set(value any, path ...string) error {
 	return err
 }
 
-// value returns the syntax of a value at a depth.
+// value returns the JSON syntax of a value at a nesting depth.
 func (d *jsonDocument) value(value any, depth int) (hujson.ValueTrimmed, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -129,8 +131,9 @@ func (d *jsonDocument) value(value any, depth int) (hujson.ValueTrimmed, error) 
 	return v.Value, err
 }
 
-// place returns what stands before a new element of a list of elements, and what stands after it before the closing
-// bracket. A comment behind the last element stays behind it.
+// place returns the white space and comments around a new last element. The result "before" precedes the new element.
+// The result "rest" follows the new element up to the closing bracket. A comment after the previous last element stays
+// after that element.
 func (d *jsonDocument) place(depth int, empty bool, after hujson.Extra) (before, rest hujson.Extra) {
 	if d.step == "" {
 		if empty {
@@ -143,14 +146,14 @@ func (d *jsonDocument) place(depth int, empty bool, after hujson.Extra) (before,
 	return before, hujson.Extra(d.eol + strings.Repeat(d.step, depth))
 }
 
-// insert adds a member with an empty object to an object.
+// insert adds a member to an object. The value of the member is an empty object.
 func (d *jsonDocument) insert(o *hujson.Object, depth int, name string) {
 	before, rest := d.place(depth, len(o.Members) == 0, o.AfterExtra)
 	m := hujson.ObjectMember{
 		Name:  hujson.Value{BeforeExtra: before, Value: hujson.String(name)},
 		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: &hujson.Object{}},
 	}
-	if n := len(o.Members); n > 0 && o.Members[n-1].Value.AfterExtra != nil { // a trailing comma stays one
+	if n := len(o.Members); n > 0 && o.Members[n-1].Value.AfterExtra != nil { // keep the style with a trailing comma
 		m.Value.AfterExtra = hujson.Extra{}
 	}
 	o.Members, o.AfterExtra = append(o.Members, m), rest
@@ -170,7 +173,7 @@ func (d *jsonDocument) Add(item string, path ...string) error {
 	}
 	n := len(list.Elements)
 	e := hujson.Value{Value: hujson.String(item)}
-	if n > 0 && !bytes.ContainsRune(list.Elements[n-1].BeforeExtra, '\n') { // the list is on one line
+	if n > 0 && !bytes.ContainsRune(list.Elements[n-1].BeforeExtra, '\n') { // keep the list on one line
 		e.BeforeExtra = hujson.Extra(" ")
 	} else {
 		e.BeforeExtra, list.AfterExtra = d.place(len(path), n == 0, list.AfterExtra)
@@ -245,14 +248,14 @@ func (d *jsonDocument) Remove(item string, path ...string) error {
 	return nil
 }
 
-// keepComment moves the comment before a removed element to what follows it.
+// keepComment moves the comment before a removed element to the start of next.
 func keepComment(removed hujson.Extra, next *hujson.Extra) {
 	if comment := bytes.TrimRight(removed, " \t\r\n"); len(comment) > 0 {
 		*next = append(slices.Clone(comment), *next...)
 	}
 }
 
-// onlyComment returns nothing for white space.
+// onlyComment returns nil if the text contains only white space. Otherwise it returns the text.
 func onlyComment(extra hujson.Extra) hujson.Extra {
 	if len(bytes.TrimSpace(extra)) == 0 {
 		return nil

@@ -12,8 +12,9 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlDocument is a document in TOML. It is edited as text, in the form that people write: a table with a header and one
-// key on a line. After each edit it is parsed again. An edit of a file in another form is an error.
+// tomlDocument is a document in TOML. Edits change the text directly. They support only the common form, which has a
+// header for each table and one key per line. Each edit parses the document again. An edit of any other form returns an
+// error.
 type tomlDocument struct {
 	name string
 	text []byte
@@ -59,14 +60,14 @@ func (d *tomlDocument) Get(path ...string) (any, bool) {
 	return v, err == nil
 }
 
-// span is the place of a table or of a key with its value in the text.
+// span is the position of a table header, or of a key with its value, in the text.
 type span struct {
-	path       []string // the names of the tables, and of the key
+	path       []string // names of the tables and of the key
 	table      bool
-	start, end int // whole lines
+	start, end int // offsets of whole lines
 }
 
-// spans returns the headers and keys of the text. The span of a key ends where its text alone is valid.
+// spans returns the headers and keys of the text. A key with its value ends where its text is valid TOML on its own.
 func (d *tomlDocument) spans() (out []span) {
 	var p unstable.Parser
 	p.Reset(d.text)
@@ -97,7 +98,7 @@ func (d *tomlDocument) spans() (out []span) {
 	return out
 }
 
-// lineEnd returns the offset after the line that contains the offset.
+// lineEnd returns the offset of the line that follows the given offset.
 func (d *tomlDocument) lineEnd(offset int) int {
 	if i := bytes.IndexByte(d.text[offset:], '\n'); i >= 0 {
 		return offset + i + 1
@@ -127,7 +128,7 @@ func (d *tomlDocument) Set(value any, path ...string) error {
 	switch i, h := slices.IndexFunc(all, func(s span) bool { return same(s, false, path) }), slices.IndexFunc(all, func(s span) bool { return same(s, true, table) }); {
 	case i >= 0:
 		d.replace(all[i].start, all[i].end, line+d.eol)
-	case h >= 0: // after the last key of the table
+	case h >= 0: // insert the line after the last key of the table
 		at := all[h].end
 		for _, s := range all[h+1:] {
 			if s.table {
@@ -136,11 +137,11 @@ func (d *tomlDocument) Set(value any, path ...string) error {
 			at = s.end
 		}
 		d.insertLine(at, line)
-	case len(table) == 0: // before the first table
+	case len(table) == 0: // insert the line before the first table
 		at := len(d.text)
 		if i := slices.IndexFunc(all, func(s span) bool { return s.table }); i >= 0 {
 			if at = d.beforeComments(all[i].start); !bytes.HasPrefix(d.text[at:], []byte(d.eol)) {
-				line += d.eol // an empty line before the table
+				line += d.eol // add an empty line before the table
 			}
 		}
 		d.insertLine(at, line)
@@ -158,7 +159,7 @@ func (d *tomlDocument) Set(value any, path ...string) error {
 	return nil
 }
 
-// beforeComments returns the offset before the comments and empty lines directly above the line at the offset.
+// beforeComments returns the start of the comments and empty lines directly above the line at the offset.
 func (d *tomlDocument) beforeComments(offset int) int {
 	for offset > 0 {
 		start := bytes.LastIndexByte(d.text[:offset-1], '\n') + 1
@@ -174,7 +175,7 @@ func (d *tomlDocument) replace(start, end int, text string) {
 	d.text = slices.Concat(d.text[:start], []byte(text), d.text[end:])
 }
 
-// insertLine inserts a line. If the text before it has no line end, insertLine adds one.
+// insertLine inserts a line. If the preceding text has no line ending, insertLine adds one.
 func (d *tomlDocument) insertLine(at int, line string) {
 	if at > 0 && d.text[at-1] != '\n' {
 		line = d.eol + line
@@ -185,7 +186,7 @@ func (d *tomlDocument) insertLine(at int, line string) {
 func (d *tomlDocument) Delete(path ...string) error {
 	for {
 		all := d.spans()
-		i := len(all) - 1 // keys before their header, because without it they belong to the table above
+		i := len(all) - 1 // backwards, because keys without their header would belong to the table above
 		for i >= 0 && (len(all[i].path) < len(path) || !slices.Equal(all[i].path[:len(path)], path)) {
 			i--
 		}
@@ -193,7 +194,7 @@ func (d *tomlDocument) Delete(path ...string) error {
 			break
 		}
 		start := all[i].start
-		if all[i].table && start > 0 && bytes.HasSuffix(d.text[:start], []byte(d.eol+d.eol)) { // the empty line above the header
+		if all[i].table && start > 0 && bytes.HasSuffix(d.text[:start], []byte(d.eol+d.eol)) { // also remove the empty line above the header
 			start -= len(d.eol)
 		}
 		d.replace(start, all[i].end, "")
@@ -204,10 +205,10 @@ func (d *tomlDocument) Delete(path ...string) error {
 	return nil
 }
 
-// Add is not needed in TOML files.
+// Add returns an error, because TOML files need no additions to lists.
 func (d *tomlDocument) Add(string, ...string) error { return errors.ErrUnsupported }
 
-// Remove is not needed in TOML files.
+// Remove returns an error, because TOML files need no removals from lists.
 func (d *tomlDocument) Remove(string, ...string) error { return errors.ErrUnsupported }
 
 func keyLine(key string, value any) (string, error) {

@@ -33,7 +33,7 @@ const (
 	writeRights = readRights | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
 		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
-		// Moving a file to another directory requires REFER.
+		// Landlock requires REFER for moving a file to another directory.
 		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
 	deviceRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
@@ -84,7 +84,7 @@ func landlock(p *Policy) error {
 	}
 	rules := []rule{{p.Read, readRights}, {p.Run, run}, {p.Execute, unix.LANDLOCK_ACCESS_FS_EXECUTE}, {p.Write, write}, {p.Devices, deviceRights}}
 	if p.Namespaces {
-		// All directories in the new root may be listed. Terminals need the rights for devices.
+		// Processes can list all directories in the new root. Terminals need the rights for devices.
 		rules = append(rules, rule{p.Scratch, write}, rule{[]string{"/"}, unix.LANDLOCK_ACCESS_FS_READ_DIR}, rule{[]string{"/dev/pts"}, deviceRights})
 	}
 	for _, rule := range rules {
@@ -105,8 +105,8 @@ type rule struct {
 	rights uint64
 }
 
-// allow adds a rule for a path and everything below it. It skips a missing or inaccessible path, because without a rule
-// Landlock denies access anyway.
+// allow adds a rule for a path and everything below it. It skips a missing or inaccessible path, because Landlock denies
+// access without a rule.
 func allow(ruleset int, path string, access uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ELOOP) {

@@ -15,12 +15,12 @@ import (
 // exitStatus is the exit status of a launcher that failed to start the plugin.
 const exitStatus = 126
 
-// timerSlack is the maximum delay, in ns, with which the kernel can wake a sleeping plugin (docs/adr/0027).
+// timerSlack is the maximum delay with which the kernel can wake a sleeping plugin, in nanoseconds (docs/adr/0027).
 const timerSlack = 500_000
 
 func init() {
-	// All restrictions apply to the thread that executes the plugin. It must be the first thread, because only the first
-	// thread gets the signal when the host dies.
+	// All restrictions apply to the thread that executes the plugin. This must be the first thread, because only the
+	// first thread gets the signal when the host dies.
 	runtime.LockOSThread()
 }
 
@@ -54,9 +54,9 @@ func Main() {
 // enter restricts this process and executes the plugin. It returns only if a step fails.
 func enter(p *Policy, args []string) (step string, err error) {
 	if p.StatusFD > 2 {
-		// Close the descriptors that the host inherited by accident, too.
+		// Close all other descriptors, including descriptors that the host inherited by accident.
 		if err := unix.CloseRange(uint(p.StatusFD), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-			unix.CloseOnExec(p.StatusFD) // for kernels before Linux 5.11
+			unix.CloseOnExec(p.StatusFD) // CLOSE_RANGE_CLOEXEC requires Linux 5.11
 		}
 	}
 	if err := readLists(p); err != nil {
@@ -66,7 +66,7 @@ func enter(p *Policy, args []string) (step string, err error) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
 		return "parent-death signal", err
 	}
-	// Move only this thread. The other threads of the launcher end when it executes the plugin.
+	// Move only this thread. The other threads of the launcher end when this thread executes the plugin.
 	for _, tasks := range p.Join {
 		if err := os.WriteFile(tasks, []byte("0"), 0); err != nil {
 			return "cgroup", err
@@ -91,7 +91,7 @@ func enter(p *Policy, args []string) (step string, err error) {
 	if err := landlock(p); err != nil {
 		return "landlock", err
 	}
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0) // without it, the plugin is only slower
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0) // ignore the error: it only makes the plugin slower
 	return execute(p, args)
 }
 
@@ -104,7 +104,7 @@ func execute(p *Policy, args []string) (step string, err error) {
 		return "limits", err
 	}
 	if p.Exec == ProbeArg {
-		// A plugin cannot be inspected by other processes of its user.
+		// Prevent other processes of the same user from inspecting the plugin.
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return "probe", err
 		}
@@ -125,8 +125,8 @@ func execute(p *Policy, args []string) (step string, err error) {
 	return StepExec, unix.Exec(p.Exec, argv, env)
 }
 
-// probe ends the launcher, or executes it again if the policy has a gate. The host then judges two executions: the first one
-// counts as the start of a plugin.
+// probe exits if the policy has no gate. Otherwise it executes the launcher again. The host then judges two executions,
+// and the first execution counts as the start of a plugin.
 func probe(p *Policy, argv, env []string) (step string, err error) {
 	if !p.Gate {
 		os.Exit(0)

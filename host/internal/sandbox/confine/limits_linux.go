@@ -30,7 +30,7 @@ func setLimits(p *Policy) error {
 		{"files", unix.RLIMIT_NOFILE, l.Files, max(l.Files, l.Raise.Files), l.Files > 0},
 		{"file_size", unix.RLIMIT_FSIZE, l.FileSize, hard(l.FileSize, l.Raise.FileSize), l.FileSize > 0},
 		{"cpu", unix.RLIMIT_CPU, l.CPU, l.CPU, l.CPU > 0},
-		// RLIMIT_AS would also count reserved address space, and Node and Java reserve much of it.
+		// RLIMIT_AS would also count reserved address space, and Node and Java reserve much address space.
 		{"memory", unix.RLIMIT_DATA, l.Memory, hard(l.Memory, l.Raise.Memory), l.Memory > 0},
 	} {
 		if !r.set {
@@ -48,9 +48,9 @@ func setLimits(p *Policy) error {
 	return nil
 }
 
-// processes returns the limit of processes for the kernel, which counts them in each user namespace. Outside of a
-// namespace of its own, the plugin's processes count together with the user's others. All tasks of the machine are the
-// upper bound of those, also in a container, which cannot see them.
+// processes returns the process limit for the kernel. In a separate user namespace, the kernel counts only the plugin's
+// processes. Otherwise it also counts the user's other processes. The number of all tasks of the machine is an upper
+// bound for these. A container cannot see them, but can read the number.
 func (l *Limits) processes(namespace bool) uint64 {
 	if namespace || l.Processes == 0 {
 		return l.Processes
@@ -64,12 +64,12 @@ func (l *Limits) processes(namespace bool) uint64 {
 	return l.Processes + all
 }
 
-// kept lists the capabilities that root keeps. They permit access to other users' files, which the other layers
-// restrict.
+// The constant "kept" is the set of capabilities that root keeps. These capabilities permit access to other users'
+// files. The other layers restrict this access.
 const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
 
-// dropCapabilities permanently drops all capabilities that are not in kept. Executing a program as root does not restore
-// them.
+// dropCapabilities permanently drops all capabilities that are not in the set kept. Executing a program as root does not
+// restore them.
 func dropCapabilities() error {
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	for c := uintptr(0); c < 64; c++ {

@@ -1,16 +1,16 @@
 package confine
 
-// The kinds of masks.
+// These are the kinds of masks.
 const (
 	// Hide replaces a file or directory by an empty one that nobody can open.
 	Hide = "hide"
 	// Protect makes a file or directory read-only, with everything below it.
 	Protect = "protect"
-	// Fix prevents that a directory is moved or replaced.
+	// Fix prevents tools from moving or replacing a directory.
 	Fix = "fix"
 )
 
-// The names of the objects in Policy.MaskDir that replace hidden files and directories.
+// These objects in [Policy.MaskDir] replace hidden files and directories.
 const (
 	MaskFile      = "file"
 	MaskDirectory = "directory"
@@ -22,8 +22,8 @@ type Mask struct {
 	Kind string `json:"kind"`
 }
 
-// WardenName is the first word of the launcher's command line if it runs as a warden. The program's entry point compares
-// the first four bytes.
+// WardenName as the first word of the command line makes the launcher run as a warden. The program's entry point
+// compares the first four bytes.
 const WardenName = "warden"
 
 // WardenRequest is the standard input of a warden, as JSON.

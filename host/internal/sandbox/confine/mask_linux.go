@@ -25,7 +25,7 @@ func readLists(p *Policy) error {
 	return json.Unmarshal(b, &p.Lists)
 }
 
-// applyMasks mounts masks in the namespace of the current process. It skips paths that do not exist.
+// applyMasks mounts masks in the mount namespace of the current process. It skips paths that do not exist.
 func applyMasks(dir string, masks []Mask) error {
 	for _, m := range masks {
 		if err := m.apply(dir); err != nil {
@@ -35,11 +35,11 @@ func applyMasks(dir string, masks []Mask) error {
 	return nil
 }
 
-// apply mounts one mask. Tools can change the tree meanwhile, so the target is opened once and no link is followed.
+// apply mounts one mask. It opens the target only once and follows no link, because tools can change the tree meanwhile.
 func (m Mask) apply(dir string) error {
 	target, err := unix.Openat2(unix.AT_FDCWD, m.Path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || m.Kind != Hide && errors.Is(err, unix.EACCES) {
-		return nil // it was removed or replaced; the host finds what is there now. A link or a hidden directory needs no mask.
+		return nil // the path was removed or replaced, and the host checks again; links and hidden directories need no mask
 	}
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (m Mask) apply(dir string) error {
 		}
 	}
 	err = unix.MoveMount(source, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
-	if errors.Is(err, unix.ENOENT) { // the target was removed; the host checks again
+	if errors.Is(err, unix.ENOENT) { // the target was removed, and the host checks again
 		return nil
 	}
 	if err != nil {
@@ -72,8 +72,8 @@ func (m Mask) apply(dir string) error {
 	return nil
 }
 
-// source returns the detached mount for a mask and its attributes. A negative descriptor means that the mask is not
-// needed.
+// source returns the detached mount for a mask and the attributes of the mount. A negative descriptor means that the
+// target is already masked.
 func (m Mask) source(dir string, target int, st *unix.Stat_t) (fd int, attr uint64, err error) {
 	const clone = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
 	switch m.Kind {
@@ -102,9 +102,9 @@ func (m Mask) source(dir string, target int, st *unix.Stat_t) (fd int, attr uint
 	return -1, 0, fmt.Errorf("unknown kind of mask %q", m.Kind)
 }
 
-// Warden runs the launcher as a warden: it mounts masks in the namespace of a running plugin and exits. The host starts it
-// with a pidfd of the plugin as descriptor 3. The program's entry point joins the plugin's namespaces, because only a
-// process with one thread can join a user namespace. The argument joined is the result of that system call.
+// Warden runs the launcher as a warden, which mounts masks in the namespace of a running plugin and exits. The host
+// passes a pidfd of the plugin as descriptor 3. The program's entry point joins the plugin's namespaces, because only a
+// process with one thread can join a user namespace. The argument "joined" is the result of this system call.
 func Warden(joined int64) {
 	var r WardenReply
 	if err := warden(joined); err != nil {

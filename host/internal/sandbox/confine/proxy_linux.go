@@ -10,8 +10,8 @@ import (
 // backlog limits the number of connections that wait for the host to accept them.
 const backlog = 128
 
-// passListener opens a listening socket in the plugin's network and sends it to the host. The host accepts connections
-// on the socket, so that no proxy process has to run inside the sandbox.
+// passListener opens a listening socket in the plugin's network and sends the socket to the host. The host accepts the
+// connections. Therefore the sandbox contains no proxy process.
 func passListener(p *Policy) error {
 	if !p.OwnNetwork() {
 		return errors.New("the sandbox has no separate network")
@@ -27,6 +27,6 @@ func passListener(p *Policy) error {
 	if err := unix.Listen(fd, backlog); err != nil {
 		return err
 	}
-	// The space is not part of the failure report that can follow.
+	// The space accompanies the descriptor and is not part of a failure report.
 	return unix.Sendmsg(p.StatusFD, []byte(" "), unix.UnixRights(fd), nil, 0)
 }

@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// base is the directory in which the new root is assembled. It can hide an existing directory, because all files that
-// the new root needs are open before.
+// base is the directory in which the new root is assembled. It can hide an existing directory, because all files for the
+// new root are already open.
 const base = "/tmp"
 
 // place is one entry of the new root.
 type place struct {
 	path  string
 	write bool
-	// The entry is an empty directory in memory if scratch is true, or a symbolic link if link is set. Otherwise fd is a
-	// detached copy of the mount at path.
+	// If scratch is true, the entry is an empty directory in memory. If link is set, the entry is a symbolic link.
+	// Otherwise fd is a detached copy of the mount at path.
 	scratch bool
 	link    string
 	fd      int
 	dir     bool
 	device  bool
-	// own forces a separate mount even if another entry already contains the path with enough rights.
+	// The field "own" forces a separate mount even if another entry already contains the path with enough rights.
 	own bool
 }
 
@@ -109,8 +109,8 @@ func gather(p *Policy) ([]place, error) {
 			pl.path, pl.fd = path, -1
 			for _, f := range pl.follow() {
 				if p.ABI > 0 && !f.write && strings.HasPrefix(f.path, "/etc/") {
-					// One mount of /etc is faster than forty mounts of its files. Landlock restricts access to single
-					// files.
+					// Mount all of /etc, because one mount is faster than forty mounts of single files. Landlock
+					// restricts the access to single files.
 					f = place{path: "/etc", dir: true, fd: -1}
 				}
 				all = append(all, f)
@@ -135,7 +135,7 @@ func gather(p *Policy) ([]place, error) {
 	return out, nil
 }
 
-// maskDirs returns the directory of the masks, or nil.
+// maskDirs returns a list with the directory of the masks, or nil if the policy has no masks.
 func maskDirs(p *Policy) []string {
 	if p.MaskDir == "" {
 		return nil
@@ -143,8 +143,8 @@ func maskDirs(p *Policy) []string {
 	return []string{p.MaskDir}
 }
 
-// follow returns the entry with its symbolic links resolved, preceded by these links. It returns nil if the path does
-// not exist.
+// follow returns the symbolic links in the path of an entry, followed by the entry with its path resolved. It returns
+// nil if the path does not exist.
 func (pl place) follow() []place {
 	var out []place
 	at, rest := "/", strings.Split(pl.path, "/")
@@ -181,7 +181,7 @@ func (pl place) follow() []place {
 	return append(out, pl)
 }
 
-// covered reports whether the entries in there already contain pl with the required rights.
+// The function "covered" reports whether one of the entries already contains the path of pl with the required rights.
 func covered(there []place, pl place) bool {
 	for _, t := range slices.Backward(there) {
 		if t.path == pl.path && (t.write || !pl.write) {
@@ -194,7 +194,7 @@ func covered(there []place, pl place) bool {
 	return false
 }
 
-// within reports whether path is in a writable entry.
+// within reports whether the innermost entry that contains path is writable.
 func within(there []place, path string) bool {
 	for _, t := range slices.Backward(there) {
 		if t.path == path || strings.HasPrefix(path, t.path+"/") {
@@ -204,8 +204,7 @@ func within(there []place, path string) bool {
 	return false
 }
 
-// put creates the entry in the new root. The argument size limits a scratch directory, in bytes. Zero
-// means no limit.
+// put creates the entry in the new root. The argument "size" limits a scratch directory, in bytes. Zero means no limit.
 func (pl *place) put(size uint64) error {
 	at := base + pl.path
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil { //nolint:gosec // a directory in a root of its own
@@ -215,7 +214,7 @@ func (pl *place) put(size uint64) error {
 	case pl.link != "":
 		err := os.Symlink(pl.link, at)
 		if errors.Is(err, os.ErrExist) {
-			return nil // an entry that was created before contains the link
+			return nil // an earlier entry contains the link
 		}
 		return err
 	case pl.scratch:
@@ -251,8 +250,8 @@ func (pl *place) put(size uint64) error {
 	return unix.Close(pl.fd)
 }
 
-// mountProc mounts /proc in the new root. It shows only the plugin's processes if they have a private namespace,
-// otherwise all processes of the host. Landlock then protects the memory and descriptors of the host's processes.
+// mountProc mounts /proc in the new root. With a private process namespace, /proc shows only the plugin's processes.
+// Otherwise /proc shows all processes of the host, and Landlock protects their memory and descriptors.
 func mountProc(p *Policy) error {
 	at := base + "/proc"
 	fd := -1
@@ -279,17 +278,17 @@ func mountProc(p *Policy) error {
 	return unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
 }
 
-// leastProcessIDs is the smallest range of process ids. Once the ids of a namespace wrap, the kernel does not reuse those
-// below 300. With a small range, shells then mistake new processes for their own earlier ones, and forks fail although
-// few processes run.
+// leastProcessIDs is the smallest range of process ids. When the ids of a namespace wrap around, the kernel does not
+// reuse ids below 300. With a smaller range, shells would confuse new processes with their own earlier processes, and
+// forks would fail although few processes run.
 const leastProcessIDs = 4096
 
 // mostProcessIDs is the largest range of process ids that the kernel accepts.
 const mostProcessIDs = 4 << 20
 
 // limitProcesses limits the process ids of root's namespace, because other limits do not apply to root. It does nothing
-// if a cgroup limits the processes. Before Linux 6.14 the setting would change the whole machine, so it does nothing
-// then either.
+// if a cgroup limits the processes. It also does nothing before Linux 6.14, because the setting would change the whole
+// machine.
 func limitProcesses(p *Policy) error {
 	if p.Limits.Processes == 0 || len(p.Join) > 0 || os.Getuid() != 0 || !kernelAtLeast(6, 14) {
 		return nil
@@ -297,7 +296,7 @@ func limitProcesses(p *Policy) error {
 	return os.WriteFile(base+"/proc/sys/kernel/pid_max", strconv.AppendUint(nil, min(max(p.Limits.Processes, leastProcessIDs), mostProcessIDs), 10), 0)
 }
 
-// kernelAtLeast reports whether the kernel has at least a version.
+// kernelAtLeast reports whether the version of the kernel is at least major.minor.
 func kernelAtLeast(major, minor int) bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -13,7 +13,7 @@ import (
 // SeccompKnown reports whether this package knows the system calls of the architecture.
 const SeccompKnown = true
 
-// Offsets of the fields of struct seccomp_data, which the kernel passes to a filter.
+// These are the offsets of the fields of struct seccomp_data, which the kernel passes to a filter.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
@@ -23,7 +23,7 @@ const (
 const (
 	load    = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 	ifEqual = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-	ifAbove = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K // above or equal
+	ifAbove = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K // jump if above or equal
 	ifSet   = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
 	give    = unix.BPF_RET | unix.BPF_K
 )
@@ -31,8 +31,8 @@ const (
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// denied lists the system calls that are denied on every architecture and under every policy. They access other
-// processes or the kernel, or bypass the other layers.
+// The variable "denied" lists the system calls that are denied on every architecture and under every policy. These calls
+// access other processes or the kernel, or bypass the other layers.
 var denied = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_FANOTIFY_INIT, unix.SYS_LOOKUP_DCOOKIE,
@@ -45,8 +45,8 @@ var denied = []uint32{
 	unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
 }
 
-// unknown lists system calls that fail as if the kernel did not support them, so that programs use alternatives. A
-// filter cannot check the actions of these calls.
+// unknown lists system calls that return ENOSYS, so that programs use alternatives. A filter cannot check the actions of
+// these calls.
 var unknown = []uint32{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
 
 // metadata lists the system calls that change the metadata of files.
@@ -59,7 +59,7 @@ var metadata = []uint32{
 // restricted by file permissions.
 var sharedMemory = []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN}
 
-// filter is a partial program for the kernel's packet filter.
+// filter is a partial program for the packet filter of the kernel (BPF).
 type filter []unix.SockFilter
 
 func (f *filter) add(code uint16, k uint32, yes, no uint8) {
@@ -68,13 +68,14 @@ func (f *filter) add(code uint16, k uint32, yes, no uint8) {
 
 func errno(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
-// answer makes a system call fail with an error. The filter must have loaded the number of the call.
+// answer makes a system call fail with an error. The filter must have loaded the system call number before.
 func (f *filter) answer(number uint32, e unix.Errno) {
 	f.add(ifEqual, number, 0, 1)
 	f.add(give, errno(e), 0, 0)
 }
 
-// forbidWhere makes a system call fail with EPERM if comparing its argument with k has the result comesOut.
+// forbidWhere makes a system call fail with EPERM if one of its arguments has certain values. The filter compares the
+// argument with k. If the result of the comparison equals comesOut, the call fails.
 func (f *filter) forbidWhere(number uint32, arg int, test uint16, k uint32, comesOut bool) {
 	f.add(ifEqual, number, 0, 4)
 	f.add(load, offsetArgs+8*uint32(arg), 0, 0)
@@ -87,7 +88,7 @@ func (f *filter) forbidWhere(number uint32, arg int, test uint16, k uint32, come
 	f.add(load, offsetNumber, 0, 0)
 }
 
-// families makes a system call fail if it creates a socket whose address family is not allowed.
+// families makes a system call fail if the call creates a socket with an address family that is not allowed.
 func (f *filter) families(number uint32, allowed []uint32) {
 	n := uint8(len(allowed))
 	f.add(ifEqual, number, 0, n+3)
@@ -99,9 +100,9 @@ func (f *filter) families(number uint32, allowed []uint32) {
 	f.add(load, offsetNumber, 0, 0)
 }
 
-// executions restricts what can be executed.
+// executions restricts which programs and files can be executed.
 func (f *filter) executions(p *Policy) {
-	if p.Execute != nil { // files in memory are on no mount that could be noexec
+	if p.Execute != nil { // a file in memory is not on a mount, so noexec has no effect on it
 		f.forbidWhere(unix.SYS_MEMFD_CREATE, 1, ifSet, noExecSeal, false)
 	}
 	if p.Gate {
@@ -119,7 +120,7 @@ func program(p *Policy) filter {
 	f.add(ifEqual, arch, 1, 0)
 	f.add(give, unix.SECCOMP_RET_KILL_PROCESS, 0, 0)
 	f.add(load, offsetNumber, 0, 0)
-	f.add(ifAbove, 0x40000000, 0, 1) // x32 calls have other numbers
+	f.add(ifAbove, 0x40000000, 0, 1) // reject calls of the x32 ABI, which have other numbers
 	f.add(give, errno(unix.ENOSYS), 0, 0)
 	for _, n := range unknown {
 		f.answer(n, unix.ENOSYS)
@@ -155,8 +156,8 @@ func program(p *Policy) filter {
 	case p.Network || p.OwnNetwork():
 		allowed = append(allowed, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	case !p.StartProcesses:
-		// A plugin only listens, because the host connects to it. Connections to the Unix sockets of other services are
-		// forbidden.
+		// The plugin only listens, because the host connects to the plugin. Connections to the Unix sockets of other
+		// services are forbidden.
 		f.answer(unix.SYS_CONNECT, unix.EACCES)
 		f.forbidWhere(unix.SYS_SOCKET, 1, ifSet, notStream, true)
 	}
@@ -167,21 +168,22 @@ func program(p *Policy) filter {
 	return f
 }
 
-// noExecSeal makes a file in memory that can never be executed. The kernel knows it since Linux 6.3.
+// noExecSeal is a flag for a file in memory that can never be executed. The kernel supports the flag since Linux 6.3.
 const noExecSeal = 8
 
-// notStream contains the bits that occur in other socket types, but not in SOCK_STREAM.
+// notStream contains bits that occur in other socket types but not in SOCK_STREAM.
 const notStream = (unix.SOCK_DGRAM | unix.SOCK_RAW | unix.SOCK_SEQPACKET) &^ unix.SOCK_STREAM
 
-// tioclinux is the ioctl that pastes into a virtual terminal. Package unix does not define it.
+// tioclinux is an ioctl that pastes text into a virtual terminal. Package unix does not define it.
 const tioclinux = 0x541c
 
-// waitKillable makes a process that waits for the host continue only when it is killed. Otherwise a signal would restart
-// the system call, and the host would judge it twice. The kernel knows it since Linux 5.19.
+// waitKillable is a flag with which a process that waits for the host can only be interrupted by a fatal signal. Without
+// the flag, any signal would restart the system call, and the host would judge it twice. The kernel supports the flag
+// since Linux 5.19.
 const waitKillable = 1 << 5
 
-// seccomp installs the filter for this thread. The thread must have no_new_privs. With a gate, it returns the listener;
-// otherwise it returns a negative number.
+// seccomp installs the filter for this thread. The thread must have no_new_privs. With a gate, seccomp returns the
+// listener of the filter. Otherwise it returns a negative number.
 func seccomp(p *Policy) (listener int, err error) {
 	f := program(p)
 	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
@@ -205,7 +207,7 @@ func seccomp(p *Policy) (listener int, err error) {
 	return listener, nil
 }
 
-// passGate sends the listener of the filter to the host, which judges every program from then on.
+// passGate sends the listener of the filter to the host. From then on, the host judges every program.
 func passGate(p *Policy, listener int) error {
 	if listener < 0 {
 		return nil

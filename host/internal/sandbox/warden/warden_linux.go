@@ -25,14 +25,14 @@ const timeout = 10 * time.Second
 // ErrEnded means that a plugin has ended.
 var ErrEnded = errors.New("the plugin has ended")
 
-// Inside is the root file system of a running plugin with the backend ns, with its masks.
+// Inside is the root file system of a running plugin under the backend "ns", including its masks.
 type Inside struct {
-	root    int // the plugin's root, with its mounts
+	root    int // descriptor of the plugin's root directory, with its mounts
 	process *os.File
 }
 
-// Enter returns the inside of a running plugin. The plugin must be a child of this process that was not waited for. The
-// error is [ErrEnded] if the plugin has ended.
+// Enter opens the root file system of a running plugin. The plugin must be a child of this process, and nobody must have
+// waited for it. If the plugin has ended, the error is [ErrEnded].
 func Enter(pid int) (*Inside, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -57,12 +57,12 @@ type Object struct {
 	Inode              uint64
 }
 
-// Stat returns the object at an absolute path as the plugin sees it, and whether it is a mount. It follows no link at the
-// end of the path. A missing path is [fs.ErrNotExist].
+// Stat returns the object at an absolute path as the plugin sees it. The result "mounted" reports whether the object is
+// a mount. Stat follows no link at the end of the path. For a missing path, the error is [fs.ErrNotExist].
 func (in *Inside) Stat(path string) (o Object, mounted bool, err error) {
 	var st unix.Statx_t
 	if err := unix.Statx(in.root, strings.TrimPrefix(path, "/"), unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st); err != nil {
-		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // a directory of the path was replaced
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // a directory in the path was replaced
 			err = fs.ErrNotExist
 		}
 		return o, false, err
@@ -77,8 +77,8 @@ func ObjectAt(path string) (Object, error) {
 	return Object{st.Dev_major, st.Dev_minor, st.Ino}, err
 }
 
-// Mask mounts masks in the sandbox of the plugin, with a warden. Tools cannot see the warden, which ends before Mask
-// returns. The error is [ErrEnded] if the plugin has ended.
+// Mask mounts masks in the sandbox of the plugin. It starts a warden for this purpose. Tools cannot see the warden, and
+// the warden exits before Mask returns. If the plugin has ended, the error is [ErrEnded].
 func (in *Inside) Mask(launcher, dir string, masks []confine.Mask) error {
 	request, err := json.Marshal(confine.WardenRequest{MaskDir: dir, Masks: masks})
 	if err != nil {
@@ -104,10 +104,10 @@ func (in *Inside) Mask(launcher, dir string, masks []confine.Mask) error {
 	return err
 }
 
-// exitTime is the time within which a process that has lost its root directory ends.
+// exitTime is the maximum time between the loss of its root directory and the end of a process.
 const exitTime = 500 * time.Millisecond
 
-// ended reports whether the plugin has ended or is about to end, also if nobody waited for it yet.
+// ended reports whether the plugin has ended or is about to end. It also recognizes a zombie.
 func (in *Inside) ended() bool {
 	for end := time.Now().Add(exitTime); ; {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.process.Fd()), Events: unix.POLLIN}}, int(max(0, time.Until(end).Milliseconds())))

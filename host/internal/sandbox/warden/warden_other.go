@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
-// Inside is the root file system of a running plugin. Only Linux has plugins with mounts of their own.
+// Inside is the root file system of a running plugin. Only Linux supports plugins with their own mounts.
 type Inside struct{}
 
 // Object identifies a file or directory.

@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host"
 )
 
-// Exit statuses of the program. If a native command fails, the exit status is the status of the command.
+// These are the exit statuses of the program. If a native command fails, the exit status is the status of the command.
 const (
 	ExitOK      = 0
 	ExitFailure = 1 // a tool failed
@@ -65,11 +65,11 @@ func WithInterrupt(ctx context.Context) context.Context {
 	return ctx
 }
 
-// terminated is closed at the first SIGTERM after Terminated was called.
+// terminated points to the channel that the next SIGTERM closes. If it is nil, SIGTERM cancels the context.
 var terminated atomic.Pointer[chan struct{}]
 
-// Terminated returns a channel that is closed at the first SIGTERM from now on. A second SIGTERM cancels the context of
-// the command, as every SIGTERM does for commands that do not call Terminated.
+// Terminated returns a channel that the next SIGTERM closes. A second SIGTERM cancels the context of the command. If
+// Terminated was not called, the first SIGTERM cancels the context.
 func Terminated() <-chan struct{} {
 	c := make(chan struct{})
 	terminated.Store(&c)

@@ -14,20 +14,20 @@ import (
 )
 
 // Screen returns a writer for text from tools, files or models. If f is a terminal, the writer replaces control
-// characters as [Visible] does, except for line feeds, tabs and colors. Otherwise it writes all bytes unchanged. A
-// single text can be split between several writes. The caller must call Flush at the end.
+// characters except line feeds, tabs and color sequences, in the same way as [Printable]. Otherwise it writes all bytes
+// unchanged. A text can be split between several writes. The caller must call Flush at the end.
 func Screen(f *os.File) *Writer {
 	return &Writer{w: f, raw: !term.IsTerminal(int(f.Fd()))}
 }
 
-// WhenUnread calls f when nobody can read a pipe or a socket any more, because its readers have ended. It returns then, or at
-// once for other files.
+// WhenUnread waits until all readers of a pipe or a socket have closed it, and then calls f. For other files, it returns
+// at once.
 func WhenUnread(file *os.File, f func()) {
 	if st, err := file.Stat(); err != nil || st.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
 		return
 	}
 	for {
-		// Without requested events, only errors and the end of the other side are reported.
+		// If no events are requested, poll reports only errors and the end of the other side.
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(file.Fd())}}, -1)
 		if errors.Is(err, unix.EINTR) {
 			continue
@@ -79,8 +79,8 @@ func (s *Writer) Flush() error {
 	return err
 }
 
-// shown returns a text without control characters for the terminal. If end is false, more bytes can follow: rest
-// contains the last bytes, whose meaning depends on the following bytes.
+// shown returns a text for the terminal, without control characters. If end is false, more bytes can follow. Then rest
+// contains the last bytes, because their meaning depends on the following bytes.
 func (s *Writer) shown(text []byte, end bool) (out string, rest []byte) {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -113,8 +113,8 @@ func (s *Writer) shown(text []byte, end bool) (out string, rest []byte) {
 	return b.String(), nil
 }
 
-// color returns the length of the color sequence (SGR) at the start of the text, or 0 without such a sequence. complete
-// is false if the result depends on bytes that follow later.
+// color returns the length of the color sequence (SGR) at the start of the text. Without a color sequence, the length is
+// 0. If the result depends on bytes that follow later, complete is false.
 func color(text []byte) (n int, complete bool) {
 	if text[0] != 0x1b {
 		return 0, true
@@ -136,8 +136,8 @@ func color(text []byte) (n int, complete bool) {
 // isReset reports whether the parameters of a color sequence only reset the colors.
 func isReset(params string) bool { return strings.Trim(params, "0;") == "" }
 
-// writeVisible writes a character. It replaces control characters, invisible characters and characters that change the
-// text direction with a visible form.
+// writeVisible writes a character. It replaces control characters, invisible characters, and characters that change the
+// text direction, by a visible form.
 func writeVisible(b *strings.Builder, r rune) {
 	switch {
 	case r == '\t':

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// sequences maps texts of a tool to the texts that a terminal must receive.
+// sequences maps output texts of tools to the texts that a terminal must receive.
 var sequences = map[string]string{
 	"plain ünïcode 日本 👩‍👩‍👧\ttab\n": "plain ünïcode 日本 👩‍👩‍👧\ttab\n",
 	"a\r\nb\r\n":                             "a\nb\n",
@@ -35,7 +35,8 @@ var sequences = map[string]string{
 	"\x1b":                                   "␛", "\x1b[": "␛[", "\x1b[3": "␛[3", "\r": "␍", "\xe2\x80": `\xe2\x80`,
 }
 
-// TestSequences writes each text as a whole, byte by byte, and in two parts split at every position.
+// TestSequences writes each text as a whole, byte by byte, and in two parts. The two parts are split at every possible
+// position.
 func TestSequences(t *testing.T) {
 	for text, want := range sequences {
 		parts := [][]string{{text}, strings.Split(text, "")[:0]}
@@ -64,8 +65,8 @@ func TestSequences(t *testing.T) {
 	}
 }
 
-// FuzzWriter checks that a terminal receives no control characters except line feeds, tabs and color sequences, however
-// the text is split.
+// FuzzWriter checks that a terminal receives no control characters except line feeds, tabs and color sequences. The
+// writes can split the text at any position.
 func FuzzWriter(f *testing.F) {
 	for text := range sequences {
 		f.Add([]byte(text), 1)

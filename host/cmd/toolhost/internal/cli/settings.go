@@ -1,5 +1,5 @@
-// Package cli implements the shared parts of the toolhost commands: the global flags ([Settings]), exit statuses, and
-// text that is safe for a terminal.
+// Package cli implements the shared parts of the toolhost commands. These are the global flags ([Settings]), the exit
+// statuses, and the output of text that is safe for a terminal.
 package cli
 
 import (
@@ -16,14 +16,14 @@ import (
 	"toolhost.dev/host/admin"
 )
 
-// Settings holds the values of the global flags.
+// Settings contains the values of the global flags.
 type Settings struct {
 	Config    string
 	Vars      []string
 	VarFiles  []string
 	Workspace string
 	ReadOnly  bool
-	// Trust contains digests of trusted project files. RequireTrust rejects all other project files.
+	// Trust contains digests of trusted project files. RequireTrust makes the host reject all other project files.
 	Trust        []string
 	RequireTrust bool
 	Session      string
@@ -56,7 +56,7 @@ func (s *Settings) Options() host.Options {
 }
 
 // Inspection returns the options of a host for commands that inspect plugins. Such a host also starts plugins whose last
-// start failed recently.
+// start recently failed.
 func (s *Settings) Inspection() host.Options {
 	opts := s.Options()
 	opts.RetryFailed = true
@@ -68,16 +68,16 @@ func (s *Settings) Request() host.Request {
 	return host.Request{Session: s.Session, Trace: os.Getenv("TRACEPARENT")}
 }
 
-// Records opens the state directory that the flags name.
+// Records opens the state directory that the flags select.
 func (s *Settings) Records() (*admin.Records, error) { return admin.OpenRecords(s.Options()) }
 
-// Open starts a host. It prints the problems of plugins. It returns an error if no tool is available.
+// Open starts a host and prints the problems of plugins. It returns an error if no tool is available.
 func (s *Settings) Open(c *cobra.Command) (*host.Host, error) {
 	return s.open(c, host.Options{}, (*host.Host).Problems)
 }
 
-// OpenOnce is like Open for a run of one command. It prints the problem of a broken plugin once, and again after a
-// change.
+// OpenOnce is like Open for a process that runs only one command. It prints the problem of a broken plugin only once,
+// and again after a change of the plugin.
 func (s *Settings) OpenOnce(c *cobra.Command) (*host.Host, error) {
 	return s.open(c, host.Options{}, (*host.Host).NewProblems)
 }
@@ -97,7 +97,7 @@ func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host
 	opts.ReadOnly, opts.Trust, opts.RequireTrust = common.ReadOnly, common.Trust, common.RequireTrust
 	opts.OnConfig = func(l slog.Level) {
 		if s.LogLevel != "" {
-			_ = l.UnmarshalText([]byte(s.LogLevel)) // the error is ignored, because Check validated the level
+			_ = l.UnmarshalText([]byte(s.LogLevel)) // ignore the error: Check validated the level
 		}
 		level.Set(l)
 	}
@@ -118,7 +118,7 @@ func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host
 	return h, nil
 }
 
-// noPlugins returns the reason why a host without problems has no plugins, with the remedy.
+// noPlugins explains why a host has no plugins although it reports no problems. The text contains a remedy.
 func noPlugins() string {
 	dir := admin.BundledDir()
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
@@ -128,19 +128,19 @@ func noPlugins() string {
 }
 
 // OpenLive starts a host that reloads changed plugins and configuration files. SIGHUP triggers an immediate reload. At a
-// terminal, SIGHUP keeps its usual meaning, because it reports that the terminal was closed.
+// terminal, SIGHUP keeps its usual meaning, because there it means that the terminal was closed.
 func (s *Settings) OpenLive(c *cobra.Command, opts host.Options) (*host.Host, error) {
 	opts.Live = true
 	h, err := s.OpenWith(c, opts)
 	if err == nil && !term.IsTerminal(int(os.Stdin.Fd())) {
 		onHangup(func() {
-			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // errors are ignored, because the host logs rejected changes
+			go func() { _, _ = h.Reload(c.Context(), host.ReloadOptions{}) }() // ignore errors: the host logs rejected changes
 		})
 	}
 	return h, err
 }
 
-// WithoutTime removes the time from log lines, because the lines appear between a command's output.
+// WithoutTime removes the time from log lines, because the lines appear within the output of a command.
 func WithoutTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.Attr{}

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable replaces control characters and invisible characters in a line with visible forms: escape becomes ␛, and
-// other characters become their number, such as \u202e. Text from a plugin or a model can contain such characters.
+// Printable replaces control characters and invisible characters in a line by visible forms. Escape becomes ␛, and other
+// characters become their number, such as \u202e. Text from a plugin or a model can contain such characters.
 func Printable(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -41,8 +41,8 @@ func FirstLine(s string) string {
 	return line
 }
 
-// PrintText writes a text through [Screen]. If the text does not end with a line feed, PrintText adds one. It writes
-// nothing for an empty text. If the output is a closed pipe, a signal ends the program.
+// PrintText writes a text through [Screen]. If the text does not end with a line feed, PrintText adds a line feed. It
+// writes nothing for an empty text. If the output is a closed pipe, a signal ends the program.
 func PrintText(f *os.File, s string) {
 	if s == "" {
 		return
@@ -53,7 +53,7 @@ func PrintText(f *os.File, s string) {
 	WriteText(f, s)
 }
 
-// WriteText is like PrintText, but adds no line feed.
+// WriteText is like PrintText but adds no line feed.
 func WriteText(f *os.File, s string) {
 	w := Screen(f)
 	_, _ = io.WriteString(w, s)

@@ -1,4 +1,4 @@
-// Package configcmd implements the subcommands of toolhost config. See [New].
+// Package configcmd implements the subcommands of "toolhost config". See [New].
 package configcmd
 
 import (
@@ -13,24 +13,24 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/plugincmd"
 )
 
-// New returns the command toolhost config.
+// New returns the command "toolhost config".
 func New(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Work with the configuration"}
 	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newConfigPlan(s), newConfigImport(s), plugincmd.NewReload(s, false))
 	return c
 }
 
-// validation is the JSON output of toolhost config validate.
+// validation is the JSON output of "toolhost config validate".
 type validation struct {
 	Valid   bool   `json:"valid"`
 	Config  string `json:"config"`
 	Plugins int    `json:"plugins"`
 	// Untrusted is the reason why the file does not apply yet.
 	Untrusted string `json:"untrusted,omitempty"`
-	// Error holds all problems as one text. Problems holds them separately.
+	// Error contains all problems as one text. Problems contains each problem separately.
 	Error    *string         `json:"error"`
 	Problems []admin.Problem `json:"problems"`
-	// Launched lists the problems of plugins that were started. Null means that no plugin was started.
+	// Launched lists the problems of plugins that were started. Nil means that no plugin was started.
 	Launched []string `json:"launch_problems"`
 }
 

@@ -63,7 +63,7 @@ func (f formatFlags) run(names []string) error {
 	return nil
 }
 
-// format formats one file. changed reports whether the content changed.
+// format formats one file. The result "changed" reports whether the content changed.
 func (f formatFlags) format(name string) (changed bool, err error) {
 	stdin := name == "-"
 	var src []byte
@@ -101,8 +101,8 @@ func (f formatFlags) format(name string) (changed bool, err error) {
 	return changed, err
 }
 
-// showSource prints the content of a file. For a terminal, it replaces control characters. Any other output receives the
-// exact bytes, because a program can use them as a patch or as a file.
+// showSource prints the content of a file. For a terminal, it replaces control characters. For any other output, it
+// prints the exact bytes, because a program can use them as a patch or as a file.
 func showSource(b []byte) error {
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		b = []byte(cli.Clean(string(b)))

@@ -17,7 +17,7 @@ import (
 // exitChanges is the exit status if the plan contains changes.
 const exitChanges = 2
 
-// planned is the plan of one host. PID 0 means that this process made the plan.
+// planned is the plan of one host. PID 0 means that this process created the plan.
 type planned struct {
 	PID int `json:"pid,omitempty"`
 	*host.Plan
@@ -39,7 +39,7 @@ Exit status 0: no changes. 2: changes. 1: something would be refused, or there i
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := plans(c.Context(), s, against)
-			if err != nil { // not status 2, because this status means that the plan contains changes
+			if err != nil { // avoid status 2, which means that the plan contains changes
 				fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
 				return cli.ExitError(cli.ExitFailure)
 			}
@@ -70,7 +70,7 @@ func planStatus(all []planned) error {
 	return status
 }
 
-// plans requests a plan from each running host. If no host runs, or if against is set, this process makes the plan.
+// plans requests a plan from each running host. If no host runs, or if against is set, this process creates the plan.
 func plans(ctx context.Context, s *cli.Settings, against string) ([]planned, error) {
 	var hosts []admin.Remote
 	if against == "" {

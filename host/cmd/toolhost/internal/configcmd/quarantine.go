@@ -132,7 +132,7 @@ outside of the sandbox. Without a terminal nothing is asked: pass the digest tha
 	return c
 }
 
-// confirmRestore shows an entry and asks whether to restore it. It returns the digest of the entry.
+// confirmRestore shows an entry and asks the user whether to restore it. It returns the digest of the entry.
 func confirmRestore(s *cli.Settings, id string) (string, error) {
 	e, err := admin.QuarantineEntry(s.Options(), id)
 	if err != nil {

@@ -64,8 +64,8 @@ func acceptContent(s *cli.Settings, digest string) error {
 	return err
 }
 
-// reviewContent shows the review. At a terminal, it asks the user whether to trust the content. The exit status is 1 if
-// the content is not trusted.
+// reviewContent shows the effects of a project file. At a terminal, it asks the user whether to trust the content. The
+// exit status is 1 if the content is not trusted.
 func reviewContent(s *cli.Settings) error {
 	r, err := admin.ReviewContent(s.Options())
 	if err != nil {
@@ -232,7 +232,7 @@ func newTrustRevoke(s *cli.Settings) *cobra.Command {
 	}
 }
 
-// located returns a path in the form that the trust store uses. The file does not have to exist.
+// located returns a path in the form that the trust store uses. The file need not exist.
 func located(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

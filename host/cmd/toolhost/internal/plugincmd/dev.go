@@ -54,14 +54,14 @@ how to attach a debugger to it is printed each time it is started.`,
 	return c
 }
 
-// dev builds and reloads a plugin after each change by its developer.
+// dev builds and reloads a plugin after each change of its source code.
 type dev struct {
 	src      *develop.Sources
 	settings *cli.Settings
 	debug    bool
 	cmd      *cobra.Command
 
-	// temporary reports whether the configuration is deleted at the end of the command.
+	// temporary reports whether the command deletes the configuration at its end.
 	temporary bool
 	host      *host.Host // nil before the first successful build
 }
@@ -86,7 +86,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 			default:
 			}
 		})
-		cancel() // stop, because changes cannot be noticed without a watcher
+		cancel() // stop, because the watcher that reports changes failed
 	})
 	defer func() {
 		cancel()
@@ -109,7 +109,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 	}
 }
 
-// configure writes a temporary configuration that contains the plugin. remove deletes the configuration.
+// configure writes a temporary configuration that contains the plugin. The function remove deletes the configuration.
 func (d *dev) configure() (remove func(), err error) {
 	dir, err := os.MkdirTemp("", "toolhost-dev")
 	if err != nil {
@@ -127,8 +127,8 @@ func (d *dev) configure() (remove func(), err error) {
 	return remove, nil
 }
 
-// turn builds and reloads the plugin once. It only prints errors, because the developer can fix them with the next
-// change.
+// The method "turn" builds and reloads the plugin once. It only prints errors, because the developer can fix an error
+// with the next change.
 func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	say := func(format string, a ...any) { fmt.Fprintf(os.Stderr, "dev: "+format+"\n", a...) }
 	name := d.src.Manifest.Name
@@ -167,8 +167,8 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 	}
 }
 
-// trust trusts the binary that was just built, because the developer requested to run it. If the developer named a
-// configuration, trust does not change other decisions about this configuration.
+// trust trusts the new binary, because the developer requested to run it. If the developer named a configuration, trust
+// does not change other decisions about this configuration.
 func (d *dev) trust() error {
 	opts := d.settings.Options()
 	if !d.temporary {
@@ -193,8 +193,8 @@ func (d *dev) attach(name string) {
 	}
 }
 
-// prompt runs commands until the input ends. At the end of a file or a pipe, it waits until the user interrupts the
-// program.
+// prompt runs commands until the input ends. If the input is a file or a pipe, it then waits until the user interrupts
+// the program.
 func (d *dev) prompt(ctx context.Context, ended chan<- error) {
 	p := terminal.Prompt{Host: d.host, Request: d.settings.Request(), JSON: d.settings.JSON, Status: report.Status}
 	if err := p.Run(ctx); err != nil || terminal.IsTerminal() {

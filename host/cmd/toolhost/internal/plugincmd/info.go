@@ -16,7 +16,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// newPluginList returns the command toolhost plugin list.
+// newPluginList returns the command "toolhost plugin list".
 func newPluginList(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
@@ -51,7 +51,7 @@ func trustText(w io.Writer, t *admin.Trust) error {
 	return out.Flush()
 }
 
-// pinState returns a short text about whether a plugin matches its pin.
+// pinState describes in a few words whether a plugin matches its pin.
 func pinState(p *admin.PluginTrust) string {
 	switch {
 	case p.Error != "":

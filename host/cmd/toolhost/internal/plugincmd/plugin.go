@@ -1,4 +1,4 @@
-// Package plugincmd implements the subcommands of toolhost plugin. See [New].
+// Package plugincmd implements the subcommands of "toolhost plugin". See [New].
 package plugincmd
 
 import (
@@ -16,14 +16,14 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// New returns the command toolhost plugin.
+// New returns the command "toolhost plugin".
 func New(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "plugin", Short: "Look at the plugins, pin them to what they are, replace them in running hosts, and make new ones"}
 	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s), NewReload(s, true), newEnable(s, true), newEnable(s, false), newPluginTest(s), newPluginNew(s), newPluginDev(s))
 	return c
 }
 
-// newEnable returns the command toolhost plugin enable, or toolhost plugin disable.
+// newEnable returns the command "toolhost plugin enable" if on is true. Otherwise it returns "toolhost plugin disable".
 func newEnable(s *cli.Settings, on bool) *cobra.Command {
 	verb := map[bool]string{true: "enable", false: "disable"}[on]
 	return &cobra.Command{
@@ -65,7 +65,8 @@ type reloaded struct {
 	Error string `json:"error,omitempty"`
 }
 
-// NewReload returns the command toolhost plugin reload, or toolhost config reload.
+// NewReload returns the command "toolhost plugin reload" if plugins is true. Otherwise it returns "toolhost config
+// reload".
 func NewReload(s *cli.Settings, plugins bool) *cobra.Command {
 	var opts host.ReloadOptions
 	c := &cobra.Command{
@@ -101,7 +102,7 @@ anything is refused; then the old version or configuration stays in use.`,
 		const usage = "apply a configuration that increases privileges, even if reload { privilege_increases = \"approve\" } is in force"
 		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-privileges", false, usage)
 		c.Flags().BoolVar(&opts.ApprovePrivileges, "approve-widening", false, usage)
-		_ = c.Flags().MarkDeprecated("approve-widening", "use --approve-privileges") // the error is ignored, because the flag exists
+		_ = c.Flags().MarkDeprecated("approve-widening", "use --approve-privileges") // ignore the error: the flag exists
 	}
 	if plugins {
 		c.Use = "reload [PLUGIN]..."

@@ -55,11 +55,11 @@ read-only is made once, unless it says "repeat": true.`,
 	return c
 }
 
-// pluginTest holds the settings of one run of toolhost plugin test.
+// pluginTest contains the settings of one run of "toolhost plugin test".
 type pluginTest struct {
 	settings     *cli.Settings
 	opts         conformance.Options
-	calls, junit string // paths of the files
+	calls, junit string // paths of the input file with calls and of the JUnit report
 }
 
 func (t *pluginTest) run(ctx context.Context) error {
@@ -110,7 +110,7 @@ func (t *pluginTest) readCalls() error {
 	return nil
 }
 
-// bindExample parses an example command of a tool as the host does.
+// bindExample parses an example command of a tool in the same way as the host.
 func bindExample(def tool.Definition, example string) (map[string]json.RawMessage, bool, error) {
 	first, _, _ := strings.Cut(strings.TrimSpace(example), " ")
 	if first != def.Name {

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// NewDoctor returns the command toolhost doctor.
+// NewDoctor returns the command "toolhost doctor".
 func NewDoctor(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
@@ -42,7 +42,7 @@ confined (enforce = "require") and cannot, or needs what it is not granted.`,
 	}
 }
 
-// permissionsText prints what the configuration says about programs and paths.
+// permissionsText prints how the rules about programs and paths are enforced.
 func permissionsText(w io.Writer, p *admin.PermissionDiagnosis) {
 	fmt.Fprintf(w, "programs              %s\n", p.Programs)
 	if p.Deny+p.Protect > 0 {

@@ -19,7 +19,7 @@ import (
 // watchInterval is the time between two requests for the status.
 const watchInterval = 500 * time.Millisecond
 
-// watchStatus prints the status of the running hosts whenever it changes.
+// watchStatus prints the status of the running hosts after each change.
 func watchStatus(ctx context.Context, s *cli.Settings) error {
 	last := ""
 	for {
@@ -116,7 +116,7 @@ func runningHosts(ctx context.Context, s *cli.Settings) ([]runningHost, error) {
 	return out, nil
 }
 
-// callsText prints the calls that run or wait.
+// callsText prints the running and waiting calls.
 func callsText(out io.Writer, calls []host.CallStatus) {
 	if len(calls) == 0 {
 		return

@@ -15,10 +15,10 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// followEvery is the interval at which log --follow checks for new entries.
+// followEvery is the interval at which "log --follow" checks for new entries.
 const followEvery = 200 * time.Millisecond
 
-// NewLog returns the command toolhost log.
+// NewLog returns the command "toolhost log".
 func NewLog(s *cli.Settings) *cobra.Command {
 	var q host.LogQuery
 	var since string
@@ -117,7 +117,7 @@ func showLog(ctx context.Context, r *admin.Records, q host.LogQuery, how logForm
 	}
 }
 
-// logFormat is how entries are shown.
+// logFormat determines the format of log entries.
 type logFormat struct{ json, follow, programs bool }
 
 func logText(w io.Writer, e host.LogEntry, programs bool) error {

@@ -18,13 +18,13 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// hostStats holds the statistics of one running host, or the error of the query.
+// hostStats contains the statistics of one running host, or the error of the query.
 type hostStats struct {
 	*admin.RemoteStats
 	Error string `json:"error,omitempty"`
 }
 
-// NewStats returns the command toolhost stats.
+// NewStats returns the command "toolhost stats".
 func NewStats(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
@@ -115,7 +115,7 @@ func toolStatsText(w io.Writer, tools []host.ToolStats) error {
 	return out.Flush()
 }
 
-// adaptiveText prints the limits of the adaptive mode. It prints nothing if the mode is disabled.
+// adaptiveText prints the limits that the adaptive mode determined. It prints nothing if the mode is disabled.
 func adaptiveText(w io.Writer, tools []host.ToolStats) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head := "ADAPTIVE\tTIMEOUT\tAT MOST\tLIMIT\tAT MOST\tRAISED\tLOWERED\tCACHE HITS\n"

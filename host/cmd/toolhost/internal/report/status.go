@@ -19,11 +19,11 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// statusTimeout is the time within which a running host must answer.
+// statusTimeout is the maximum time for the answer of a running host.
 const statusTimeout = 5 * time.Second
 
-// status is the output of "toolhost status": the status of a host with this configuration, and the status of all running
-// hosts.
+// status is the output of "toolhost status". It contains the status of a host with this configuration and the status of
+// all running hosts.
 type status struct {
 	host.Status
 	// Error is the reason why this configuration cannot be used. A running host can still use an older configuration.
@@ -36,7 +36,7 @@ type runningHost struct {
 	Error string `json:"error,omitempty"`
 }
 
-// NewStatus returns the command toolhost status.
+// NewStatus returns the command "toolhost status".
 func NewStatus(s *cli.Settings) *cobra.Command {
 	var watch bool
 	c := &cobra.Command{

@@ -1,4 +1,4 @@
-// Package review shows changes of files as a diff and asks before they are written. See [Apply].
+// Package review shows file changes as a diff and asks the user before the files are written. See [Apply].
 package review
 
 import (
@@ -17,9 +17,9 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 )
 
-// Options holds the flags of a command that writes files.
+// Options contains the flags of a command that writes files.
 type Options struct {
-	// Yes writes without asking. Dry writes nothing.
+	// Yes permits writing without a question. Dry prevents writing.
 	Yes, Dry bool
 }
 
@@ -29,8 +29,8 @@ func (o *Options) AddTo(c *cobra.Command) {
 	c.Flags().BoolVar(&o.Dry, "dry-run", false, "show the changes and write nothing")
 }
 
-// Apply shows the changes and calls write, unless the user or a flag is against it. It returns an error if nobody can be
-// asked.
+// Apply shows the changes. If the flags and the user permit the changes, it calls write. If the user must be asked but
+// cannot be asked, it returns an error.
 func Apply(changes []*agent.Change, o Options, write func() error) (written bool, err error) {
 	out := cli.Screen(os.Stdout)
 	for _, c := range changes {

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// prove starts the server with the command, environment and directory of the agent, and lists its tools.
+// prove starts the server with the agent's command, environment and directory, and lists the server's tools.
 func prove(ctx context.Context, plan *agent.Plan) error {
 	l, err := plan.Launch(os.Environ())
 	if err != nil {

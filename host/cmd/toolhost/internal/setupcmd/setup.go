@@ -1,4 +1,4 @@
-// Package setupcmd implements the command setup, which configures agents to use toolhost.
+// Package setupcmd implements the command "toolhost setup", which configures agents to use toolhost.
 package setupcmd
 
 import (
@@ -18,14 +18,14 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/review"
 )
 
-// flags holds the flags of the command.
+// flags contains the flags of the command.
 type flags struct {
 	review.Options
 	project, undo bool
 	name, policy  string
 }
 
-// New returns the command setup.
+// New returns the command "toolhost setup".
 func New(s *cli.Settings) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
@@ -91,7 +91,7 @@ func (f *flags) run(ctx context.Context, s *cli.Settings, name string) error {
 	return prove(ctx, plan)
 }
 
-// more returns the flags that select the same settings again.
+// The method "more" returns the flags with which another command selects the same settings.
 func (f *flags) more() string {
 	out := ""
 	if f.project {
@@ -111,7 +111,7 @@ func (f *flags) place() (*agent.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	home, _ := os.UserHomeDir() // without one, the place is an error unless it is a project
+	home, _ := os.UserHomeDir() // ignore the error: only settings of the user need a home directory
 	return &agent.Place{Project: f.project, Dir: dir, Home: home, Server: f.name, Getenv: os.Getenv}, nil
 }
 
@@ -136,15 +136,15 @@ func (f *flags) plan(a *agent.Agent, place *agent.Place) (*agent.Plan, error) {
 	return nil, fmt.Errorf("unknown policy %q; use careful, listed or open", f.policy)
 }
 
-// program returns the command that starts this program. Settings of a project contain the name alone if it is on the
-// PATH, because the path differs between machines. Programs with a window often have another PATH, so the settings of the
-// user contain the path.
+// program returns the command that starts this program. If the program is in PATH, the settings of a project contain
+// only its name, because the path differs between machines. The settings of a user contain the path, because graphical
+// programs often have a different PATH.
 func program(project bool) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	found, _ := exec.LookPath("toolhost") // the empty path of a program that is not there is no file
+	found, _ := exec.LookPath("toolhost") // ignore the error: an empty path is not a file
 	a, errA := os.Stat(found)
 	b, errB := os.Stat(self)
 	if onPath := errA == nil && errB == nil && os.SameFile(a, b); onPath && project {

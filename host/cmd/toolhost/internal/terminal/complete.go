@@ -12,14 +12,15 @@ import (
 
 // candidate is a possible completion of a word.
 type candidate struct {
-	text  string // with a space at the end if the word is complete
+	text  string // replacement for the word; it ends with a space if the word is complete
 	about string
 }
 
-// promptCommands are the commands that the prompt itself runs.
+// promptCommands lists the commands that the prompt itself handles.
 var promptCommands = []candidate{{"exit ", "end the prompt"}, {"help ", "describe tools"}, {"status ", "show the plugins"}}
 
-// lastWord splits a text in front of its last word. A space after a backslash belongs to the word.
+// lastWord splits a text into the part before its last word and the last word. A space after a backslash belongs to the
+// word.
 func lastWord(text string) (before, word string) {
 	start := len(text)
 	for start > 0 {
@@ -54,7 +55,7 @@ func (r *Prompt) complete(text string) []candidate {
 	return slices.CompactFunc(found, func(a, b candidate) bool { return a.text == b.text })
 }
 
-// names returns the names of the agent tools, and the field namespaces.
+// The method "names" returns candidates for the agent tools and the field namespaces.
 func (r *Prompt) names() []candidate {
 	var out []candidate
 	for _, t := range r.Host.Tools() {
@@ -69,7 +70,7 @@ func (r *Prompt) names() []candidate {
 	return out
 }
 
-// commands returns the tools of a namespace.
+// commands returns candidates for the tools of a namespace.
 func (r *Prompt) commands(namespace string) []candidate {
 	var out []candidate
 	for _, t := range r.Host.Tools() {
@@ -80,7 +81,7 @@ func (r *Prompt) commands(namespace string) []candidate {
 	return out
 }
 
-// parameters returns the parameters of the tool that the words name.
+// parameters returns candidates for the parameters of the tool that the words name.
 func (r *Prompt) parameters(words []string) []candidate {
 	for _, t := range r.Host.Tools() {
 		if t.FullName == words[0] || len(words) > 1 && "field:"+t.Namespace == words[0] && t.Name == words[1] {
@@ -94,7 +95,7 @@ func (r *Prompt) parameters(words []string) []candidate {
 	return nil
 }
 
-// summary returns the first sentence of a description, for a list of candidates.
+// summary returns the first sentence of a description. Lists of candidates show this sentence.
 func summary(description string) string {
 	text := cli.Printable(strings.Join(strings.Fields(description), " "))
 	if i := strings.Index(text, ". "); i > 0 {
@@ -103,10 +104,10 @@ func summary(description string) string {
 	return text
 }
 
-// quoted escapes the characters of a path that are special in a command.
+// quoted escapes the characters of a path that have a special meaning in a command.
 var quoted = strings.NewReplacer(" ", `\ `, "'", `\'`, `"`, `\"`, `\`, `\\`, "$", `\$`, "`", "\\`", "(", `\(`, ")", `\)`, "&", `\&`, ";", `\;`, "|", `\|`, "<", `\<`, ">", `\>`, "*", `\*`, "?", `\?`, "[", `\[`, "#", `\#`, "!", `\!`)
 
-// paths returns the directory entries that begin with the given word.
+// paths returns candidates for directory entries that begin with the given word.
 func (r *Prompt) paths(word string) []candidate {
 	cwd, err := r.Host.Cwd(r.Request)
 	if err != nil {
@@ -136,7 +137,7 @@ func (r *Prompt) paths(word string) []candidate {
 	return out
 }
 
-// unescape removes the backslashes of [quoted].
+// unescape removes the backslashes that quoted inserted.
 func unescape(word string) string {
 	var b strings.Builder
 	escaped := false

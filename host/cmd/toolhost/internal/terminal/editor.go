@@ -9,10 +9,10 @@ import (
 	"github.com/reeflective/readline/inputrc"
 )
 
-// errInterrupted is the error of a line that the user gave up with Ctrl-C.
+// errInterrupted is the error of read if the user canceled the line with Ctrl-C.
 var errInterrupted = errors.New("interrupted")
 
-// Colors of the prompt.
+// These are the colors of the prompt.
 const (
 	colorPrompt = "\x1b[36m"
 	colorTool   = "\x1b[32m"
@@ -20,33 +20,34 @@ const (
 	colorReset  = "\x1b[0m"
 )
 
-// interruptAction is the name of the editor's action for Ctrl-C. The library's own one ignores Ctrl-C if other keys follow it.
+// interruptAction is the name of the editor's action for Ctrl-C. It replaces the library's action, which ignores Ctrl-C
+// if other keys follow.
 const interruptAction = "toolhost-interrupt"
 
-// editor reads commands from the keyboard. It edits a command of several lines as a whole.
+// editor reads commands from the keyboard. It edits a multi-line command as a whole.
 type editor struct {
 	shell  *readline.Shell
 	keys   *keyboard
 	prompt string
 }
 
-// newEditor returns an editor with a history, whose last entry is the newest one. complete returns the candidates for
-// the last word of a text.
+// newEditor returns an editor with a history. The last entry of the history is the newest entry. The function complete
+// returns the candidates for the last word of a text.
 func newEditor(keys *keyboard, history []string, complete func(before string) []candidate) *editor {
 	e := &editor{shell: readline.NewShell(inputrc.WithApp("toolhost")), keys: keys}
 	sh := e.shell
 	for name, value := range map[string]any{
-		"cursor-position-probe":        false,         // the prompt must not wait for a terminal that does not answer
-		"menu-complete-display-prefix": true,          // Tab inserts what the candidates share, and lists them
-		"multiline-column":             keys.colorful, // the library always colors this column
+		"cursor-position-probe":        false,         // the prompt must not wait for a terminal that does not reply
+		"menu-complete-display-prefix": true,          // Tab inserts the common prefix of the candidates and lists them
+		"multiline-column":             keys.colorful, // the library would color this column even without colors
 		"autopairs":                    false,
-		"convert-meta":                 false, // keys are UTF-8
+		"convert-meta":                 false, // treat input bytes as UTF-8
 		"input-meta":                   true,
 		"output-meta":                  true,
 		"enable-bracketed-paste":       true,
 		"echo-control-characters":      false,
 	} {
-		_ = sh.Config.Set(name, value) // the error is ignored, because the values have the types of their options
+		_ = sh.Config.Set(name, value) // ignore the error: the values have the types of their options
 	}
 	sh.Keymap.Register(map[string]func(){interruptAction: func() {
 		sh.Display.AcceptLine()
@@ -55,7 +56,7 @@ func newEditor(keys *keyboard, history []string, complete func(before string) []
 	for _, keymap := range sh.Config.Binds {
 		for sequence, bind := range keymap {
 			if strings.Contains(bind.Action, "edit-command") || strings.Contains(bind.Action, "edit-and-execute") {
-				delete(keymap, sequence) // no key of the prompt starts a program outside of the sandbox
+				delete(keymap, sequence) // remove the key, because it would start a program outside of the sandbox
 			}
 		}
 		keymap[inputrc.Unescape(`\C-C`)] = inputrc.Bind{Action: interruptAction}
@@ -65,7 +66,7 @@ func newEditor(keys *keyboard, history []string, complete func(before string) []
 	sh.AcceptMultiline = func(line []rune) bool { return !incomplete(string(line)) }
 	past := readline.NewInMemoryHistory()
 	for _, command := range history {
-		_, _ = past.Write(command) // the error is ignored, because a list in memory returns none
+		_, _ = past.Write(command) // ignore the error: a list in memory returns no error
 	}
 	sh.History.Add("history", past)
 	sh.Completer = func(line []rune, cursor int) readline.Completions {
@@ -96,8 +97,8 @@ func (e *editor) highlight(isTool func(word string) bool) {
 	}
 }
 
-// read reads one command. The error is [errInterrupted] after Ctrl-C, and io.EOF after Ctrl-D at an empty line. If ctx
-// is canceled, read returns at once, and the editor cannot be used again.
+// read reads one command. The error is [errInterrupted] after Ctrl-C, and io.EOF after Ctrl-D in an empty line. If ctx
+// is canceled, read returns at once. The editor must not be used after that.
 func (e *editor) read(ctx context.Context, prompt string) (string, error) {
 	e.prompt = prompt
 	e.shell.Keys.Feed(false, []rune(string(e.keys.takeAhead()))...)
@@ -119,7 +120,7 @@ func (e *editor) read(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-// forget drops the keys that were typed ahead.
+// forget discards the keys that were typed ahead.
 func (e *editor) forget() {
 	e.keys.takeAhead()
 	for {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/term"
 )
 
-// quiet is how long the keyboard must be quiet before an ask is shown to a user who is typing.
+// quiet is the required pause between two keys before an ask is shown to a user who is typing.
 const quiet = 500 * time.Millisecond
 
-// keyboard reads a terminal and switches its modes. No mode lets a key suspend or end the program: if it did, the next
-// keys would reach the user's own shell.
+// keyboard reads a terminal and switches its modes. In no mode can a key suspend or end the program. Otherwise the next
+// keys would reach the user's shell.
 type keyboard struct {
 	in       *os.File
 	original unix.Termios
@@ -41,19 +41,21 @@ func (k *keyboard) colored(color, text string) string {
 	return color + text + colorReset
 }
 
-// restore sets the mode that the terminal had before.
+// restore sets the original mode of the terminal.
 func (k *keyboard) restore() { k.set(k.original) }
 
 // abandon restores the terminal while the editor still reads from it.
 func (k *keyboard) abandon() {
-	_, _ = os.Stdout.WriteString("\x1b[?2004l\r\n") // the editor switched bracketed paste on
+	_, _ = os.Stdout.WriteString("\x1b[?2004l\r\n") // disable bracketed paste, which the editor enabled
 	k.restore()
 }
 
-// set sets a mode. The error is ignored, because it means that the terminal is gone, which the next read reports.
+// set sets a mode. It ignores the error, because an error means that the terminal was closed. The next read reports
+// this.
 func (k *keyboard) set(t unix.Termios) { _ = unix.IoctlSetTermios(int(k.in.Fd()), writeMode, &t) }
 
-// running sets the mode of a running command: Ctrl-C is a signal, and all other keys are kept for the next command.
+// The method "running" sets the mode for a running command. In this mode, Ctrl-C is a signal, and all other keys are
+// stored for the next command.
 func (k *keyboard) running() error {
 	t := k.withoutKeys()
 	t.Lflag &^= unix.ICANON | unix.ECHO
@@ -62,7 +64,7 @@ func (k *keyboard) running() error {
 	return unix.IoctlSetTermios(int(k.in.Fd()), writeMode, &t)
 }
 
-// asking sets the mode of an ask: the terminal echoes and edits one line.
+// asking sets the mode for an ask. In this mode, the terminal echoes one line and lets the user edit it.
 func (k *keyboard) asking() {
 	t := k.withoutKeys()
 	t.Lflag |= unix.ICANON | unix.ECHO | unix.ISIG
@@ -70,22 +72,22 @@ func (k *keyboard) asking() {
 	k.set(t)
 }
 
-// withoutKeys returns the original mode without the keys that suspend a program or end it with a stack trace.
+// withoutKeys returns the original mode without the keys that suspend a program or end a program with a stack trace.
 func (k *keyboard) withoutKeys() unix.Termios {
 	t := k.original
 	t.Cc[unix.VQUIT], t.Cc[unix.VSUSP] = noKey, noKey
 	return t
 }
 
-// takeAhead returns the keys that were typed before an ask, and forgets them.
+// takeAhead returns and discards the keys that were typed before an ask.
 func (k *keyboard) takeAhead() []byte {
 	out := k.ahead
 	k.ahead = nil
 	return out
 }
 
-// line shows an ask and reads the answer. Keys that were typed before the user can have seen the ask do not answer it.
-// They are kept for the next command.
+// line shows an ask and reads the answer. Keys that were typed before the ask was visible are not part of the answer.
+// They are stored for the next command.
 func (k *keyboard) line(ctx context.Context, show func()) (string, error) {
 	defer k.running() //nolint:errcheck // the next read reports a terminal that is gone
 	for wait := time.Duration(0); ; wait = quiet {
@@ -111,14 +113,14 @@ func (k *keyboard) line(ctx context.Context, show func()) (string, error) {
 			k.ahead = append(k.ahead, typed[end+1:]...)
 			return string(bytes.TrimSpace(typed[:end])), nil
 		}
-		if len(part) == 0 { // Ctrl-D
+		if len(part) == 0 { // empty input means Ctrl-D
 			return "", io.EOF
 		}
 	}
 }
 
-// read reads what the terminal has. it returns nil if nothing is typed until the timeout. A negative timeout means that
-// read waits. It returns early if ctx is canceled.
+// read returns the pending input of the terminal. It returns nil if the user types nothing until the timeout. A negative
+// timeout means that read waits without limit. It returns early if ctx is canceled.
 func (k *keyboard) read(ctx context.Context, timeout time.Duration) ([]byte, error) {
 	wake, end, err := os.Pipe()
 	if err != nil {
@@ -160,7 +162,8 @@ func (k *keyboard) read(ctx context.Context, timeout time.Duration) ([]byte, err
 // IsTerminal reports whether standard input is a terminal.
 func IsTerminal() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
 
-// Colorful reports whether a file shows colors: it is a terminal, and NO_COLOR and TERM do not exclude them.
+// Colorful reports whether the file f can show colors. The file must be a terminal, and NO_COLOR and TERM must not
+// exclude colors.
 func Colorful(f *os.File) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }

@@ -2,7 +2,7 @@ package terminal
 
 import "golang.org/x/sys/unix"
 
-// The requests that read and write the mode of a terminal, and the value of a control key that no key has.
+// These are the requests to read and write the mode of a terminal, and the value that disables a control key.
 const (
 	readMode  = unix.TCGETS
 	writeMode = unix.TCSETS

@@ -19,10 +19,10 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// maxReplHistory is the number of earlier commands that the arrow keys can recall.
+// maxReplHistory is the maximum number of earlier commands that the arrow keys can recall.
 const maxReplHistory = 500
 
-// maxLine is the maximum length in bytes of a command from a pipe or a file.
+// maxLine is the maximum length of a command from a pipe or a file, in bytes.
 const maxLine = 64 << 20
 
 // Prompt reads commands and runs them in one session.
@@ -39,8 +39,8 @@ type Prompt struct {
 	running atomic.Pointer[context.CancelFunc] // cancels the running command
 }
 
-// Run reads and runs commands from standard input until the input ends. At a terminal, it edits lines, and only Ctrl-D,
-// "exit", SIGTERM and SIGHUP end it: after a Ctrl-C that ended it, the next keys would reach the user's own shell.
+// Run reads and runs commands from standard input until the input ends. At a terminal, the user can edit lines. There,
+// only Ctrl-D, "exit", SIGTERM and SIGHUP end Run. If Ctrl-C ended Run, the next keys would reach the user's shell.
 func (r *Prompt) Run(ctx context.Context) error {
 	if IsTerminal() { // otherwise SIGINT ends the program, as it ends every program that reads a pipe
 		cli.OnInterrupt(r.interrupt)
@@ -48,7 +48,7 @@ func (r *Prompt) Run(ctx context.Context) error {
 	if IsTerminal() && term.IsTerminal(int(os.Stdout.Fd())) {
 		return r.interactive(ctx)
 	}
-	if IsTerminal() { // the output is redirected, so there is no screen to edit on
+	if IsTerminal() { // the output is redirected, so the prompt cannot edit lines
 		keys, err := openKeyboard(os.Stdin, false)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (r *Prompt) isTool(word string) bool {
 	return slices.ContainsFunc(r.names(), func(c candidate) bool { return c.text == word+" " })
 }
 
-// loop runs commands until the input ends.
+// loop reads and runs commands until the input ends.
 func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, error)) error {
 	for ctx.Err() == nil {
 		cwd, err := r.Host.Cwd(r.Request)
@@ -124,7 +124,7 @@ func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, err
 		case "":
 		case "exit", "quit":
 			return nil
-		case "status": // shows the status of this host with its running plugins
+		case "status": // use this host's status, which includes its running plugins
 			if err := r.Status(cli.Screen(os.Stdout), r.Host.Status()); err != nil {
 				return err
 			}
@@ -148,14 +148,14 @@ func incomplete(command string) bool {
 	return syntax.IsIncomplete(err) || errors.As(err, &pe) && strings.Contains(pe.Text, "unclosed here-document")
 }
 
-// interrupt handles Ctrl-C outside of the editor: it ends the running command.
+// interrupt handles Ctrl-C while a command runs. It cancels the command.
 func (r *Prompt) interrupt() {
 	if cancel := r.running.Load(); cancel != nil {
 		(*cancel)()
 	}
 }
 
-// run runs one command. Ctrl-C cancels the command and drops the keys that were typed ahead.
+// run runs one command. Ctrl-C cancels the command and discards the keys that were typed ahead.
 func (r *Prompt) run(ctx context.Context, command string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -170,7 +170,7 @@ func (r *Prompt) run(ctx context.Context, command string) {
 		r.editor.forget()
 	}
 	if r.JSON {
-		_ = cli.PrintJSON(os.Stdout, res) // the error is ignored, because it means that standard output was closed
+		_ = cli.PrintJSON(os.Stdout, res) // ignore the error: standard output was closed
 		return
 	}
 	client.Finish(res)

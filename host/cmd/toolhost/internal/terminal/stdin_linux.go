@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StandardInput returns standard input in non-blocking mode, so that a waiting read needs no separate thread. The host
-// can then handle a request sooner. The mode also applies to other processes that share standard input. Therefore, if
-// standard input cannot be opened a second time, release restores the original mode.
+// StandardInput returns standard input in non-blocking mode. A waiting read then needs no separate thread, and the host
+// can handle a request sooner. The mode also applies to other processes that share standard input. If standard input
+// cannot be opened a second time, release must therefore restore the original mode.
 func StandardInput() (in *os.File, release func()) {
 	none := func() {}
 	var st, out unix.Stat_t
@@ -17,13 +17,13 @@ func StandardInput() (in *os.File, release func()) {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFIFO:
-		// Open standard input a second time. The open fails if the pipe belongs to another user.
+		// Open standard input a second time. Opening fails if the pipe belongs to another user.
 		if f, err := os.OpenFile("/proc/self/fd/0", os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
 			return f, none
 		}
 	case unix.S_IFSOCK:
 		if out.Ino == st.Ino && out.Dev == st.Dev {
-			break // writes to the shared socket must stay blocking
+			break // keep the blocking mode, because other processes write to the shared socket
 		}
 		flags, err := unix.FcntlInt(0, unix.F_GETFL, 0)
 		if err != nil || flags&unix.O_NONBLOCK != 0 {

@@ -1,5 +1,5 @@
 // Package terminal implements the interaction with a user at a terminal. [Terminal] shows one call and answers its asks.
-// [Prompt] reads commands.
+// [Prompt] reads commands and runs them.
 package terminal
 
 import (
@@ -28,17 +28,17 @@ import (
 // Terminal is a [host.Client]. It prints output immediately, shows progress on a separate line, and reads answers to
 // asks from the keyboard.
 type Terminal struct {
-	quiet  bool // print only the result
-	native bool // whether the call is a native command; its output is the result
+	quiet  bool // whether only the result is printed
+	native bool // whether the call is a native command, whose output is the result
 
 	mu       sync.Mutex
 	streamed bool
 	progress bool   // whether the screen shows a progress line
-	printed  bool   // whether output began, which ends the display of the elapsed time
+	printed  bool   // whether output began; the elapsed time is not shown after that
 	title    string // the last progress of the call
 	screens  map[*os.File]*cli.Writer
 	in       *bufio.Reader
-	keys     *keyboard // of a prompt; nil for a single call
+	keys     *keyboard // keyboard of a prompt; nil for a single call
 }
 
 // Run runs a request.
@@ -51,8 +51,8 @@ func (t *Terminal) Run(ctx context.Context, h *host.Host, req host.Request) *hos
 	return p.Run(ctx)
 }
 
-// showElapsed shows the elapsed time of a silent call, at first after one second. The caller must call stop at the end of
-// the call.
+// showElapsed shows the elapsed time of a silent call, starting after one second. The caller must call stop at the end
+// of the call.
 func (t *Terminal) showElapsed() (stop func()) {
 	began, ended := time.Now(), make(chan struct{})
 	tick := time.NewTicker(time.Second)
@@ -74,7 +74,7 @@ func (t *Terminal) showElapsed() (stop func()) {
 	}
 }
 
-// elapsed replaces the progress line by the last progress and the elapsed time. It does nothing after output began, and
+// elapsed replaces the progress line by the last progress and the elapsed time. It does nothing after output began or
 // while the user answers a question.
 func (t *Terminal) elapsed(d time.Duration) {
 	if !t.mu.TryLock() {
@@ -94,8 +94,8 @@ func (t *Terminal) elapsed(d time.Duration) {
 // New returns a terminal for one call. If quiet is true, the terminal prints only the result.
 func New(quiet bool) *Terminal { return &Terminal{quiet: quiet, in: bufio.NewReader(os.Stdin)} }
 
-// Progress implements [host.Client]. It prints only to a terminal, because the line must be erased later. A wait for another
-// process is printed in any case, because only that process can end it.
+// Progress implements [host.Client]. It prints only to a terminal, because the line must be erased later. A wait for
+// another process is always printed, because only the other process can end this wait.
 func (t *Terminal) Progress(title string, metadata map[string]any) {
 	if t.quiet || title == "" {
 		return
@@ -106,8 +106,8 @@ func (t *Terminal) Progress(title string, metadata map[string]any) {
 		}
 		return
 	}
-	if doing, ok := metadata["activity"].(string); ok { // a sign of life of the host; the line has the elapsed time anyway
-		if t.mu.TryLock() { // otherwise the user is answering a question
+	if doing, ok := metadata["activity"].(string); ok { // skip the host's periodic message, because the line already shows the time
+		if t.mu.TryLock() { // a locked mutex means that the user is answering a question
 			t.title = doing
 			t.mu.Unlock()
 		}
@@ -119,8 +119,8 @@ func (t *Terminal) Progress(title string, metadata map[string]any) {
 	t.showProgress(title)
 }
 
-// showProgress shows a text in the progress line. It cuts the text to the width of the terminal, because only one line can
-// be erased later.
+// showProgress shows a text in the progress line. It cuts the text to the width of the terminal, because only one line
+// can be erased later.
 func (t *Terminal) showProgress(text string) {
 	text = cli.Printable(text)
 	if width, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && width > 0 {
@@ -134,7 +134,7 @@ func (t *Terminal) showProgress(text string) {
 }
 
 // Output implements [host.Client]. It prints only to a terminal, because the host can skip output that arrives too fast.
-// A program that reads the output receives the complete output with the result. The output of tools goes to standard
+// If the output is not a terminal, the complete output is printed with the result. The output of tools goes to standard
 // error. The output of native commands keeps its stream.
 func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	out := os.Stderr
@@ -148,7 +148,7 @@ func (t *Terminal) Output(s tool.Stream, chunk []byte) {
 	defer t.mu.Unlock()
 	t.wipe()
 	t.streamed, t.printed = t.native, true
-	_, _ = t.screen(out).Write(chunk) // the error is ignored, because a signal ends the program if the pipe is closed
+	_, _ = t.screen(out).Write(chunk) // ignore the error: a signal ends the program if the pipe is closed
 }
 
 // screen returns the writer for output of a running call.
@@ -162,7 +162,7 @@ func (t *Terminal) screen(f *os.File) *cli.Writer {
 	return t.screens[f]
 }
 
-// flush writes the incomplete rest of the output of a running call.
+// flush writes the incomplete last characters of the output of a running call.
 func (t *Terminal) flush() {
 	for _, s := range t.screens {
 		_ = s.Flush()
@@ -217,7 +217,7 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.Accepted, Values: chosen(q, answer)}, nil
 }
 
-// chosen replaces numbers in the user's answer with the options of the question. Any other text is a free answer.
+// chosen replaces numbers in the user's answer by the options of the question. Any other text is a free answer.
 func chosen(q *tool.Question, typed string) []string {
 	parts := []string{typed}
 	if q.Multiple {
@@ -232,8 +232,8 @@ func chosen(q *tool.Question, typed string) []string {
 	return parts
 }
 
-// permission reads the answer to a permission ask. An empty answer and Ctrl-D mean no. It asks again after an unknown
-// answer, because a wrong key must neither allow nor end a call.
+// permission reads the answer to a permission ask. An empty answer and Ctrl-D mean no. An unknown answer repeats the
+// question, because a wrong key must neither permit nor end a call.
 func (t *Terminal) permission(ctx context.Context) (tool.Answer, error) {
 	declined := tool.Answer{Outcome: tool.Declined, Message: "the user declined"}
 	for {
@@ -261,8 +261,8 @@ func (t *Terminal) permission(ctx context.Context) (tool.Answer, error) {
 	}
 }
 
-// line shows a prompt and reads one line from the keyboard. It returns early if ctx is canceled. An empty text with the
-// error io.EOF means that the user typed Ctrl-D.
+// line shows a prompt and reads one line from the keyboard. It returns early if ctx is canceled. After Ctrl-D, it
+// returns an empty text and the error io.EOF.
 func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 	if t.keys != nil {
 		return t.keys.line(ctx, func() { fmt.Fprint(os.Stderr, prompt) })
@@ -288,7 +288,7 @@ func (t *Terminal) line(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-// Finish prints the part of the result that the terminal did not print before.
+// Finish prints the parts of the result that were not printed before.
 func (t *Terminal) Finish(res *host.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -304,7 +304,7 @@ func (t *Terminal) Finish(res *host.Result) {
 	}
 }
 
-// red colors the first line of an error message at a prompt.
+// red colors the first line of an error message red, but only at a prompt.
 func (t *Terminal) red(message string) string {
 	if t.keys == nil || !Colorful(os.Stderr) {
 		return message
@@ -316,8 +316,8 @@ func (t *Terminal) red(message string) string {
 	return t.keys.colored(colorError, cli.Printable(first)) + rest
 }
 
-// notes returns the host's notes on a result. The text of the result has them too, but the output of a native command
-// does not.
+// notes returns the host's notes on a result. The text of the result also contains the notes, but the output of a native
+// command does not contain them.
 func notes(res *host.Result) []string {
 	var out []string
 	denied, _ := res.Metadata["denied"].([]string)
@@ -340,7 +340,8 @@ func notes(res *host.Result) []string {
 	return out
 }
 
-// finishNative prints the standard output and standard error of a native command to the same streams, as a shell does.
+// finishNative prints the standard output and standard error of a native command to the corresponding streams, as a
+// shell does.
 func (t *Terminal) finishNative(res *host.Result) {
 	var data struct{ Stdout, Stderr string }
 	if err := json.Unmarshal(res.Data, &data); err != nil {

@@ -57,8 +57,8 @@ type Problem struct {
 	Severity string `json:"severity"`
 	Summary  string `json:"summary"`
 	Detail   string `json:"detail,omitempty"`
-	// File and the following fields are the position, with columns in characters. They are empty if the problem has no
-	// position in a file.
+	// File and the following fields are the position of the mistake. Columns count characters. The fields are empty if
+	// the problem has no position in a file.
 	File      string `json:"file,omitempty"`
 	Line      int    `json:"line,omitempty"`
 	Column    int    `json:"column,omitempty"`
@@ -109,7 +109,7 @@ func Format(diags hcl.Diagnostics, files Files) string {
 	return out.String()
 }
 
-// snippet returns the line of a problem with a mark under the affected text.
+// snippet returns the line of a problem. A second line marks the affected text.
 func snippet(src []byte, r hcl.Range) string {
 	lines := bytes.Split(src, []byte("\n"))
 	if r.Start.Line < 1 || r.Start.Line > len(lines) {

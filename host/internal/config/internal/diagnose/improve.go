@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/host/internal/config/internal/schema"
 )
 
-// Improve adds remedies to HCL's own diagnostics. It drops diagnostics that only follow from other diagnostics. files
-// are the parsed files, and top is the schema of their top level.
+// Improve adds remedies to the diagnostics of HCL. It drops diagnostics that are only consequences of other diagnostics.
+// The argument "files" contains the parsed files. The argument "top" is the schema of their top level.
 func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Diagnostics {
 	out := make(hcl.Diagnostics, 0, len(diags))
 	for _, d := range diags {
@@ -44,10 +44,10 @@ func Improve(diags hcl.Diagnostics, files []*hcl.File, top *schema.Block) hcl.Di
 	return out
 }
 
-// otherPlace matches HCL's notation for a second position in a message.
+// otherPlace matches a second position in a message, in the notation of HCL.
 var otherPlace = regexp.MustCompile(`(\S+):(\d+),\d+-(?:\d+,)?\d+`)
 
-// unknownReference explains references var.x and local.x to undeclared names.
+// unknownReference explains a reference such as var.x or local.x to an undeclared name.
 func unknownReference(d *hcl.Diagnostic) {
 	if d.Expression == nil || d.EvalContext == nil {
 		return
@@ -78,7 +78,7 @@ func unknownName(d *hcl.Diagnostic) {
 	d.Detail = fmt.Sprintf("Put quotes around a text, and write a variable as var.NAME.%s", suggest.DidYouMean(name, slices.Sorted(maps.Keys(d.EvalContext.Variables))))
 }
 
-// forms explains for each type how to write a value.
+// forms explains the notation of values for each type.
 var forms = []struct{ needs, how string }{
 	{"list of string", `Write a list of texts: ["a", "b"].`}, {"map of string", `Write texts by name: { NAME = "value" }.`},
 	{"string", "Write a text in quotes."}, {"number", "Write a number."}, {"bool", "Write true or false."},
@@ -109,7 +109,7 @@ var quoted = regexp.MustCompile(`"([^"]+)"`)
 // unsupported explains a name that is unknown in its block.
 func unsupported(d *hcl.Diagnostic, files []*hcl.File, top *schema.Block) {
 	m := quoted.FindStringSubmatch(d.Detail)
-	if m == nil || d.Subject == nil || strings.Contains(d.Detail, "define a") { // the name is known, but a block instead of an attribute or vice versa
+	if m == nil || d.Subject == nil || strings.Contains(d.Detail, "define a") { // leave the message unchanged if the name is a block instead of an attribute, or vice versa
 		return
 	}
 	in := around(*d.Subject, files, top)

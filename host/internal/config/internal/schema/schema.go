@@ -10,12 +10,13 @@ import (
 // Block describes a kind of block, or the top level of a file.
 type Block struct {
 	Name string
-	// Path is the names of all enclosing blocks and of this block, joined with dots. The top level has an empty path.
+	// Path consists of the names of all enclosing blocks and of this block, joined with dots. The top level has an empty
+	// path.
 	Path   string
 	Labels []string
 	// Repeats reports whether the block can appear more than once.
 	Repeats bool
-	// Free reports whether the schema of the block's content is unknown to the host.
+	// Free reports whether the host does not know the schema of the block's content.
 	Free       bool
 	Doc        string
 	Attributes []Attribute
