@@ -92,8 +92,8 @@ func noneLeft(t *testing.T) {
 	}
 }
 
-// ours returns the descendants of this process and the processes with a mark of its calls. It skips processes in
-// this process's session, because the tests started them.
+// ours returns the processes that commands started: the descendants of this process, and the processes with the mark of
+// a command. It skips processes in the session of this process, because the tests started them.
 func ours() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	mark := []byte(fmt.Sprintf("TOOLHOST_TREE=%d-", os.Getpid()))
@@ -131,7 +131,8 @@ type sess struct {
 
 var serial atomic.Int64
 
-// ready waits for the shell of the session's next command if the host uses prestarted shells.
+// ready waits until the shell for the session's next command is started. It returns at once if the host prestarts no
+// shells.
 func (s *sess) ready() {
 	if !s.h.warm {
 		return

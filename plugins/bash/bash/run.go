@@ -141,7 +141,7 @@ func check(in *args) error {
 	return nil
 }
 
-// keep computes the session's state and directory after the command.
+// keep sets the session's state and directory in the report.
 func (r *report) keep(state session.State, env []string) {
 	o := r.out
 	if o.Ending != shell.Exited {

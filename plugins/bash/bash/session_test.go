@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// kept lists commands with the expected output of the next command. They are not compared with real bash, because
+// kept lists commands with the expected output of the next command. The outputs are not compared with real bash, because
 // each command ends the shell.
 var kept = map[string]struct{ command, then, want string }{
 	"exit":                      {`x=1; cd /; exit 3`, `echo $? $x $PWD`, "3 1 /\n"},

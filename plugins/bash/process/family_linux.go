@@ -122,7 +122,7 @@ func (c *children) reap() {
 	}
 }
 
-// still locks the children: no child can start or change until the returned function is called.
+// This method locks the children: no child can start or change until the caller calls release.
 func (c *children) still() (release func()) {
 	c.starting.Lock()
 	c.mu.Lock()
@@ -187,7 +187,7 @@ func haveChildren() bool {
 	return !errors.Is(err, unix.ECHILD)
 }
 
-// of returns the trees that belong to a keeper.
+// This method returns the trees of the commands that a keeper started.
 func (c *children) of(k *Keeper) []*Tree {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -304,7 +304,7 @@ func (c *children) strays(procs []stat) []stat {
 	return descend(procs, func(p stat) bool { return c.orphan(p) && !claimed[p.pid] })
 }
 
-// endStrays kills the orphans that belong to no command. It does so only if no tree is left.
+// endStrays kills the orphans that belong to no command. While a tree exists, it does nothing.
 func (c *children) endStrays() {
 	for end := time.Now().Add(killPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		release := c.still()

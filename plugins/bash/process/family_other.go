@@ -106,5 +106,5 @@ func (*guard) dismiss() {}
 // Guard does nothing. On this system, a guard could not find the processes of commands.
 func (k *Keeper) Guard(string) error { return nil }
 
-// Programs returns nothing: the systems have no common list of processes.
+// Programs always returns nil, because these systems have no common interface for listing processes.
 func (t *Tree) Programs() [][]string { return nil }

@@ -50,8 +50,8 @@ func snapshot() []stat {
 
 var errStat = errors.New("process: unexpected format of /proc/PID/stat")
 
-// readFile reads a file of /proc. It is faster than os.ReadFile because it avoids the overhead of the poller. It
-// runs for each command.
+// readFile reads a file of /proc. It is faster than os.ReadFile, because it avoids the overhead of the poller. The speed
+// matters because each command reads such files.
 func readFile(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -178,7 +178,7 @@ func marked(pid int, mark string) bool {
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))
 }
 
-// descend returns all processes for which the function in returns true, and the descendants of these processes.
+// descend returns all processes that the predicate accepts, and the descendants of these processes.
 func descend(procs []stat, in func(stat) bool) []stat {
 	below := make(map[int][]stat, len(procs))
 	for _, p := range procs {

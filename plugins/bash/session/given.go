@@ -12,7 +12,7 @@ func (n *Snapshot) differing(env map[string]string) (unset []string, declaration
 	given := make(map[string]bool)
 	var w strings.Builder
 	for line := range strings.Lines(dropPrivate(n.Variables)) {
-		// A line inside a value with several lines cannot match, because its quotes would end the value.
+		// A line of a multi-line value cannot match, because the quotes in the line would end the value.
 		name, value, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(line, "declare -x "), "\n"), "=")
 		was, has := env[name]
 		if ok && has && value == `"`+was+`"` && literal(was) && !special(name) {
@@ -73,8 +73,8 @@ func cutDeclaration(s string) (first, rest string) {
 	return s, ""
 }
 
-// shells reports whether a line of declare -p declares a variable that the shell maintains itself. Commands cannot
-// set such a variable.
+// This function reports whether a line of declare -p declares a variable that the shell maintains itself. Commands
+// cannot set such a variable.
 func shells(line string) bool {
 	_, declared, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " -")
 	_, declared, _ = strings.Cut(declared, " ")

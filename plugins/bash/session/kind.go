@@ -55,10 +55,10 @@ func (s *State) Kind(command string) Kind {
 	return BuiltinOnly
 }
 
-// look examines a stateless command. The result shows reports whether the command prints a value that differs in the
-// shell of a stateless command: the last status, the seconds since the start, or the set of variables. The result
-// starts reports whether the shell can start processes. The result leaves reports whether the shell can have child
-// processes at its end.
+// look examines a stateless command and returns three flags. The first flag is true if the command prints a value that
+// differs in the shell of a stateless command: the last status, the seconds since the start, or the set of variables.
+// The second flag is true if the shell can have child processes at its end. The third flag is true if the shell can
+// start processes.
 func look(file *syntax.File) (shows, leaves, starts bool) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -200,7 +200,8 @@ func inName(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '+' && c <= ':' && c != ',' || c == '@' || c == '_'
 }
 
-// changesNothing reports whether a command leaves the shell unchanged. Programs and harmless builtins do.
+// changesNothing reports whether a command leaves the shell unchanged. It returns true for programs and harmless
+// builtins.
 func (s *State) changesNothing(name string) bool {
 	if s.Defines(name) {
 		return false

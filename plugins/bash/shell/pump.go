@@ -27,7 +27,7 @@ type pump struct {
 	w    io.Writer
 	rest io.Writer     // receives output after the end of the shell
 	late time.Duration // how long to copy to w after the end of the shell; 0 means to close the pipe
-	// complete means that only the shell has the other end of the pipe and that it writes no more.
+	// complete means that the shell alone has the other end of the pipe, and that the shell writes no more.
 	complete atomic.Bool
 	// done is closed when w has received all output of the shell.
 	done chan struct{}
