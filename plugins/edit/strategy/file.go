@@ -13,18 +13,18 @@ type file struct {
 	text []byte // the original text
 	lf   []byte // the normalized text
 	cr   bool   // true if the original lines end with a single carriage return
-	// big is the most frequent line ending of a text that is too large to convert. For other texts it is empty. If
-	// big is set, lf is the original text, and searched texts must use the line ending big.
+	// big is the most frequent line ending of a text that is too large to convert. In that case, the field lf contains
+	// the original text, and searched texts must use this line ending. For other texts, big is empty.
 	big string
 
 	samples []int32 // original offset of every 256th offset; nil if all offsets are equal
-	starts  []int32 // offset of each line and of the end of the text
+	starts  []int32 // offset of each line, followed by the offset of the end of the text
 
 	unit int  // number of spaces of an indentation level; see the method indentation
 	char byte // indentation character; 0 until the method indentation is called
 }
 
-// sampleStep is the distance between two sampled offsets. A larger step needs less memory but a longer search.
+// sampleStep is the distance between two stored offsets. A larger step saves memory but lengthens each search.
 const sampleStep = 256
 
 func newFile(content []byte) *file {

@@ -14,7 +14,7 @@ type search struct {
 	edit Edit // the edit, with its texts in LF space
 }
 
-// wanted returns how many sites the search must find at most.
+// wanted returns the maximum number of sites that the search must find.
 func (s *search) wanted() int {
 	if s.edit.All {
 		return maxReplacements + 1
@@ -22,7 +22,7 @@ func (s *search) wanted() int {
 	return maxSites
 }
 
-// find finds text that equals old: first by bytes, then line by line.
+// This method searches for text that equals old: first by bytes, then line by line.
 func (s *search) find(old string) []site {
 	if sites := s.literal(old); len(sites) > 0 {
 		return sites
