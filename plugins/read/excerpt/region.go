@@ -11,8 +11,7 @@ import (
 type region struct {
 	data  []byte
 	first int // number of the first line of the region
-	// hidden is for lines of which data contains only the beginning. It maps the number of such a line to the number
-	// of missing bytes.
+	// hidden maps a line number to the number of missing bytes, for each line of which data contains only the beginning.
 	hidden map[int]int64
 }
 
@@ -62,7 +61,7 @@ func (r *region) render(w Window, last int) Excerpt {
 		e.Text = r.format(&e, w.Numbers, toEnd)
 		return e
 	}
-	// In most cases the excerpt contains the lines unchanged. Then they can be copied at once.
+	// In most cases, the excerpt contains the lines unchanged. The lines can then be copied together.
 	text := r.data[:size]
 	if !toEnd {
 		text = bytes.TrimSuffix(text, []byte{'\n'})
@@ -71,8 +70,8 @@ func (r *region) render(w Window, last int) Excerpt {
 	return e
 }
 
-// measure reduces e.End if the byte limit is reached, and counts the shortened lines. The result size is the length
-// of the excerpt's lines in data. If all lines can be returned unchanged, plain is true.
+// measure reduces e.End if the excerpt exceeds the byte limit, and counts the shortened lines. The result size is the
+// length of the remaining lines in data. The result plain is true if all lines can be returned unchanged.
 func (r *region) measure(e *Excerpt, numbers bool) (size int, plain bool) {
 	prefix := 0
 	if numbers {
