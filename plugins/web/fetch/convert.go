@@ -15,11 +15,11 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// convert converts an HTML page to the format. Links become absolute. If the page marks its main content, the result
-// contains only that content, unless it is empty. Scripts, styles and navigation are left out.
+// convert converts an HTML page to the requested format. Links become absolute. If the page marks its main content and
+// the content is not empty, the result contains only the main content. Scripts, styles and navigation are omitted.
 func convert(text, address, format string) (out, title string, err error) {
 	defer func() {
-		if r := recover(); r != nil { // a hostile page must not end the plugin
+		if r := recover(); r != nil { // a hostile page must not make the plugin crash
 			err = fmt.Errorf("the converter failed: %v", r)
 		}
 	}()
@@ -37,7 +37,7 @@ func convert(text, address, format string) (out, title string, err error) {
 		if out, err = render(n, address, format); err != nil || out != "" {
 			return out, title, err
 		}
-		if root, err = html.Parse(strings.NewReader(text)); err != nil { // again, because rendering changes the nodes
+		if root, err = html.Parse(strings.NewReader(text)); err != nil { // parse the page again, because rendering changes the nodes
 			return "", "", err
 		}
 	}
@@ -65,8 +65,8 @@ func render(root *html.Node, address, format string) (string, error) {
 	return string(b), err
 }
 
-// maxBrackets limits the brackets in a page whose text is escaped. For each of them, the converter searches the rest of
-// the text.
+// maxBrackets limits the brackets in a page whose text is escaped. The converter is slow for many brackets, because it
+// searches the rest of the text for each bracket.
 const maxBrackets = 4000
 
 func brackets(root *html.Node) int {
@@ -79,11 +79,11 @@ func brackets(root *html.Node) int {
 	return n
 }
 
-// omitted lists the elements without text for a reader.
+// omitted lists the elements that contain no text for a reader.
 var omitted = []string{"nav", "svg", "canvas", "noscript", "template", "button", "select", "script", "style", "head", "iframe"}
 
-// maxCells limits the cells of all tables of a page, including the cells that spans and short rows add. The converter
-// writes each of them, so a small page could otherwise become gigabytes.
+// maxCells limits the cells of all tables of a page, including cells that the converter adds for spans and short rows.
+// Without the limit, a small page could become gigabytes of text.
 const maxCells = 50_000
 
 // smallTables reports whether the tables of a page have at most maxCells cells.
@@ -113,7 +113,7 @@ func smallTables(root *html.Node) bool {
 	return true
 }
 
-// plainText returns the text of a node without any marks. Blocks begin on new lines.
+// plainText returns the text of a node without markup. Each block begins on a new line.
 func plainText(root *html.Node) string {
 	var b strings.Builder
 	gap, newline := false, false
@@ -174,7 +174,7 @@ var blocks = []atom.Atom{
 	atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Aside, atom.Figure, atom.Figcaption, atom.Hr, atom.Form, atom.Fieldset, atom.Details, atom.Summary, atom.Address,
 }
 
-// mainContent returns the main element of a page, or nil if the page has no main element or several of them.
+// mainContent returns the main element of a page. If the page has no main element or several, it returns nil.
 func mainContent(root *html.Node) *html.Node {
 	var found []*html.Node
 	for n := range root.Descendants() {
@@ -188,7 +188,7 @@ func mainContent(root *html.Node) *html.Node {
 	return found[0]
 }
 
-// within reports whether a node is below one of the others.
+// within reports whether a node is below one of the other nodes.
 func within(n *html.Node, others []*html.Node) bool {
 	for _, o := range others {
 		for p := n.Parent; p != nil; p = p.Parent {
