@@ -30,7 +30,7 @@ type undone struct {
 	Dropped   int
 }
 
-// does calls a tool. The test fails if the call fails.
+// This helper calls a tool. The test fails if the call fails.
 func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	t.Helper()
 	res := h.Call(name, in)
@@ -40,7 +40,7 @@ func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	return res
 }
 
-// refuses calls a tool and expects the given kind of error. The message must contain all words.
+// This helper calls a tool and expects the given kind of error. The message must contain all words.
 func refuses(t testing.TB, h *tooltest.Host, name string, in args, kind tool.Kind, code int, words ...string) {
 	t.Helper()
 	res := h.Call(name, in)
