@@ -102,7 +102,7 @@ func TestBrokenPlugins(t *testing.T) {
 	}
 }
 
-// TestOddHosts calls a server in the manner of hosts of other versions.
+// TestOddHosts sends a server the messages of hosts with other versions.
 func TestOddHosts(t *testing.T) {
 	var got *tool.Call
 	var deadline bool

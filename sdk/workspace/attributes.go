@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// applyAttributes copies owner, attributes and mode of the old file to a new file. want overrides the mode. If an
-// attribute cannot be copied, applyAttributes returns a replaceError.
+// applyAttributes copies owner, attributes and mode of the old file to a new file. A mode in the argument want replaces
+// the old mode. If an attribute cannot be copied, applyAttributes returns a replaceError.
 func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	st, ok := old.info.Sys().(*syscall.Stat_t)
 	if !ok {

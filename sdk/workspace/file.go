@@ -46,7 +46,7 @@ func (w *Workspace) open(p Path) (*os.File, fs.FileInfo, error) {
 	return openRegular(p.tree.dir, p.rel, p.abs)
 }
 
-// openRegular opens the file called name in dir. Error messages contain shown as the file name.
+// openRegular opens a regular file in dir. Error messages contain the argument shown instead of the name.
 func openRegular(dir *os.Root, name, shown string) (*os.File, fs.FileInfo, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// content checks the content of a file. It also checks that the directory contains only this file and the files in
-// beside.
+// content checks the content of a file. It also checks that the directory contains no other files, except the files in
+// the last argument.
 func content(t *testing.T, path, want string, beside ...string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
