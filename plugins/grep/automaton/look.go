@@ -54,8 +54,8 @@ func holds(l syntax.Look, before, after side) bool {
 		return before&(edge|lineFeed) != 0 || before&carriage != 0 && after&lineFeed == 0
 	case syntax.EndCRLF:
 		return after&(edge|carriage) != 0 || after&lineFeed != 0 && before&carriage == 0
-	// Between bytes that are not UTF-8, it is unknown whether the position is inside a word. There, the condition is
-	// false.
+	// Between bytes that are not UTF-8, it is unknown whether the position is inside a word. At such a position, the
+	// condition is false.
 	case syntax.NotWord:
 		return before&word == after&word && (before|after)&invalid == 0
 	case syntax.WordStartHalf:

@@ -30,8 +30,8 @@ func lines(r *rand.Rand, n int) []byte {
 
 var specialLetters = strings.NewReplacer("ſ", "s", "K", "k")
 
-// has returns the start of the first line at or after from that contains a literal of each set. It returns -1 if no
-// line matches.
+// This function returns the start of the first line that contains a literal of each set. It ignores lines before the
+// given offset. If no line matches, it returns -1.
 func has(text []byte, n Need, from int) (at int) {
 	for from < len(text) {
 		end := len(text)

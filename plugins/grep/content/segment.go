@@ -93,7 +93,7 @@ func (g *segment) take(b *Budget, n int) bool {
 	return true
 }
 
-// start returns the offset at which the block with that number begins.
+// start returns the offset at which the block with the given number begins.
 func (g *segment) start(block int) int {
 	if block == 0 {
 		return 0

@@ -169,7 +169,7 @@ func (q *Query) Tree(ctx context.Context, from *Source, start walk.Start, o walk
 	return r.answer(), ctx.Err()
 }
 
-// File searches a single file, whatever its name is. It reads the content from f.
+// File searches a single file with any name. It reads the content from f.
 func (q *Query) File(ctx context.Context, from *Source, f io.Reader, size int64, shown string) (*Answer, error) {
 	r, end := q.answering(ctx, from)
 	defer end()

@@ -44,7 +44,8 @@ type grepArgs struct {
 	rareArgs
 }
 
-// rareArgs are options of ripgrep that few calls need. Models are not told of them, but many use them unasked.
+// rareArgs contains options of ripgrep that few calls need. The definition for models omits these options, but many
+// models guess them.
 type rareArgs struct {
 	OnlyMatching      bool     `json:"only_matching,omitempty" default:"false" rare:"true" jsonschema:"Show each match by itself instead of its line."`
 	InvertMatch       bool     `json:"invert_match,omitempty" default:"false" rare:"true" jsonschema:"Find the lines without a match."`
@@ -231,7 +232,7 @@ func (p *place) open() (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// file searches a place that is a single file.
+// This method searches a place that is a single file.
 func (p *place) file(ctx context.Context, q *query.Query) (*query.Answer, error) {
 	file, info, err := p.open()
 	if err != nil {

@@ -32,7 +32,7 @@ type place struct {
 	shown string // path as results display it: relative to the working directory, or absolute
 }
 
-// at resolves a path and returns the place to search.
+// This function resolves a path and returns the place to search.
 func at(call *sdk.Call, path string) (*place, error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -104,9 +104,9 @@ func (p *place) tree(f *finder) (*tree, error) {
 	return &tree{Start: start, at: f.indexes().Tree(root, key.String(), open, p.readRules)}, nil
 }
 
-// indexed searches a tree. If the index is ready, it passes a snapshot of it to the callback with. Otherwise it calls
-// the callback without, which must search the disk. The key identifies the options of the call. The result is the state
-// of the index.
+// indexed searches a tree. If the index is ready, it passes a snapshot of the index to the callback "with". Otherwise it
+// calls the callback "without", which must search the disk. The key identifies the options of the call. The result is
+// the state of the index.
 func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
 	if used, err := t.snapshot(o, key, with); used {
 		return index.Ready, err
@@ -143,7 +143,7 @@ func (t *tree) unindexed(do func() error) (index.State, error) {
 	return state, do()
 }
 
-// follow opens what a symbolic link leads to. It follows links only within the roots.
+// follow opens the target of a symbolic link. It follows links only within the roots.
 func (p *place) follow(link string) (*query.Target, error) {
 	to, err := p.ws.Resolve("/", link)
 	if err != nil {

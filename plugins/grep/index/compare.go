@@ -52,7 +52,7 @@ func (x *Index) around(under string) []*dir {
 	return x.all(d, append(make([]*dir, 0, len(out)+x.dirs), out...))
 }
 
-// all appends a directory and all directories below it to the slice out.
+// This method appends a directory and all directories below it to the slice out.
 func (x *Index) all(d *dir, out []*dir) []*dir {
 	out = append(out, d)
 	for i := range d.entries {

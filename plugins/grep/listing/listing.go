@@ -22,7 +22,7 @@ import (
 )
 
 // Pattern is a glob that selects entries. A glob with a slash matches paths relative to the listed directory. A glob
-// without a slash matches names. A glob that begins with "!" leaves out what it matches, with everything below it.
+// without a slash matches names. A glob that begins with "!" omits matching entries and all entries below them.
 type Pattern struct {
 	glob  *glob.Glob
 	paths bool
@@ -202,8 +202,8 @@ type collection struct {
 	mu      sync.Mutex
 	seen    int
 	entries []Entry
-	// last is the last of the entries that are within the limit. Entries that sort after it are dropped. It is valid
-	// only if hasLast is true.
+	// last is the last entry within the limit. Entries that sort after last are dropped. The field is valid only if
+	// hasLast is true.
 	last    Entry
 	hasLast bool
 	out     Listing

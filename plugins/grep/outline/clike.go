@@ -35,7 +35,7 @@ func cppNamespace(w *walker, i int) {
 	name := w.child(i, "name")
 	text := strings.ReplaceAll(w.text(name), "::", ".")
 	if name >= 0 {
-		// The name of a symbol a::b is its last part. The scope has the full name.
+		// The name of the symbol a::b is b. The scope has the full name.
 		short := text[strings.LastIndexByte(text, '.')+1:]
 		w.addAs(symbol.Namespace, short, name, i)
 	}

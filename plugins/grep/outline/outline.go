@@ -111,7 +111,7 @@ func linesOf(text []byte) lines {
 	}
 }
 
-// at returns the line and the column of an offset. Lines and columns count from 1.
+// This method returns the line and the column of an offset. Lines and columns count from 1.
 func (l lines) at(pos int) (line, column int32) {
 	i := sort.SearchInts(l, pos+1)
 	return int32(i), int32(pos - l[i-1] + 1) // #nosec G115 -- less than MaxText

@@ -91,7 +91,7 @@ func (w *walker) inBody() bool { return w.scope().kind == inBody }
 // inClass reports whether the current node is a member of a type or object.
 func (w *walker) inClass() bool { return w.scope().kind == inClass }
 
-// open begins a scope at node i. If name is empty, the scope has the name of the outer scope.
+// This method opens a scope at node i. If name is empty, the scope has the name of the outer scope.
 func (w *walker) open(i int, kind scopeKind, name string) {
 	if outer := w.scope().name; name == "" {
 		name = outer
@@ -147,7 +147,7 @@ func (w *walker) childOf(i int, types ...string) int {
 	return found
 }
 
-// is reports whether a node has one of the given types. It returns false for node -1.
+// This method reports whether a node has one of the given types. It returns false for node -1.
 func (w *walker) is(i int, types ...string) bool {
 	if i < 0 {
 		return false

@@ -35,7 +35,7 @@ func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 	return &Matcher{p: p, m: m, patience: automaton.NewPatience()}
 }
 
-// Crossing is [Pattern.Crossing] of the matcher's pattern.
+// Crossing reports whether a match can span several lines; see [Pattern.Crossing].
 func (m *Matcher) Crossing() bool { return m.p.crossing }
 
 // NextLine finds the first line with a match in buf[pos:]. The position pos must be the beginning of a line. The

@@ -151,7 +151,7 @@ func (l *needle) next(buf []byte) int {
 }
 
 // seek returns the position of the text in buf, or -1, and the number of false candidates. If a folded text has more
-// false candidates than places, seek returns the next candidate unchecked, and the result there is false.
+// false candidates than places, seek returns the next candidate unchecked, and the result "there" is false.
 func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	n := len(l.text)
 	misses := 0

@@ -12,8 +12,9 @@ type requirement struct {
 	text []byte
 	// folded means that the text is in lower case and that the case of ASCII letters is ignored.
 	folded bool
-	// before contains the bytes that can precede the text in a match. after contains the bytes that can follow it.
-	// Each element belongs to one position, the nearest position first. Unknown positions are missing.
+	// The field before contains the bytes that can precede the text in a match. The field after contains the bytes that
+	// can follow the text. Each element belongs to one position, the nearest position first. Unknown positions are
+	// missing.
 	before, after []*byteSet
 }
 
@@ -86,8 +87,8 @@ func prefixBy(n *syntax.Node, literal literalOf) (r requirement) {
 	return r
 }
 
-// foundText is a text that is part of every match. It is matched by the elements [from,to) of the concatenation
-// within, or by a single node if within is nil.
+// foundText is a text that is part of every match. The elements [from,to) of the concatenation "within" match the text.
+// If "within" is nil, a single node matches the text.
 type foundText struct {
 	text     []byte
 	within   *syntax.Node

@@ -35,8 +35,8 @@ func marked(content []byte) bool {
 	return false
 }
 
-// again searches a file whose text is not UTF-8. It reads the file from the beginning to detect the encoding from all of
-// it.
+// This method searches a file whose text is not UTF-8. It reads the file from the beginning, because the encoding must
+// be detected from the whole file.
 func (s *Searcher) again(file File, w Window) (Result, error) {
 	src, ok := file.Reader.(io.Seeker)
 	if !ok {

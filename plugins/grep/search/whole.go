@@ -123,7 +123,7 @@ func (f *finding) countIn(text []byte, from, to int) (n int, err error) {
 	return n, err
 }
 
-// eachIn calls do for each match that begins in the range [from,to) of a text.
+// eachIn calls the function do for each match that begins in the range [from,to) of a text.
 func (f *finding) eachIn(text []byte, from, to int, do func(start, end int)) error {
 	last := -1 // end of the previous match; -1 before the first match
 	for pos := from; pos <= len(text); {

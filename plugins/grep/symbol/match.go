@@ -13,8 +13,8 @@ import (
 type Matcher struct {
 	q        *Query
 	m, files *pattern.Matcher
-	// file is the unparsed query, unless it has wildcards. It finds files: the parser would split "main.go" at the dot, as
-	// it splits "Container.Name".
+	// file is the unparsed query. It is empty if the query has wildcards. File names are compared with the unparsed
+	// query, because the parser would split "main.go" at the dot, as it splits "Container.Name".
 	file string
 	// path is true if the query contains a slash. In this case, the query must match the end of a file's path.
 	path bool

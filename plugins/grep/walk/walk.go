@@ -44,8 +44,8 @@ type Options struct {
 	// visited.
 	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
-	// LinkToDir reports whether a symbolic link leads to a directory, so that globs select it as a directory. A nil LinkToDir
-	// means that no link does. The path is absolute.
+	// LinkToDir reports whether the symbolic link with the given absolute path leads to a directory. Globs treat such a
+	// link as a directory. If LinkToDir is nil, globs treat no link as a directory.
 	LinkToDir func(path string) bool
 	// Closed reports whether a directory is visited without its contents. A nil Closed means that the walk visits
 	// the contents of all directories.

@@ -29,7 +29,7 @@ func caught(p any) *PanicError {
 	return &PanicError{p}
 }
 
-// fixed is the number of workers after Spare has added a processor. It is 0 before that.
+// fixed is the number of workers after Spare has added a processor. Before the call of Spare, it is 0.
 var fixed atomic.Int32
 
 // Number returns how many goroutines a concurrent task must start: one for each processor except the processor that
