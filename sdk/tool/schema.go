@@ -314,7 +314,7 @@ func (p *Param) EnumNames() []string {
 	return out
 }
 
-// names returns the names of all parameters, in positional order.
+// This method returns the names of all parameters, in positional order.
 func (s *Schema) names() []string {
 	var out []string
 	for _, p := range s.params {

@@ -134,7 +134,7 @@ func rawBits(m fs.FileMode) uint32 {
 	return raw
 }
 
-// links returns the number of hard links of a file.
+// This function returns the number of hard links of a file.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)

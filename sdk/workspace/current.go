@@ -122,8 +122,8 @@ func elements(rel string) []string {
 	return strings.Split(rel, "/")
 }
 
-// refused reports whether an error means that the system does not permit or support an operation. In this case, the
-// caller can try an alternative.
+// This function reports whether an error means that the system does not permit or support an operation. In this case,
+// the caller can try an alternative.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

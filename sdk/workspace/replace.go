@@ -39,7 +39,7 @@ func (j *writeJob) note(temp string, backup bool) journal.Record {
 	return r
 }
 
-// beside returns the absolute path of a file name in the target's directory.
+// This method returns the absolute path of a file name in the target's directory.
 func (j *writeJob) beside(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
 
 // replaceError explains why a file cannot be replaced and must be written in place.
@@ -146,7 +146,7 @@ func (j *writeJob) ready() error {
 	return j.opt.Ready()
 }
 
-// changed calls the function opt.Changed after the file has its new content.
+// This method calls the function opt.Changed after the file has its new content.
 func (j *writeJob) changed() {
 	if j.opt.Changed != nil {
 		j.opt.Changed()

@@ -32,7 +32,8 @@ func globs(c *call) {
 	}
 }
 
-// texts returns the strings of a list, of a list in JSON text, or of a single string. It omits an empty string.
+// This function returns the strings of a list, of a list in JSON text, or of a single string. It omits an empty
+// string.
 func texts(raw json.RawMessage) (list []string, ok bool) {
 	if json.Unmarshal(raw, &list) == nil {
 		return list, true

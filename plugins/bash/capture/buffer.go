@@ -75,7 +75,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// kept returns the bytes in memory: the beginning and the end of the stream.
+// This method returns the bytes in memory: the beginning and the end of the stream.
 func (b *Buffer) kept() (head, tail []byte) {
 	tail = make([]byte, 0, len(b.tail))
 	tail = append(tail, b.tail[b.next:]...)

@@ -116,7 +116,7 @@ func (s *Store) sweep(now time.Time, need int64) {
 	s.free = min(rescan, limit-kept)
 }
 
-// full returns the error for a file that cannot be completed because of MaxBytes.
+// This method returns the error for a file that cannot be completed because of MaxBytes.
 func (s *Store) full() error {
 	return fmt.Errorf("the output files together may have %d bytes; the operator can raise output_bytes of the plugin, or the limit output of the principal", cmp.Or(s.MaxBytes, DefaultBytes))
 }

@@ -56,7 +56,7 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// first reports whether the caller runs on the first thread of the process.
+// This function reports whether the caller runs on the first thread of the process.
 func first() bool { return unix.Gettid() == self }
 
 // punctual sets the default timer slack, in ns, for programs that this thread starts. The host has set a higher
@@ -237,8 +237,8 @@ func (t *Tree) Alive() []int {
 	return pids
 }
 
-// left reports whether any process of the tree still exists. The result certain is false if a process could have
-// escaped the scan. If this process has no children, the result is always certain, because orphans would be its
+// This method reports whether any process of the tree still exists. The result certain is false if a process could
+// have escaped the scan. If this process has no children, the result is always certain, because orphans would be its
 // children.
 func (t *Tree) left() (left, certain bool) {
 	if len(t.Alive()) > 0 {
@@ -269,8 +269,8 @@ func (t *Tree) signal(kill bool) {
 	}
 }
 
-// kin returns the processes of t. It includes unassigned orphans that are younger than t if no other command can
-// have started them.
+// This method returns the processes of t. It includes unassigned orphans that are younger than t if no other command
+// can have started them.
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
 	for _, other := range c.trees {
@@ -290,7 +290,7 @@ func (c *children) kin(t *Tree, procs []stat) []stat {
 	return found
 }
 
-// strays returns the orphans without a tree and the descendants of these orphans.
+// This method returns the orphans without a tree and the descendants of these orphans.
 func (c *children) strays(procs []stat) []stat {
 	claimed := make(map[int]bool)
 	for _, t := range c.trees {

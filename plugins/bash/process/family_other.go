@@ -78,7 +78,7 @@ func (t *Tree) Alive() []int {
 	return []int{t.pid}
 }
 
-// left reports whether the process group of the tree exists.
+// This method reports whether the process group of the tree exists.
 func (t *Tree) left() (left, certain bool) {
 	left = len(t.Alive()) > 0
 	family.mu.Lock()

@@ -102,8 +102,8 @@ func (f *edited) changesMode() bool {
 	return f.mode != nil && f.target.Before != nil && *f.mode != f.target.Before.Mode
 }
 
-// changed returns an error if all edits together leave the file unchanged. It also computes the final line numbers
-// of the steps.
+// This method returns an error if all edits together leave the file unchanged. It also computes the final line
+// numbers of the steps.
 func (f *edited) changed() error {
 	if f.target.Before != nil && f.renamed == "" && !f.remove && !f.changesMode() && bytes.Equal(f.after, f.before()) {
 		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: the edits together leave %s unchanged.", f.name)
@@ -151,7 +151,7 @@ func (f *edited) summary() (s step, replacements int) {
 	return s, replacements
 }
 
-// lines returns the number of lines of a text. A newline at the end of the text does not begin another line.
+// This function returns the number of lines of a text. A newline at the end of the text does not begin another line.
 func lines(text []byte) int {
 	end := lineBreak(text)
 	n := bytes.Count(text, []byte{end})

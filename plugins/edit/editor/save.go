@@ -46,7 +46,7 @@ type change struct {
 	lost    string // the reason why the change cannot be undone
 }
 
-// before returns the old text. It is empty for a new file.
+// This method returns the old text. For a new file, the result is empty.
 func (c *change) before() []byte {
 	if c.target.Text == nil {
 		return nil
@@ -70,7 +70,7 @@ func (c *change) note() string {
 	return out
 }
 
-// refused lists attributes that could not be restored on a replaced file.
+// This function lists attributes that could not be restored on a replaced file.
 func refused(w *workspace.Written) string {
 	if w == nil || len(w.Refused) == 0 {
 		return ""
@@ -78,9 +78,9 @@ func refused(w *workspace.Written) string {
 	return " [note: some attributes of the file could not be kept: " + strings.Join(w.Refused, "; ") + ". An administrator can restore them.]"
 }
 
-// open locks a file and checks layers 2 to 5 of the validation. The returned function releases the lock. To check the
-// other layers, the caller must call the target's method Read. The parameters create and overwrite are documented at
-// [validate.File].
+// This method locks a file and checks layers 2 to 5 of the validation. The returned function releases the lock. To
+// check the other layers, the caller must call the target's method Read. The parameters create and overwrite are
+// documented at [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
 	return e.openWith(ctx, call, name, func(ws *workspace.Workspace) (*validate.Target, error) {
 		return validate.Open(ctx, ws, call, call.Cwd, name, create, overwrite)

@@ -137,7 +137,7 @@ func (m *undoing) verb() string {
 	return "undo"
 }
 
-// of describes which file is undone or redone. The text is used in messages.
+// This method describes which file is undone or redone. The text is used in messages.
 func (m *undoing) of() string {
 	if m.path != "" {
 		return "of " + m.name
@@ -342,7 +342,7 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 	return steps, nil
 }
 
-// changed returns the error for a file that was modified after the change.
+// This method returns the error for a file that was modified after the change.
 func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File, snap *workspace.Snapshot) error {
 	last := chosen[0]
 	for _, c := range chosen {

@@ -13,8 +13,8 @@ func had() *workspace.Attributes {
 	return &workspace.Attributes{UID: 7, Extended: map[string][]byte{"user.note": []byte("kept"), workspace.Capability: {1}}}
 }
 
-// keeps checks the attributes of a version. If capable is true, the version must also have the attributes that depend on
-// the content.
+// This function checks the attributes of a version. If capable is true, the version must also have the attributes
+// that depend on the content.
 func keeps(t *testing.T, what string, v history.Version, capable bool) {
 	t.Helper()
 	a := v.Attributes

@@ -172,7 +172,7 @@ func (s *Store) open(ctx context.Context) (*database, error) {
 	return s.db, nil
 }
 
-// failed returns the database error with a remedy.
+// This method returns the database error with a remedy.
 func (s *Store) failed(err error) error {
 	var moved *MovedError
 	if err == nil || errors.As(err, &moved) || errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

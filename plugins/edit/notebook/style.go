@@ -108,7 +108,7 @@ func (s style) source(text string) json.RawMessage {
 	return b.Bytes()
 }
 
-// around returns the texts before and after a cell that is added to a notebook without cells.
+// This method returns the texts before and after a cell that is added to a notebook without cells.
 func (s style) around() (lead, tail []byte) {
 	if s.newline == "" {
 		return nil, nil

@@ -243,7 +243,7 @@ func tokens(line string) []string {
 	return out
 }
 
-// parts splits a name into words: at underscores and before capital letters.
+// This function splits a name into words: at underscores and before capital letters.
 func parts(name string) []string {
 	var out []string
 	begin, lower := 0, false
@@ -281,8 +281,8 @@ func (f *file) hasWord(word string) bool {
 	}
 }
 
-// repeats returns the first misspelled word that also occurs in the text. It returns "" if the text contains none of
-// the words.
+// This function returns the first misspelled word that also occurs in the text. It returns "" if the text contains
+// none of the words.
 func repeats(text string, typos []string) string {
 	if len(typos) == 0 {
 		return ""

@@ -152,7 +152,7 @@ func (s *search) chain(set Set) (string, match, error) {
 	return "", match{}, s.notFound(set)
 }
 
-// below returns the first site at or below the line From.
+// This method returns the first site at or below the line From.
 func (s *search) below(sites []site) []site {
 	if s.edit.From == 0 {
 		return sites
@@ -190,7 +190,7 @@ func (s *search) tieBreak(sites []site) []site {
 
 func abs(n int) int { return max(n, -n) }
 
-// elsewhere checks a match that was found by similarity. It runs the remaining equality strategies, and returns an
+// This method checks a match that was found by similarity. It runs the remaining equality strategies, and returns an
 // error if one of them finds a different site.
 func (s *search) elsewhere(rest []Strategy, at site) error {
 	for _, st := range rest {

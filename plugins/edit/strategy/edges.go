@@ -55,11 +55,12 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// shared returns the number of blank lines to remove from new_string. The parameter cut is the number of blank lines
-// that were removed from old_string. Blank lines that only old_string has are not counted.
+// This function returns the number of blank lines to remove from new_string. The parameter cut is the number of blank
+// lines that were removed from old_string. Blank lines that only old_string has are not counted.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 
-// edges counts the blank lines at the beginning and at the end of a text. If all lines are blank, it returns 0, 0.
+// This function counts the blank lines at the beginning and at the end of a text. If all lines are blank, it returns
+// 0, 0.
 func edges(text string) (head, tail int) {
 	lines := splitLines(text, true)
 	for head < len(lines) && isBlankLine(lines[head]) {

@@ -86,7 +86,7 @@ func (f *file) split() {
 	}
 }
 
-// lines returns the number of lines.
+// This method returns the number of lines.
 func (f *file) lines() int {
 	f.split()
 	return len(f.starts) - 1

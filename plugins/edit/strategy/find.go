@@ -14,7 +14,7 @@ type search struct {
 	edit Edit // the edit, with its texts in LF space
 }
 
-// wanted returns the maximum number of sites that the search must find.
+// This method returns the maximum number of sites that the search must find.
 func (s *search) wanted() int {
 	if s.edit.All {
 		return maxReplacements + 1

@@ -76,7 +76,7 @@ func (in *indenter) settle(f *file) {
 	slices.Reverse(in.steps) // sort the small steps first
 }
 
-// used returns the rules whose two indentations differ.
+// This method returns the rules whose two indentations differ.
 func (in *indenter) used() []IndentRule {
 	var rules []IndentRule
 	for _, from := range slices.Backward(in.from) {

@@ -101,8 +101,8 @@ func literalSplice(m match) []replacement {
 	return reps
 }
 
-// sides splits old_string and new_string into lines. If old_string ends with a line feed, a line feed at the end of
-// both texts ends their last lines. Otherwise the ending of the last line is not part of the edit.
+// This method splits old_string and new_string into lines. If old_string ends with a line feed, a line feed at the
+// end of both texts ends their last lines. Otherwise the ending of the last line is not part of the edit.
 func (m *match) sides() (old, theirs []string) {
 	final := strings.HasSuffix(m.old, "\n")
 	if final && m.new == "" {
@@ -111,8 +111,8 @@ func (m *match) sides() (old, theirs []string) {
 	return splitLines(m.old, final), splitLines(m.new, final)
 }
 
-// joins reports whether old_string ends with a line feed and new_string does not. In this case, a blank line after
-// the site is removed. Lines that are not blank are never joined, because callers do not intend to join them.
+// This method reports whether old_string ends with a line feed and new_string does not. In this case, a blank line
+// after the site is removed. Lines that are not blank are never joined, because callers do not intend to join them.
 func (m *match) joins() bool {
 	return strings.HasSuffix(m.old, "\n") && m.new != "" && !strings.HasSuffix(m.new, "\n")
 }
@@ -233,7 +233,7 @@ func (w *writer) indentedAsFile() ([]hunk, bool) {
 	return hunks, better
 }
 
-// lines returns the new lines of a hunk with the file's indentation and characters.
+// This method returns the new lines of a hunk with the file's indentation and characters.
 func (w *writer) lines(h hunk) (string, error) {
 	var out strings.Builder
 	for j := h.newFrom; j < h.newTo; j++ {

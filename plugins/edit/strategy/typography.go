@@ -80,7 +80,7 @@ func keyboard(s string) string {
 	return out.String()
 }
 
-// same converts an offset in the ASCII form of s to an offset in s. It returns -1 if no offset corresponds.
+// This function converts an offset in the ASCII form of s to an offset in s. It returns -1 if no offset corresponds.
 func same(s string, n int) int {
 	for i, r := range s {
 		if n == 0 {

@@ -73,7 +73,7 @@ func newEndpoint(b *Block, fail func(what, summary, detail string) error) (backe
 	return e, nil
 }
 
-// fits returns an error if the URL contains a parameter that a call can omit.
+// This method returns an error if the URL contains a parameter that a call can omit.
 func (e *endpoint) fits(d *definition) error {
 	schema, err := tool.ParseSchema(d.Input)
 	if err != nil {

@@ -38,8 +38,8 @@ func seen(l syntax.Look) side {
 	return wordASCII
 }
 
-// holds reports whether a condition is true at a position. The arguments before and after are the flags on the two
-// sides of the position.
+// This function reports whether a condition is true at a position. The arguments before and after are the flags on
+// the two sides of the position.
 func holds(l syntax.Look, before, after side) bool {
 	switch l {
 	case syntax.StartText:
@@ -105,7 +105,7 @@ func sideOf(r rune) side {
 	return 0
 }
 
-// sides returns the flags of the text before a position and the flags of the text after the position.
+// This function returns the flags of the text before a position and the flags of the text after the position.
 func sides(text []byte, pos int) (before, after side) {
 	return sideBefore(text, pos), sideAfter(text, pos)
 }

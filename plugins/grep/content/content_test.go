@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// lines returns random text that contains words, short and long lines, and special characters.
+// This function returns random text that contains words, short and long lines, and special characters.
 func lines(r *rand.Rand, n int) []byte {
 	words := strings.Fields("alpha Beta gamma deltaEpsilon zeta eta theta iota kappa lambda mu nu xi omicron sigma tau upsilon phi chi psi omega é ſ K")
 	var b bytes.Buffer

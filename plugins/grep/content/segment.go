@@ -77,7 +77,7 @@ func (g *segment) strip(b *Budget) {
 	g.data, g.taken = nil, index
 }
 
-// fits reports whether the segment has enough free space for a text of n bytes.
+// This method reports whether the segment has enough free space for a text of n bytes.
 func (g *segment) fits(n int) bool {
 	return g.used+n+1 <= g.size && len(g.ends)+blocksFor(n) <= len(g.rows)/rows*groupSize
 }

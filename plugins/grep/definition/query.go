@@ -305,8 +305,8 @@ func (r *run) parse(k key, shown string, text []byte) *symbol.Table {
 	return t
 }
 
-// matches adds the matching symbols in the given parts of a text. The function at fills in the remaining fields of
-// each match.
+// This method adds the matching symbols in the given parts of a text. The function at fills in the remaining fields
+// of each match.
 func (r *run) matches(worker int, t *symbol.Table, shown string, parts func() []content.Part, at func(*Match)) {
 	if t.Problem != "" {
 		r.problem(shown, t.Problem)

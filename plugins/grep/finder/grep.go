@@ -216,7 +216,7 @@ func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Op
 	return a, state, err
 }
 
-// open opens the file at the place.
+// This method opens the file at the place.
 func (p *place) open() (*os.File, fs.FileInfo, error) {
 	file, err := p.ws.Open(p.path)
 	if errors.Is(err, fs.ErrNotExist) {

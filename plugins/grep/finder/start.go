@@ -52,7 +52,7 @@ func at(call *sdk.Call, path string) (*place, error) {
 	return p, nil
 }
 
-// missing returns a NotFound error that suggests similar paths.
+// This method returns a NotFound error that suggests similar paths.
 func (p *place) missing() error {
 	parent := p.ws.Parent(p.path)
 	hint := ""
@@ -104,9 +104,9 @@ func (p *place) tree(f *finder) (*tree, error) {
 	return &tree{Start: start, at: f.indexes().Tree(root, key.String(), open, p.readRules)}, nil
 }
 
-// indexed searches a tree. If the index is ready, it passes a snapshot of the index to the callback "with". Otherwise it
-// calls the callback "without", which must search the disk. The key identifies the options of the call. The result is
-// the state of the index.
+// This method searches a tree. If the index is ready, it passes a snapshot of the index to the callback "with".
+// Otherwise it calls the callback "without", which must search the disk. The key identifies the options of the call.
+// The result is the state of the index.
 func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
 	if used, err := t.snapshot(o, key, with); used {
 		return index.Ready, err

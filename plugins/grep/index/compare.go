@@ -30,7 +30,7 @@ func (x *Index) unheard(under string, full bool) []*dir {
 	return out
 }
 
-// around returns the directory at a path together with all directories below and above it.
+// This method returns the directory at a path together with all directories below and above it.
 func (x *Index) around(under string) []*dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(under)
 	if !ok {

@@ -364,8 +364,8 @@ func (l *looker) complete(e *Entry) bool {
 	return true
 }
 
-// gone reports whether an error means that a path does not exist. This includes the error for a path whose directory
-// was replaced by a file or a link.
+// This function reports whether an error means that a path does not exist. This includes the error for a path whose
+// directory was replaced by a file or a link.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }

@@ -113,7 +113,7 @@ func (w *walker) text(i int) string {
 	return string(b)
 }
 
-// children calls the function do with each child of a node until do returns false.
+// This method calls the function do with each child of a node until do returns false.
 func (w *walker) children(i int, do func(child int) bool) {
 	for c := i + 1; c < w.t.Next(i); c = w.t.Next(c) {
 		if !do(c) {

@@ -52,7 +52,7 @@ type knowledge struct {
 	sets  [][]string
 }
 
-// closed returns knowledge in which the exact texts are one more set.
+// This method returns knowledge in which the exact texts are one more set.
 func (k knowledge) closed() knowledge {
 	if k.exact == nil {
 		return k

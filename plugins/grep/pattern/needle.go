@@ -56,8 +56,8 @@ func (r *requirement) caseBit(at int) byte {
 	return 0
 }
 
-// same returns how many leading bytes of a text equal the required text. The texts must have the same length. If the
-// case must match, any difference yields 0.
+// This method returns how many leading bytes of a text equal the required text. The texts must have the same length.
+// If the case must match, any difference yields 0.
 func (r *requirement) same(text []byte) int {
 	if !r.folded {
 		if string(text) == string(r.text) {
@@ -120,7 +120,7 @@ func (l *needle) count(buf []byte) (n int) {
 	return len(buf)
 }
 
-// fits reports whether the bytes before and after the text at a position are possible in a match.
+// This method reports whether the bytes before and after the text at a position are possible in a match.
 func (l *needle) fits(buf []byte, at int) bool {
 	end := at + len(l.text)
 	if at < len(l.before) || len(buf)-end < len(l.after) {
@@ -143,8 +143,8 @@ func (l *needle) fits(buf []byte, at int) bool {
 // candidate reads this number of bytes, it counts as another false candidate.
 const bytesPerPlace = 16
 
-// next returns the position of the text in buf, or -1. If there are too many false candidates, the returned position
-// is only a lower bound: the text does not occur before it.
+// This method returns the position of the text in buf, or -1. If there are too many false candidates, the returned
+// position is only a lower bound: the text does not occur before it.
 func (l *needle) next(buf []byte) int {
 	at, _, _ := l.seek(buf, len(buf)/bytesPerPlace+bytesPerPlace)
 	return at

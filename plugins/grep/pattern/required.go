@@ -104,8 +104,8 @@ func longest(all []foundText) (best foundText) {
 	return best
 }
 
-// texts appends the longest texts that every match of the node contains. The texts have the order in which they
-// occur in a match.
+// This function appends the longest texts that every match of the node contains. The texts have the order in which
+// they occur in a match.
 func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 	var run foundText
 	end := func() {

@@ -169,7 +169,7 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 	return r, false, err
 }
 
-// last returns the file that comes last in path order among the last files of all workers.
+// This method returns the file that comes last in path order among the last files of all workers.
 func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 
 // walk searches the files of a tree, which it reads from disk. If only is nil, it searches all files. Otherwise it

@@ -195,7 +195,7 @@ func (o *Options) closed(name string) bool { return o.Closed != nil && o.Closed(
 
 func (o *Options) rules() RuleReader { return RuleReader{Read: o.ReadRules} }
 
-// wanted reports whether an entry must be visited.
+// This method reports whether an entry must be visited.
 func (w *walker) wanted(d *Dir, e Entry) bool {
 	shown, isDir := d.shown+e.Name, e.Type.IsDir()
 	if e.Type&fs.ModeSymlink != 0 && w.opts.LinkToDir != nil {

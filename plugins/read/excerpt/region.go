@@ -15,8 +15,8 @@ type region struct {
 	hidden map[int]int64
 }
 
-// next splits data after its first line. It returns the line without its ending and the rest of data. If data
-// contains no line feed, rest is nil.
+// This function splits data after its first line. It returns the line without its ending and the rest of data. If
+// data contains no line feed, rest is nil.
 func next(data []byte) (line, rest []byte) {
 	i := bytes.IndexByte(data, '\n')
 	if i < 0 {

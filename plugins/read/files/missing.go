@@ -19,7 +19,7 @@ const (
 	maxLooked = 300
 )
 
-// missing returns a NotFound error that suggests existing files.
+// This method returns a NotFound error that suggests existing files.
 func (r *request) missing() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "File does not exist: %s", r.in.FilePath)

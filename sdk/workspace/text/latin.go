@@ -47,8 +47,8 @@ func detectLatin(sample []byte) *charset {
 	return found
 }
 
-// fits reports whether all non-ASCII letters of a text are in one of the alphabets. The letters must also be in words
-// with ASCII letters, as in all Latin scripts.
+// This function reports whether all non-ASCII letters of a text are in one of the alphabets. The letters must also be
+// in words with ASCII letters, as in all Latin scripts.
 func fits(content string, alphabets []string) bool {
 	seen := make(map[rune]int)
 	letters, alone, last := 0, 0, rune(' ')
