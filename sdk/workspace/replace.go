@@ -170,7 +170,7 @@ func (j *writeJob) fill(f *os.File) error {
 	return nil
 }
 
-// publish renames the new file to the target's name. If the result keep is true, the caller must not remove the file
+// publish renames the new file to the target's name. If the result "keep" is true, the caller must not remove the file
 // called name.
 func (j *writeJob) publish(name string) (keep bool, err error) {
 	verified := j.old.info != nil && j.opt.Expect != nil

@@ -268,7 +268,7 @@ func TestConcurrentWriters(t *testing.T) {
 	names(t, dir, "f")
 }
 
-// meddling is a context that calls the function do at the nth check of the context. Each check is a different moment
+// meddling is a context that calls the function "do" at the nth check of the context. Each check is a different moment
 // of a write.
 type meddling struct {
 	context.Context

@@ -90,9 +90,9 @@ func (r *report) data(stdout, stderr capture.Text) data {
 	return d
 }
 
-// This method returns both streams, shortened to the space that the notes leave in the result. Each stream gets half
-// of the space, plus the unused part of the other half. The function show returns a stream in at most the given
-// number of characters.
+// This method returns both streams, shortened to the space that the notes leave in the result. Each stream gets half of
+// the space, plus the unused part of the other half. The function "show" returns a stream in at most the given number of
+// characters.
 func (r *report) texts(notes string, show func(*capture.Buffer, int) capture.Text) (stdout, stderr capture.Text) {
 	room := maxText - utf8.RuneCountInString(notes) - 200 // 200 characters are reserved for headings
 	forErr := max(room/2, room-int(min(r.stdout.Size(), int64(room))))

@@ -171,7 +171,7 @@ func (b *Buffer) Close() {
 	b.closeSpill()
 }
 
-// Tail returns the last lines written so far, at most [Half] bytes. The result path is the file with the complete
+// Tail returns the last lines written so far, at most [Half] bytes. The result "path" is the file with the complete
 // stream, or "" if no file exists.
 func (b *Buffer) Tail(lines int) (text, path string) {
 	b.mu.Lock()

@@ -27,7 +27,7 @@ type Live struct {
 	done    sync.WaitGroup
 }
 
-// NewLive returns a live view that passes each batch to the function send. The function is allowed to block. It must
+// NewLive returns a live view that passes each batch to the function "send". The function is allowed to block. It must
 // not keep its argument.
 func NewLive(send func([]byte)) *Live { return &Live{send: send, closed: make(chan struct{})} }
 

@@ -200,9 +200,9 @@ func (c *children) of(k *Keeper) []*Tree {
 	return mine
 }
 
-// Over reports whether the command is certainly the only remaining process of the tree. The caller must know that
-// the command has already waited for all of its child processes and is about to exit. The argument started means
-// that the command has started processes. If Over returns true, Alive no longer returns the command.
+// Over reports whether the command is certainly the only remaining process of the tree. The caller must know that the
+// command has already waited for all of its child processes and is about to exit. The argument "started" means that the
+// command has started processes. If Over returns true, Alive no longer returns the command.
 func (t *Tree) Over(started bool) bool {
 	if started {
 		children, err := readFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", t.pid))
@@ -237,7 +237,7 @@ func (t *Tree) Alive() []int {
 	return pids
 }
 
-// This method reports whether any process of the tree still exists. The result certain is false if a process could
+// This method reports whether any process of the tree still exists. The result "certain" is false if a process could
 // have escaped the scan. If this process has no children, the result is always certain, because orphans would be its
 // children.
 func (t *Tree) left() (left, certain bool) {

@@ -29,9 +29,9 @@ type guard struct {
 	life *os.File
 }
 
-// Guard starts a guard process at its first call. If this process is killed, the kernel ends the commands but not
-// the children of the commands. The guard then kills these children. It finds only processes with the mark in their
-// environment. It has no effect if it is killed too. The argument bash is the path of the shell that runs the guard.
+// Guard starts a guard process at its first call. If this process is killed, the kernel ends the commands but not the
+// children of the commands. The guard then kills these children. It finds only processes with the mark in their
+// environment. It has no effect if it is killed too. The argument "bash" is the path of the shell that runs the guard.
 func (k *Keeper) Guard(bash string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -60,8 +60,8 @@ func taken(name string) bool {
 		!strings.HasPrefix(name, "BASH_FUNC_") // functions of the shell that started the host
 }
 
-// Environment returns the environment for commands. It derives the environment from the argument own, the
-// environment of this process.
+// Environment returns the environment for commands. It derives the environment from the argument "own", the environment
+// of this process.
 func Environment(own []string) []string {
 	env := make([]string, 0, len(own)+len(quiet)+3) // reserve capacity for variables that are added later
 	ssh := "ssh"

@@ -246,7 +246,7 @@ func (in *instance) listen() <-chan int {
 // endTime limits the time between a shell's report of the exit status and its end.
 const endTime = 2 * time.Second
 
-// leave closes all pipes except the output pipes. The argument told means that the exit status was reported. Another
+// leave closes all pipes except the output pipes. The argument "told" means that the exit status was reported. Another
 // process can have written that status, so leave first makes sure that the shell ends.
 func (in *instance) leave(told bool) {
 	if told {

@@ -254,7 +254,7 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 }
 
 // write performs the steps. It removes files last, because then no failure loses content. It changes no file before the
-// function ready returns. After all files are changed, it calls the function made.
+// function "ready" returns. After all files are changed, it calls the function "made".
 func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error, made func()) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
 	left := len(steps)

@@ -65,7 +65,7 @@ func endsWith(text []byte, old string) bool {
 }
 
 // insertionAt returns the edit for a hunk that only adds lines. The edit replaces the line before or after the added
-// lines. The argument above is the number of the first added line, or 0 if the hunk does not name the line.
+// lines. The argument "above" is the number of the first added line, or 0 if the hunk does not name the line.
 func insertionAt(f *edited, h *unidiff.Hunk, above, drift int) strategy.Edit {
 	all := splitLines(f.after)
 	before := len(all) // number of lines before the added lines

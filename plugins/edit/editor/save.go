@@ -23,7 +23,7 @@ type change struct {
 	name   string // path as displayed in results
 	after  []byte // new content in UTF-8
 	remove bool   // true if the file is removed
-	// The field perm is the mode of a new file before the umask. The field mode is an exact mode. A zero value means
+	// The field perm is the mode of a new file before the umask. The field "mode" is an exact mode. A zero value means
 	// that the mode is not set.
 	perm fs.FileMode
 	mode *fs.FileMode
@@ -32,7 +32,7 @@ type change struct {
 
 	// diff returns the change as a unified diff. If the field is nil, the method save sets the field.
 	diff func() string
-	// The function told computes the slow part of the report. The method save calls it while the change is written. A
+	// The function "told" computes the slow part of the report. The method save calls it while the change is written. A
 	// nil function is skipped.
 	told func()
 

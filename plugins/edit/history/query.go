@@ -40,8 +40,8 @@ func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 	return l, err
 }
 
-// Later returns the last change that any session made to a file after the change with the given id. The result own
-// reports whether the given session made the returned change. If no later change exists, the result id is 0.
+// Later returns the last change that any session made to a file after the change with the given id. The result "own"
+// reports whether the given session made the returned change. If no later change exists, the result "id" is 0.
 func (s *Store) Later(ctx context.Context, session, path string, than int64) (id int64, title string, own bool, err error) {
 	err = s.update(ctx, func(tx *transaction) error {
 		var by string

@@ -6,10 +6,10 @@ import (
 )
 
 // span is the range of a value in a valid JSON text. The field start is the offset of the first byte of the value. The
-// field end is the offset after the last byte.
+// field "end" is the offset after the last byte.
 type span struct{ start, end int }
 
-// member is a member of a JSON object. The field lead is the offset of the blanks before the key.
+// member is a member of a JSON object. The field "lead" is the offset of the blanks before the key.
 type member struct {
 	key   string
 	lead  int
@@ -94,7 +94,7 @@ func members(b []byte, i int) (out []member, err error) {
 	}
 }
 
-// elements returns the elements of the array that begins at i. The result end is the offset of the closing bracket.
+// elements returns the elements of the array that begins at i. The result "end" is the offset of the closing bracket.
 func elements(b []byte, i int) (out []span, end int) {
 	for i++; ; i++ {
 		i = skipBlanks(b, i)

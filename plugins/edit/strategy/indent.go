@@ -212,8 +212,8 @@ func kind(indent string) byte {
 	return mixedBlanks
 }
 
-// indentation guesses the indentation style of the file. The result unit is the most frequent increase in spaces, or
-// 0 if it is unknown. The result char is the indentation character.
+// indentation guesses the indentation style of the file. The result "unit" is the most frequent increase in spaces, or 0
+// if it is unknown. The result "char" is the indentation character.
 func (f *file) indentation() (unit int, char byte) {
 	if f.char == 0 {
 		f.unit, f.char = f.guessIndentation()

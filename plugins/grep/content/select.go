@@ -108,8 +108,7 @@ func (g *segment) spread(set []uint64) {
 // All reports whether the selection excludes no text.
 func (s *Selection) All() bool { return s.all }
 
-// Each calls the function do for each text of the selection, in any order. It must not be called if All returns
-// true.
+// Each calls the function "do" for each text of the selection, in any order. It must not be called if All returns true.
 func (s *Selection) Each(do func(*Text)) {
 	for g, sets := range s.groups {
 		done := 0 // number of texts at the start of the segment that are already examined

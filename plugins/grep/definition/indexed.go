@@ -200,7 +200,7 @@ const fillTurn = 128 << 10
 
 // Fill parses all files of a tree that are not in the cache, some files at a time. It stops if all files are parsed, the
 // cache is full, or ctx ends. The parameter "with" has the same meaning as in [Query.Indexed]. Fill calls the function
-// wait before each group of files. If no snapshot exists, done is false.
+// "wait" before each group of files. If no snapshot exists, done is false.
 func Fill(ctx context.Context, from *Source, with func(func(*index.Snapshot) error) (used bool, err error), wait func()) (done bool) {
 	tried := make(map[key]bool)
 	for {

@@ -180,7 +180,7 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	return res, nil
 }
 
-// search searches a place, which is a directory or a single file. The argument key identifies the file selection of
+// search searches a place, which is a directory or a single file. The argument "key" identifies the file selection of
 // the call.
 func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Options, key string) (*query.Answer, index.State, error) {
 	at := func() (index.State, int64) { return index.None, 0 }

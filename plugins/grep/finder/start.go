@@ -114,7 +114,7 @@ func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) er
 	return t.unindexed(without)
 }
 
-// snapshot calls f with a snapshot if the index is ready. The result used reports whether f was called.
+// snapshot calls f with a snapshot if the index is ready. The result "used" reports whether f was called.
 func (t *tree) snapshot(o walk.Options, key string, f func(*index.Snapshot) error) (used bool, err error) {
 	if t.at == nil {
 		return false, nil
@@ -130,7 +130,7 @@ func (t *tree) snapshot(o walk.Options, key string, f func(*index.Snapshot) erro
 	return true, f(s)
 }
 
-// unindexed calls the function do, which must search the disk. Afterwards it allows the index to be built.
+// unindexed calls the function "do", which must search the disk. Afterwards it allows the index to be built.
 func (t *tree) unindexed(do func() error) (index.State, error) {
 	if t.at == nil {
 		return index.None, do()
@@ -219,8 +219,8 @@ func (p *place) aboveRoots(path string) bool {
 	return false
 }
 
-// watch reports the progress of a call to the host every second. The caller must call the function stop at the end
-// of the call.
+// watch reports the progress of a call to the host every second. The caller must call the function "stop" at the end of
+// the call.
 func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int64, at func() (index.State, int64)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -39,7 +39,7 @@ func NewGlobs(globs, anyCase []string) (*Globs, error) {
 	return g, nil
 }
 
-// add parses globs. The function form first converts each glob.
+// add parses globs. The function "form" first converts each glob.
 func (r *Rules) add(globs []string, form func(string) string) error {
 	for _, text := range globs {
 		parsed, ok, err := parseLine(form(text), glob.Options{})

@@ -191,7 +191,7 @@ func (s *Set) inBackground(do func()) {
 	s.work.Go(do)
 }
 
-// Scan announces that a call searches the disk. The caller must call the function end after the search. Then the index
+// Scan announces that a call searches the disk. The caller must call the function "end" after the search. Then the index
 // is built. An earlier build would slow down the search.
 func (t *Tree) Scan() (end func()) {
 	t.scans.Add(1)

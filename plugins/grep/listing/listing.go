@@ -138,7 +138,7 @@ func Directory(ctx context.Context, s walk.Start, o Options, hidden bool, skippe
 	return c.listing(ctx, s)
 }
 
-// read reads a limited number of entries of a directory, unsorted. The result more is true if the directory has
+// read reads a limited number of entries of a directory, unsorted. The result "more" is true if the directory has
 // further entries.
 func read(ctx context.Context, dir *os.File, most int) (entries []fs.DirEntry, more bool, err error) {
 	again, err := walk.OpenDir(dir, ".") // a new file descriptor starts reading at the first entry

@@ -184,7 +184,7 @@ func (w *walker) operatorName(at int) string {
 	return strings.TrimSpace(name)
 }
 
-// declarators calls the function do with the name in each declarator of a declaration.
+// declarators calls the function "do" with the name in each declarator of a declaration.
 func (w *walker) declarators(i int, do func(name int, isFunction bool)) {
 	w.children(i, func(c int) bool {
 		if w.t.Field(c) == "declarator" {

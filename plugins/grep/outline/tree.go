@@ -113,7 +113,7 @@ func (w *walker) text(i int) string {
 	return string(b)
 }
 
-// This method calls the function do with each child of a node until do returns false.
+// This method calls the function "do" with each child of a node until do returns false.
 func (w *walker) children(i int, do func(child int) bool) {
 	for c := i + 1; c < w.t.Next(i); c = w.t.Next(c) {
 		if !do(c) {
@@ -161,15 +161,15 @@ func (w *walker) is(i int, types ...string) bool {
 	return false
 }
 
-// add adds a symbol. The argument name is the node that contains the symbol's name. The argument whole is the node
-// of the complete declaration.
+// add adds a symbol. The argument name is the node that contains the symbol's name. The argument "whole" is the node of
+// the complete declaration.
 func (w *walker) add(kind symbol.Kind, name, whole int) {
 	if name >= 0 {
 		w.addAs(kind, w.text(name), name, whole)
 	}
 }
 
-// addAs adds a symbol with the given name. The argument at is the node whose position the symbol gets.
+// addAs adds a symbol with the given name. The argument "at" is the node whose position the symbol gets.
 func (w *walker) addAs(kind symbol.Kind, name string, at, whole int) {
 	w.addIn(kind, w.scope().name, name, at, whole)
 }

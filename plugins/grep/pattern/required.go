@@ -12,8 +12,8 @@ type requirement struct {
 	text []byte
 	// folded means that the text is in lower case and that the case of ASCII letters is ignored.
 	folded bool
-	// The field before contains the bytes that can precede the text in a match. The field after contains the bytes that
-	// can follow the text. Each element belongs to one position, the nearest position first. Unknown positions are
+	// The field "before" contains the bytes that can precede the text in a match. The field "after" contains the bytes
+	// that can follow the text. Each element belongs to one position, the nearest position first. Unknown positions are
 	// missing.
 	before, after []*byteSet
 }
@@ -26,8 +26,8 @@ const (
 	minRequired = 3
 )
 
-// requirementsOf returns texts that every match contains, the longest first. If the result exact is true, every
-// match equals the text. If fold is true, the texts can be folded.
+// requirementsOf returns texts that every match contains, the longest first. If the result "exact" is true, every match
+// equals the text. If fold is true, the texts can be folded.
 func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
 		if text, ok := literal(n); ok && len(text) > 0 {
@@ -207,8 +207,8 @@ type byteSet [256]bool
 // already differ in the first byte.
 const maxMargin = 8
 
-// margins returns which bytes can be the first bytes of a match of a sequence of nodes. If back is true, it returns
-// the possible last bytes. If the result whole is true, the match has no further bytes.
+// margins returns which bytes can be the first bytes of a match of a sequence of nodes. If back is true, it returns the
+// possible last bytes. If the result "whole" is true, the match has no further bytes.
 func margins(nodes []*syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	for i := range nodes {
 		n := nodes[i]
@@ -270,8 +270,8 @@ func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	return sets
 }
 
-// bytesOf returns which bytes can be the first bytes of an encoded symbol of a class, or the last bytes. If the
-// result whole is true, every symbol is encoded as one byte.
+// bytesOf returns which bytes can be the first bytes of an encoded symbol of a class, or the last bytes. If the result
+// "whole" is true, every symbol is encoded as one byte.
 func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
 	set := new(byteSet)
 	whole = true

@@ -22,8 +22,8 @@ type Target struct {
 // link is a symbolic link that a walk has found.
 type link struct {
 	path, shown string
-	// The field within is the start directory of the walk. The field above contains the start directories of the outer
-	// walks.
+	// The field "within" is the start directory of the walk. The field "above" contains the start directories of the
+	// outer walks.
 	within string
 	above  []string
 }

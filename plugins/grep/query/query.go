@@ -151,7 +151,7 @@ func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]sear
 	return a, nil
 }
 
-// pass searches the files once. The result stopped is true if the time limit was reached before the end.
+// pass searches the files once. The result "stopped" is true if the time limit was reached before the end.
 func (q *Query) pass(ctx context.Context, windows func(string) search.Window, limit int, only map[string]search.Window,
 	do func(*run, map[string]search.Window) error,
 ) (r *run, stopped bool, err error) {

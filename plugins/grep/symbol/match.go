@@ -59,10 +59,10 @@ func (m *Matcher) MayHave(t *Table) bool {
 	return true
 }
 
-// Table calls the function found for each matching symbol of a table, in the order of the text. The rank describes
-// how well the symbol matches. The container in a query also matches elements of the file's path. If the function
-// parts returns a list, only symbols in these parts of the text match. If parts is nil or returns nil, all symbols
-// are checked.
+// Table calls the function "found" for each matching symbol of a table, in the order of the text. The rank describes how
+// well the symbol matches. The container in a query also matches elements of the file's path. If the function parts
+// returns a list, only symbols in these parts of the text match. If parts is nil or returns nil, all symbols are
+// checked.
 func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {
 	var list []content.Part
 	if parts != nil && len(t.Symbols) > manySymbols { // in a small table, selecting parts saves no time

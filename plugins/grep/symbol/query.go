@@ -34,7 +34,7 @@ type Query struct {
 	// needle is the field text in lower case.
 	needle []byte
 	marks  []uint32 // positions of the needle's trigrams in the signature of a table
-	// The field within contains the names of the containers, the innermost container last.
+	// The field "within" contains the names of the containers, the innermost container last.
 	within []string
 	most   Rank // worst rank that is returned
 	// pattern matches the names of symbols. A nil pattern matches all names.

@@ -31,7 +31,7 @@ func Rust(pattern string, fold bool) (*Node, error) {
 	return n, err
 }
 
-// catch calls the function parse. If parse panics with an error of the parser, catch returns the error.
+// catch calls the function "parse". If parse panics with an error of the parser, catch returns the error.
 func catch(parse func()) (err error) {
 	defer func() {
 		switch e := recover().(type) {

@@ -67,7 +67,7 @@ type Entry struct {
 }
 
 // Visit is a callback for every entry that is not excluded, including directories. Several goroutines call it at the
-// same time. The argument worker is the number of the goroutine, less than workers.Number. The directory stays open
+// same time. The argument "worker" is the number of the goroutine, less than workers.Number. The directory stays open
 // until Visit returns.
 type Visit func(worker int, d *Dir, e Entry)
 
@@ -95,7 +95,7 @@ func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit
 	return ctx.Err()
 }
 
-// ShownPrefix returns the beginning of the displayed paths of a directory's entries. The argument shown is the
+// ShownPrefix returns the beginning of the displayed paths of a directory's entries. The argument "shown" is the
 // displayed path of the directory.
 func ShownPrefix(shown string) string {
 	if shown == "." || shown == "" {
@@ -215,7 +215,7 @@ func (w *walker) wanted(d *Dir, e Entry) bool {
 // apply the same rule.
 func IsHidden(name string) bool { return name[0] == '.' && name[len(name)-1] != '.' }
 
-// Selected reports whether the globs of a call include an entry. If the result decided is false, the globs do not
+// Selected reports whether the globs of a call include an entry. If the result "decided" is false, the globs do not
 // decide. In this case, the name and the ignore rules decide.
 func (o *Options) Selected(shown string, isDir bool) (want, decided bool) {
 	v := o.Globs.Match(shown, isDir)

@@ -46,7 +46,7 @@ func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	return line[:n], int64(len(line)-n) + hidden
 }
 
-// render returns the excerpt for a window. The argument last is the number of the last existing line.
+// render returns the excerpt for a window. The argument "last" is the number of the last existing line.
 func (r *region) render(w Window, last int) Excerpt {
 	e := Excerpt{Start: r.first, End: last}
 	if w.Lines > 0 {
@@ -70,8 +70,8 @@ func (r *region) render(w Window, last int) Excerpt {
 	return e
 }
 
-// measure reduces e.End if the excerpt exceeds the byte limit, and counts the shortened lines. The result size is the
-// length of the remaining lines in data. The result plain is true if all lines can be returned unchanged.
+// measure reduces e.End if the excerpt exceeds the byte limit, and counts the shortened lines. The result "size" is the
+// length of the remaining lines in data. The result "plain" is true if all lines can be returned unchanged.
 func (r *region) measure(e *Excerpt, numbers bool) (size int, plain bool) {
 	prefix := 0
 	if numbers {

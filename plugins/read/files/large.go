@@ -80,7 +80,7 @@ func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	return r.small(snap)
 }
 
-// scan reads a text in chunks. The argument head is the beginning of the text, which is already read.
+// scan reads a text in chunks. The argument "head" is the beginning of the text, which is already read.
 func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result, error) {
 	d := decoded{content: head, encoding: string(text.UTF8), ending: text.LF}
 	if bytes.Contains(head, []byte("\r\n")) {

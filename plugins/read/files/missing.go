@@ -47,8 +47,8 @@ func (r *request) missing() error {
 	return sdk.Errorf(tool.NotFound, "%s", b.String())
 }
 
-// nearestDirectory returns the deepest directory of the path that exists. The result wanted is the next element of
-// the path, which does not exist.
+// nearestDirectory returns the deepest directory of the path that exists. The result "wanted" is the next element of the
+// path, which does not exist.
 func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	p := r.path
 	for {

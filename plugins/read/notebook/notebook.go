@@ -64,8 +64,8 @@ func (l *lines) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*string)(l))
 }
 
-// Format returns a notebook as text, and the number of its cells. The result complete is false if an output is shortened
-// or is not text.
+// Format returns a notebook as text, and the number of its cells. The result "complete" is false if an output is
+// shortened or is not text.
 func Format(content []byte) (shown string, cells int, complete bool, err error) {
 	var d document
 	if err := json.Unmarshal(content, &d); err != nil {

@@ -56,8 +56,9 @@ var charsets = []*charset{
 	{Windows1255, charmap.Windows1255, []*unicode.RangeTable{unicode.Hebrew}, false, []string{"Windows-1255", "ISO-8859-8"}},
 }
 
-// decode decodes data. The result exact is true if every byte belongs to a character and encode restores the same bytes.
-// An edit then changes no byte of other text, because the encoding of a character does not depend on its neighbors.
+// decode decodes data. The result "exact" is true if every byte belongs to a character and encode restores the same
+// bytes. An edit then changes no byte of other text, because the encoding of a character does not depend on its
+// neighbors.
 func (c *charset) decode(data []byte) (content []byte, exact bool) {
 	content, err := c.codec.NewDecoder().Bytes(data)
 	if err != nil || bytes.ContainsRune(content, utf8.RuneError) {
@@ -88,7 +89,7 @@ func (c *charset) read(data []byte) *Text {
 }
 
 // variants returns the byte sequences in data that differ from the sequences of the encoder, indexed by character. If
-// these sequences cannot be kept, the result flaw is the reason.
+// these sequences cannot be kept, the result "flaw" is the reason.
 func (c *charset) variants(data []byte) (forms map[rune]string, flaw string) {
 	forms = make(map[rune]string)
 	seen := make(map[string]bool)
