@@ -166,8 +166,8 @@ func variant(s *jsonschema.Schema, typ string) *jsonschema.Schema {
 	return s
 }
 
-// encoded returns a changed value as JSON. An encoding error cannot occur, because the parts of the value are valid
-// JSON.
+// This function returns a changed value as JSON. An encoding error cannot occur, because the parts of the value are
+// valid JSON.
 func encoded(v any, raw json.RawMessage) (json.RawMessage, bool) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -31,7 +31,7 @@ func KnownKind(k Kind) bool {
 	return slices.Contains(codes, k)
 }
 
-// codes lists the kinds in the order of their codes, which begin at 1001. The code of a kind must never change.
+// This list contains the kinds in the order of their codes, which begin at 1001. The code of a kind must never change.
 var codes = []Kind{NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal}
 
 // Code returns the code of errors of this kind that have no code of their own: 1001 for NotFound to 1010 for Internal. It

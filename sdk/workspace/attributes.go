@@ -97,7 +97,7 @@ func attributes(fd int) (map[string][]byte, error) {
 	return out, nil
 }
 
-// sized calls the function "get" twice: first to get the size of the value, and then to get the value.
+// This function calls the function "get" twice: first to get the size of the value, and then to get the value.
 func sized(get func([]byte) (int, error)) ([]byte, error) {
 	for range 4 { // retry if the value grows between the two calls
 		n, err := get(nil)

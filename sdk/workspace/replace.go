@@ -138,7 +138,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err
 }
 
-// ready calls the function opt.Ready before the file changes.
+// This method calls the function opt.Ready before the file changes.
 func (j *writeJob) ready() error {
 	if j.opt.Ready == nil {
 		return nil

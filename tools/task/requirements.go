@@ -21,7 +21,7 @@ var lastRequirement = []struct {
 var (
 	// requirementRow matches a table row. Its groups are the id of the requirement and the column with the tests.
 	requirementRow = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \|.*\| ([^|]*) \|$`)
-	// quoted matches the name of a test.
+	// This expression matches the name of a test.
 	quoted = regexp.MustCompile("`([^`]+)`")
 )
 

@@ -175,7 +175,7 @@ func (c *call) take(name string) (raw json.RawMessage, ok bool) {
 	return raw, ok && string(raw) != "null"
 }
 
-// unquoted returns the content of a JSON string. It returns any other JSON value unchanged.
+// This function returns the content of a JSON string. It returns any other JSON value unchanged.
 func unquoted(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

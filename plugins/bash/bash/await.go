@@ -61,7 +61,7 @@ func (c *running) job(call *sdk.Call, in *args, title string) *jobs.Job {
 	}
 }
 
-// silent returns the time since the last output of the command.
+// This method returns the time since the last output of the command.
 func (c *running) silent() time.Duration {
 	last := c.process.Began()
 	for _, s := range []*stream{c.stdout, c.stderr} {

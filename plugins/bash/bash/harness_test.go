@@ -29,7 +29,7 @@ type host struct {
 	warm   bool   // true if each call waits for a ready shell
 }
 
-// idle returns the process ids of the shells that wait for a command.
+// This method returns the process ids of the shells that wait for a command.
 func (h *host) idle() []int {
 	if h.bash == nil || h.bash.runner == nil {
 		return nil
@@ -92,8 +92,8 @@ func noneLeft(t *testing.T) {
 	}
 }
 
-// ours returns the processes that commands started: the descendants of this process, and the processes with the mark of
-// a command. It skips processes in the session of this process, because the tests started them.
+// This function returns the processes that commands started: the descendants of this process, and the processes with
+// the mark of a command. It skips processes in the session of this process, because the tests started them.
 func ours() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	mark := []byte(fmt.Sprintf("TOOLHOST_TREE=%d-", os.Getpid()))
@@ -131,8 +131,8 @@ type sess struct {
 
 var serial atomic.Int64
 
-// ready waits until the shell for the session's next command is started. It returns at once if the host prestarts no
-// shells.
+// This method waits until the shell for the session's next command is started. It returns at once if the host
+// prestarts no shells.
 func (s *sess) ready() {
 	if !s.h.warm {
 		return

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// stubborn lists commands that print "ready" and do not end. Their processes are hard to find or to kill.
+// This map contains commands that print "ready" and do not end. Their processes are hard to find or to kill.
 var stubborn = map[string]string{
 	"child":             `echo ready; sleep 1000`,
 	"shell":             `echo ready; while :; do :; done`,
@@ -143,7 +143,7 @@ func TestTermIsSentBeforeKill(t *testing.T) {
 	}
 }
 
-// daemons lists commands that leave a process running. Each command writes the id of that process to the file pid.
+// This map contains commands that leave a process running. Each command writes the id of that process to the file pid.
 var daemons = map[string]string{
 	"background":     `sleep 1000 & echo $! > pid`,
 	"nohup":          `nohup sleep 1000 >/dev/null 2>&1 & echo $! > pid`,

@@ -83,7 +83,8 @@ func realBash(t *testing.T, dir, command string, stdin *string) seen {
 // shell defines the function on another line.
 var functionLine = regexp.MustCompile(`environment: line \d+:`)
 
-// common removes the expected differences between two outputs: "-c" and "eval" in bash's messages, and different paths.
+// This function removes the expected differences between two outputs: "-c" and "eval" in bash's messages, and
+// different paths.
 func common(s, dir string) string {
 	s = strings.ReplaceAll(s, dir, "DIR")
 	s = functionLine.ReplaceAllString(s, "environment:")

@@ -67,7 +67,7 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 	return res, r.failure(ctx, text, notes)
 }
 
-// running returns the result of a command that continues as a job.
+// This method returns the result of a command that continues as a job.
 func (r *report) running() *sdk.Result {
 	notes := r.noteText()
 	stdout, stderr := r.texts(notes, (*capture.Buffer).Peek)

@@ -24,7 +24,7 @@ var screens = map[string]string{
 
 const edits = "read files with read, and change them with edit"
 
-// batch lists arguments that make a full-screen program run without a screen or exit without a key press.
+// This list contains arguments that make a full-screen program run without a screen or exit without a key press.
 var batch = []string{"-e", "-E", "-es", "-Es", "-s", "-S", "-c", "-b", "-bn1", "--headless", "-batch", "--batch", "--script", "--version", "--help", "-h", "-v"}
 
 // mentionsScreen matches commands that can start a full-screen program. Only for these commands, the tool checks the

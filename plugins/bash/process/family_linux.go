@@ -82,7 +82,7 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	return nil
 }
 
-// woken records that the idle command of t begins to run.
+// This method records that the idle command of t begins to run.
 func (c *children) woken(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *children) woken(t *Tree) {
 	}
 }
 
-// waited records that the command of t has ended and was waited for.
+// This method records that the command of t has ended and was waited for.
 func (c *children) waited(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +216,7 @@ func (t *Tree) Over(started bool) bool {
 	return t.over
 }
 
-// ending reports whether only the command remains of the tree and is about to exit.
+// This method reports whether only the command remains of the tree and is about to exit.
 func (t *Tree) ending() bool { return t.over && !t.ended }
 
 // Alive reaps the ended processes of the tree and returns the process ids of the running ones.
@@ -249,7 +249,7 @@ func (t *Tree) left() (left, certain bool) {
 	return !t.ended, family.running == 0 && family.childless()
 }
 
-// signal sends SIGTERM to all processes of the tree, or SIGKILL if kill is set.
+// This method sends SIGTERM to all processes of the tree, or SIGKILL if kill is set.
 func (t *Tree) signal(kill bool) {
 	sig := unix.SIGTERM
 	if kill {

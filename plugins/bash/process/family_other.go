@@ -86,7 +86,7 @@ func (t *Tree) left() (left, certain bool) {
 	return left || !t.ended, true
 }
 
-// signal sends SIGTERM to the process group of the tree, or SIGKILL if kill is set.
+// This method sends SIGTERM to the process group of the tree, or SIGKILL if kill is set.
 func (t *Tree) signal(kill bool) {
 	sig := syscall.SIGTERM
 	if kill {

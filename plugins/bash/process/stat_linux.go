@@ -104,9 +104,9 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// adopted returns the adopted orphans, which are the children of this process's first thread. The kernel assigns
-// orphans to the first live thread. In Go, the first thread lives as long as the process. Keepers start no commands
-// on the first thread.
+// This function returns the adopted orphans, which are the children of this process's first thread. The kernel
+// assigns orphans to the first live thread. In Go, the first thread lives as long as the process. Keepers start no
+// commands on the first thread.
 func adopted() ([]int, error) {
 	list, err := childrenList()
 	if err != nil {
@@ -172,7 +172,7 @@ func (t *Tree) members(procs []stat) []stat {
 	})
 }
 
-// marked reports whether the environment of a process contains the mark of a command.
+// This function reports whether the environment of a process contains the mark of a command.
 func marked(pid int, mark string) bool {
 	env, err := readFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// differing compares the variables of the snapshot with a new shell, whose environment is env. It returns the
+// This method compares the variables of the snapshot with a new shell, whose environment is env. It returns the
 // variables to unset and the declarations to run in the new shell. Most variables are already correct. Skipping them
 // saves a quarter of the shell's start time.
 func (n *Snapshot) differing(env map[string]string) (unset []string, declarations string) {
@@ -34,7 +34,7 @@ func (n *Snapshot) differing(env map[string]string) (unset []string, declaration
 	return unset, w.String()
 }
 
-// private reports whether the plugin sets the variable anew for each call.
+// This function reports whether the plugin sets the variable anew for each call.
 func private(name string) bool {
 	return strings.HasPrefix(name, "__toolhost_") || slices.Contains(ofACall, name)
 }
@@ -91,7 +91,7 @@ func shells(line string) bool {
 	return false
 }
 
-// literal reports whether declare -p prints a value unchanged between quotes.
+// This function reports whether declare -p prints a value unchanged between quotes.
 func literal(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '$' || c == '\\' || c == '`' {
@@ -101,8 +101,8 @@ func literal(value string) bool {
 	return true
 }
 
-// special reports whether a variable needs special treatment: a new shell changes its value from the environment, or
-// setting it has a side effect.
+// This function reports whether a variable needs special treatment: a new shell changes its value from the
+// environment, or setting it has a side effect.
 func special(name string) bool {
 	switch name {
 	case "_", "CHILD_MAX", "COLUMNS", "COPROC", "DIRSTACK", "EUID", "EXECIGNORE", "FUNCNAME", "FUNCNEST", "GLOBIGNORE", "GROUPS", "HOSTFILE", "IFS", "IGNOREEOF", "LINENO", "LINES", "MAPFILE", "OLDPWD",

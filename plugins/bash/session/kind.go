@@ -85,8 +85,8 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 	return shows, leaves, starts
 }
 
-// shown reports whether a parameter has a different value in the shell of a stateless command than in the shell of
-// an ordinary command.
+// This function reports whether a parameter has a different value in the shell of a stateless command than in the
+// shell of an ordinary command.
 func shown(name string) bool {
 	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || private(name)
 }
@@ -162,7 +162,7 @@ func (s *State) statelessParts(parts []syntax.WordPart) bool {
 	return true
 }
 
-// plain reports whether a parameter expansion has no operator, as in ${x} or ${#x}.
+// This function reports whether a parameter expansion has no operator, as in ${x} or ${#x}.
 func plain(p *syntax.ParamExp) bool {
 	return p.Param != nil && !p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
@@ -218,7 +218,7 @@ func isHarmless(name string) bool {
 	return found
 }
 
-// harmless lists builtins that leave the shell unchanged. The list must be sorted.
+// This list contains builtins that leave the shell unchanged. The list must be sorted.
 var harmless = []string{":", "[", "echo", "false", "pwd", "test", "true"}
 
 // builtins lists bash's builtins and reserved words. The list must be sorted.

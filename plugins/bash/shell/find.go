@@ -17,7 +17,7 @@ import (
 // ErrNoBash means that no directory of PATH contains bash.
 var ErrNoBash = errors.New("shell: bash was not found")
 
-// found caches the last result of [Find].
+// This variable caches the last result of [Find].
 var found struct {
 	sync.Mutex
 	on, path string // the value of PATH at the search, and the path of bash

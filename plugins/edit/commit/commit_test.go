@@ -199,7 +199,7 @@ func (d *dying) Err() error {
 	return nil
 }
 
-// names lists the files that a child process changes together. Their contents must always be equal.
+// This list contains the files that a child process changes together. Their contents must always be equal.
 var names = []string{"a", "b", "c", "d"}
 
 // child repeatedly changes all files to the same text. If the argument is a number n, child changes the files once, and

@@ -138,7 +138,7 @@ func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 	return f.changed()
 }
 
-// numbered adds the number of the failed edit to an error if the call has several edits.
+// This function adds the number of the failed edit to an error if the call has several edits.
 func numbered(i, of int, err error) error {
 	if of == 1 {
 		return err

@@ -169,7 +169,7 @@ func (e *editor) checkSize(c *change, after []byte) error {
 		c.name, text.FormatSize(int64(size)), text.FormatSize(e.maxFile))
 }
 
-// encoded returns the new text in the file's encoding.
+// This method returns the new text in the file's encoding.
 func (c *change) encoded() ([]byte, error) {
 	if c.target.Text == nil || c.remove {
 		return c.after, nil

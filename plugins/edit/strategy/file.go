@@ -109,8 +109,8 @@ func (f *file) lineOf(start int) int {
 // lineAt returns the 1-based number of the line that contains an offset.
 func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }
 
-// ending returns the original line ending of the line at an offset. If the last line has no line ending, the result
-// is the ending of the previous line.
+// This method returns the original line ending of the line at an offset. If the last line has no line ending, the
+// result is the ending of the previous line.
 func (f *file) ending(offset int) string {
 	if f.cr {
 		return "\r"
@@ -144,7 +144,7 @@ func (f *file) lineBreak() []byte {
 	return []byte{'\n'}
 }
 
-// terminated reports whether the last line has a line ending.
+// This method reports whether the last line has a line ending.
 func (f *file) terminated() bool {
 	if f.big != "" { // the line ending can differ from the most frequent line ending
 		return bytes.HasSuffix(f.text, []byte(f.big[len(f.big)-1:]))
@@ -152,5 +152,5 @@ func (f *file) terminated() bool {
 	return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n'
 }
 
-// fuzzy reports whether the file is small enough for all strategies. Large files allow only the exact strategy.
+// This method reports whether the file is small enough for all strategies. Large files allow only the exact strategy.
 func (f *file) fuzzy() bool { return f.big == "" && f.lines() <= maxFuzzyLines }

@@ -43,7 +43,7 @@ func findTrimmed(s *search) (match, error) {
 	return s.match(s.equalLines(s.edit.Old, trimmedKey)), nil
 }
 
-// literal returns all sites at which the text occurs. The sites can overlap unless the edit replaces all sites.
+// This method returns all sites at which the text occurs. The sites can overlap unless the edit replaces all sites.
 func (s *search) literal(old string) []site {
 	lf, needle := s.file.lf, []byte(old)
 	var sites []site

@@ -134,7 +134,7 @@ func (s *search) mostAlike(old []string) int {
 	return max(0, best-longest)
 }
 
-// visible makes the blanks at the ends of a line visible and shortens long lines.
+// This function makes the blanks at the ends of a line visible and shortens long lines.
 func visible(line string) string {
 	body := strings.TrimRight(strings.TrimLeft(line, " \t"), " \t")
 	head := indent(line)

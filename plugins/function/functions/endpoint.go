@@ -222,7 +222,7 @@ func (e *endpoint) request(ctx context.Context, raw json.RawMessage) (*http.Requ
 	return req, nil
 }
 
-// plain returns the text of a JSON string. Any other value is returned as JSON.
+// This function returns the text of a JSON string. Any other value is returned as JSON.
 func plain(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

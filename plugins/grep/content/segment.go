@@ -156,8 +156,8 @@ func firstPiece(text []byte) []byte {
 	return text[:blockSize]
 }
 
-// special reports whether a text contains U+017F or U+212A. If case is ignored, these characters match the letters s
-// and k.
+// This function reports whether a text contains U+017F or U+212A. If case is ignored, these characters match the
+// letters s and k.
 func special(text []byte) bool {
 	return bytes.Contains(text, []byte("\u017f")) || bytes.Contains(text, []byte("\u212a"))
 }

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/plugins/grep/index"
 )
 
-// agree checks that hosts with the same directory return the same answers as a host that searches the disk.
+// This function checks that hosts with the same directory return the same answers as a host that searches the disk.
 func agree(t *testing.T, name string, hosts map[string]*host) {
 	t.Helper()
 	calls := []struct {

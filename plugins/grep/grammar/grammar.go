@@ -57,7 +57,7 @@ func NewSet() *Set {
 	return &Set{turns: make(chan struct{}, workers.Number()), languages: make(map[string]*language), runtime: sync.OnceValues(newRuntime)}
 }
 
-// compiled caches the compiled grammars for the whole process, because compiling a grammar takes longer than most
+// This variable caches the compiled grammars for the whole process, because compiling a grammar takes longer than most
 // parses.
 var compiled = wazero.NewCompilationCache()
 

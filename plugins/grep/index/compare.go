@@ -10,9 +10,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unheard returns the directories that must be compared by stamps before a call searches below a path. If full is
-// true, the result contains all directories. Otherwise it contains the directories without a watch that are at,
-// above or below the path.
+// This method returns the directories that must be compared by stamps before a call searches below a path. If full is
+// true, the result contains all directories. Otherwise it contains the directories without a watch that are at, above
+// or below the path.
 func (x *Index) unheard(under string, full bool) []*dir {
 	switch {
 	case full:

@@ -60,7 +60,7 @@ func (p *Pattern) matches(rel string) bool {
 	return p.glob.Match(path.Base(rel))
 }
 
-// metadata lists the directories of version control systems. A listing contains such a directory without its
+// This list contains the directories of version control systems. A listing contains such a directory without its
 // contents, unless it is the listed directory.
 var metadata = []string{".git", ".hg", ".svn", ".jj"}
 
@@ -336,7 +336,7 @@ func (l *looker) close() {
 	}
 }
 
-// complete adds missing metadata to an entry. It reports whether the entry still exists.
+// This method adds missing metadata to an entry. It reports whether the entry still exists.
 func (l *looker) complete(e *Entry) bool {
 	link := e.Type&fs.ModeSymlink != 0
 	if e.known && !link {

@@ -51,7 +51,7 @@ func classOf(k symbol.Kind) string {
 type source struct {
 	name string
 	args []string // arguments of ctags
-	// files lists the files of the source. If it returns no files, the source is skipped.
+	// This function returns the files of the source. If it returns no files, the source is skipped.
 	files func(t testing.TB) []string
 	least int // minimal number of declarations that both programs must find
 	// exact is true if a declaration that only this package finds counts as a difference.

@@ -17,7 +17,7 @@ type needle struct {
 	pair bytepair.Pair
 }
 
-// common lists bytes by their frequency in source code, the most frequent first.
+// This string contains bytes ordered by their frequency in source code, the most frequent byte first.
 const common = " etaoinsrlcdpumf_0gh\tb.y,x1v()wk2;-3*=\n/4586q>79\"zj&#[]{}:+'IESTACRNDLPOMFUBGHVWXYKZQJ<|!%\\$@?~^`"
 
 var rank = func() (r [256]int) {

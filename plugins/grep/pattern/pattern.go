@@ -38,7 +38,7 @@ type Pattern struct {
 	required []needle
 	// exact is true if every match equals the required text.
 	exact bool
-	// either is a set of alternative texts. It is set only if no required text is known or the known text is short.
+	// This field is a set of alternative texts. It is set only if no required text is known or the known text is short.
 	either either
 	// prefix is the text with which every match begins. It is empty if the text is unknown or too short.
 	prefix needle

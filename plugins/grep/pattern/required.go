@@ -143,7 +143,7 @@ func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 // returns that text and true.
 type literalOf func(n *syntax.Node) ([]byte, bool)
 
-// literal returns the text that a node matches, if the node matches exactly one text.
+// This function returns the text that a node matches, if the node matches exactly one text.
 func literal(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r, ok := c.Single()

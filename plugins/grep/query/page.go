@@ -42,7 +42,7 @@ func (c *collection) lines(a *Answer, limit int, o search.Options) {
 	}
 }
 
-// numbers adds the files with indices in [from,to) to an answer.
+// This method adds the files with indices in [from,to) to an answer.
 func (c *collection) numbers(a *Answer, from, to int) {
 	c.sort()
 	size := 0

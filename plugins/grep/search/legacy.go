@@ -25,7 +25,7 @@ func legacy(content []byte) (decoded []byte, ok bool) {
 	return t.Content, true
 }
 
-// marked reports whether a text begins with a byte order mark.
+// This function reports whether a text begins with a byte order mark.
 func marked(content []byte) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(content, m.bytes) {

@@ -164,7 +164,7 @@ func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 	return true
 }
 
-// bare returns the name of a container without its type parameters.
+// This function returns the name of a container without its type parameters.
 func bare(name string) string {
 	if i := strings.IndexAny(name, "[<"); i > 0 {
 		name = name[:i]

@@ -136,7 +136,7 @@ func expression(body string, fold bool) (*Query, error) {
 	return &Query{pattern: p, most: Matched}, nil
 }
 
-// qualified splits a query into the names of the containers and the name itself.
+// This function splits a query into the names of the containers and the name itself.
 func qualified(text string) (within []string, name string) {
 	if strings.HasPrefix(text, "operator") || strings.Contains(text, "/") {
 		return nil, text

@@ -86,7 +86,7 @@ func (s *server) stop(grace time.Duration) {
 	<-s.Exited()
 }
 
-// died reports whether the server has ended without a call of stop.
+// This method reports whether the server has ended without a call of stop.
 func (s *server) died() bool {
 	if !s.wire.ended() {
 		return false

@@ -11,7 +11,7 @@ import (
 type region struct {
 	data  []byte
 	first int // number of the first line of the region
-	// hidden maps a line number to the number of missing bytes, for each line of which data contains only the beginning.
+	// This map contains the number of missing bytes of each line whose end is not in data. The key is the line number.
 	hidden map[int]int64
 }
 
@@ -29,7 +29,7 @@ func next(data []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// shown returns the part of a line that the excerpt contains, and the number of omitted bytes.
+// This method returns the part of a line that the excerpt contains, and the number of omitted bytes.
 func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	hidden := r.hidden[number]
 	if len(line) <= MaxLineChars {

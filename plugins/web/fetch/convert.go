@@ -79,7 +79,7 @@ func brackets(root *html.Node) int {
 	return n
 }
 
-// omitted lists the elements that contain no text for a reader.
+// This list contains the HTML elements without text for a reader.
 var omitted = []string{"nav", "svg", "canvas", "noscript", "template", "button", "select", "script", "style", "head", "iframe"}
 
 // maxCells limits the cells of all tables of a page, including cells that the converter adds for spans and short rows.
@@ -168,7 +168,7 @@ func plainText(root *html.Node) string {
 
 func startsBlank(text string) bool { return text != "" && unicode.IsSpace(rune(text[0])) }
 
-// blocks lists the elements that begin and end a line.
+// This list contains the elements that begin and end a line.
 var blocks = []atom.Atom{
 	atom.P, atom.Div, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Ul, atom.Ol, atom.Li, atom.Dl, atom.Dt, atom.Dd, atom.Pre, atom.Blockquote, atom.Table, atom.Tr,
 	atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Aside, atom.Figure, atom.Figcaption, atom.Hr, atom.Form, atom.Fieldset, atom.Details, atom.Summary, atom.Address,

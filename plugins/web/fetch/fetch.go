@@ -99,7 +99,7 @@ func (f *fetcher) close() {
 	}
 }
 
-// ready returns an error if the plugin has no proxy.
+// This method returns an error if the plugin has no proxy.
 func (f *fetcher) ready() error {
 	if f.client != nil {
 		return nil
@@ -296,7 +296,7 @@ func length(r *http.Response) string {
 	return fmt.Sprintf(" and %d bytes", r.ContentLength)
 }
 
-// textual reports whether a media type is text.
+// This function reports whether a media type is text.
 func textual(media string) bool {
 	kind, sub, _ := strings.Cut(media, "/")
 	switch {
@@ -314,7 +314,7 @@ func textual(media string) bool {
 	return false
 }
 
-// attachable reports whether models can read files of a media type as attachments.
+// This function reports whether models can read files of a media type as attachments.
 func attachable(media string) bool {
 	switch media {
 	case "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf":

@@ -75,7 +75,7 @@ func (c *charset) cleanLines(sample []byte) []byte {
 	return clean
 }
 
-// ranked returns the possible charsets of the sample, the most probable first.
+// This function returns the possible charsets of the sample, the most probable first.
 func ranked(sample []byte) []*charset {
 	if c := byKana(sample); c != nil {
 		return []*charset{c}
@@ -207,9 +207,9 @@ func byKana(sample []byte) *charset {
 	return nil
 }
 
-// plausible reports whether the decoded sample looks like a text in a language of the charset. Three conditions must
-// hold. The sample has enough letters. Almost all non-ASCII characters are letters of the script or punctuation. Words
-// have no capital letter in the middle.
+// This method reports whether the decoded sample looks like a text in a language of the charset. Three conditions
+// must hold. The sample has enough letters. Almost all non-ASCII characters are letters of the script or punctuation.
+// Words have no capital letter in the middle.
 func (c *charset) plausible(sample []byte) bool {
 	content, _ := c.codec.NewDecoder().Bytes(sample)
 	letters, foreign, odd, words := 0, 0, 0, 0

@@ -24,8 +24,8 @@ func (m *mixture) String() string {
 	return fmt.Sprintf("%d lines are %s, the first is line %d, and others are UTF-8", m.lines, what, m.line)
 }
 
-// mixed describes a text that has lines in UTF-8 and lines in another encoding. If the UTF-8 lines can be valid UTF-8 by
-// chance, mixed returns nil.
+// This function describes a text that has lines in UTF-8 and lines in another encoding. If the UTF-8 lines can be
+// valid UTF-8 by chance, mixed returns nil.
 func mixed(data []byte) *mixture {
 	m := &mixture{}
 	evidence, n := 0, 0
