@@ -60,9 +60,9 @@ type instance struct {
 	asleep bool
 }
 
-// files contains the shell's ends of its pipes.
+// files contains the pipe ends that a shell uses.
 type files struct {
-	theirs []*os.File       // the shell's ends, which must be closed in this process
+	theirs []*os.File       // pipe ends of the shell, which this process must close
 	at     map[int]*os.File // files indexed by their descriptor number in the shell
 }
 
@@ -137,7 +137,7 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 // advance. For a short command, the allocation would take most of the time of the write.
 var blank = strings.Repeat("\x00", 4096)
 
-// connect creates the files of a shell. If connect fails, the instance and the argument theirs contain the files that
+// connect creates the files of a shell. If connect fails, the instance and the argument "theirs" contain the files that
 // were created before the error.
 func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	for fd, ours := range map[int]**os.File{1: &in.stdout, 2: &in.stderr} {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// quietTime is how long to wait for more output after the end of the shell if another process still has the pipe
-	// open. An example is the process of the substitution >(command).
+	// quietTime limits the wait for more output after the end of the shell. The wait is necessary only if another
+	// process still has the pipe open, such as the process of the substitution >(command).
 	quietTime = 100 * time.Millisecond
 	// lateBytes limits the output that is read after the end of the shell.
 	lateBytes = 1 << 20
@@ -26,7 +26,7 @@ type pump struct {
 	r    *os.File
 	w    io.Writer
 	rest io.Writer     // receives output after the end of the shell
-	late time.Duration // how long to copy to w after the end of the shell; 0 means to close the pipe
+	late time.Duration // time limit for copying to w after the end of the shell; 0 means to close the pipe at once
 	// complete means that the shell alone has the other end of the pipe, and that the shell writes no more.
 	complete atomic.Bool
 	// done is closed when w has received all output of the shell.

@@ -303,7 +303,7 @@ func removed(was *workspace.Snapshot) tool.Effect {
 }
 
 // putBack reverts the performed steps. It skips files that another program has changed after the step. The argument
-// gone contains the attributes of the removed files.
+// "gone" contains the attributes of the removed files.
 func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []*workspace.Attributes, done *Done) error {
 	var failed []string
 	for i, s := range steps {

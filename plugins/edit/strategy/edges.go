@@ -55,7 +55,7 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// This function returns the number of blank lines to remove from new_string. The parameter cut is the number of blank
+// This function returns the number of blank lines to remove from new_string. The parameter "cut" is the number of blank
 // lines that were removed from old_string. Blank lines that only old_string has are not counted.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 

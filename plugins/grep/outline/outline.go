@@ -88,8 +88,8 @@ func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t 
 	return better
 }
 
-// This function returns a table of the lines that look like declarations. The argument why is the reason why the text
-// was not parsed.
+// This function returns a table of the lines that look like declarations. The argument "why" is the reason for which the
+// text was not parsed.
 func unparsed(text []byte, why string) *symbol.Table {
 	t := byLines(text)
 	t.Problem = why

@@ -56,8 +56,8 @@ func (r *requirement) caseBit(at int) byte {
 	return 0
 }
 
-// This method returns how many leading bytes of a text equal the required text. The texts must have the same length.
-// If the case must match, any difference yields 0.
+// This method returns the number of leading bytes of a text that equal the required text. The two texts must have the
+// same length. If the case must match, the result is 0 for any difference.
 func (r *requirement) same(text []byte) int {
 	if !r.folded {
 		if string(text) == string(r.text) {

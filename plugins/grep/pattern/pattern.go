@@ -115,7 +115,7 @@ func parse(expr string, o Options) (*syntax.Node, error) {
 	return nil, fmt.Errorf("unknown dialect %q; use rust, bre, ere or fixed", o.Dialect)
 }
 
-// Crossing reports whether a match can span several lines. If so, a text must be searched as a whole.
+// Crossing reports whether a match can span several lines. For such a pattern, a text must be searched as a whole.
 func (p *Pattern) Crossing() bool { return p.crossing }
 
 var (

@@ -46,7 +46,7 @@ type collection struct {
 	hasLast bool
 }
 
-// slack is the number of matches beyond the limit that are kept before unneeded lines are dropped.
+// slack is the number of extra matches that are kept before unneeded lines are dropped.
 const slack = 1 << 10
 
 // maxLines is the maximum number of kept lines, including context.

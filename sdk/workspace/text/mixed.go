@@ -25,7 +25,7 @@ func (m *mixture) String() string {
 }
 
 // This function describes a text that has lines in UTF-8 and lines in another encoding. If the UTF-8 lines can be
-// valid UTF-8 by chance, mixed returns nil.
+// valid UTF-8 by chance, it returns nil.
 func mixed(data []byte) *mixture {
 	m := &mixture{}
 	evidence, n := 0, 0
