@@ -22,7 +22,7 @@ func (t *task) protocol(sdk, legacy string) error {
 	)
 }
 
-// generate generates the code of the protocol first, because the program that prints the reference uses this code.
+// This method first generates the code of the protocol, because the program that prints the reference uses this code.
 func (t *task) generate() error {
 	if err := t.tools(); err != nil {
 		return err

@@ -208,7 +208,7 @@ func (s *sess) callPeer(ctx context.Context, in args, p tool.Peer) *answer {
 	return a
 }
 
-// ok runs a command that must succeed, and returns its standard output.
+// This method runs a command that must succeed, and returns its standard output.
 func (s *sess) ok(command string) string {
 	s.t.Helper()
 	a := s.run(command)

@@ -134,8 +134,8 @@ func (s *Store) Usage() (u Usage) {
 type Appender struct {
 	store    *Store
 	segments []*segment
-	// open is the segment to which new texts are added. bare is the segment that stores the index of texts without
-	// the texts.
+	// The field "open" is the segment to which new texts are added. The field "bare" is the segment that stores the
+	// index of texts without the texts.
 	open, bare *segment
 }
 

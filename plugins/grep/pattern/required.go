@@ -207,8 +207,8 @@ type byteSet [256]bool
 // already differ in the first byte.
 const maxMargin = 8
 
-// margins returns which bytes can be the first bytes of a match of a sequence of nodes. If back is true, it returns the
-// possible last bytes. If the result "whole" is true, the match has no further bytes.
+// margins returns the bytes with which a match of a sequence of nodes can begin. If back is true, it returns the bytes
+// with which a match can end. If the result "whole" is true, the match has no further bytes.
 func margins(nodes []*syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	for i := range nodes {
 		n := nodes[i]
@@ -270,8 +270,8 @@ func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	return sets
 }
 
-// bytesOf returns which bytes can be the first bytes of an encoded symbol of a class, or the last bytes. If the result
-// "whole" is true, every symbol is encoded as one byte.
+// bytesOf returns the bytes with which an encoded symbol of a class can begin or end. If the result "whole" is true, every
+// symbol is encoded as one byte.
 func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
 	set := new(byteSet)
 	whole = true
