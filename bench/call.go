@@ -103,7 +103,7 @@ func wholeCall(ctx context.Context, bin string) error {
 	return hostRSS(ctx, out, bin, dir, running)
 }
 
-// sampleHost returns a host with a sample workspace. The caller must call the function done at the end.
+// sampleHost returns a host with a sample workspace. The caller must call the function "done" at the end.
 func sampleHost(ctx context.Context, bin string) (h *host.Host, dir string, done func(), err error) {
 	if dir, err = sample(); err != nil {
 		return nil, "", nil, err

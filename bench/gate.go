@@ -16,14 +16,14 @@ import (
 // gatePackages is the number of packages that each build compiles.
 const gatePackages = 60
 
-// gated compares commands that execute many programs behind the exec gate with the same commands of a plugin without a
-// sandbox, by turns. So it also measures the rest of the sandbox.
+// gated compares two ways of running commands that execute many programs: behind the exec gate, and in a plugin without
+// a sandbox. It alternates between them. The difference therefore includes the other costs of the sandbox.
 func gated(ctx context.Context, bin string) error {
 	goBinary, err := exec.LookPath("go")
 	if err != nil {
 		return err
 	}
-	var sides [2]gateSide // with the gate, and without a sandbox
+	var sides [2]gateSide // the first side has the gate, and the second side has no sandbox
 	for i, config := range []string{"plugin \"bash\" {}\n", "plugin \"bash\" {}\nsandbox {\n  enforce = \"off\"\n}\n"} {
 		if sides[i], err = newGateSide(ctx, bin, config); err != nil {
 			return err
@@ -45,12 +45,13 @@ func gated(ctx context.Context, bin string) error {
 	return compareSides(out, fmt.Sprintf("go build of %d packages", gatePackages), &sides, 1, 12, 1.05, build)
 }
 
-// compareSides measures a command on both sides by turns, and prints the ratios of time and of the processors' time.
+// compareSides measures a command alternately on both sides. It prints the ratios of the running times and of the
+// processor times.
 func compareSides(out *tabwriter.Writer, name string, sides *[2]gateSide, warmups, rounds int, most float64, command func(s *gateSide, round int) error) error {
 	var times, work [2][]time.Duration
 	for round := range warmups + rounds {
 		for k := range sides {
-			i := (k + round) % len(sides) // neither side is always the first
+			i := (k + round) % len(sides) // alternate the order of the two sides
 			before, err := sides[i].work()
 			if err != nil {
 				return err
@@ -74,7 +75,7 @@ func compareSides(out *tabwriter.Writer, name string, sides *[2]gateSide, warmup
 	return out.Flush()
 }
 
-// gateSide is a host with a workspace and one configuration.
+// gateSide is a host with its own workspace and configuration.
 type gateSide struct {
 	dir    string
 	host   *hostProcess
@@ -108,13 +109,13 @@ func (s *gateSide) run(command string) error {
 
 func (s *gateSide) stop() {
 	s.host.stop()
-	_ = os.RemoveAll(filepath.Dir(s.dir)) // a temporary directory
+	_ = os.RemoveAll(filepath.Dir(s.dir)) // ignore the error, because the directory is temporary
 }
 
 // clockTick is the unit of the times in /proc.
 const clockTick = time.Second / 100
 
-// work returns the processors' time of the host, and of the plugin and its commands that ended.
+// work returns the processor time of the host, of the plugin, and of the plugin's commands that have ended.
 func (s *gateSide) work() (sum time.Duration, err error) {
 	for _, pid := range []int{s.host.pid, s.plugin} {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -124,7 +125,7 @@ func (s *gateSide) work() (sum time.Duration, err error) {
 		_, rest, _ := strings.Cut(string(b), ") ")
 		fields := strings.Fields(rest)
 		if pid == s.host.pid {
-			fields = fields[:13] // the plugin still runs, so its time is not a part
+			fields = fields[:13] // count only the host's own time, because the plugin is counted separately
 		}
 		for _, f := range fields[11:min(15, len(fields))] {
 			n, err := strconv.Atoi(f)
@@ -137,7 +138,7 @@ func (s *gateSide) work() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// writePackages writes a program of many packages whose content no build has seen.
+// writePackages writes a program with many packages. Their content is new, so the build cache cannot contain them.
 func writePackages(dir string, round int) error {
 	main := "package main\n\nimport (\n"
 	for i := range gatePackages {

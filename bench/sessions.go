@@ -17,8 +17,8 @@ import (
 // manySessions is the number of sessions, and sessionCallers the number of concurrent callers that use them.
 const manySessions, sessionCallers = 1000, 16
 
-// sessionLoad measures reads beside a running command of the same session, reads in 1 and in 1000 sessions at the same
-// total load, and what 1000 idle shells cost.
+// sessionLoad measures reads beside a running command of the same session. It also measures reads in 1 and in 1000
+// sessions at the same total load, and the cost of 1000 idle shells.
 func sessionLoad(ctx context.Context, bin string) error {
 	h, _, done, err := sampleHost(ctx, bin)
 	if err != nil {
@@ -71,7 +71,7 @@ func besideCommand(ctx context.Context, out *tabwriter.Writer, h *host.Host) err
 // acrossSessions compares the latency of reads in one session with the latency of reads in many sessions.
 func acrossSessions(ctx context.Context, out *tabwriter.Writer, h *host.Host) error {
 	one, many := new(spread), &spread{sessions: manySessions}
-	for range 5 { // alternately, because the speed of the machine changes
+	for range 5 { // measure alternately, because the speed of the machine changes
 		for _, s := range []*spread{one, many} {
 			if err := s.load(ctx, h, 2*time.Second); err != nil {
 				return err
@@ -101,7 +101,7 @@ func (s *spread) load(ctx context.Context, h *host.Host, during time.Duration) e
 		start := time.Now()
 		err := runIn(ctx, h, session, "read sample.txt --limit 2000")
 		took := time.Since(start)
-		if time.Since(began) > during/4 { // before that, sessions begin
+		if time.Since(began) > during/4 { // ignore earlier calls, because some of them start sessions
 			s.mu.Lock()
 			s.times = append(s.times, took)
 			s.mu.Unlock()

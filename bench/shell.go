@@ -57,7 +57,7 @@ func shell(ctx context.Context, bin string) error {
 	return gigabyte(ctx, bin, dir, out, row)
 }
 
-// parts measures the two parts of a call that toolhost cannot influence. The first is an empty gRPC call of a
+// This function measures the two parts of a call that toolhost cannot influence. The first is an empty gRPC call of a
 // plugin. The second is a prestarted bash that continues and exits.
 func parts(ctx context.Context, bin string, out io.Writer) error {
 	echo, err := bare.Start(filepath.Join(bin, "bench", "bareplugin"))

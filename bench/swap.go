@@ -155,7 +155,7 @@ func (l *swapLoad) close() {
 	})
 }
 
-// swap replaces the binary and waits until the host uses the new binary.
+// This method replaces the binary and waits until the host uses the new binary.
 func (l *swapLoad) swap(ctx context.Context, n int) error {
 	path := filepath.Join(l.dir, "bin", "read")
 	if err := os.WriteFile(path+".new", fmt.Appendf(l.plugin[:len(l.plugin):len(l.plugin)], "%d", n), 0o700); err != nil { //nolint:gosec // a binary
@@ -179,8 +179,8 @@ type measured struct {
 	failed, unavailable, lost int
 }
 
-// during makes calls without pauses while the function f runs. Seven of eight calls read a file, and the eighth
-// writes a file.
+// This method makes calls without pauses while the function f runs. Seven of eight calls read a file, and the eighth
+// call writes a file.
 func (l *swapLoad) during(ctx context.Context, f func() error) (all measured, err error) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup

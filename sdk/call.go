@@ -10,7 +10,7 @@ import (
 )
 
 // Call is one call, as passed to the handler of a tool. Its methods are safe for concurrent use. After the handler has
-// returned, they do nothing or return an error.
+// returned, the methods do nothing or return an error.
 type Call struct {
 	*tool.Call
 	peer  tool.Peer
@@ -28,7 +28,7 @@ func NewCall(c *tool.Call, peer tool.Peer) *Call {
 func (c *Call) Workspace() (*workspace.Workspace, error) { return c.files(c.Roots) }
 
 // KeepsDirectory promises that the call will not change the working directory of the session. The host can then start
-// later calls of the session that depend on the directory. Only a call that takes longer needs it.
+// later calls of the session that depend on the directory. Only long calls need to call KeepsDirectory.
 func (c *Call) KeepsDirectory() {
 	if k, ok := c.peer.(tool.DirectoryKeeper); ok {
 		k.KeepsDirectory()

@@ -22,7 +22,7 @@ import (
 //	min:"0" max:"9"      the smallest and the largest allowed number
 //	path:"read"          a workspace path that is read ("read") or changed ("write"), or a
 //	                     unified diff that changes files ("diff")
-//	rare:"true"          few calls need the parameter: help shows it, but models are not told of it
+//	rare:"true"          a parameter that few calls need; help shows it, but the definitions for models omit it
 func SchemaFor[T any]() (json.RawMessage, error) {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {

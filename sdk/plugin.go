@@ -57,10 +57,10 @@ type Plugin struct {
 	// load the plugin. The host also reports grants that the plugin does not need. If Needs is nil, the host loads the
 	// plugin with any grants. Needs must not depend on the configuration.
 	Needs *Needs
-	// Discover returns the tools if the plugin learns them from another system. It replaces Tools. The host calls it
-	// after Config, within the start timeout of the plugin, and again after calls. Therefore it should cache its
-	// results. If the first call of Discover fails, the plugin does not start. A tool that a later call of Discover does
-	// not return can no longer be called.
+	// Discover returns the tools of a plugin whose tools depend on another system. A plugin sets either Discover or
+	// Tools. The host calls Discover after Config, within the start timeout of the plugin, and again after calls.
+	// Therefore Discover should cache its results. If the first call of Discover fails, the plugin does not start. A
+	// tool that a later call of Discover does not return can no longer be called.
 	Discover func(ctx context.Context) ([]Tool, error)
 	// Config handles the config block that the operator writes; see [NewConfig]. The zero Config means that the plugin
 	// has no configuration.

@@ -196,7 +196,7 @@ type space struct {
 	ws    *workspace.Workspace
 }
 
-// workspace returns the workspace for a set of roots. Calls with the same roots share it.
+// workspace returns the workspace for a set of roots. Calls with the same roots share one workspace.
 func (r *runner) workspace(roots []tool.Root) (*workspace.Workspace, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// errHostGone is the error of calls that run when the plugin is told to end, usually because the host is gone.
+// errHostGone is the error of calls that still run when the plugin must end, usually because the host has exited.
 var errHostGone = tool.Errorf(tool.Canceled, "The call was stopped, because its plugin was told to end.")
 
 // Serve serves the plugin until the host ends it. Call Serve first in main. It does not return. The exit status of

@@ -18,7 +18,8 @@ func main() {
 	sdk.Serve(functions.Plugin(*limit, needs(*programs, *endpoints)))
 }
 
-// needs returns the grants that the plugin needs. They depend on whether functions run programs or use endpoints.
+// This function returns the grants that the plugin needs. The grants depend on whether functions run programs or use
+// endpoints.
 func needs(programs, endpoints bool) *sdk.Needs {
 	n := new(sdk.Needs)
 	if programs {

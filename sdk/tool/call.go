@@ -58,8 +58,8 @@ type Commands struct {
 	Token string
 }
 
-// CommandsProgram is the name of a program in [Commands.Dir] that serves all names for which Dir contains no
-// program. The caller runs it with such a name as its argv[0] ("exec -a").
+// CommandsProgram is the name of a program in [Commands.Dir] that serves all names for which Dir contains no program.
+// The caller runs this program with one of these names as argv[0] ("exec -a").
 const CommandsProgram = "toolhost-shim"
 
 // Names of environment variables for commands that are allowed to call tools.
@@ -79,8 +79,8 @@ type DirectoryKeeper interface {
 	KeepsDirectory()
 }
 
-// Peer represents the host for a running call. Its methods are safe for concurrent use. After the call has returned,
-// they do nothing or return an error.
+// Peer represents the host for a running call. Its methods are safe for concurrent use. After the call has returned, the
+// methods do nothing or return an error.
 type Peer interface {
 	// Progress replaces the title of the running call and adds metadata to it.
 	Progress(title string, metadata map[string]any)
@@ -150,7 +150,7 @@ type Answer struct {
 	// Values contains the chosen options or the free text.
 	Values  []string
 	Message string
-	// By is the principal who answered, if it is not the caller. Only the host knows it; plugins do not receive it.
+	// By is the principal who answered if the caller did not answer. Only the host sets By; plugins do not receive it.
 	By string
 }
 

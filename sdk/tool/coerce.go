@@ -21,11 +21,11 @@ import (
 //   - a string that contains JSON text to the array or the object in the text
 //   - a string of digits to an integer, and a string that contains a JSON number to a number
 //   - the strings "true" and "false" to a boolean
-//   - the name of a property in a nested object, if only case, dashes and underscores differ, and the schema does not allow
-//     the name as it is or requires the property
+//   - the name of a property in a nested object to the declared name, if the names differ only in case, dashes and
+//     underscores, and the schema requires the declared name or permits no other names
 //
-// All other values stay as they are, and [Schema.Check] reports them. The values of args must be JSON. Coerce does not
-// change args; it returns args itself if there is nothing to convert. Several goroutines can call it at the same time.
+// All other values stay unchanged, and [Schema.Check] reports them. The values of args must be JSON. Coerce does not
+// change args. If no value needs a conversion, Coerce returns args itself. Coerce is safe for concurrent use.
 func (s *Schema) Coerce(args map[string]json.RawMessage) map[string]json.RawMessage {
 	out, copied := args, false
 	for _, p := range s.params {
@@ -43,7 +43,7 @@ func (s *Schema) Coerce(args map[string]json.RawMessage) map[string]json.RawMess
 	return out
 }
 
-// coerce converts a value to a type that the schema allows. If changed is false, the value is the given one.
+// coerce converts a value to a type that the schema allows. If changed is false, coerce returns the value unchanged.
 func coerce(raw json.RawMessage, s *jsonschema.Schema) (v json.RawMessage, changed bool) {
 	if s == nil {
 		return raw, false
@@ -62,7 +62,8 @@ func coerce(raw json.RawMessage, s *jsonschema.Schema) (v json.RawMessage, chang
 	return raw, false
 }
 
-// coerceText converts a string to a type that the schema allows. The schema does not allow a string.
+// coerceText converts a string to a type that the schema allows. The caller has checked that the schema does not allow a
+// string.
 func coerceText(raw json.RawMessage, s *jsonschema.Schema, types []string) (json.RawMessage, bool) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -80,7 +81,7 @@ func coerceText(raw json.RawMessage, s *jsonschema.Schema, types []string) (json
 		return inner, true
 	case slices.Contains(types, "boolean") && (strings.EqualFold(text, "true") || strings.EqualFold(text, "false")):
 		return json.RawMessage(strings.ToLower(text)), true
-	case slices.Contains(types, "array") && text != "" && !strings.HasPrefix(string(inner), `["`): // JSON that was cut off begins like this
+	case slices.Contains(types, "array") && text != "" && !strings.HasPrefix(string(inner), `["`): // a text that begins with [" is probably truncated JSON
 		item := raw
 		if items := variant(s, "array").Items; items == nil || !slices.Contains(typesOf(items), "string") {
 			var ok bool
@@ -136,8 +137,9 @@ func coerceProperties(raw json.RawMessage, s *jsonschema.Schema) (json.RawMessag
 	return encoded(out, raw)
 }
 
-// propertyLike returns the only property whose name differs from the given name in case, dashes and underscores alone. It
-// returns the given name if no property matches, or if the given name can be that of another value.
+// propertyLike returns the declared property whose name differs from the given name only in case, dashes and
+// underscores. If no property or several properties match, it returns the given name. It also returns the given name if
+// the schema permits other names and does not require the property.
 func propertyLike(name string, s *jsonschema.Schema) string {
 	found := name
 	for p := range s.Properties {
@@ -154,7 +156,7 @@ func propertyLike(name string, s *jsonschema.Schema) string {
 	return found
 }
 
-// variant returns the part of a schema that allows the type: the schema itself, or one of its alternatives.
+// variant returns the part of a schema that allows a type: the schema itself or one of its alternatives.
 func variant(s *jsonschema.Schema, typ string) *jsonschema.Schema {
 	for _, v := range slices.Concat(s.AnyOf, s.OneOf) {
 		if s.Type == "" && slices.Contains(typesOf(v), typ) {
@@ -164,7 +166,8 @@ func variant(s *jsonschema.Schema, typ string) *jsonschema.Schema {
 	return s
 }
 
-// encoded returns a changed value as JSON. The error cannot occur, because the parts of the value are valid JSON.
+// This function returns a changed value as JSON. An encoding error cannot occur, because the parts of the value are
+// valid JSON.
 func encoded(v any, raw json.RawMessage) (json.RawMessage, bool) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -31,7 +31,7 @@ func KnownKind(k Kind) bool {
 	return slices.Contains(codes, k)
 }
 
-// codes are the codes of kinds, in their order from 1001 on. A kind keeps its code.
+// This list contains the kinds in the order of their codes, which begin at 1001. The code of a kind must never change.
 var codes = []Kind{NotFound, InvalidArguments, PermissionDenied, Security, Timeout, Canceled, Unavailable, Conflict, ExecutionFailed, Internal}
 
 // Code returns the code of errors of this kind that have no code of their own: 1001 for NotFound to 1010 for Internal. It
@@ -57,15 +57,15 @@ const (
 type Error struct {
 	Kind Kind `json:"kind"`
 	// Code is a number that the tool documents, or 0. In edit errors, the codes 1 to 9 are the nine layers of
-	// validation. In errors of a shell command, the code is the exit status of the command. In JSON, [Kind.Code] stands
-	// in place of 0.
+	// validation. In errors of a shell command, the code is the exit status of the command. In JSON, a code of 0 is
+	// replaced by [Kind.Code].
 	Code int `json:"code"`
 	// Message names the problem, then the remedy.
 	Message string `json:"message"`
 	// Source is the party that caused the error. The host sets it.
 	Source Source `json:"source,omitempty"`
-	// RetryAfter is the time after which another try of an unavailable tool can succeed. Zero means that it is unknown. In
-	// JSON, it is the number of seconds.
+	// RetryAfter is the time after which another try of an unavailable tool can succeed. Zero means that the time is
+	// unknown. In JSON, the value is in seconds.
 	RetryAfter time.Duration `json:"-"`
 
 	cause error
@@ -88,9 +88,9 @@ func (e *Error) WithCode(code int) *Error {
 	return &c
 }
 
-// WithRetryAfter returns a copy of e that asks the host to repeat the call after a time. The host does so if the kind is
-// Unavailable, the tool is read-only or idempotent, and the call's timeout allows it. It never repeats the call sooner.
-// Otherwise the caller sees the time in the error.
+// WithRetryAfter returns a copy of e that asks the host to repeat the call after a time. The host repeats the call if
+// the kind is Unavailable, the tool is read-only or idempotent, and the call's timeout allows the wait. It never repeats
+// the call sooner. If the host does not repeat the call, the caller receives the time in the error.
 func (e *Error) WithRetryAfter(d time.Duration) *Error {
 	c := *e
 	c.RetryAfter = d

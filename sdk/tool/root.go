@@ -42,8 +42,8 @@ func (r Root) Rel(path string) (rel string, ok bool) {
 	return "", false // path is in another directory whose name begins with the root's name
 }
 
-// clean returns [filepath.Clean] of an absolute path. It skips the call of Clean for a path that is already clean,
-// because callers compare thousands of paths.
+// This function returns [filepath.Clean] of an absolute path. It skips the call of Clean for a path that is already
+// clean, because callers compare thousands of paths.
 func clean(path string) string {
 	if strings.HasSuffix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "/.") {
 		return filepath.Clean(path)

@@ -17,8 +17,8 @@ import (
 // diff that changes files.
 const PathKeyword = "x-toolhost-path"
 
-// RareKeyword is a schema keyword. It marks a parameter with the value true that few calls need. The host accepts the
-// parameter and shows it in help, but the definitions of bundled tools that models receive do not contain it.
+// RareKeyword is a schema keyword. The value true marks a parameter that few calls need. The host accepts the parameter
+// and shows it in help. For bundled tools, the definitions that models receive omit the parameter.
 const RareKeyword = "x-toolhost-rare"
 
 // Schema is a parsed input schema. It is immutable and safe for concurrent use.
@@ -61,8 +61,8 @@ type Signature struct {
 	Names map[string]string
 }
 
-// NameOf returns the name by which callers know a parameter: its additional name that is not a short flag, or the parameter's
-// own name if there is no such name, or several.
+// NameOf returns the name of a parameter for callers. If the parameter has exactly one additional name that is not a
+// short flag, NameOf returns the additional name. Otherwise it returns the parameter's own name.
 func (s *Signature) NameOf(param string) string {
 	best := ""
 	for name, to := range s.Names {
@@ -314,7 +314,7 @@ func (p *Param) EnumNames() []string {
 	return out
 }
 
-// names returns the names of all parameters, in positional order.
+// This method returns the names of all parameters, in positional order.
 func (s *Schema) names() []string {
 	var out []string
 	for _, p := range s.params {

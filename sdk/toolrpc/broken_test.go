@@ -36,7 +36,7 @@ func result(output string) *toolpb.CallResponse {
 	return &toolpb.CallResponse{Message: &toolpb.CallResponse_Result{Result: &toolpb.Result{Output: output}}}
 }
 
-// greased adds an unknown field to a message, as a later version of the protocol could do.
+// This function adds an unknown field to a message, as a later version of the protocol could do.
 func greased(m *toolpb.CallResponse) *toolpb.CallResponse {
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 4000, protowire.BytesType), "from the future")
 	m.ProtoReflect().SetUnknown(unknown)
@@ -102,7 +102,7 @@ func TestBrokenPlugins(t *testing.T) {
 	}
 }
 
-// TestOddHosts calls a server in the manner of hosts of other versions.
+// TestOddHosts sends a server the messages of hosts with other versions.
 func TestOddHosts(t *testing.T) {
 	var got *tool.Call
 	var deadline bool

@@ -23,8 +23,8 @@ const CancelGrace = 3 * time.Second
 // endGrace is how long a plugin can take to end the stream after its result.
 const endGrace = time.Second
 
-// ErrAbandoned is wrapped by the error of a call that was abandoned, because the plugin did not acknowledge its end within
-// [CancelGrace].
+// ErrAbandoned is wrapped by the error of a call that was abandoned, because the plugin did not acknowledge the end of
+// the call within [CancelGrace].
 var ErrAbandoned = errors.New("the plugin did not acknowledge the end of the call")
 
 // Client is the host's end of a connection. It implements [tool.Plugin] for a plugin in another process. It is safe for

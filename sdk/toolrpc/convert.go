@@ -233,7 +233,7 @@ func effectFromPB(e *toolpb.Effect) tool.Effect {
 	return out
 }
 
-// maxRetryAfter is the longest time for which a plugin can ask to wait.
+// maxRetryAfter limits the wait that a plugin can request before the host repeats a call.
 const maxRetryAfter = 24 * time.Hour
 
 func errorToPB(e *tool.Error) *toolpb.Error {

@@ -160,7 +160,7 @@ func (l *keptLine) cut() {
 	}
 }
 
-// leave returns the stream on the first call and nil on later calls.
+// leave returns the stream at its first call, and nil at later calls.
 func (l *keptLine) leave() *keptStream {
 	l.mu.Lock()
 	defer l.mu.Unlock()

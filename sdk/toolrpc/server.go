@@ -271,7 +271,7 @@ func tooLarge(name string, size int) *tool.Error {
 
 // KeepsDirectory implements [tool.DirectoryKeeper].
 func (p *hostPeer) KeepsDirectory() {
-	_ = p.send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{Progress: &toolpb.Progress{KeepsDirectory: true}}}) // ignore the error: it only costs other calls time
+	_ = p.send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Progress{Progress: &toolpb.Progress{KeepsDirectory: true}}}) // ignore the error: without this message, other calls only start later
 }
 
 func (p *hostPeer) Progress(title string, metadata map[string]any) {

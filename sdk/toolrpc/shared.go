@@ -65,8 +65,8 @@ const (
 
 var errStuck = status.Error(codes.Unavailable, "the stream to the plugin was closed because the plugin read no messages; the next call opens a new stream")
 
-// share makes the calls of read-only tools use one stream if the plugin supports it. Such calls are usually short.
-// If the large result of a call blocks the stream for other calls, no harm is done.
+// share makes the calls of read-only tools use one stream if the plugin supports shared streams. Such calls are usually
+// short. If a large result blocks the stream for other calls, no harm is done.
 func (c *Client) share(d *tool.Description) {
 	if c.shared.Load() != nil || !slices.Contains(d.Capabilities, tool.CapabilityCalls) {
 		return

@@ -73,8 +73,8 @@ func TestSharedCallsDoNotMix(t *testing.T) {
 	}
 }
 
-// TestWhichCallsAreShared checks that calls of read-only tools share one stream if the plugin supports it. All other
-// calls then use kept streams.
+// TestWhichCallsAreShared checks that calls of read-only tools use one shared stream if the plugin supports shared
+// streams. All other calls must use kept streams.
 func TestWhichCallsAreShared(t *testing.T) {
 	reads := tool.Traits{ReadOnly: true, ConcurrencySafe: true}
 	for _, can := range []bool{false, true} {
@@ -175,7 +175,7 @@ func TestBrokenSharedStreams(t *testing.T) {
 			}
 		}
 		t.Run(name, func(t *testing.T) { brokenStreams(t, shared) })
-		if name != "flood" { // not for a kept stream, which has no queue and makes the plugin wait
+		if name != "flood" { // skip the kept stream, which has no queue and makes the plugin wait
 			t.Run(name+", kept", func(t *testing.T) { brokenStreams(t, kept) })
 		}
 	}

@@ -80,7 +80,8 @@ func serve(t *testing.T, call func(ctx context.Context, call *tool.Call, peer to
 	return c
 }
 
-// over makes the clients of [serve] use a stream of the method Calls, unless it is nil.
+// over converts each client of [serve] to a client that uses a stream of the method Calls. A nil over leaves the clients
+// unchanged.
 var over func(*Client) *Client
 
 // TestOverCalls repeats the tests of a call on a shared stream and on a kept stream.

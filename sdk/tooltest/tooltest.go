@@ -22,8 +22,8 @@ import (
 
 // Host is a session of a host with one plugin. It is safe for concurrent use.
 type Host struct {
-	// Roots and Cwd are the roots and the working directory of all calls. New sets both to its directory. The root is
-	// writable.
+	// Roots and Cwd are the roots and the working directory of all calls. New sets both fields to the directory that it
+	// receives. The root is writable.
 	Roots []tool.Root
 	Cwd   string
 	// Answer answers the permission requests and questions of calls. If Answer is nil, changes of files are

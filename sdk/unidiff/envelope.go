@@ -2,8 +2,8 @@ package unidiff
 
 import "strings"
 
-// The lines of a patch as Codex's apply_patch reads it. It has no line numbers: each hunk begins with "@@", which can be
-// followed by a line that stands above the hunk.
+// The marker lines of a patch in the format of Codex's apply_patch. The format has no line numbers. Each hunk begins
+// with "@@". The text after "@@" can be a line of the file above the hunk.
 const (
 	beginPatch = "*** Begin Patch"
 	endPatch   = "*** End Patch"
@@ -14,7 +14,8 @@ const (
 	endOfFile  = "*** End of File"
 )
 
-// isEnvelope reports whether a diff is such a patch. Models also write it without its first line.
+// isEnvelope reports whether a diff is a patch in the format of apply_patch. The first line is optional, because models
+// sometimes omit it.
 func isEnvelope(lines []string) bool {
 	for _, line := range lines {
 		line = strings.TrimRight(line, " \t")
@@ -28,7 +29,7 @@ func isEnvelope(lines []string) bool {
 	return false
 }
 
-// envelope parses a patch.
+// envelope is the parser for a patch in the format of apply_patch.
 type envelope struct {
 	lines []string
 	at    int
@@ -77,7 +78,7 @@ func (p *envelope) add(f File) {
 	p.files = append(p.files, f)
 }
 
-// section reports whether a line begins another part of the patch.
+// section reports whether a line ends the current section of the patch. A section contains the changes of one file.
 func section(line string) bool {
 	line = strings.TrimRight(line, " \t")
 	return line == endPatch || line == "```" || strings.HasPrefix(line, addFile) || strings.HasPrefix(line, deleteFile) || strings.HasPrefix(line, updateFile)
@@ -105,7 +106,7 @@ func (p *envelope) created() error {
 	return nil
 }
 
-// restIsBlank reports whether only blank lines follow before the next part.
+// restIsBlank reports whether the current section contains no further lines except blank lines.
 func (p *envelope) restIsBlank() bool {
 	for _, line := range p.lines[p.at:] {
 		if section(line) {
@@ -142,7 +143,7 @@ func (p *envelope) updated() error {
 	return nil
 }
 
-// hunk parses one hunk. The first hunk of a file can lack the line "@@".
+// This method parses one hunk. The line "@@" can be missing before the first hunk of a file.
 func (p *envelope) hunk(f *File) error {
 	h := Hunk{Line: p.at + 1}
 	for p.at < len(p.lines) {
@@ -172,7 +173,7 @@ func (p *envelope) hunk(f *File) error {
 		switch {
 		case line == "" && p.endsWithBlank():
 			continue
-		case line == "": // a context line whose space is missing
+		case line == "": // a context line without the leading space
 			line = " "
 		case line[0] != ' ' && line[0] != '+' && line[0] != '-':
 			return wrong(p.at+1, "%q begins neither with a space (context) nor with + or -.", shorten(line))
@@ -188,12 +189,12 @@ func (p *envelope) hunk(f *File) error {
 	if h.Old == h.New {
 		return wrong(h.Line, "the hunk changes nothing: it has no line with + or -.")
 	}
-	h.AtEnd = h.AtEnd || h.Old == "" && len(h.Above) == 0 // apply_patch adds such lines to the end
+	h.AtEnd = h.AtEnd || h.Old == "" && len(h.Above) == 0 // apply_patch adds lines without context at the end of the file
 	f.Hunks = append(f.Hunks, h)
 	return nil
 }
 
-// endsWithBlank reports whether only blank lines follow before the next hunk or part.
+// endsWithBlank reports whether the current hunk contains no further lines except blank lines.
 func (p *envelope) endsWithBlank() bool {
 	for _, line := range p.lines[p.at:] {
 		if section(line) || strings.HasPrefix(line, "@@") {

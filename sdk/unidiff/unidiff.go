@@ -22,7 +22,8 @@ type File struct {
 	Mode uint32
 	// Hunks contains the changes of the file in the order of the diff.
 	Hunks []Hunk
-	// Whole is true if the file is deleted whatever it contains. Otherwise the hunks of a deleted file remove every line.
+	// Whole is true if the file is deleted regardless of its content. Otherwise the hunks of a deleted file remove every
+	// line.
 	Whole bool
 	// Envelope is true if the part comes from a patch that begins with "*** Begin Patch".
 	Envelope bool
@@ -38,10 +39,10 @@ type Hunk struct {
 	// Start is the line number in the file, as written in the diff and counted from 1. Zero means that the diff
 	// contains no line number.
 	Start int
-	// Inserts is true if the header of the hunk says that no line is replaced, as in "@@ -3,0 +4,2 @@". The new lines follow
-	// the line Start, or begin the file if Start is zero.
+	// Inserts is true if the hunk's header states that no line is replaced, as in "@@ -3,0 +4,2 @@". The new lines
+	// follow the line Start. If Start is zero, the new lines begin the file.
 	Inserts bool
-	// Above has lines of the file that stand above the hunk, in their order. Other lines can be between them.
+	// Above lists lines of the file above the hunk, in the order of the file. Other lines can lie between these lines.
 	Above []string
 	// AtEnd is true if the hunk ends with the file.
 	AtEnd bool

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// applyAttributes copies owner, attributes and mode of the old file to a new file. want overrides the mode. If an
-// attribute cannot be copied, applyAttributes returns a replaceError.
+// applyAttributes copies owner, attributes and mode of the old file to a new file. A mode in the argument "want"
+// replaces the old mode. If an attribute cannot be copied, applyAttributes returns a replaceError.
 func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	st, ok := old.info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -97,7 +97,7 @@ func attributes(fd int) (map[string][]byte, error) {
 	return out, nil
 }
 
-// sized calls the function get twice: first to get the size of the value, and then to get the value.
+// This function calls the function "get" twice: first to get the size of the value, and then to get the value.
 func sized(get func([]byte) (int, error)) ([]byte, error) {
 	for range 4 { // retry if the value grows between the two calls
 		n, err := get(nil)
@@ -134,7 +134,7 @@ func rawBits(m fs.FileMode) uint32 {
 	return raw
 }
 
-// links returns the number of hard links of a file.
+// This function returns the number of hard links of a file.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)

@@ -19,8 +19,8 @@ import (
 
 const nobody = 65534
 
-// as runs f as the user uid if the tests run as root. Otherwise file permissions would have no effect. It changes
-// the user of the current thread only.
+// This function runs f as the user uid if the tests run as root, because root ignores file permissions. It changes the
+// user of the current thread only.
 func as(t *testing.T, uid int, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -39,7 +39,7 @@ func as(t *testing.T, uid int, f func()) {
 	f()
 }
 
-// own changes the owner of files to the unprivileged user of the tests.
+// This function changes the owner of files to the unprivileged user of the tests.
 func own(t *testing.T, paths ...string) {
 	t.Helper()
 	if os.Geteuid() == 0 {

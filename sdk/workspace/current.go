@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// current is the file that a write replaces. info is nil if the file does not exist.
+// current is the file that a write replaces. The field info is nil if the file does not exist.
 type current struct {
 	file *os.File // the old file, open for reading
 	info fs.FileInfo
@@ -38,7 +38,7 @@ func (c *current) leave() {
 	c.file = nil
 }
 
-// current opens the file at p. It returns an error if p exists but is not a regular file.
+// This method opens the file at p. If p exists but is not a regular file, the method returns an error.
 func (d *pinned) current(p Path) (*current, error) {
 	at, err := d.root.Lstat(d.base)
 	switch {
@@ -122,8 +122,8 @@ func elements(rel string) []string {
 	return strings.Split(rel, "/")
 }
 
-// refused reports whether an error means that the system does not permit or support an operation. In this case, the
-// caller can try an alternative.
+// This function reports whether an error means that the system does not permit or support an operation. In this case,
+// the caller can try an alternative.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

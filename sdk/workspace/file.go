@@ -46,7 +46,7 @@ func (w *Workspace) open(p Path) (*os.File, fs.FileInfo, error) {
 	return openRegular(p.tree.dir, p.rel, p.abs)
 }
 
-// openRegular opens the file called name in dir. Error messages contain shown as the file name.
+// openRegular opens a regular file in dir. Error messages contain the argument "shown" instead of the name.
 func openRegular(dir *os.Root, name, shown string) (*os.File, fs.FileInfo, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -154,9 +154,9 @@ func readHashed(r io.Reader, size, limit int64) (data []byte, hash func() [sha25
 	return data, func() [sha256.Size]byte { return <-sum }, err
 }
 
-// readAll reads a file whose reported size can be wrong. For example, the reported size is zero in /proc. It reads
-// at most one byte more than limit. It passes each chunk of the data to the function got, in order. A passed chunk
-// does not change afterwards.
+// readAll reads a file whose reported size can be wrong. For example, the reported size is zero in /proc. It reads at
+// most one byte more than limit. It passes each chunk of the data to the function "got", in order. A passed chunk does
+// not change afterwards.
 func readAll(r io.Reader, size, limit int64, got func([]byte)) ([]byte, error) {
 	data := Scratch(int(max(min(size, limit), 512)))
 	for {
@@ -200,9 +200,9 @@ func (w *Workspace) OpenDir(p Path) (*os.File, error) {
 	return nil, fail("list", p.abs, err)
 }
 
-// ReadDir reads at most limit entries of a directory and sorts them by name. A limit of 0 means all entries. The
-// result more reports whether the directory has further entries. If there are more than limit entries, the file
-// system determines which of them are returned. ReadDir follows no symbolic links.
+// ReadDir reads at most limit entries of a directory and sorts them by name. A limit of 0 means all entries. The result
+// "more" reports whether the directory has further entries. If there are more than limit entries, the file system
+// determines which of them are returned. ReadDir follows no symbolic links.
 func (w *Workspace) ReadDir(p Path, limit int) (entries []fs.DirEntry, more bool, err error) {
 	f, err := w.OpenDir(p)
 	if err != nil {

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child writes files in the given directory with a journal. If the argument what contains a number n, child kills
-// its process at the nth check of a write's context. Otherwise it writes until it is killed.
+// child writes files in the given directory with a journal. If the first argument contains a number n, child kills its
+// process at the nth check of a write's context. Otherwise child writes until it is killed.
 func child(what string) {
 	dir, number, _ := strings.Cut(what, "|")
 	w, err := workspace.Open([]tool.Root{{Path: dir + "/w", Writable: true}})
@@ -160,7 +160,7 @@ func TestRecovery(t *testing.T) {
 	const temp = ".toolhost-0123456789ABCDEF.tmp"
 	oldText, newText := "old content", "NEW CONTENT"
 	for name, c := range map[string]struct {
-		target, put string    // contents of the file and of the temporary file; "-" means that the file does not exist
+		target, put string    // contents of the file and of the temporary file; "-" means a missing file
 		backup      bool      // true if the temporary file is a backup in the journal
 		ready       time.Time // time at which the backup was complete
 		elsewhere   bool      // true if the root of the file is not open

@@ -39,7 +39,7 @@ func (j *writeJob) note(temp string, backup bool) journal.Record {
 	return r
 }
 
-// beside returns the absolute path of a file name in the target's directory.
+// This method returns the absolute path of a file name in the target's directory.
 func (j *writeJob) beside(name string) string { return filepath.Join(filepath.Dir(j.path.abs), name) }
 
 // replaceError explains why a file cannot be replaced and must be written in place.
@@ -138,7 +138,7 @@ func (j *writeJob) replace() (done *Written, err error) {
 	return &Written{Created: j.old.info == nil, Refused: lacks, State: tool.FileState{ModTime: info.ModTime()}}, err
 }
 
-// ready calls the function opt.Ready before the file changes.
+// This method calls the function opt.Ready before the file changes.
 func (j *writeJob) ready() error {
 	if j.opt.Ready == nil {
 		return nil
@@ -146,7 +146,7 @@ func (j *writeJob) ready() error {
 	return j.opt.Ready()
 }
 
-// changed calls the function opt.Changed after the file has its new content.
+// This method calls the function opt.Changed after the file has its new content.
 func (j *writeJob) changed() {
 	if j.opt.Changed != nil {
 		j.opt.Changed()
@@ -170,7 +170,7 @@ func (j *writeJob) fill(f *os.File) error {
 	return nil
 }
 
-// publish renames the new file to the target's name. If the result keep is true, the caller must not remove the file
+// publish renames the new file to the target's name. If the result "keep" is true, the caller must not remove the file
 // called name.
 func (j *writeJob) publish(name string) (keep bool, err error) {
 	verified := j.old.info != nil && j.opt.Expect != nil

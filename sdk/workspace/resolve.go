@@ -82,7 +82,7 @@ func (k *walk) step(name string) (target string, err error) {
 		if !k.w.aboveRoot(next) {
 			return "", k.w.outside(k.given, next, k.via)
 		}
-		k.cur = next // the path of a root contains no links, so next contains none either
+		k.cur = next // the path of a root contains no links, so the path in next contains no links either
 		return "", nil
 	}
 	if k.missing {

@@ -20,8 +20,8 @@ import (
 	"toolhost.dev/sdk/workspace"
 )
 
-// content checks the content of a file. It also checks that the directory contains only this file and the files in
-// beside.
+// content checks the content of a file. It also checks that the directory contains no other files, except the files in
+// the last argument.
 func content(t *testing.T, path, want string, beside ...string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
@@ -268,7 +268,7 @@ func TestConcurrentWriters(t *testing.T) {
 	names(t, dir, "f")
 }
 
-// meddling is a context that calls the function do at the nth check of the context. Each check is a different moment
+// meddling is a context that calls the function "do" at the nth check of the context. Each check is a different moment
 // of a write.
 type meddling struct {
 	context.Context

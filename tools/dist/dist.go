@@ -158,7 +158,7 @@ func (r *release) archive(goos, goarch string, pages map[string][]byte) error {
 	for _, p := range r.Plugins {
 		binaries = append(binaries, struct{ name, pkg, ldflags string }{"plugins/" + p, "./plugins/" + p, ""})
 	}
-	// The host is the last, because it contains the hashes of the plugins.
+	// Add the host last, because it contains the hashes of the plugins.
 	binaries = append(binaries, struct{ name, pkg, ldflags string }{"toolhost", "./host/cmd/toolhost", linked})
 	var entries []entry
 	var bill bill

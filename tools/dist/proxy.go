@@ -103,7 +103,8 @@ func publishedMod(b []byte, version string) ([]byte, error) {
 	return f.Format()
 }
 
-// files returns the tracked files of a module. It replaces go.mod by the argument mod and adds the license.
+// This method returns the tracked files of a module. It replaces the content of go.mod by the argument mod, and adds the
+// license.
 func (r *release) files(dir string, mod []byte) ([]zip.File, error) {
 	c := r.command("git", "ls-files", "-z", "--", dir)
 	out, err := c.Output()

@@ -88,7 +88,7 @@ func (p *Project) readWorkspace() error {
 	return nil
 }
 
-// skipped lists directories without modules of this project. Some of them contain generators for manual use.
+// This list contains directories without modules of this project. Some of them contain generators for manual use.
 var skipped = []string{".git", "bin", "node_modules", "debian", "testdata", "files", "gen"}
 
 // findModules finds the bundled plugins and the modules that go.work does not list.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// all returns the directories of all modules.
+// This method returns the directories of all modules.
 func (t *task) all() []string { return slices.Concat(t.Modules, t.Outside) }
 
 func (t *task) checkFormat() error {

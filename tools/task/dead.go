@@ -23,13 +23,14 @@ type deadPackage struct {
 	}
 }
 
-// private matches packages that only this repository can import. Their functions have no callers in other repositories.
+// This expression matches packages that only this repository can import. Their functions have no callers in other
+// repositories.
 var private = regexp.MustCompile(`^toolhost\.dev/(plugins/|bench|host/cmd/|host/(.*/)?internal/)`)
 
 // ofTests matches packages that only tests import.
 var ofTests = regexp.MustCompile(`/internal/(test\w+|peer)(/|$)`)
 
-// reachable maps functions to callers that the program deadcode does not find.
+// This map contains functions, each with a caller that the program deadcode does not find.
 var reachable = map[string]string{
 	"toolhost.dev/sdk/tooltest/conformance.Test":                "plugin authors, as examples/httpapi",
 	"toolhost.dev/host/internal/config.TreeValue.UnmarshalJSON": "encoding/json, for embedders that decode host.ConfigTree",

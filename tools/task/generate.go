@@ -22,7 +22,7 @@ func (t *task) protocol(sdk, legacy string) error {
 	)
 }
 
-// generate generates the code of the protocol first, because the program that prints the reference uses this code.
+// This method first generates the code of the protocol, because the program that prints the reference uses this code.
 func (t *task) generate() error {
 	if err := t.tools(); err != nil {
 		return err
@@ -67,7 +67,8 @@ func (t *task) checkReference() error {
 	return t.same("docs/reference is not current (make generate)", "docs/reference", dir)
 }
 
-// same compares two directories. If they differ, it returns an error with the differences and the text problem.
+// This method compares two directories. If they differ, it returns an error with the differences and the text
+// problem.
 func (t *task) same(problem, a, b string) error {
 	c := t.command(".", nil, "diff", "-ru", a, b)
 	var out strings.Builder

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Places of installed files, relative to PREFIX. The programs are together, because the host looks for its launcher and
-// its plugins beside itself.
+// The paths of installed files, relative to PREFIX. The programs are in one directory, because the host searches its own
+// directory for the launcher and the plugins.
 const (
 	libexec  = "libexec/toolhost"
 	link     = "bin/toolhost"
@@ -32,8 +32,8 @@ var completionFiles = map[string]string{
 
 // installation is a set of files below a prefix.
 type installation struct {
-	prefix string // with DESTDIR
-	shown  string // PREFIX, for messages
+	prefix string // the value of PREFIX below DESTDIR
+	shown  string // the value of PREFIX, for messages
 }
 
 func (t *task) installation() (*installation, error) {
@@ -50,8 +50,8 @@ func (t *task) installation() (*installation, error) {
 	return &installation{prefix: filepath.Join(t.getenv("DESTDIR"), prefix), shown: prefix}, nil
 }
 
-// install builds everything and installs it below PREFIX. It removes files of an earlier version. BUILT names a
-// directory with programs that are already built.
+// install builds all programs and installs them below PREFIX. It removes files of an earlier version. If the variable
+// BUILT is set, install takes the programs from this directory instead.
 func (t *task) install() error {
 	in, err := t.installation()
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *task) install() error {
 	return nil
 }
 
-// uninstall removes what install installed.
+// uninstall removes the files that the target install has installed.
 func (t *task) uninstall() error {
 	in, err := t.installation()
 	if err != nil {
@@ -127,7 +127,7 @@ type file struct {
 	mode    fs.FileMode
 }
 
-// collect returns the files to install, by their paths below the prefix.
+// collect returns the files to install, indexed by their paths below the prefix.
 func (t *task) collect(built string) (map[string]file, error) {
 	out := make(map[string]file)
 	var errs []error
@@ -164,7 +164,7 @@ func (t *task) collect(built string) (map[string]file, error) {
 	return out, errors.Join(errs...)
 }
 
-// installed returns the paths of the installed files. It returns nil if nothing is installed.
+// This method returns the paths of the installed files. If nothing is installed, it returns nil.
 func (in *installation) installed() ([]string, error) {
 	b, err := os.ReadFile(in.path(installedList))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +181,7 @@ func (in *installation) installed() ([]string, error) {
 
 func (in *installation) path(name string) string { return filepath.Join(in.prefix, name) }
 
-// checkLink returns an error if another program has the place of the link.
+// checkLink returns an error if the path of the link belongs to another program.
 func (in *installation) checkLink() error {
 	target, err := os.Readlink(in.path(link))
 	switch {
@@ -193,7 +193,8 @@ func (in *installation) checkLink() error {
 	return fmt.Errorf("%s exists, and make install did not write it; remove it, or choose another PREFIX", in.path(link))
 }
 
-// write writes a file by renaming a new one, because a running program cannot be overwritten.
+// This method writes a new file and renames it to its final name, because the file of a running program cannot be
+// overwritten.
 func (in *installation) write(name string, f file) error {
 	path := in.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // programs are for everybody
@@ -203,7 +204,7 @@ func (in *installation) write(name string, f file) error {
 		if err := os.WriteFile(temporary, f.content, f.mode); err != nil {
 			return err
 		}
-		return os.Chmod(temporary, f.mode) // whatever the umask is
+		return os.Chmod(temporary, f.mode) // set the mode again, because the umask can restrict it
 	})
 }
 
@@ -225,7 +226,7 @@ func (in *installation) replace(path string, create func(temporary string) error
 	return os.Rename(temporary, path)
 }
 
-// remove removes files and the directories of toolhost that are then empty.
+// remove removes files. It also removes the directories of toolhost if they are then empty.
 func (in *installation) remove(names []string) error {
 	var errs []error
 	for _, name := range names {
@@ -234,7 +235,7 @@ func (in *installation) remove(names []string) error {
 		}
 	}
 	for _, dir := range []string{libexec + "/plugins", libexec} {
-		_ = os.Remove(in.path(dir)) // a directory with other files stays
+		_ = os.Remove(in.path(dir)) // ignore the error: a directory with other files must remain
 	}
 	return errors.Join(errs...)
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestInstallRefuses checks the prefixes and places that install and uninstall refuse before they change anything.
+// TestInstallRefuses checks prefixes and existing files that install and uninstall must refuse before they change
+// anything.
 func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	taken := t.TempDir()

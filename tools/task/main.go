@@ -85,7 +85,7 @@ func (t *task) command(dir string, env []string, name string, args ...string) *e
 	return c
 }
 
-// in runs a program in the directory dir.
+// This function runs a program in the directory dir.
 func in(dir, name string, args ...string) error {
 	c := exec.Command(name, args...) //nolint:gosec // the programs of the build
 	c.Dir, c.Stdout, c.Stderr = dir, os.Stdout, os.Stderr

@@ -13,7 +13,7 @@ import (
 // prose is the name of a file. The file contains the permitted number of comment lines that match [avoid].
 const prose = "tools/task/prose.txt"
 
-// avoid matches phrases that comments should not use. CONTRIBUTING.md lists clearer words.
+// This expression matches phrases that comments should not use. CONTRIBUTING.md lists clearer words.
 var avoid = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`^// \w+ (gives|says|tells) `,           // better: returns, reports, is
 	`\bsays (what|which|how|whether|why)\b`, // better: is, describes, reports

@@ -70,12 +70,12 @@ func (t *task) tryArchive(dir string) error {
 	return tryForeign(unpacked, state)
 }
 
-// tryForeign replaces a bundled plugin by another one. The program must refuse it, because it recognizes the plugins of
-// its release by their content.
+// tryForeign replaces a bundled plugin by another program. The host must refuse this program, because it recognizes the
+// plugins of its release by their content.
 func tryForeign(unpacked, state string) error {
 	other, err := os.ReadFile(filepath.Join(unpacked, "plugins", "ask"))
 	if err == nil {
-		other = append(other, 0)                                                     // no program of the release, whose tools the host would know without starting it
+		other = append(other, 0)                                                     // change the content, because the host knows the tools of unchanged programs without starting them
 		err = os.WriteFile(filepath.Join(unpacked, "plugins", "bash"), other, 0o755) //nolint:gosec // it is a program
 	}
 	if err != nil {

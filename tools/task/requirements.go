@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// requirements is the name of the document that lists the requirements with the tests that show them.
+// requirements is the path of the document that lists each requirement with the tests that prove it.
 const requirements = "docs/requirements.md"
 
-// lastRequirement has the number of the last requirement of each section.
+// lastRequirement contains the number of the last requirement in each section.
 var lastRequirement = []struct {
 	section string
 	last    int
 }{{"A", 7}, {"B", 9}, {"C", 11}, {"D", 7}, {"E", 8}, {"F", 11}, {"G", 2}, {"H", 4}}
 
 var (
-	// requirementRow matches a row of a table: its id, and the column with the tests.
+	// requirementRow matches a table row. Its groups are the id of the requirement and the column with the tests.
 	requirementRow = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \|.*\| ([^|]*) \|$`)
-	// quoted matches the name of a test.
+	// This expression matches the name of a test.
 	quoted = regexp.MustCompile("`([^`]+)`")
 )
 
-// checkRequirements checks that each requirement has a test, and that all named tests exist.
+// checkRequirements checks that each requirement has a test, and that each named test exists.
 func (t *task) checkRequirements() error {
 	b, err := os.ReadFile(t.Path(requirements))
 	if err != nil {
@@ -34,7 +34,7 @@ func (t *task) checkRequirements() error {
 	return errors.Join(requirementProblems(string(b), t.testExists)...)
 }
 
-// requirementProblems returns the problems of the document. exists reports whether a test exists.
+// requirementProblems returns the problems of the document. The function exists reports whether a test exists.
 func requirementProblems(text string, exists func(name string) bool) (problems []error) {
 	seen := make(map[string]bool)
 	for _, row := range requirementRow.FindAllStringSubmatch(text, -1) {
@@ -62,7 +62,7 @@ func requirementProblems(text string, exists func(name string) bool) (problems [
 	return problems
 }
 
-// testExists reports whether a test exists. Its name is "script/NAME", or "DIRECTORY.TestNAME".
+// testExists reports whether a test exists. The name has the form "script/NAME" or "DIRECTORY.TestNAME".
 func (t *task) testExists(name string) bool {
 	if script, ok := strings.CutPrefix(name, "script/"); ok {
 		_, err := os.Stat(t.Path("host/cmd/toolhost/testdata/script/" + script + ".txtar"))

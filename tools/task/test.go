@@ -11,11 +11,11 @@ import (
 	"sync"
 )
 
-// alone lists the modules whose tests must not run at the same time as other tests, because they depend on time
+// This list contains the modules whose tests must not run at the same time as other tests, because they depend on time
 // limits.
 var alone = []string{"host", "plugins/bash"}
 
-// slow lists the modules whose tests take longest. They start first, after the modules in alone.
+// This list contains the modules whose tests take longest. Their tests start before the tests of the remaining modules.
 var slow = []string{"plugins/grep", "sdk"}
 
 // unit runs all tests with the race detector. The tests use the programs in bench/peers.
@@ -37,7 +37,7 @@ func (t *task) unit() error {
 	return t.modules([]string{"-tags=oracle"}, append(env, "TOOLHOST_RG="+t.ripgrep()))
 }
 
-// modules runs the tests of all modules. It begins with the oracle tests and continues with the modules in alone.
+// modules runs the tests of all modules. It begins with the oracle tests. Next come the modules in the list "alone".
 // Then it runs the tests of the other modules, two modules at a time.
 func (t *task) modules(flags, env []string) error {
 	oracles, err := t.oracleTest(flags, env)

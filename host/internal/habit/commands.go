@@ -7,7 +7,7 @@ import (
 
 const endPatch = "*** End Patch"
 
-// run chooses the tool for a command: one that only applies a patch is an edit.
+// This function returns the tool for a command: "edit" for a command that only applies a patch, otherwise "bash".
 func run(c *call) string {
 	argv(c)
 	terminal(c)
@@ -20,13 +20,13 @@ func run(c *call) string {
 		return "bash"
 	}
 	before, after := rest[:begin-len("apply_patch")], strings.Fields(strings.Trim(script[end+len(endPatch):], "'\""))
-	ended := len(after) == 0 || len(after) == 1 && strings.Contains(before, after[0]) // by the word of a heredoc
+	ended := len(after) == 0 || len(after) == 1 && strings.Contains(before, after[0]) // the only word after the patch is the end mark of a heredoc
 	if !ended || strings.ContainsAny(before, ";&|$`>(") {
 		return "bash"
 	}
 	for name := range c.args {
 		if name != "command" && name != "cwd" {
-			delete(c.args, name) // a limit of time, or the like
+			delete(c.args, name) // remove arguments such as a timeout, which a patch does not need
 		}
 	}
 	if _, ok := c.args["cwd"]; ok {
@@ -41,7 +41,8 @@ func run(c *call) string {
 	return "edit"
 }
 
-// argv converts a command as a list of words to a script. A list such as ["bash", "-lc", "make test"] is a script already.
+// argv converts a command in the form of a word list to a script. A list such as ["bash", "-lc", "make test"] already
+// contains a script.
 func argv(c *call) {
 	raw, ok := c.args["command"]
 	if !ok {
@@ -49,7 +50,7 @@ func argv(c *call) {
 	}
 	var words []string
 	if json.Unmarshal(raw, &words) != nil {
-		var text string // some models write the list as a string
+		var text string // some models send the list as a string
 		if json.Unmarshal(raw, &text) != nil || !strings.HasPrefix(strings.TrimSpace(text), `["`) || json.Unmarshal([]byte(text), &words) != nil {
 			return
 		}
@@ -81,26 +82,26 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// terminal converts the request for a terminal. Commands have no terminal, but their input can stay open.
+// terminal converts a request for a terminal. Commands have no terminal, but their standard input can stay open.
 func terminal(c *call) {
 	if tty, ok := c.truth("tty"); ok && tty {
 		c.set("keep_stdin_open", true)
 	}
 }
 
-// restart refuses to restart the shell, which has no process that could hang.
+// restart refuses a request to restart the shell, because the tool has no permanent shell process.
 func restart(c *call) {
 	if v, ok := c.truth("restart"); ok && v {
 		c.fail("the shell needs no restart: a command that hangs ends with its timeout, and jobs end with the tool \"job\"")
 	}
 }
 
-// stdin converts input for a running command. Empty input only waits for output.
+// stdin converts a call that sends input to a running command. A call with empty input only waits for output.
 func stdin(c *call) {
 	text, given := c.text("input")
 	_, waits := c.args["timeout"]
 	switch {
-	case given && text == "\x03": // Ctrl-C
+	case given && text == "\x03": // the input is Ctrl-C
 		c.drop("timeout")
 		c.set("action", "kill")
 	case given && text != "":
@@ -115,7 +116,7 @@ func stdin(c *call) {
 	id(c)
 }
 
-// id converts a number to the name of a job.
+// id converts the number of a job to the name of the job.
 func id(c *call) {
 	if raw, ok := c.args["id"]; ok {
 		delete(c.args, "id")
@@ -123,7 +124,7 @@ func id(c *call) {
 	}
 }
 
-// output converts a request for the output of a job.
+// output converts a request for the output of a job to an action of the tool job.
 func output(c *call) {
 	id(c)
 	action := "tail"
@@ -143,7 +144,7 @@ func kill(c *call) {
 	c.set("action", "kill")
 }
 
-// action unwraps a command in an object, with a timeout and a directory.
+// action unpacks a command that is inside an object together with a timeout and a directory.
 func action(c *call) {
 	raw, ok := c.take("action")
 	if !ok {

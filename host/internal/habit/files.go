@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// lines converts the first and the last line to an offset and a limit.
+// This function converts the numbers of the first and the last line to an offset and a limit.
 func lines(c *call) {
 	first, from := c.integer("start_line")
 	last, to := c.integer("end_line")
@@ -24,7 +24,7 @@ func lines(c *call) {
 	}
 }
 
-// viewRange converts a list of the first and the last line. The last line -1 is the end of the file.
+// viewRange converts a list with the first and the last line number. The number -1 means the end of the file.
 func viewRange(c *call) {
 	raw, ok := c.take("view_range")
 	if !ok {
@@ -42,7 +42,7 @@ func viewRange(c *call) {
 	lines(c)
 }
 
-// textEditor converts a call of Anthropic's text editor, which has a parameter for what to do.
+// textEditor converts a call of Anthropic's text editor. A parameter of this editor selects the operation.
 func textEditor(c *call) string {
 	command, _ := c.text("command")
 	needs := func(params ...string) {
@@ -63,7 +63,7 @@ func textEditor(c *call) string {
 	case "str_replace":
 		needs("old_string")
 		if _, ok := c.args["new_string"]; !ok {
-			c.set("new_string", "") // the text editor removes the text
+			c.set("new_string", "") // without new text, the text editor deletes the old text
 		}
 		return "edit"
 	case "insert":
@@ -75,7 +75,7 @@ func textEditor(c *call) string {
 	return "edit"
 }
 
-// insert converts an insertion after a line to a diff without context.
+// insert converts an insertion after a line to a diff without context lines.
 func insert(c *call) string {
 	line, ok := c.integer("insert_line")
 	if !ok || line < 0 {
@@ -114,32 +114,32 @@ func edits(c *call) {
 		}
 	}
 	delete(c.args, "edits")
-	raw, _ = json.Marshal(list) // the parts are valid JSON
+	raw, _ = json.Marshal(list) // ignore the error: the elements are valid JSON
 	c.set("edits", raw)
 }
 
-// expected converts the number of replacements that the call expects. More than one replaces all.
+// expected converts the expected number of replacements. A number above one means that all occurrences are replaced.
 func expected(c *call) {
 	if n, ok := c.integer("expected_replacements"); ok && n > 1 {
 		c.set("replace_all", true)
 	}
 }
 
-// preview refuses a call that must not change anything.
+// This function refuses a call that requests a preview, because the tool edit has no preview.
 func preview(c *call) {
 	if v, ok := c.truth("dryRun"); ok && v {
 		c.fail("parameter \"dryRun\" is not supported: edit the file, and call undo if the result is wrong")
 	}
 }
 
-// removal converts the deletion of a file to a patch, which can be undone.
+// removal converts the deletion of a file to a patch, because a patch can be undone.
 func removal(c *call) {
 	if path, ok := c.text("file_path"); ok {
 		c.set("diff", "*** Begin Patch\n*** Delete File: "+path+"\n*** End Patch\n")
 	}
 }
 
-// positional converts a patch that is the only argument of a command. In edit, the first argument is the file.
+// positional converts a patch that is the only positional argument. In edit, the first positional argument is the file.
 func positional(c *call) {
 	if raw, ok := c.args["file_path"]; ok && strings.HasPrefix(strings.TrimSpace(unquoted(raw)), "*** Begin Patch") {
 		delete(c.args, "file_path")
@@ -147,7 +147,7 @@ func positional(c *call) {
 	}
 }
 
-// manyFiles converts a list of files. Patterns of names are refused, because read takes names only.
+// manyFiles converts a list of files. It refuses patterns, because the tool read accepts only file names.
 func manyFiles(c *call) {
 	var all []string
 	for _, name := range []string{"paths", "include", "files"} {
@@ -159,7 +159,7 @@ func manyFiles(c *call) {
 			all = append(all, list...)
 		}
 	}
-	c.drop("recursive", "useDefaultExcludes", "file_filtering_options", "respect_git_ignore") // they concern patterns only
+	c.drop("recursive", "useDefaultExcludes", "file_filtering_options", "respect_git_ignore") // these parameters apply only to patterns
 	for _, path := range all {
 		if strings.ContainsAny(path, "*?[{") {
 			c.fail("the path %q is a pattern, and read takes names: call glob first, then read the files", path)
@@ -182,14 +182,14 @@ func pages(c *call) {
 	}
 }
 
-// slices drops the mode that reads lines, which is the only one.
+// sliceMode drops the mode that reads lines, because the tool has no other mode.
 func sliceMode(c *call) {
 	if mode, ok := c.args["mode"]; ok && (unquoted(mode) == "slice" || unquoted(mode) == "text") {
 		c.drop("mode", "indentation")
 	}
 }
 
-// whole drops the line numbers of a call that reads the whole file.
+// This function drops the line numbers of a call that reads the whole file.
 func whole(c *call) {
 	if v, ok := c.truth("should_read_entire_file"); ok && v {
 		c.drop("start_line", "end_line", "offset", "limit")

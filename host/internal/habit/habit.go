@@ -1,8 +1,9 @@
-// Package habit converts calls that agents know from other programs into calls of the bundled tools. [Presets] lists the
-// calls by the program.
+// Package habit converts calls in the form of other programs into calls of the bundled tools, because agents know the
+// other programs. [Presets] contains the aliases of each program.
 //
-// A conversion loses nothing: an argument that no tool can honour stays, and the tool refuses it. Arguments without an
-// effect on the result, such as a description for the user of another program, are dropped.
+// A conversion loses no argument with an effect. If no tool supports an argument, the argument stays, and the tool
+// refuses the call. Arguments without an effect on the result are dropped, such as a description for the user of another
+// program.
 package habit
 
 import (
@@ -20,22 +21,23 @@ import (
 // Alias is a tool of another program.
 type Alias struct {
 	Name string
-	// Tool is the bundled tool that does the same. If Name and Tool are equal, both tools have the same name and take
-	// different arguments.
+	// Tool is the bundled tool with the same purpose. If Name and Tool are equal, only the arguments of the two tools
+	// differ.
 	Tool string
-	// Params maps parameter names of the other tool to those of Tool. A parameter that maps to "" is dropped.
+	// Params maps parameter names of the other program's tool to parameter names of Tool. A parameter that maps to "" is
+	// dropped.
 	Params map[string]string
-	// Calls reports that the name is only known in function calls. As the first word of a command, it can be a program.
+	// Calls restricts the alias to function calls. In a command line, the name can be the name of a program.
 	Calls bool
-	// Convert converts the arguments of a call. The tool can depend on them. A nil Convert renames the parameters as
-	// Params says.
+	// Convert converts the arguments of a call and returns the tool to call, which can depend on the arguments. A nil
+	// Convert only renames the parameters according to Params.
 	Convert func(args Args) (tool string, out Args, err error)
 }
 
-// Args are the arguments of a call by parameter name.
+// Args maps parameter names to the arguments of a call.
 type Args = map[string]json.RawMessage
 
-// Converter returns the conversion of an alias in a preset. It returns nil for an alias without a conversion.
+// Converter returns the conversion function of an alias in a preset. For an alias without a conversion, it returns nil.
 func Converter(preset, name string) func(args Args) (tool string, out Args, err error) {
 	for _, a := range Presets[preset] {
 		if a.Name == name {
@@ -45,13 +47,14 @@ func Converter(preset, name string) func(args Args) (tool string, out Args, err 
 	return nil
 }
 
-// call is a call during its conversion. A method that takes an argument removes it. The zero value is not usable.
+// call is a call during its conversion. The methods text, integer, truth and take remove the argument that they return.
+// The zero value is not usable.
 type call struct {
 	args     Args
 	problems []string
 }
 
-// converter returns a conversion to a fixed tool. It renames parameters first.
+// converter returns a conversion for a fixed tool. The conversion first renames the parameters and then runs the steps.
 func converter(tool string, params map[string]string, steps ...func(c *call)) func(Args) (string, Args, error) {
 	return switching(params, func(c *call) string {
 		for _, step := range steps {
@@ -61,7 +64,7 @@ func converter(tool string, params map[string]string, steps ...func(c *call)) fu
 	})
 }
 
-// switching returns a conversion that chooses the tool. It renames parameters first.
+// switching returns a conversion whose function convert selects the tool. The conversion first renames the parameters.
 func switching(params map[string]string, convert func(c *call) (tool string)) func(Args) (string, Args, error) {
 	return func(args Args) (string, Args, error) {
 		c := &call{args: make(Args, len(args))}
@@ -82,8 +85,9 @@ func switching(params map[string]string, convert func(c *call) (tool string)) fu
 	}
 }
 
-// similar returns the new name of a parameter whose old or new name differs only in case, dashes and underscores. It
-// returns the name itself without a match. A short flag is similar to nothing.
+// similar finds a parameter whose old or new name differs from the given name only in case, dashes and underscores. It
+// returns the new name of that parameter. If no parameter matches or the name is a short flag, it returns the given
+// name.
 func similar(name string, params map[string]string) string {
 	if strings.HasPrefix(name, "-") {
 		return name
@@ -104,11 +108,11 @@ func (c *call) fail(format string, a ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, a...))
 }
 
-// set sets an argument. A second value for the same parameter is a problem.
+// This method sets an argument. If the parameter already has a value, the method records a problem.
 func (c *call) set(name string, value any) {
 	raw, isRaw := value.(json.RawMessage)
 	if !isRaw {
-		raw, _ = json.Marshal(value) // strings, numbers, and lists and maps of them can be encoded
+		raw, _ = json.Marshal(value) // ignore the error: strings, numbers, and lists and maps of strings and numbers can be encoded
 	}
 	if was, again := c.args[name]; again && string(was) != string(raw) {
 		c.fail("parameter %q is given twice", name)
@@ -124,7 +128,7 @@ func (c *call) drop(names ...string) {
 	}
 }
 
-// text takes a string. ok is false if the argument is missing or null.
+// text removes and returns a string argument. If the argument is missing or null, ok is false.
 func (c *call) text(name string) (text string, ok bool) {
 	raw, ok := c.take(name)
 	if !ok {
@@ -136,7 +140,8 @@ func (c *call) text(name string) (text string, ok bool) {
 	return text, true
 }
 
-// integer takes an integer, which can be written as a string.
+// integer removes and returns an integer argument. The integer can be written as a string. If the argument is missing,
+// ok is false.
 func (c *call) integer(name string) (n int, ok bool) {
 	raw, ok := c.take(name)
 	if !ok {
@@ -149,7 +154,8 @@ func (c *call) integer(name string) (n int, ok bool) {
 	return n, true
 }
 
-// truth takes a boolean, which can be written as a string.
+// truth removes and returns a boolean argument. The boolean can be written as a string. If the argument is missing, ok
+// is false.
 func (c *call) truth(name string) (v, ok bool) {
 	raw, ok := c.take(name)
 	if !ok {
@@ -162,14 +168,14 @@ func (c *call) truth(name string) (v, ok bool) {
 	return v, true
 }
 
-// take removes an argument and returns it. ok is false if it is missing or null.
+// take removes an argument and returns it. If the argument is missing or null, ok is false.
 func (c *call) take(name string) (raw json.RawMessage, ok bool) {
 	raw, ok = c.args[name]
 	delete(c.args, name)
 	return raw, ok && string(raw) != "null"
 }
 
-// unquoted returns a JSON value, or the text in a JSON string.
+// This function returns the content of a JSON string. It returns any other JSON value unchanged.
 func unquoted(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

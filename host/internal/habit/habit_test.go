@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestNames checks that no name has two meanings.
+// TestNames checks that each name has only one meaning.
 func TestNames(t *testing.T) {
 	seen := make(map[string]string)
 	for _, preset := range slices.Sorted(maps.Keys(Presets)) {
@@ -21,7 +21,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestConversions checks the arguments that conversions make, and what they refuse.
+// TestConversions checks the converted arguments, and the calls that conversions refuse.
 func TestConversions(t *testing.T) {
 	for _, c := range []struct{ preset, name, args, tool, want, fails string }{
 		{"common", "read_file", `{"path":"f","start_line":3,"end_line":"5"}`, "read", `{"file_path":"f","limit":3,"offset":3}`, ""},
@@ -101,7 +101,8 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// FuzzConvert checks that no arguments make a conversion panic, and that no argument disappears which has an effect.
+// FuzzConvert checks that no arguments make a conversion panic. It also checks that an argument with an effect is never
+// lost.
 func FuzzConvert(f *testing.F) {
 	f.Add("common", "read_file", `{"path":"f","start_line":3}`)
 	f.Add("codex", "shell", `{"command":["bash","-lc","ls"]}`)

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// taskNames maps the members of a task in a list to those of the tool todo.
+// taskNames maps the member names that other programs use for a task to the names in the tool todo.
 var taskNames = map[string]string{
 	"step": "content", "description": "content", "task": "content", "title": "content", "text": "content",
 	"state": "status", "activeForm": "", "active_form": "",
 }
 
-// taskStates maps other words for a status.
+// taskStates maps status names of other programs to status names of the tool todo.
 var taskStates = map[string]string{"done": "completed", "complete": "completed", "canceled": "cancelled", "todo": "pending", "not_started": "pending", "doing": "in_progress"}
 
-// tasks converts the elements of a list of tasks. An element can be a string without a status.
+// tasks converts the elements of a task list. An element can be a string, which has no status.
 func tasks(c *call) {
 	if merge, ok := c.truth("merge"); ok && merge {
 		c.fail("parameter \"merge\" is not supported: send the whole list")
@@ -38,7 +38,7 @@ func tasks(c *call) {
 		}
 		var given Args
 		if json.Unmarshal(element, &given) != nil || given == nil {
-			return // the tool refuses the list
+			return // keep the list unchanged, because the tool refuses it with a better message
 		}
 		out[i] = c.task(given, i+1)
 	}
@@ -46,7 +46,7 @@ func tasks(c *call) {
 	c.set("todos", encode(out))
 }
 
-// task converts the members of a task. number counts from 1.
+// task converts the members of a task. The argument number is the position of the task in the list, counted from 1.
 func (c *call) task(given Args, number int) Args {
 	t := &call{args: make(Args, len(given))}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -62,7 +62,7 @@ func (c *call) task(given Args, number int) Args {
 		c.fail("task %d: %s", number, p)
 	}
 	if id, ok := t.args["id"]; ok && len(id) > 0 && id[0] != '"' && string(id) != "null" {
-		t.args["id"] = encode(string(id)) // numbers are names, too
+		t.args["id"] = encode(string(id)) // convert a number to a string, because ids are strings
 	}
 	var status string
 	if json.Unmarshal(t.args["status"], &status) == nil && status != "" {
@@ -75,7 +75,7 @@ func (c *call) task(given Args, number int) Args {
 	return t.args
 }
 
-// encode returns a value as JSON. The value can always be encoded.
+// encode returns a value as JSON. Every value that the caller passes can be encoded.
 func encode(v any) json.RawMessage {
 	raw, _ := json.Marshal(v)
 	return raw

@@ -1,6 +1,7 @@
 package habit
 
-// Presets contains sets of tools of other programs. The names "common" are those of many agents.
+// Presets maps the names of other programs to the aliases of their tools. The preset "common" contains names that many
+// agents use.
 var Presets = map[string][]Alias{
 	"common":    common,
 	"claude":    claude,
@@ -10,7 +11,7 @@ var Presets = map[string][]Alias{
 	"anthropic": anthropic,
 }
 
-// params merges maps of parameter names. Later ones win.
+// params merges maps of parameter names. If a name occurs in several maps, the last map decides.
 func params(all ...map[string]string) map[string]string {
 	out := make(map[string]string)
 	for _, m := range all {
@@ -21,17 +22,18 @@ func params(all ...map[string]string) map[string]string {
 	return out
 }
 
-// renames returns an alias whose parameters have other names.
+// renames returns an alias that only renames parameters.
 func renames(name, tool string, all ...map[string]string) Alias {
 	return Alias{Name: name, Tool: tool, Params: params(all...)}
 }
 
-// converts returns an alias with a conversion to a fixed tool.
+// converts returns an alias with a conversion for a fixed tool.
 func converts(name, tool string, names map[string]string, steps ...func(c *call)) Alias {
 	return Alias{Name: name, Tool: tool, Params: names, Convert: converter(tool, names, steps...)}
 }
 
-// Parameters have many names for the same. A name that is mapped to "" only tells the user of another program something.
+// These maps contain the names of parameters in other programs. A name that maps to "" belongs to a parameter that only
+// informs the user of another program.
 var (
 	talk = map[string]string{"explanation": "", "description": "", "instruction": "", "instructions": "", "justification": "", "wait_for_previous": "", "toolSummary": "", "toolAction": ""}
 	file = params(talk, map[string]string{"path": "file_path", "target_file": "file_path", "filename": "file_path", "file": "file_path", "filepath": "file_path", "absolute_path": "file_path", "uri": "file_path"})
@@ -68,7 +70,7 @@ func inCalls(all ...Alias) []Alias {
 	return all
 }
 
-// Conversions that several presets use.
+// These functions return aliases that several presets use.
 func reading(name string) Alias { return converts(name, "read", span, whole, lines, sliceMode, pages) }
 func editing(name string) Alias { return converts(name, "edit", swap, edits, expected, preview) }
 func searching(name string) Alias {
@@ -90,7 +92,7 @@ func fetching(name string) Alias { return converts(name, "web_fetch", web, addre
 func removing(name string) Alias { return converts(name, "edit", file, removal) }
 
 var common = append([]Alias{
-	// The arguments of other programs for tools with the same name.
+	// These aliases belong to tools of other programs that have the same name as a bundled tool but other parameters.
 	reading("read"), editing("edit"), renames("write", "write", text), searching("grep"), finding("glob"), listing("list"), running("bash"),
 	converts("ask_user", "ask_user", nil, questions), planning("todo"),
 

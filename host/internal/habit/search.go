@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// globs converts globs of files to search, and of files to leave out.
+// globs combines the globs of included and of excluded files.
 func globs(c *call) {
 	var all []string
 	for _, name := range []string{"glob", "include_pattern", "exclude_pattern"} {
@@ -17,7 +17,7 @@ func globs(c *call) {
 		}
 		list, ok := texts(raw)
 		if !ok {
-			c.args[name] = raw // the tool refuses it
+			c.args[name] = raw // keep the argument unchanged, because the tool refuses it
 			return
 		}
 		for _, glob := range list {
@@ -32,7 +32,8 @@ func globs(c *call) {
 	}
 }
 
-// texts returns the strings in a list, in a list as JSON text, or a single string. An empty string is no string.
+// This function returns the strings of a list, of a list in JSON text, or of a single string. It omits an empty
+// string.
 func texts(raw json.RawMessage) (list []string, ok bool) {
 	if json.Unmarshal(raw, &list) == nil {
 		return list, true
@@ -47,14 +48,15 @@ func texts(raw json.RawMessage) (list []string, ok bool) {
 	return list, true
 }
 
-// letterCase converts whether upper and lower case differ.
+// letterCase converts the parameter for case-sensitive search, which is the opposite of ignore_case.
 func letterCase(c *call) {
 	if v, ok := c.truth("case_sensitive"); ok {
 		c.set("ignore_case", !v)
 	}
 }
 
-// anyCase drops a request to respect case, which is what the tool does.
+// anyCase converts a request to ignore case to a glob that ignores case. A request to respect case needs no conversion,
+// because the tool respects case.
 func anyCase(c *call) {
 	if v, ok := c.truth("case_sensitive"); ok && !v {
 		if raw, given := c.args["pattern"]; given {
@@ -64,7 +66,7 @@ func anyCase(c *call) {
 	}
 }
 
-// insensitive returns a glob that ignores the case of ASCII letters outside of brackets.
+// insensitive returns a glob that ignores the case of ASCII letters, except inside brackets.
 func insensitive(glob string) json.RawMessage {
 	var out []rune
 	brackets, escaped := false, false
@@ -79,11 +81,11 @@ func insensitive(glob string) json.RawMessage {
 		brackets = !escaped && (r == '[' || brackets && r != ']')
 		escaped = r == '\\' && !escaped
 	}
-	raw, _ := json.Marshal(string(out)) // strings can be encoded
+	raw, _ := json.Marshal(string(out)) // ignore the error: a string can be encoded
 	return raw
 }
 
-// names converts the request for the names of files.
+// This function converts a request to return only file names.
 func names(c *call) {
 	if v, ok := c.truth("names_only"); ok && v {
 		c.set("output_mode", "files_with_matches")
@@ -96,21 +98,21 @@ func fixed(c *call) {
 	}
 }
 
-// regexps converts whether the pattern is a regular expression.
+// regexps converts the parameter that decides whether the pattern is a regular expression or plain text.
 func regexps(c *call) {
 	if v, ok := c.truth("is_regexp"); ok && !v {
 		c.set("dialect", "fixed")
 	}
 }
 
-// perFile renames a limit of matches in each file. A null sets no limit.
+// perFile renames the parameter for the maximum number of matches in each file. The value null means no limit.
 func perFile(c *call) {
 	if raw, ok := c.take("max_matches_per_file"); ok && string(raw) != "null" {
 		c.set("max_count", raw)
 	}
 }
 
-// ignored converts names that are left out of a listing.
+// ignored converts a list of names to omit from a listing.
 func ignored(c *call) {
 	raw, ok := c.take("ignore")
 	if !ok {
@@ -118,7 +120,7 @@ func ignored(c *call) {
 	}
 	list, ok := texts(raw)
 	if !ok {
-		c.args["ignore"] = raw // the tool refuses it
+		c.args["ignore"] = raw // keep the argument unchanged, because the tool refuses it
 		return
 	}
 	for i := range list {
@@ -132,7 +134,7 @@ func ignored(c *call) {
 	}
 }
 
-// ignoring converts whether ignored files are searched.
+// ignoring converts the parameters that decide whether ignored files are searched.
 func ignoring(c *call) {
 	if raw, ok := c.take("file_filtering_options"); ok {
 		var opts Args
@@ -148,14 +150,14 @@ func ignoring(c *call) {
 	}
 }
 
-// first drops an offset that is the beginning.
+// This function drops an offset of 0 or 1, which means the beginning.
 func first(c *call) {
 	if raw, ok := c.args["offset"]; ok && slices.Contains([]string{"0", "1"}, unquoted(raw)) {
 		delete(c.args, "offset")
 	}
 }
 
-// depth converts a depth of directories. Other depths than 1 list all of them.
+// depth converts the depth of a directory listing. A depth above 1 lists the whole tree.
 func depth(c *call) {
 	if n, ok := c.integer("depth"); ok && n > 1 {
 		c.set("recursive", true)
@@ -168,7 +170,7 @@ func questions(c *call) {
 	if !ok {
 		return
 	}
-	c.drop("answers", "annotations", "metadata", "autoResolutionMs") // what another program adds
+	c.drop("answers", "annotations", "metadata", "autoResolutionMs") // drop members that another program adds to the questions
 	var all []struct {
 		Question, Type        string
 		Options               []json.RawMessage
@@ -196,7 +198,7 @@ func questions(c *call) {
 			labels = []string{"Yes", "No"}
 		}
 		if len(labels) > 0 {
-			one["options"], one["free_text"] = labels, true // the other programs allow other answers, too
+			one["options"], one["free_text"] = labels, true // other programs also accept answers that are not options
 		}
 		if q.MultiSelect || q.Multiple {
 			one["multiple"] = true

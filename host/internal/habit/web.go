@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// urlRE matches a URL in a text.
+// urlRE matches a URL within a text.
 var urlRE = regexp.MustCompile(`https?://[^\s<>"'` + "`" + `]+`)
 
-// address takes a prompt. Some agents ask a second model about a page: their prompt goes with the URL, or contains it.
-// The caller reads the page itself, so only the URL is needed.
+// address converts a prompt to a URL. Some agents let a second model read a page; their prompt accompanies the URL or
+// contains it. Here the caller reads the page itself, so only the URL is needed.
 func address(c *call) {
 	prompt, ok := c.text("prompt")
 	if _, given := c.args["url"]; !ok || given {
@@ -32,7 +32,7 @@ func address(c *call) {
 	}
 }
 
-// rawPage takes the parameter of other programs for a page without a conversion.
+// rawPage converts the parameter with which other programs request a page without a conversion.
 func rawPage(c *call) {
 	if raw, ok := c.truth("raw"); ok && raw {
 		c.set("format", "html")

@@ -1,5 +1,5 @@
-// Package question implements the tool ask_user. With this tool, a model asks the user questions. The tool never
-// answers in place of the user.
+// Package question implements the tool ask_user, with which a model asks the user questions. The tool never answers in
+// place of the user.
 package question
 
 import (
@@ -17,10 +17,10 @@ import (
 
 // The following constants limit questions and their options.
 const (
-	maxText      = 4000 // maximum length in characters
+	maxText      = 4000 // maximum length of a question in characters
 	maxOptions   = 20
 	maxQuestions = 10
-	maxOption    = 500 // maximum length in characters
+	maxOption    = 500 // maximum length of an option in characters
 	maxTimeout   = 24 * time.Hour
 	defaultTime  = 10 * time.Minute
 	tries        = 3
@@ -40,7 +40,7 @@ type args struct {
 	Multiple bool     `json:"multiple,omitempty" default:"false" jsonschema:"Several options may be chosen."`
 	FreeText bool     `json:"free_text,omitempty" default:"false" jsonschema:"Answers other than the options are allowed, too."`
 	Timeout  int      `json:"timeout,omitempty" default:"600000" min:"1" jsonschema:"How long to wait, in milliseconds."`
-	// Questions are asked one after the other, in place of Question.
+	// Questions contains questions that are asked one after the other. If Questions is set, Question must be empty.
 	Questions []item `json:"questions,omitempty" jsonschema:"Several questions, in place of question."`
 }
 
@@ -55,7 +55,7 @@ type item struct {
 type data struct {
 	Outcome string   `json:"outcome"`
 	Answers []string `json:"answers"`
-	// Questions has the answers of each question, if the call has several.
+	// Questions contains the answers to each question if the call has several questions.
 	Questions []answers `json:"questions,omitempty"`
 }
 
@@ -133,7 +133,7 @@ func askAll(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 	return &sdk.Result{Title: "Ask the user", Output: text.String(), Data: sdk.Data(out)}, nil
 }
 
-// askOne asks a question that was checked.
+// askOne asks a question whose arguments are already checked.
 func askOne(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(in.Timeout)*time.Millisecond, errNoAnswer)
 	defer cancel()
@@ -164,7 +164,7 @@ func askOne(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 
 var errNoAnswer = errors.New("nobody answered in time")
 
-// other returns the result of a question that the user did not answer.
+// This function returns the result for a question without an answer, for example after a timeout.
 func other(in *args, a tool.Answer) *sdk.Result {
 	why := ""
 	if a.Message != "" {
@@ -222,7 +222,7 @@ func check(in *args) error {
 	return nil
 }
 
-// wrong returns the reason why answers do not fit the question. If the answers fit, it returns "".
+// wrong returns the reason why the answers are not valid for the question. If the answers are valid, it returns "".
 func (in *args) wrong(answers []string) string {
 	switch {
 	case len(answers) == 0 || len(answers) == 1 && strings.TrimSpace(answers[0]) == "":

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// user is a test host that answers questions with the given answers in order.
+// user is a host for tests. It returns the given answers to questions, in order.
 type user struct {
 	answers []tool.Answer
 	asked   []tool.Question

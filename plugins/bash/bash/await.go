@@ -27,12 +27,11 @@ type running struct {
 	process          *shell.Process
 	stdout, stderr   *stream
 	restOut, restErr *capture.Buffer // buffers for output that arrives after the end of the command
-	shown            *jobs.Job       // the command while its call waits; nil if the call does not wait
-	screen           string          // the program for which the command was ended, because it needs a screen
-	keeps            func()          // announces that the command does not change the directory; nil if it can
+	shown            *jobs.Job       // job of the command while a call waits for the command; nil otherwise
+	screen           string          // name of the program that needs a screen, if the tool ended the command for this reason
+	keeps            func()          // announces that the directory stays the same; nil if the command can change the directory
 }
 
-// start starts a command.
 func (b *bash) start(shells *shell.Runner, call *sdk.Call, in *args, seed shell.Seed) *running {
 	c := &running{
 		stdout: newStream(call, tool.Stdout, capture.NewBuffer("stdout", b.store)), stderr: newStream(call, tool.Stderr, capture.NewBuffer("stderr", b.store)),
@@ -62,7 +61,7 @@ func (c *running) job(call *sdk.Call, in *args, title string) *jobs.Job {
 	}
 }
 
-// silent returns the time since the last output of the command.
+// This method returns the time since the last output of the command.
 func (c *running) silent() time.Duration {
 	last := c.process.Began()
 	for _, s := range []*stream{c.stdout, c.stderr} {
@@ -200,7 +199,7 @@ func (b *bash) end(c *running, why shell.Ending) (ending, reason) {
 	return hasEnded, 0
 }
 
-// stream is an output stream of a command. It stores the output. During the call it also forwards the output live.
+// stream stores one output stream of a command. While the call waits, stream also forwards the output to the live view.
 type stream struct {
 	buffer *capture.Buffer
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// single lists commands. The tool must run them exactly as bash -c does.
+// This list contains commands. The tool must run each command exactly as bash -c runs it.
 var single = []string{
 	`echo hello`,
 	`echo out; echo err >&2; echo out2`,

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk"
 )
 
-// environment returns the environment of a session's commands. The caller must not change it.
+// environment returns the environment for a session's commands. The caller must not change the result.
 func (b *bash) environment(ctx context.Context, call *sdk.Call, shells *shell.Runner, state *session.State, r *report) []string {
 	own := os.Environ()
 	var login []string
@@ -50,8 +50,8 @@ type environ struct {
 	commands         string
 }
 
-// of combines the environment of this process, the variables of the login shell, and the directory of the host's
-// tools. An empty directory is ignored.
+// This method merges the variables of this process, the variables of the login shell, and the directory of the host's
+// tools. An empty directory name is ignored.
 func (e *environ) of(own, login []string, commands string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

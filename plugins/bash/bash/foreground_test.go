@@ -9,7 +9,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// foreground runs a command and returns it as soon as the tool job lists it. The result arrives on the channel.
+// foreground starts a command and returns its entry in the job list as soon as the entry exists. The channel receives
+// the command's result.
 func (s *sess) foreground(command string) (jobState, <-chan *answered) {
 	s.t.Helper()
 	ended := make(chan *answered, 1)
@@ -33,7 +34,8 @@ type answered struct {
 	text string
 }
 
-// TestAForegroundCommandIsReachable checks that other calls can see, kill and move a command whose call waits.
+// TestAForegroundCommandIsReachable checks a command whose call waits. Other calls can list the command, kill it, and
+// move it to the background.
 func TestAForegroundCommandIsReachable(t *testing.T) {
 	eachWay(t, func(t *testing.T, h *host) {
 		s := h.session()
@@ -71,8 +73,8 @@ func TestAForegroundCommandIsReachable(t *testing.T) {
 	})
 }
 
-// TestForegroundCommandsDoNotCount checks that foreground commands leave room for jobs, and that a command stays in the
-// foreground if there is no room.
+// TestForegroundCommandsDoNotCount checks that foreground commands do not count against the limit of jobs. It also
+// checks that a command stays in the foreground if the limit is reached.
 func TestForegroundCommandsDoNotCount(t *testing.T) {
 	s := newHost(t).session()
 	j, ended := s.foreground("sleep 1000")

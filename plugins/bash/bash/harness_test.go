@@ -29,7 +29,7 @@ type host struct {
 	warm   bool   // true if each call waits for a ready shell
 }
 
-// idle returns the process ids of the shells that wait for a command.
+// This method returns the process ids of the shells that wait for a command.
 func (h *host) idle() []int {
 	if h.bash == nil || h.bash.runner == nil {
 		return nil
@@ -92,8 +92,8 @@ func noneLeft(t *testing.T) {
 	}
 }
 
-// ours returns the descendants of this process and the processes with a mark of its calls. It skips processes in
-// this process's session, because the tests started them.
+// This function returns the processes that commands started: the descendants of this process, and the processes with
+// the mark of a command. It skips processes in the session of this process, because the tests started them.
 func ours() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	mark := []byte(fmt.Sprintf("TOOLHOST_TREE=%d-", os.Getpid()))
@@ -131,7 +131,8 @@ type sess struct {
 
 var serial atomic.Int64
 
-// ready waits for the shell of the session's next command if the host uses prestarted shells.
+// This method waits until the shell for the session's next command is started. It returns at once if the host
+// prestarts no shells.
 func (s *sess) ready() {
 	if !s.h.warm {
 		return
@@ -207,7 +208,7 @@ func (s *sess) callPeer(ctx context.Context, in args, p tool.Peer) *answer {
 	return a
 }
 
-// ok runs a command that must succeed, and returns its standard output.
+// This method runs a command that must succeed, and returns its standard output.
 func (s *sess) ok(command string) string {
 	s.t.Helper()
 	a := s.run(command)

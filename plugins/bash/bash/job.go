@@ -52,7 +52,7 @@ type jobState struct {
 func jobDefinition() sdk.Definition {
 	output, err := sdk.SchemaFor[jobData]()
 	if err != nil {
-		panic(err) // fails only if the type above is invalid
+		panic(err) // the type jobData is invalid, which is a programming error
 	}
 	return sdk.Definition{
 		Name: "job", Output: output,

@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// stubborn lists commands that print "ready" and do not end. Their processes are hard to find or to kill.
+// This map contains commands that print "ready" and do not end. Their processes are hard to find or to kill.
 var stubborn = map[string]string{
 	"child":             `echo ready; sleep 1000`,
 	"shell":             `echo ready; while :; do :; done`,
@@ -70,8 +70,8 @@ func timeoutKillsAll(t *testing.T, h *host) {
 	}
 }
 
-// noneNow fails the test if any process exists at this moment. It ignores shells that wait for a command. It also
-// ignores killed processes that the kernel has not yet removed, which have no command line.
+// noneNow fails the test if any process of a command exists. It ignores shells that wait for a command. It also ignores
+// killed processes that the kernel has not yet removed: they have no command line.
 func noneNow(h *host) {
 	h.t.Helper()
 	idle := h.idle()
@@ -143,7 +143,7 @@ func TestTermIsSentBeforeKill(t *testing.T) {
 	}
 }
 
-// daemons lists commands that leave a process running. Each command writes the id of that process to the file pid.
+// This map contains commands that leave a process running. Each command writes the id of that process to the file pid.
 var daemons = map[string]string{
 	"background":     `sleep 1000 & echo $! > pid`,
 	"nohup":          `nohup sleep 1000 >/dev/null 2>&1 & echo $! > pid`,
@@ -251,7 +251,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	s.h.idle()
 	after := count()
 	for end := time.Now().Add(5 * time.Second); after > before && time.Now().Before(end); after = count() {
-		time.Sleep(time.Millisecond) // wait, because results do not wait until all files are closed
+		time.Sleep(time.Millisecond) // wait until the files are closed, because the result can arrive earlier
 	}
 	if after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)

@@ -79,11 +79,12 @@ func realBash(t *testing.T, dir, command string, stdin *string) seen {
 	return s
 }
 
-// functionLine matches the line number of an error in a function. The number differs, because a fresh shell defines
-// the function on another line.
+// functionLine matches the line number of an error in a function. The number differs from real bash, because a fresh
+// shell defines the function on another line.
 var functionLine = regexp.MustCompile(`environment: line \d+:`)
 
-// common removes expected differences: the messages of bash contain "-c" and "eval", and the paths differ.
+// This function removes the expected differences between two outputs: "-c" and "eval" in bash's messages, and
+// different paths.
 func common(s, dir string) string {
 	s = strings.ReplaceAll(s, dir, "DIR")
 	s = functionLine.ReplaceAllString(s, "environment:")

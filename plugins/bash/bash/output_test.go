@@ -66,7 +66,7 @@ func TestLongOutput(t *testing.T) {
 	want := realBash(t, t.TempDir(), "seq 200000", nil).stdout
 	for name, c := range map[string]struct {
 		command     string
-		out, stderr bool // true if the stream must be shortened
+		out, stderr bool // true if the tool must shorten the stream
 	}{
 		"stdout":        {"seq 200000", true, false},
 		"stderr":        {"seq 200000 >&2; echo out", false, true},
@@ -216,7 +216,7 @@ func TestSlowHostDoesNotHoldTheCommandUp(t *testing.T) {
 	done := filepath.Join(s.cwd, "done")
 	s.ok("mkfifo done")
 	go func() {
-		if _, err := os.ReadFile(done); err != nil { // the command has run its last statement
+		if _, err := os.ReadFile(done); err != nil { // the file exists when the command reaches its last statement
 			t.Error(err)
 		}
 		close(p.open)

@@ -33,7 +33,7 @@ func newBash() *bash {
 type config struct {
 	Warm  *int  `json:"warm_shells,omitempty" min:"0" max:"64" jsonschema:"how many shells are started in advance, each for the next command of a session, which makes short commands faster; 8 by default, 0 turns this off"`
 	Login *bool `json:"login_environment,omitempty" jsonschema:"whether commands also get the variables that the user's login shell exports, and the directories of its PATH; variables named like secrets are left out; true by default. The login shell runs in the sandbox: to let it read the user's own startup files, list them in the plugin's sandbox setting read"`
-	// OutputBytes and OutputAge limit the files with long output.
+	// OutputBytes limits the total size of the files with long output. OutputAge limits the age of these files.
 	OutputBytes int64  `json:"output_bytes,omitempty" min:"1048576" jsonschema:"the maximum size in bytes of all files with output that was too long to show; the oldest are removed first; 1 GiB by default"`
 	OutputAge   string `json:"output_age,omitempty" jsonschema:"the age at which such a file is removed, as a duration such as 24h; 168h by default"`
 }
@@ -57,7 +57,7 @@ func (b *bash) plugin() sdk.Plugin {
 	}
 }
 
-// keep configures the files with long output.
+// keep creates the store for the files with long output and applies the limits in c.
 func (b *bash) keep(c config, s sdk.Setup) error {
 	if s.StateDir != "" {
 		b.store = capture.NewStore(filepath.Join(s.StateDir, "output"))
@@ -77,8 +77,8 @@ func (b *bash) keep(c config, s sdk.Setup) error {
 	return nil
 }
 
-// bash contains the data that calls share: jobs, prepared shells and output files. The state of a session is part of
-// each call and of its result.
+// bash contains the data that all calls share: jobs, prepared shells and output files. The host passes the session's
+// state in each call and receives the new state in the result.
 type bash struct {
 	store *capture.Store
 	jobs  jobs.Table

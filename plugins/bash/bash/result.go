@@ -30,8 +30,8 @@ type report struct {
 	hadState       bool
 	seal           func(session.State) []byte // encodes a session state without its secrets
 	notes          []string
-	// job is the job that the command became. It is nil if the command ended. waiting means that the job waits for
-	// input.
+	// job is the background job that the command became. It is nil if the command ended. The field "waiting" is true if
+	// the job waits for input.
 	job     *jobs.Job
 	waiting bool
 	screen  string // the program for which the command was ended, because it needs a screen
@@ -67,7 +67,7 @@ func (r *report) result(ctx context.Context) (*sdk.Result, error) {
 	return res, r.failure(ctx, text, notes)
 }
 
-// running returns the result of a command that continues as a job.
+// This method returns the result of a command that continues as a job.
 func (r *report) running() *sdk.Result {
 	notes := r.noteText()
 	stdout, stderr := r.texts(notes, (*capture.Buffer).Peek)
@@ -90,8 +90,9 @@ func (r *report) data(stdout, stderr capture.Text) data {
 	return d
 }
 
-// texts divides the space that the notes leave between the two streams. Each stream gets half, plus the unused part
-// of the other half. The function show returns the text of a stream, shortened to a limit.
+// This method returns both streams, shortened to the space that the notes leave in the result. Each stream gets half of
+// the space, plus the unused part of the other half. The function "show" returns a stream in at most the given number of
+// characters.
 func (r *report) texts(notes string, show func(*capture.Buffer, int) capture.Text) (stdout, stderr capture.Text) {
 	room := maxText - utf8.RuneCountInString(notes) - 200 // 200 characters are reserved for headings
 	forErr := max(room/2, room-int(min(r.stdout.Size(), int64(room))))
@@ -138,7 +139,7 @@ func (r *report) failure(ctx context.Context, text, notes string) error {
 		return sdk.Errorf(tool.Timeout, "The command was not done after %s and was killed with everything it had started. The session is unchanged. %s",
 			r.limit(), joinLines(advice, body))
 	case shell.Canceled:
-		if r.screen != "" { // what it drew is of no use
+		if r.screen != "" { // the output is a drawn screen, which does not help the model
 			return sdk.Errorf(tool.ExecutionFailed, "%s. The command was ended. The session is unchanged.", screenAdvice(r.screen)).WithCode(128 + 15)
 		}
 		if ctx.Err() == nil {

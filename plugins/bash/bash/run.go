@@ -88,7 +88,7 @@ func (b *bash) run(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, e
 	return r.result(ctx)
 }
 
-// left creates a job for the processes that continue after the command has ended.
+// This method creates a job for the processes that continue after the command has ended.
 func (b *bash) left(call *sdk.Call, c *running, r *report) {
 	if len(r.out.Background) == 0 {
 		return
@@ -141,7 +141,7 @@ func check(in *args) error {
 	return nil
 }
 
-// keep computes the session's state and directory after the command.
+// keep sets the session's state and directory in the report.
 func (r *report) keep(state session.State, env []string) {
 	o := r.out
 	if o.Ending != shell.Exited {

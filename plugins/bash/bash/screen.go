@@ -10,11 +10,11 @@ import (
 	"toolhost.dev/plugins/bash/shell"
 )
 
-// screenTime is the time between two searches for a program that fills the screen.
+// screenTime is the interval at which the tool checks whether a command runs a full-screen program.
 const screenTime = 100 * time.Millisecond
 
-// screens has the programs that fill the screen and wait for keys, and what to use instead. Pagers such as less are not
-// among them: without a terminal, they only pass on the text.
+// screens maps each full-screen program to the advice for the model. The map omits pagers such as less, because a pager
+// without a terminal only copies its input.
 var screens = map[string]string{
 	"vim": edits, "vi": edits, "nvim": edits, "vimdiff": edits, "nano": edits, "pico": edits, "emacs": edits, "micro": edits, "joe": edits,
 	"view": "read files with read",
@@ -24,10 +24,11 @@ var screens = map[string]string{
 
 const edits = "read files with read, and change them with edit"
 
-// batch are arguments with which these programs need no screen, or end without a key.
+// This list contains arguments that make a full-screen program run without a screen or exit without a key press.
 var batch = []string{"-e", "-E", "-es", "-Es", "-s", "-S", "-c", "-b", "-bn1", "--headless", "-batch", "--batch", "--script", "--version", "--help", "-h", "-v"}
 
-// mentionsScreen matches scripts that may run such a program. Only for them the tool looks often.
+// mentionsScreen matches commands that can start a full-screen program. Only for these commands, the tool checks the
+// running programs every screenTime.
 var mentionsScreen = func() *regexp.Regexp {
 	var names []string
 	for name := range screens {
@@ -36,7 +37,7 @@ var mentionsScreen = func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(?:` + strings.Join(names, "|") + `)\b`)
 }()
 
-// fullScreen returns the name of a program that the command runs and that waits for keys at a screen, or "".
+// fullScreen returns the name of a full-screen program that the command runs. It returns "" if the command runs none.
 func fullScreen(p *shell.Process) string {
 	for _, program := range p.Programs() {
 		if screens[program[0]] != "" && !slices.ContainsFunc(program[1:], inBatch) {
@@ -46,13 +47,13 @@ func fullScreen(p *shell.Process) string {
 	return ""
 }
 
-// inBatch reports whether an argument is one with which a program needs no screen.
+// inBatch reports whether an argument makes a full-screen program run without a screen.
 func inBatch(a string) bool { return slices.Contains(batch, a) || strings.HasPrefix(a, "+") }
 
-// noTerminal matches messages of programs that ended because they need a terminal.
+// noTerminal matches error messages of programs that need a terminal.
 var noTerminal = regexp.MustCompile(`(?i)failed tty get|open terminal failed|error opening terminal|not a (?:tty|terminal)\b|inappropriate ioctl for device|must be run from a terminal`)
 
-// screenAdvice returns what to use instead of a program that fills the screen.
+// screenAdvice returns a message that recommends an alternative to a full-screen program.
 func screenAdvice(name string) string {
 	return fmt.Sprintf("%s needs a screen, and commands have none. Instead of it, %s", name, screens[name])
 }

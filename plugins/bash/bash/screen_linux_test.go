@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestScreensF8 checks (F8) that a program which fills the screen ends at once with a hint, however it is started, and that
-// one in batch mode runs.
+// TestScreensF8 checks requirement F8: a full-screen program ends at once with a hint, however the command starts the
+// program. In batch mode, the program runs normally.
 func TestScreensF8(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"vim", "view", "nano", "top", "less"} {

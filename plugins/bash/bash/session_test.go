@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// kept lists commands with the expected output of the next command. They are not compared with real bash, because
-// each command ends the shell.
+// This map contains commands with the expected output of the next command. The outputs are not compared with real bash,
+// because each command ends the shell.
 var kept = map[string]struct{ command, then, want string }{
 	"exit":                      {`x=1; cd /; exit 3`, `echo $? $x $PWD`, "3 1 /\n"},
 	"exit in function":          {`x=old; f() { local x=local IFS=, y=2; local -A m=([k]=v); local -a a=(1); x2=global; export E=1; g; }; g() { local x=inner E; exit 4; }; f`, `echo $? $x $x2 $E ${y-unset} ${m-unset} ${a-unset} "${IFS@Q}"`, "4 old global 1 unset unset unset $' \\t\\n'\n"},

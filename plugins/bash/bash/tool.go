@@ -32,8 +32,8 @@ type data struct {
 	Stdout   string `json:"stdout" jsonschema:"standard output, cut in the middle when it is long"`
 	Stderr   string `json:"stderr" jsonschema:"standard error, cut in the middle when it is long"`
 	ExitCode int    `json:"exit_code" jsonschema:"the exit status; 128 + N when signal N ended the command; -1 while it runs"`
-	// Signal is also set if a signal did not end the shell itself, for example if the signal ended a child and only
-	// the exit status shows the signal.
+	// Signal is the signal that ended the shell. If a signal ended only a child of the shell, Signal is set according to
+	// the exit status.
 	Signal    string `json:"signal" jsonschema:"the signal that ended the command, such as SIGTERM, or empty"`
 	TimedOut  bool   `json:"timed_out"`
 	Truncated bool   `json:"truncated" jsonschema:"stdout or stderr was cut; spill_path and stderr_spill_path name the files with the whole output"`
@@ -54,7 +54,7 @@ Output over 50 000 characters is cut in the middle; the result names a file with
 func definition() sdk.Definition {
 	output, err := sdk.SchemaFor[data]()
 	if err != nil {
-		panic(err) // fails only if the type above is invalid
+		panic(err) // the result type is invalid, which is a programming error
 	}
 	return sdk.Definition{
 		Name: "bash", Description: description, Output: output,

@@ -58,8 +58,8 @@ func workdir(call *sdk.Call, cwd string) (*place, error) {
 	return p, nil
 }
 
-// moved records the shell's final directory. It does not change the session's directory if a command with a cwd
-// ended in that cwd.
+// This method records the shell's final directory. If a command with a cwd ends in that cwd, the session's directory
+// stays unchanged.
 func (p *place) moved(to string) {
 	if to != p.dir {
 		p.session = to

@@ -24,7 +24,7 @@ type Buffer struct {
 
 	mu    sync.Mutex
 	head  []byte
-	tail  []byte // becomes a ring buffer when it contains Half bytes
+	tail  []byte // the end of the stream; a ring buffer when it contains Half bytes
 	next  int    // write position in the ring buffer
 	size  int64
 	lines int64 // number of line breaks
@@ -36,7 +36,7 @@ type spill struct {
 	file *os.File
 	path string
 	size int64
-	err  error // the reason why the file is incomplete
+	err  error // the reason why the file is incomplete; nil for a complete file
 }
 
 // NewBuffer returns a buffer for the stream with the given name. If the stream becomes too long, the buffer creates
@@ -75,7 +75,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// kept returns the first and the last bytes of the stream that are in memory.
+// This method returns the bytes in memory: the beginning and the end of the stream.
 func (b *Buffer) kept() (head, tail []byte) {
 	tail = make([]byte, 0, len(b.tail))
 	tail = append(tail, b.tail[b.next:]...)
@@ -171,7 +171,7 @@ func (b *Buffer) Close() {
 	b.closeSpill()
 }
 
-// Tail returns the last lines written so far, at most [Half] bytes. The result path is the file with the complete
+// Tail returns the last lines written so far, at most [Half] bytes. The result "path" is the file with the complete
 // stream, or "" if no file exists.
 func (b *Buffer) Tail(lines int) (text, path string) {
 	b.mu.Lock()
@@ -188,7 +188,7 @@ func (b *Buffer) Tail(lines int) (text, path string) {
 	return validText(tail[i+1:]), b.spill.path
 }
 
-// text is the implementation of Text and Peek. The caller must hold b.mu.
+// text implements Text and Peek. The caller must hold b.mu.
 func (b *Buffer) text(limit int) Text {
 	head, tail := b.kept()
 	if b.size <= int64(limit) && b.size <= 2*Half {

@@ -9,7 +9,7 @@ import (
 const (
 	// livePause is the minimum time between two chunks of the live view.
 	livePause = 50 * time.Millisecond
-	// liveRoom limits the bytes that wait for the next chunk. The oldest bytes beyond the limit are skipped.
+	// liveRoom limits the bytes that wait for the next chunk. If more bytes arrive, the oldest bytes are skipped.
 	liveRoom = 64 << 10
 )
 
@@ -27,7 +27,7 @@ type Live struct {
 	done    sync.WaitGroup
 }
 
-// NewLive returns a live view that passes each batch to the function send. The function is allowed to block. It must
+// NewLive returns a live view that passes each batch to the function "send". The function is allowed to block. It must
 // not keep its argument.
 func NewLive(send func([]byte)) *Live { return &Live{send: send, closed: make(chan struct{})} }
 

@@ -22,7 +22,7 @@ const (
 	// protected is the minimum age of a file that can be removed for its age or for the number of files. A younger
 	// file can still be written by a call, or its path can just have been returned to a caller.
 	protected = 10 * time.Minute
-	// protectedFull is the same minimum if the files exceed MaxBytes.
+	// protectedFull is the minimum age of a file that can be removed because the files exceed MaxBytes.
 	protectedFull = time.Minute
 	// rescan is the number of bytes after which the store reads its directory again, because other processes can write
 	// in it, too.
@@ -102,7 +102,7 @@ func (s *Store) sweep(now time.Time, need int64) {
 	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	limit := cmp.Or(s.MaxBytes, DefaultBytes)
-	var newer, kept int64 // sizes of the newer files and of those that are kept
+	var newer, kept int64 // total size of the files that are newer, and of the files that are not removed
 	for i, f := range files {
 		newer += f.Size()
 		age := now.Sub(f.ModTime())
@@ -116,7 +116,7 @@ func (s *Store) sweep(now time.Time, need int64) {
 	s.free = min(rescan, limit-kept)
 }
 
-// full returns the error for a file that cannot be completed because of MaxBytes.
+// This method returns the error for a file that cannot be completed because of MaxBytes.
 func (s *Store) full() error {
 	return fmt.Errorf("the output files together may have %d bytes; the operator can raise output_bytes of the plugin, or the limit output of the principal", cmp.Or(s.MaxBytes, DefaultBytes))
 }

@@ -45,7 +45,7 @@ func (j *Job) Background() {
 	}
 }
 
-// Asked is closed when the command is to become a job.
+// Asked returns a channel that is closed when a caller moves the command to the background.
 func (j *Job) Asked() <-chan struct{} { return j.asked }
 
 // start starts the timer that ends the job after its timeout.
@@ -76,7 +76,7 @@ func (j *Job) Running() bool {
 		return true
 	}
 	if j.Foreground() {
-		return false // the call that started the job removes it
+		return false // the call that waits for the command removes the job
 	}
 	j.ended = time.Now()
 	j.limit.Stop()

@@ -56,7 +56,7 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// first reports whether the caller runs on the first thread of the process.
+// This function reports whether the caller runs on the first thread of the process.
 func first() bool { return unix.Gettid() == self }
 
 // punctual sets the default timer slack, in ns, for programs that this thread starts. The host has set a higher
@@ -82,7 +82,7 @@ func (c *children) start(cmd *exec.Cmd, t *Tree) error {
 	return nil
 }
 
-// woken records that the idle command of t begins to run.
+// This method records that the idle command of t begins to run.
 func (c *children) woken(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *children) woken(t *Tree) {
 	}
 }
 
-// waited records that the command of t has ended and was waited for.
+// This method records that the command of t has ended and was waited for.
 func (c *children) waited(t *Tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *children) reap() {
 	}
 }
 
-// still locks the children: no child can start or change until the returned function is called.
+// This method locks the children: no child can start or change until the caller calls release.
 func (c *children) still() (release func()) {
 	c.starting.Lock()
 	c.mu.Lock()
@@ -187,7 +187,7 @@ func haveChildren() bool {
 	return !errors.Is(err, unix.ECHILD)
 }
 
-// of returns the trees that belong to a keeper.
+// This method returns the trees of the commands that a keeper started.
 func (c *children) of(k *Keeper) []*Tree {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,9 +200,9 @@ func (c *children) of(k *Keeper) []*Tree {
 	return mine
 }
 
-// Over reports whether the command is certainly the only remaining process of the tree. The caller must know that
-// the command has already waited for all of its child processes and is about to exit. The argument started means
-// that the command has started processes. If Over returns true, Alive no longer returns the command.
+// Over reports whether the command is certainly the only remaining process of the tree. The caller must know that the
+// command has already waited for all of its child processes and is about to exit. The argument "started" means that the
+// command has started processes. If Over returns true, Alive no longer returns the command.
 func (t *Tree) Over(started bool) bool {
 	if started {
 		children, err := readFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", t.pid))
@@ -216,7 +216,7 @@ func (t *Tree) Over(started bool) bool {
 	return t.over
 }
 
-// ending reports whether only the command remains of the tree and is about to exit.
+// This method reports whether only the command remains of the tree and is about to exit.
 func (t *Tree) ending() bool { return t.over && !t.ended }
 
 // Alive reaps the ended processes of the tree and returns the process ids of the running ones.
@@ -237,8 +237,8 @@ func (t *Tree) Alive() []int {
 	return pids
 }
 
-// left reports whether any process of the tree still exists. The result certain is false if a process could have
-// escaped the scan. If this process has no children, the result is always certain, because orphans would be its
+// This method reports whether any process of the tree still exists. The result "certain" is false if a process could
+// have escaped the scan. If this process has no children, the result is always certain, because orphans would be its
 // children.
 func (t *Tree) left() (left, certain bool) {
 	if len(t.Alive()) > 0 {
@@ -249,7 +249,7 @@ func (t *Tree) left() (left, certain bool) {
 	return !t.ended, family.running == 0 && family.childless()
 }
 
-// signal sends SIGTERM to all processes of the tree, or SIGKILL if kill is set.
+// This method sends SIGTERM to all processes of the tree, or SIGKILL if kill is set.
 func (t *Tree) signal(kill bool) {
 	sig := unix.SIGTERM
 	if kill {
@@ -269,8 +269,8 @@ func (t *Tree) signal(kill bool) {
 	}
 }
 
-// kin returns the processes of t. It includes unassigned orphans that are younger than t if no other command can
-// have started them.
+// This method returns the processes of t. It includes unassigned orphans that are younger than t if no other command
+// can have started them.
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
 	for _, other := range c.trees {
@@ -290,7 +290,7 @@ func (c *children) kin(t *Tree, procs []stat) []stat {
 	return found
 }
 
-// strays returns the orphans without a tree and the descendants of these orphans.
+// This method returns the orphans without a tree and the descendants of these orphans.
 func (c *children) strays(procs []stat) []stat {
 	claimed := make(map[int]bool)
 	for _, t := range c.trees {
@@ -304,7 +304,7 @@ func (c *children) strays(procs []stat) []stat {
 	return descend(procs, func(p stat) bool { return c.orphan(p) && !claimed[p.pid] })
 }
 
-// endStrays kills the orphans that belong to no command. It does so only if no tree is left.
+// endStrays kills the orphans that belong to no command. While a tree exists, it does nothing.
 func (c *children) endStrays() {
 	for end := time.Now().Add(killPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		release := c.still()

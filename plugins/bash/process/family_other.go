@@ -78,7 +78,7 @@ func (t *Tree) Alive() []int {
 	return []int{t.pid}
 }
 
-// left reports whether the process group of the tree exists.
+// This method reports whether the process group of the tree exists.
 func (t *Tree) left() (left, certain bool) {
 	left = len(t.Alive()) > 0
 	family.mu.Lock()
@@ -86,7 +86,7 @@ func (t *Tree) left() (left, certain bool) {
 	return left || !t.ended, true
 }
 
-// signal sends SIGTERM to the process group of the tree, or SIGKILL if kill is set.
+// This method sends SIGTERM to the process group of the tree, or SIGKILL if kill is set.
 func (t *Tree) signal(kill bool) {
 	sig := syscall.SIGTERM
 	if kill {
@@ -106,5 +106,5 @@ func (*guard) dismiss() {}
 // Guard does nothing. On this system, a guard could not find the processes of commands.
 func (k *Keeper) Guard(string) error { return nil }
 
-// Programs returns nothing: the systems have no common list of processes.
+// Programs always returns nil, because these systems have no common interface for listing processes.
 func (t *Tree) Programs() [][]string { return nil }

@@ -29,9 +29,9 @@ type guard struct {
 	life *os.File
 }
 
-// Guard starts a guard process at its first call. If this process is killed, the kernel ends the commands but not
-// the children of the commands. The guard then kills these children. It finds only processes with the mark in their
-// environment. It has no effect if it is killed too. The argument bash is the path of the shell that runs the guard.
+// Guard starts a guard process at its first call. If this process is killed, the kernel ends the commands but not the
+// children of the commands. The guard then kills these children. It finds only processes with the mark in their
+// environment. It has no effect if it is killed too. The argument "bash" is the path of the shell that runs the guard.
 func (k *Keeper) Guard(bash string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -45,8 +45,8 @@ func (k *Keeper) Guard(bash string) error {
 	defer theirs.Close()                                                                                          //nolint:errcheck // the guard has it
 	cmd := exec.Command(bash, "--norc", "--noprofile", "-c", guardScript, "toolhost-guard", MarkEnv+"="+k.prefix) //nolint:gosec // a fixed script
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = "/", []string{"LC_ALL=C"}, []*os.File{theirs}
-	// The guard stays in the session of this process because it would otherwise be treated as an orphan. It has its
-	// own process group: a signal to the group of this process does not kill it.
+	// The guard stays in the session of this process, because it would otherwise be treated as an orphan. The guard has
+	// its own process group. Therefore a signal to the group of this process does not kill it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := make(chan error)
 	k.starts <- func() { started <- cmd.Start() }

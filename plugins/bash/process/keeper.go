@@ -43,9 +43,9 @@ func NewKeeper() *Keeper {
 	return k
 }
 
-// launch starts all commands on one thread, which lives as long as the keeper. When the thread that started a
-// command ends, the kernel sends the parent-death signal to the command, even if the process continues. The first
-// thread is unsuitable, because it is the parent of orphans. There, an orphan could not be distinguished from a
+// launch starts all commands on one thread, which lives as long as the keeper. When the thread that started a command
+// ends, the kernel sends the parent-death signal to the command, even if the process continues. The first thread is
+// unsuitable, because the kernel makes it the parent of orphans. An orphan could then not be distinguished from a
 // command that is being started.
 func (k *Keeper) launch() {
 	runtime.LockOSThread() // the thread is never unlocked, so it ends together with the goroutine
@@ -84,7 +84,7 @@ func (k *Keeper) start(cmd *exec.Cmd, idle bool) (*Tree, error) {
 		return nil, err
 	}
 	go func() {
-		// If the command's streams are files, Wait waits for the process and not for the streams.
+		// If the command's streams are files, cmd.Wait waits only for the process.
 		t.err = cmd.Wait()
 		t.state = cmd.ProcessState
 		family.waited(t)
@@ -120,7 +120,7 @@ type Tree struct {
 	keeper *Keeper
 	mark   string // the mark in the environment, in the form NAME=VALUE
 	pid    int
-	birth  uint64 // start time of the process pid; detects that another process has the same number
+	birth  uint64 // start time of the process; it differs if another process gets the same process id
 	done   chan struct{}
 	since  uint64 // time at which the command began: birth, or the time of Wake
 	ended  bool   // true if the command was waited for; guarded by family.mu

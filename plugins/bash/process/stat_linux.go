@@ -50,8 +50,8 @@ func snapshot() []stat {
 
 var errStat = errors.New("process: unexpected format of /proc/PID/stat")
 
-// readFile reads a file of /proc. It is faster than os.ReadFile because it avoids the overhead of the poller. It
-// runs for each command.
+// readFile reads a file of /proc. It is faster than os.ReadFile, because it avoids the overhead of the poller. The speed
+// matters because each command reads such files.
 func readFile(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -104,9 +104,9 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// adopted returns the adopted orphans, which are the children of this process's first thread. The kernel assigns
-// orphans to the first live thread. In Go, the first thread lives as long as the process. Keepers start no commands
-// on the first thread.
+// This function returns the adopted orphans, which are the children of this process's first thread. The kernel
+// assigns orphans to the first live thread. In Go, the first thread lives as long as the process. Keepers start no
+// commands on the first thread.
 func adopted() ([]int, error) {
 	list, err := childrenList()
 	if err != nil {
@@ -172,13 +172,13 @@ func (t *Tree) members(procs []stat) []stat {
 	})
 }
 
-// marked reports whether the environment of a process contains the mark of a command.
+// This function reports whether the environment of a process contains the mark of a command.
 func marked(pid int, mark string) bool {
 	env, err := readFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+mark+"\x00"))
 }
 
-// descend returns all processes for which the function in returns true, and the descendants of these processes.
+// descend returns all processes that the predicate accepts, and the descendants of these processes.
 func descend(procs []stat, in func(stat) bool) []stat {
 	below := make(map[int][]stat, len(procs))
 	for _, p := range procs {

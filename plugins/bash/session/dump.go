@@ -12,8 +12,8 @@ const (
 	ScriptFD = 204
 	// DumpFD is the pipe to which the shell writes [Restored] and then its dump.
 	DumpFD = 205
-	// StatusFD is the pipe to which the shell writes the exit status of a command. It is used if the result does not
-	// need to wait for the end of the shell. See [ParseStatus].
+	// StatusFD is the pipe to which the shell writes the exit status of a command. The pipe is used only if the result
+	// does not need to wait for the end of the shell. See [ParseStatus].
 	StatusFD = 209
 )
 

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// differing compares the variables of the snapshot with a new shell, whose environment is env. It returns the
+// This method compares the variables of the snapshot with a new shell, whose environment is env. It returns the
 // variables to unset and the declarations to run in the new shell. Most variables are already correct. Skipping them
 // saves a quarter of the shell's start time.
 func (n *Snapshot) differing(env map[string]string) (unset []string, declarations string) {
 	given := make(map[string]bool)
 	var w strings.Builder
 	for line := range strings.Lines(dropPrivate(n.Variables)) {
-		// A line inside a value with several lines cannot match, because its quotes would end the value.
+		// A line of a multi-line value cannot match, because the quotes in the line would end the value.
 		name, value, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(line, "declare -x "), "\n"), "=")
 		was, has := env[name]
 		if ok && has && value == `"`+was+`"` && literal(was) && !special(name) {
@@ -34,7 +34,7 @@ func (n *Snapshot) differing(env map[string]string) (unset []string, declaration
 	return unset, w.String()
 }
 
-// private reports whether the plugin sets the variable anew for each call.
+// This function reports whether the plugin sets the variable anew for each call.
 func private(name string) bool {
 	return strings.HasPrefix(name, "__toolhost_") || slices.Contains(ofACall, name)
 }
@@ -73,8 +73,8 @@ func cutDeclaration(s string) (first, rest string) {
 	return s, ""
 }
 
-// shells reports whether a line of declare -p declares a variable that the shell maintains itself. Commands cannot
-// set such a variable.
+// This function reports whether a line of declare -p declares a variable that the shell maintains itself. Commands
+// cannot set such a variable.
 func shells(line string) bool {
 	_, declared, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " -")
 	_, declared, _ = strings.Cut(declared, " ")
@@ -91,7 +91,7 @@ func shells(line string) bool {
 	return false
 }
 
-// literal reports whether declare -p prints a value unchanged between quotes.
+// This function reports whether declare -p prints a value unchanged between quotes.
 func literal(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '$' || c == '\\' || c == '`' {
@@ -101,8 +101,8 @@ func literal(value string) bool {
 	return true
 }
 
-// special reports whether a variable needs special treatment: a new shell changes its value from the environment, or
-// setting it has a side effect.
+// This function reports whether a variable needs special treatment: a new shell changes its value from the
+// environment, or setting it has a side effect.
 func special(name string) bool {
 	switch name {
 	case "_", "CHILD_MAX", "COLUMNS", "COPROC", "DIRSTACK", "EUID", "EXECIGNORE", "FUNCNAME", "FUNCNEST", "GLOBIGNORE", "GROUPS", "HOSTFILE", "IFS", "IGNOREEOF", "LINENO", "LINES", "MAPFILE", "OLDPWD",

@@ -55,10 +55,10 @@ func (s *State) Kind(command string) Kind {
 	return BuiltinOnly
 }
 
-// look examines a stateless command. The result shows reports whether the command prints a value that differs in the
-// shell of a stateless command: the last status, the seconds since the start, or the set of variables. The result
-// starts reports whether the shell can start processes. The result leaves reports whether the shell can have child
-// processes at its end.
+// look examines a stateless command and returns three flags. The first flag is true if the command prints a value that
+// differs in the shell of a stateless command: the last status, the seconds since the start, or the set of variables.
+// The second flag is true if the shell can have child processes at its end. The third flag is true if the shell can
+// start processes.
 func look(file *syntax.File) (shows, leaves, starts bool) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -85,8 +85,8 @@ func look(file *syntax.File) (shows, leaves, starts bool) {
 	return shows, leaves, starts
 }
 
-// shown reports whether a parameter has a different value in the shell of a stateless command than in the shell of
-// an ordinary command.
+// This function reports whether a parameter has a different value in the shell of a stateless command than in the
+// shell of an ordinary command.
 func shown(name string) bool {
 	return name == "?" || name == "_" || name == "SECONDS" || strings.HasPrefix(name, "BASH") || private(name)
 }
@@ -162,7 +162,7 @@ func (s *State) statelessParts(parts []syntax.WordPart) bool {
 	return true
 }
 
-// plain reports whether a parameter expansion has no operator, as in ${x} or ${#x}.
+// This function reports whether a parameter expansion has no operator, as in ${x} or ${#x}.
 func plain(p *syntax.ParamExp) bool {
 	return p.Param != nil && !p.Excl && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
 }
@@ -200,7 +200,8 @@ func inName(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '+' && c <= ':' && c != ',' || c == '@' || c == '_'
 }
 
-// changesNothing reports whether a command leaves the shell unchanged. Programs and harmless builtins do.
+// changesNothing reports whether a command leaves the shell unchanged. It returns true for programs and harmless
+// builtins.
 func (s *State) changesNothing(name string) bool {
 	if s.Defines(name) {
 		return false
@@ -217,7 +218,7 @@ func isHarmless(name string) bool {
 	return found
 }
 
-// harmless lists builtins that leave the shell unchanged. The list must be sorted.
+// This list contains builtins that leave the shell unchanged. The list must be sorted.
 var harmless = []string{":", "[", "echo", "false", "pwd", "test", "true"}
 
 // builtins lists bash's builtins and reserved words. The list must be sorted.

@@ -11,10 +11,10 @@ const notFound = `command_not_found_handle ()
         : toolhost;
 `
 
-// CommandNotFound returns shell commands that define a handler for unknown commands, unless the session defines its
-// own handler. The handler runs the tool with the command's name, even after a change of PATH. The argument dir is
-// the directory with the programs of the tools. The argument program is a program that runs any tool. If the tool is
-// also unknown, the error message is bash's message.
+// CommandNotFound returns shell commands that define a handler for unknown commands, unless the session defines its own
+// handler. The handler runs the tool with the command's name, even after a change of PATH. The argument "dir" is the
+// directory with the programs of the tools. The argument "program" is a program that runs any tool. If the tool is also
+// unknown, the error message is bash's message.
 func CommandNotFound(dir, program string) string {
 	handler := notFound + ` \builtin local -; \builtin set +x; } 2>/dev/null
 [[ $1 != tool:?* && $1 != field:?* ]] || \builtin exec -a "$1" PROGRAM "${@:2}"

@@ -17,8 +17,8 @@ var optionsKept = []string{"allexport", "braceexpand", "keyword", "noclobber", "
 // options that BASH_COMPAT sets.
 var shoptNotKept = regexp.MustCompile(`^(extdebug|login_shell|restricted_shell|compat\d+)$`)
 
-// Script returns shell commands that restore the session's state in a new shell. The argument base is the
-// environment of the new shell. The commands in extra run last. The exit status is 0.
+// Script returns shell commands that restore the session's state in a new shell. The argument "base" is the environment
+// of the new shell. The commands in extra run last. The exit status is 0.
 func (s *State) Script(base []string, extra string) string {
 	var w strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&w, format+"\n", a...) }

@@ -103,7 +103,7 @@ func (v *Vault) Open(session string, b []byte) (s State, lost []string, err erro
 	return s, lost, nil
 }
 
-// withhold returns a state without secrets. The result names lists the withheld variables that the environment does
+// withhold returns a state without secrets. The result "names" lists the withheld variables that the environment does
 // not restore.
 func withhold(s State) (public State, names []string, differs bool) {
 	public = s

@@ -11,7 +11,7 @@ import (
 // Further numbers are defined in package session and by commandsFD.
 const (
 	wakeFD  = 206 // a pipe; its first byte means that the two files below are written
-	beginFD = 207 // the file with the result of the function begin
+	beginFD = 207 // the file with the result of the function "begin"
 	stdinFD = 208
 )
 

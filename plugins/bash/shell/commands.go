@@ -16,7 +16,7 @@ import (
 // try this descriptor first.
 const commandsFD = 201
 
-// inherited contains the sockets that this process inherited from the host, indexed by file descriptor. They are
+// This variable contains the sockets that this process inherited from the host, indexed by file descriptor. They are
 // never closed.
 var inherited = struct {
 	sync.Mutex

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// quiet lists environment variables that stop programs from prompting, starting editors and pagers, and drawing on a
-// terminal. No person could answer a prompt.
+// This list contains environment variables that stop programs from prompting, starting editors and pagers, and drawing
+// on a terminal. No person could answer a prompt.
 var quiet = []string{
 	"TERM=dumb", "COLUMNS=200", "NO_COLOR=1", "CLICOLOR=0", "CI=1",
 	"PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GH_PAGER=cat", "SYSTEMD_PAGER=", "AWS_PAGER=", "LESS=-FRX",
@@ -23,7 +23,7 @@ var quiet = []string{
 	"TF_INPUT=0", "TF_IN_AUTOMATION=1", "HOMEBREW_NO_AUTO_UPDATE=1", "CARGO_TERM_PROGRESS_WHEN=never",
 }
 
-// private lists environment variables that only the host and the plugin use, and variables that change how a shell
+// This list contains environment variables that only the host and the plugin use, and variables that change how a shell
 // starts.
 var private = []string{
 	toolrpc.Handshake.MagicCookieKey, toolrpc.LifelineEnv, process.MarkEnv, tool.CommandsEnv, tool.CallEnv,
@@ -42,7 +42,7 @@ func AppendPath(env []string, dir string) []string {
 	return append(env, "PATH="+dir)
 }
 
-// notTaken contains the variables of this process that commands do not inherit.
+// This set contains the variables of this process that commands do not inherit.
 var notTaken = func() map[string]struct{} {
 	names := make(map[string]struct{})
 	for _, e := range slices.Concat(quiet, private) {
@@ -52,7 +52,7 @@ var notTaken = func() map[string]struct{} {
 	return names
 }()
 
-// taken reports whether commands inherit a variable of this process.
+// This function reports whether commands inherit a variable of this process.
 func taken(name string) bool {
 	_, not := notTaken[name]
 	return !not &&
@@ -60,8 +60,8 @@ func taken(name string) bool {
 		!strings.HasPrefix(name, "BASH_FUNC_") // functions of the shell that started the host
 }
 
-// Environment returns the environment for commands. It derives the environment from the argument own, the
-// environment of this process.
+// Environment returns the environment for commands. It derives the environment from the argument "own", the environment
+// of this process.
 func Environment(own []string) []string {
 	env := make([]string, 0, len(own)+len(quiet)+3) // reserve capacity for variables that are added later
 	ssh := "ssh"

@@ -9,7 +9,8 @@ import (
 
 // nameless creates an unnamed file that contains text. The file offset is at the beginning.
 func nameless(text string) (*os.File, error) {
-	// The sandbox can forbid files in memory that could be executed. Before Linux 6.3 all files can.
+	// Create a non-executable file, because a sandbox can forbid executable files in memory. Before Linux 6.3, the
+	// kernel rejects this flag.
 	fd, err := unix.MemfdCreate("toolhost", unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) {
 		fd, err = unix.MemfdCreate("toolhost", unix.MFD_CLOEXEC)

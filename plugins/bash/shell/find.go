@@ -17,10 +17,10 @@ import (
 // ErrNoBash means that no directory of PATH contains bash.
 var ErrNoBash = errors.New("shell: bash was not found")
 
-// found caches the last result of [Find].
+// This variable caches the last result of [Find].
 var found struct {
 	sync.Mutex
-	on, path string // the searched PATH, and the path that was found
+	on, path string // the value of PATH at the search, and the path of bash
 }
 
 // Find returns the path of the first bash on PATH. It caches the result until that file is removed or PATH changes.

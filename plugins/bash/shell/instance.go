@@ -29,8 +29,8 @@ type Seed struct {
 	Tools *tool.Commands
 }
 
-// same reports whether a shell that was started from o can run a command for s. The last exit status is allowed to
-// differ, because a shell receives it only when it is woken.
+// This method reports whether a shell that was started with the seed o can run a command for the seed s. The last
+// exit status is allowed to differ, because a shell receives it only when it is woken.
 func (s *Seed) same(o *Seed) bool {
 	return s.Bash == o.Bash && s.Dir == o.Dir && s.sameState(o) && slices.Equal(s.Env, o.Env) &&
 		(s.Tools == nil) == (o.Tools == nil) && (s.Tools == nil || s.Tools.Address == o.Tools.Address && s.Tools.Dir == o.Tools.Dir)
@@ -60,9 +60,9 @@ type instance struct {
 	asleep bool
 }
 
-// files contains the shell's ends of its pipes.
+// files contains the pipe ends that a shell uses.
 type files struct {
-	theirs []*os.File       // the shell's ends, which must be closed in this process
+	theirs []*os.File       // pipe ends of the shell, which this process must close
 	at     map[int]*os.File // files indexed by their descriptor number in the shell
 }
 
@@ -126,7 +126,7 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 	if in.tree, err = keeper.StartIdle(cmd); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", s.Bash, err)
 	}
-	// If another directory replaced s.Dir during the start, it is unknown in which of them the shell is.
+	// If another directory replaced s.Dir during the start, the working directory of the shell is unknown.
 	if after, err := os.Stat(s.Dir); err == nil && os.SameFile(before, after) {
 		in.place = after
 	}
@@ -137,8 +137,8 @@ func newInstance(keeper *process.Keeper, s *Seed, c *Command) (started *instance
 // advance. For a short command, the allocation would take most of the time of the write.
 var blank = strings.Repeat("\x00", 4096)
 
-// connect creates the files of a shell. If it fails, in and theirs contain the files that were created before the
-// error.
+// connect creates the files of a shell. If connect fails, the instance and the argument "theirs" contain the files that
+// were created before the error.
 func (in *instance) connect(theirs *files, s *Seed) (err error) {
 	for fd, ours := range map[int]**os.File{1: &in.stdout, 2: &in.stderr} {
 		if *ours, err = theirs.pipe(fd); err != nil {
@@ -219,7 +219,7 @@ func (in *instance) wake(c *Command) error {
 	return err
 }
 
-// slept checks whether an ended shell never read the wake-up byte.
+// slept records whether an ended shell left the wake-up byte unread.
 func (in *instance) slept() {
 	if !in.asleep {
 		in.asleep = unread(in.wakeup)
@@ -246,7 +246,7 @@ func (in *instance) listen() <-chan int {
 // endTime limits the time between a shell's report of the exit status and its end.
 const endTime = 2 * time.Second
 
-// leave closes all pipes except the output pipes. The argument told means that the exit status was reported. Another
+// leave closes all pipes except the output pipes. The argument "told" means that the exit status was reported. Another
 // process can have written that status, so leave first makes sure that the shell ends.
 func (in *instance) leave(told bool) {
 	if told {

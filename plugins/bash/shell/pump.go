@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// quietTime is how long to wait for more output after the end of the shell if another process still has the pipe
-	// open. An example is the process of the substitution >(command).
+	// quietTime limits the wait for more output after the end of the shell. The wait is necessary only if another
+	// process still has the pipe open, such as the process of the substitution >(command).
 	quietTime = 100 * time.Millisecond
 	// lateBytes limits the output that is read after the end of the shell.
 	lateBytes = 1 << 20
@@ -26,8 +26,8 @@ type pump struct {
 	r    *os.File
 	w    io.Writer
 	rest io.Writer     // receives output after the end of the shell
-	late time.Duration // how long to copy to w after the end of the shell; 0 means to close the pipe
-	// complete means that only the shell has the other end of the pipe and that it writes no more.
+	late time.Duration // time limit for copying to w after the end of the shell; 0 means to close the pipe at once
+	// complete means that the shell alone has the other end of the pipe, and that the shell writes no more.
 	complete atomic.Bool
 	// done is closed when w has received all output of the shell.
 	done chan struct{}
@@ -39,8 +39,8 @@ func startPump(r *os.File, w, rest io.Writer, late time.Duration) *pump {
 	return p
 }
 
-// shellEnded makes the pump finish. It sets a read deadline in the past, which wakes the reader. The argument
-// complete means that no more output follows.
+// shellEnded makes the pump finish. It sets a read deadline in the past, which wakes the reader. The argument "complete"
+// means that no more output follows.
 func (p *pump) shellEnded(complete bool) {
 	p.complete.Store(complete)
 	_ = p.r.SetReadDeadline(time.Unix(1, 0))
@@ -93,8 +93,8 @@ func (p *pump) copy(buf *[]byte, limit int) error {
 	return nil
 }
 
-// drain copies the bytes that are in the pipe, at most lateBytes, without waiting. The result open reports whether
-// the other end is still open.
+// drain copies the bytes that are in the pipe, at most lateBytes, without waiting. The result "open" reports whether the
+// other end is still open.
 func (p *pump) drain(buf []byte) (total int, open bool) {
 	_ = p.r.SetReadDeadline(time.Time{})
 	raw, err := p.r.SyscallConn()

@@ -91,8 +91,8 @@ func (p *Process) closeStdin() {
 	}
 }
 
-// Waiting reports whether the command is known to wait for input. The result stdin refers to its open standard
-// input, and terminal to a terminal that it opened.
+// Waiting reports whether the command is known to wait for input. The result "stdin" is true for the open standard
+// input. The result "terminal" is true for a terminal that the command opened.
 func (p *Process) Waiting() (stdin, terminal bool) {
 	p.mu.Lock()
 	in, inode := p.shell, p.inode

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestMain runs the tests. In a child process, it starts an additional child of the parent instead of the tests.
+// TestMain runs the tests. In a child process, it skips the tests and starts another child of the parent process.
 func TestMain(m *testing.M) {
 	if os.Getenv("SHELL_TEST_SIBLING") != "" {
 		cmd := exec.Command("sleep", "1000")

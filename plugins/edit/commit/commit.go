@@ -116,7 +116,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 	var done *Done
 	var err error
 	if len(dirs) > 0 {
-		err = ready() // keep this call immediately before the code that creates the directories
+		err = ready() // call ready immediately before the directories are created
 	}
 	if err == nil {
 		done, err = write(ctx, ws, m.Steps, hashes, ready, finish)
@@ -137,7 +137,7 @@ func (c *Committer) Apply(ctx context.Context, ws *workspace.Workspace, m Commit
 		}
 		RemoveDirs(ws, dirs)
 		if noted != nil {
-			_ = c.History.Abandon(after, noted) // ignore the error, because the next call that locks the files repeats this
+			_ = c.History.Abandon(after, noted) // ignore the error, because the next call that locks the files also tries to abandon the change
 		}
 		if e := tool.AsError(err); slices.ContainsFunc(done.Effects, func(e tool.Effect) bool { return e.Operation != "" }) {
 			return nil, tool.Errorf(e.Kind, "%s The other files of the change were restored, so no file is changed.", e.Message).WithCode(e.Code).WithCause(err)
@@ -162,9 +162,9 @@ func (c *Committer) finish(ctx context.Context, ws *workspace.Workspace, steps [
 	return c.History.Finish(ctx, noted)
 }
 
-// begin records a change in the history while its files are staged. The returned function waits for the record. Its
-// result lost is the reason why the change was not recorded. If it returns an error, the caller must not make the
-// change.
+// begin records a change in the history while the files of the change are staged. The returned function waits for the
+// record. Its result lost is the reason why the change was not recorded. If the function returns an error, the caller
+// must not make the change.
 func (c *Committer) begin(ctx context.Context, noted *history.Change, hashes []func() [sha256.Size]byte) func() (lost string, err error) {
 	result := make(chan error, 1)
 	go func() {
@@ -253,8 +253,8 @@ func lookUpMode(ws *workspace.Workspace, p workspace.Path, f *history.File) {
 	}
 }
 
-// write performs the steps. It removes files last to make sure that no failure loses content. It changes no file
-// before the function ready returns. It calls the function made after all files are changed.
+// write performs the steps. It removes files last, because then no failure loses content. It changes no file before the
+// function "ready" returns. After all files are changed, it calls the function "made".
 func write(ctx context.Context, ws *workspace.Workspace, steps []Step, hashes []func() [sha256.Size]byte, ready func() error, made func()) (*Done, error) {
 	done := &Done{Written: make([]*workspace.Written, len(steps)), Effects: make([]tool.Effect, len(steps))}
 	left := len(steps)
@@ -303,7 +303,7 @@ func removed(was *workspace.Snapshot) tool.Effect {
 }
 
 // putBack reverts the performed steps. It skips files that another program has changed after the step. The argument
-// gone contains the attributes of the removed files.
+// "gone" contains the attributes of the removed files.
 func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []*workspace.Attributes, done *Done) error {
 	var failed []string
 	for i, s := range steps {
@@ -328,7 +328,7 @@ func putBack(ctx context.Context, ws *workspace.Workspace, steps []Step, gone []
 	return nil
 }
 
-// restore replaces one version of a file by another. It fails if the file differs from the version now.
+// restore replaces one version of a file by another. If the file differs from the version now, restore fails.
 func restore(ctx context.Context, ws *workspace.Workspace, p workspace.Path, now, to history.Version) error {
 	snap, err := Current(ws, p)
 	if err != nil {
@@ -367,7 +367,7 @@ func Matches(snap *workspace.Snapshot, v history.Version) bool {
 // RemoveDirs removes those directories of the list that are empty.
 func RemoveDirs(ws *workspace.Workspace, dirs []string) {
 	dirs = slices.Clone(dirs)
-	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) }) // sort the innermost directories first
+	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) }) // innermost directories first
 	for _, dir := range dirs {
 		if p, err := ws.Resolve("/", dir); err == nil && p.String() == filepath.Clean(dir) {
 			_ = ws.RemoveDir(p) // ignore the error: the directory is not empty

@@ -112,7 +112,7 @@ func (p *place) commit(ctx context.Context, after ...string) (*commit.Done, erro
 	return p.Apply(ctx, p.ws, m)
 }
 
-// holds checks that the workspace contains exactly the wanted files and contents.
+// This method checks that the workspace contains exactly the files in want, with the same contents.
 func (p *place) holds(t *testing.T, want map[string]string) {
 	t.Helper()
 	got := make(map[string]string)
@@ -149,7 +149,8 @@ func TestSeveralFilesAreOneChange(t *testing.T) {
 	}
 }
 
-// TestAllOrNothing checks a change with a file that cannot be written. No file is changed and nothing can be undone.
+// TestAllOrNothing checks a change of several files, one of which cannot be written. No file must be changed, and the
+// history must contain nothing to undo.
 func TestAllOrNothing(t *testing.T) {
 	for _, blocked := range []string{"a", "b", "x", "y/z"} {
 		t.Run(blocked, func(t *testing.T) {
@@ -185,7 +186,7 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// dying is a context that kills the process at its nth check.
+// dying is a context. Its nth check kills the process.
 type dying struct {
 	context.Context
 	left int
@@ -198,11 +199,11 @@ func (d *dying) Err() error {
 	return nil
 }
 
-// names lists the files that a child process changes together. Their contents must always be equal.
+// This list contains the files that a child process changes together. Their contents must always be equal.
 var names = []string{"a", "b", "c", "d"}
 
-// child repeatedly changes all files to the same text. If the argument what contains a number n, child changes the
-// files once and kills itself at the nth check of the context.
+// child repeatedly changes all files to the same text. If the argument is a number n, child changes the files once, and
+// kills its process at the nth check of the context.
 func child(what string) error {
 	dir, number, _ := strings.Cut(what, "|")
 	p, err := open(dir)
@@ -235,8 +236,8 @@ func start(t *testing.T, what string) *exec.Cmd {
 	return cmd
 }
 
-// afterKill recovers in the same manner as the process that follows a killed process. It checks that either all
-// files are changed or none.
+// afterKill recovers the files as the next process does after a kill. It checks that either all files are changed or
+// none.
 func afterKill(t *testing.T, dir string) {
 	t.Helper()
 	p, err := open(dir)
@@ -317,8 +318,8 @@ func TestProcessesTakeTurns(t *testing.T) {
 	afterKill(t, p.dir)
 }
 
-// TestSettleLeavesOthersWork checks an unfinished change. The change is not reverted if another program changed one
-// of its files later.
+// TestSettleLeavesOthersWork checks an unfinished change of files. The change must not be reverted if another program
+// changed one of the files later.
 func TestSettleLeavesOthersWork(t *testing.T) {
 	p := newPlace(t, map[string]string{"a": "old", "b": "old"})
 	a, err := p.step("a", "new")
@@ -329,7 +330,7 @@ func TestSettleLeavesOthersWork(t *testing.T) {
 		{Path: a.Path.String(), Before: history.Content([]byte("old"), 0o640), After: history.Content([]byte("new"), 0o666)},
 		{Path: b.Path.String(), Before: history.Content([]byte("old"), 0o666), After: history.Content([]byte("new"), 0o666)},
 	}}))
-	must(t, os.WriteFile(p.root+"/a", []byte("new"), 0o666)) // the killed process ended after this write
+	must(t, os.WriteFile(p.root+"/a", []byte("new"), 0o666)) // simulate a process that was killed after this write
 	must(t, os.WriteFile(p.root+"/b", []byte("theirs"), 0o666))
 	unlock, err := p.Lock(t.Context(), p.ws, b.Path)
 	must(t, err)
@@ -361,7 +362,7 @@ func TestCutOffRemoval(t *testing.T) {
 	must(t, p.History.Begin(t.Context(), &history.Change{Session: "s", Tool: "t", Title: "t", Files: []history.File{
 		{Path: a.Path.String(), Before: gone}, {Path: b.Path.String(), Before: history.Content([]byte("old"), 0o666)},
 	}}))
-	must(t, os.Remove(p.root+"/a")) // the killed process ended after this removal
+	must(t, os.Remove(p.root+"/a")) // simulate a process that was killed after this removal
 	unlock, err := p.Lock(t.Context(), p.ws, b.Path)
 	must(t, err)
 	unlock()

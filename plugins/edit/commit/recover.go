@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// recover finishes or reverts changes that a killed process left unfinished. If all files of a change are written,
-// recover finishes the change. It reverts any other change. No other process changes the files, because the caller
+// recover completes or reverts changes that a killed process left unfinished. If all files of a change are written,
+// recover completes the change. Otherwise it reverts the change. No other process changes the files, because the caller
 // has locked them.
 func (c *Committer) recover(ctx context.Context, ws *workspace.Workspace, paths []workspace.Path) error {
 	names := make([]string, len(paths))

@@ -59,8 +59,8 @@ func Load(path string) ([]Case, error) {
 // Verdict is the assessment of one edit.
 type Verdict int
 
-// The possible verdicts. Wrong means that the engine made a wrong change. Refused means that the engine did not make
-// a correct change.
+// The possible verdicts. Wrong means that the engine made a wrong change. Refused means that the engine wrongly refused
+// the edit.
 const (
 	Correct Verdict = iota
 	Wrong

@@ -16,9 +16,9 @@ import (
 	"toolhost.dev/plugins/edit/editor"
 )
 
-// BenchmarkEdit1MB measures a whole call without the RPC: reading, matching, writing, history and diff. For
-// comparison, each iteration also writes the same bytes durably. The metric disk-µs is the median time of the
-// comparison write. The metric less-µs is the difference between the median call and disk-µs.
+// BenchmarkEdit1MB measures a whole call without the RPC: reading, matching, writing, history and diff. Each iteration
+// also writes the same bytes durably, for comparison. The metric "disk-µs" is the median time of this write. The metric
+// "less-µs" is the median time of the call minus disk-µs.
 func BenchmarkEdit1MB(b *testing.B) {
 	dir, err := filepath.EvalSymlinks(b.TempDir())
 	if err != nil {

@@ -39,7 +39,7 @@ func newBudget(texts ...string) (*budget, error) {
 	return &budget{began: time.Now()}, nil
 }
 
-// open adds the size of an opened file to the budget. The file is kept in memory.
+// This method adds the size of an opened file to the budget. The file is kept in memory.
 func (b *budget) open(size int) error {
 	if b.files += size; b.files > strategy.MaxText {
 		return tool.Errorf(tool.InvalidArguments, "The files of the change have more than %s together. Change fewer files in one call.", text.FormatSize(strategy.MaxText))
@@ -47,14 +47,15 @@ func (b *budget) open(size int) error {
 	return nil
 }
 
-// release returns freed memory to the operating system. Otherwise the next call would increase the memory usage.
+// release returns freed memory to the operating system. Otherwise the next call would increase the memory usage of the
+// process.
 func (b *budget) release() {
 	if b.files > strategy.MaxFuzzy {
 		debug.FreeOSMemory()
 	}
 }
 
-// next checks the limits before each edit of a file except the first.
+// This method checks the limits before each edit of a file, except before the first edit.
 func (b *budget) next(size int) error {
 	switch {
 	case size > maxRepeated:
@@ -63,7 +64,7 @@ func (b *budget) next(size int) error {
 	case time.Since(b.began) > maxTime:
 		return tool.Errorf(tool.InvalidArguments, "The earlier edits took %.1f s, which is too long for one call. Make fewer edits in one call.", time.Since(b.began).Seconds())
 	case size > strategy.MaxFuzzy:
-		debug.FreeOSMemory() // frees the text from before the last edit
+		debug.FreeOSMemory() // free the text of the previous edit
 	}
 	return nil
 }

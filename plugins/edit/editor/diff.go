@@ -13,7 +13,7 @@ import (
 // maxDiff limits the number of changed lines for which a diff is computed, because the cost is quadratic.
 const maxDiff = 50_000
 
-// diff returns a unified diff of two texts. It excludes their common beginning and end from the comparison.
+// diff returns a unified diff of two texts. It compares neither their common beginning nor their common end.
 func diff(from, to string, before, after []byte) string {
 	const context = udiff.DefaultContextLines
 	head := commonLines(before, after)
@@ -36,12 +36,12 @@ func diff(from, to string, before, after []byte) string {
 }
 
 const (
-	// maxDiffLine and maxDiffBytes limit the lines of a diff and the whole diff in a result, in bytes.
+	// maxDiffLine limits each line of a diff in a result, and maxDiffBytes limits the whole diff. Both are in bytes.
 	maxDiffLine  = 4 << 10
 	maxDiffBytes = 1 << 20
 )
 
-// bounded cuts long lines of a diff, and a long diff, and marks both.
+// bounded shortens a long diff and long lines of a diff. It marks the omitted text.
 func bounded(diff string) string {
 	if len(diff) <= maxDiffLine {
 		return diff
@@ -124,7 +124,7 @@ func (c *change) unified() string {
 	return diff(from, to, c.before(), c.after)
 }
 
-// maxShownDiff limits the diff in the text for the model, in bytes. The structured result contains more of it.
+// maxShownDiff limits the diff in the text for the model, in bytes. The structured result can contain a longer diff.
 const maxShownDiff = 8 << 10
 
 func shown(diff string) string {

@@ -96,7 +96,7 @@ func (e *editor) applyEdits(ctx context.Context, call *sdk.Call, name string, ed
 	f.after = f.before()
 	defer b.release()
 	err = e.make(f, edits, b)
-	if unread := f.target.Read(); unread != nil { // a file that was not read is reported before a failed edit
+	if unread := f.target.Read(); unread != nil { // report an unread file before the failed edit
 		return nil, unread
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func (e *editor) make(f *edited, edits []editInput, b *budget) error {
 	return f.changed()
 }
 
-// numbered adds the number of the failed edit to an error if the call has several edits.
+// This function adds the number of the failed edit to an error if the call has several edits.
 func numbered(i, of int, err error) error {
 	if of == 1 {
 		return err

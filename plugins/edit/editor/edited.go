@@ -20,7 +20,7 @@ type edited struct {
 	renamed string
 	// data is the structured report of the edits. It is nil until it is computed.
 	data *fileData
-	// moved is true for the old path of a renamed file. The old path is removed.
+	// moved is true for the old path of a renamed file. The file at this path is removed.
 	moved bool
 }
 
@@ -37,8 +37,8 @@ type step struct {
 	oldLength, newLength int
 }
 
-// release makes the memory of both texts available to the next call. It must be called after the change is saved and
-// its result is complete.
+// release makes the memory of both texts available to the next call. It must be called after the change is saved and the
+// result of the call is complete.
 func (f *edited) release() {
 	workspace.Reuse(f.after)
 	if f.target.Before != nil {
@@ -66,10 +66,10 @@ func (f *edited) add(c *strategy.Change, oldLength, newLength int) {
 	})
 }
 
-// move shifts the line numbers of a place according to the later changes of the file.
+// move corrects the line numbers of an edited place after later changes of the same file.
 func move(place *strategy.Lines, later []strategy.Lines) {
 	for _, l := range later {
-		was := l.End - l.Added // the end of the later change before it was applied
+		was := l.End - l.Added // last line of the later change, numbered as before that change
 		switch {
 		case was < place.Start:
 			place.Start += l.Added
@@ -102,8 +102,8 @@ func (f *edited) changesMode() bool {
 	return f.mode != nil && f.target.Before != nil && *f.mode != f.target.Before.Mode
 }
 
-// changed returns an error if all edits together leave the file unchanged. It also computes the final line numbers
-// of the steps.
+// This method returns an error if all edits together leave the file unchanged. It also computes the final line
+// numbers of the steps.
 func (f *edited) changed() error {
 	if f.target.Before != nil && f.renamed == "" && !f.remove && !f.changesMode() && bytes.Equal(f.after, f.before()) {
 		return validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: the edits together leave %s unchanged.", f.name)
@@ -123,7 +123,7 @@ func (f *edited) changed() error {
 	return nil
 }
 
-// summary combines the steps of a file to one step. The result has the least exact strategy, the range from the
+// summary combines the steps of a file into one step. The combined step has the least exact strategy, the range from the
 // first to the last line, and the lowest similarity.
 func (f *edited) summary() (s step, replacements int) {
 	names := strategy.Names()
@@ -151,7 +151,7 @@ func (f *edited) summary() (s step, replacements int) {
 	return s, replacements
 }
 
-// lines returns the number of lines of a text. A newline at the end of the text does not begin another line.
+// This function returns the number of lines of a text. A newline at the end of the text does not begin another line.
 func lines(text []byte) int {
 	end := lineBreak(text)
 	n := bytes.Count(text, []byte{end})
@@ -161,8 +161,8 @@ func lines(text []byte) int {
 	return n
 }
 
-// lineBreak returns the last byte of the text's line endings. The result is a carriage return if the text contains
-// no line feed, as in [text.LineEndings.Kind].
+// lineBreak returns the last byte of the text's line endings. If the text contains no line feed, the result is a
+// carriage return, as in [text.LineEndings.Kind].
 func lineBreak(text []byte) byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') >= 0 {
 		return '\r'

@@ -120,13 +120,13 @@ func TestEditTellsWhatItDid(t *testing.T) {
 	if len(res.Effects) != 1 || res.Effects[0].Operation != tool.OpModify || *res.Effects[0].HashBefore != sha256.Sum256([]byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n")) {
 		t.Errorf("%+v", res.Effects)
 	}
-	// A session knows the content that it wrote.
+	// After a write, the session counts the written content as read.
 	if res := h.Call("edit", args{"file_path": "f.txt", "old_string": "five", "new_string": "5"}); !res.Success() {
 		t.Error(res.Error)
 	}
 }
 
-// TestLinesTold checks the reported lines and the snippet. It tests all line endings and a change of the last line.
+// TestLinesTold checks the reported lines and the snippet, for all line endings and for a change of the last line.
 func TestLinesTold(t *testing.T) {
 	for name, end := range map[string]string{"LF": "\n", "CRLF": "\r\n", "CR": "\r"} {
 		for _, final := range []string{end, ""} {
@@ -157,7 +157,7 @@ func TestLinesTold(t *testing.T) {
 	}
 }
 
-// TestLayers checks that each layer of the validation refuses an edit, and that the layers are checked in order.
+// TestLayers checks that each layer of the validation refuses an edit. It also checks the order of the layers.
 func TestLayers(t *testing.T) {
 	h, dir := session(t, map[string]string{"f.txt": "a\nb\na\n", "changed.txt": "old\n", "note.ipynb": "{}\n"})
 	put(t, filepath.Join(dir, "unread.txt"), "x\n")

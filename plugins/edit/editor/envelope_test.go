@@ -11,7 +11,7 @@ import (
 func TestPatchEnvelope(t *testing.T) {
 	const classes = "class A:\n    def f():\n        x = 1\n\nclass B:\n    def f():\n        x = 1\n    def g():\n        x = 1\n"
 	for _, c := range []struct {
-		name, before, patch, want, fails string // want is the final content of a.txt
+		name, before, patch, want, fails string // the field "want" is the final content of a.txt
 	}{
 		{"update", "one\ntwo\n", "*** Update File: a.txt\n@@\n one\n-two\n+2\n", "one\n2\n", ""},
 		{"other blanks", "one  \n\ttwo\n", "*** Update File: a.txt\n@@\n one\n-  two\n+  2\n", "one  \n\t2\n", ""},
@@ -54,7 +54,7 @@ func TestPatchEnvelope(t *testing.T) {
 	}
 }
 
-// TestInsertAtLine checks a hunk without context that says after which line it inserts.
+// TestInsertAtLine checks a hunk without context lines whose header names the line for the insertion.
 func TestInsertAtLine(t *testing.T) {
 	for line, want := range map[string]string{"0": "x\na\nb\n", "1": "a\nx\nb\n", "2": "a\nb\nx\n"} {
 		h, dir := session(t, map[string]string{"a.txt": "a\nb\n"})
@@ -65,7 +65,8 @@ func TestInsertAtLine(t *testing.T) {
 	}
 }
 
-// TestPatchOfUnreadFile checks that a patch can change a file that the session did not read, if it quotes what it changes.
+// TestPatchOfUnreadFile checks a patch for a file that the session did not read. The patch is accepted if it quotes the
+// lines that it changes.
 func TestPatchOfUnreadFile(t *testing.T) {
 	for patch, fails := range map[string]string{
 		"*** Begin Patch\n*** Update File: u.txt\n@@\n-a\n+b\n*** End Patch\n": "",

@@ -113,7 +113,7 @@ func (m *model) change(t *testing.T, name, toolName string, in args) {
 	m.files = now
 }
 
-// move undoes or redoes the requested number of changes. If one of them fails, none is undone or redone.
+// move undoes or redoes the requested number of changes. If one change fails, no change is undone or redone.
 func (m *model) move(t *testing.T, toolName, only string, steps int) {
 	t.Helper()
 	if steps == 0 {

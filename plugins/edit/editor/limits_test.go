@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// TestLargestFile checks that the operator limits the size of the files that edit and write take (E5).
+// TestLargestFile checks the operator's limit on the size of a file that edit or write changes (E5).
 func TestLargestFile(t *testing.T) {
 	h := tooltest.New(t, editor.Plugin(), t.TempDir())
 	if d := h.Configure(tool.Configuration{StateDir: t.TempDir(), Config: []byte(`{"max_file_mb":1}`)}); len(d) > 0 {
@@ -27,7 +27,7 @@ func TestLargestFile(t *testing.T) {
 	refuses(t, h, "edit", args{"file_path": "large", "old_string": "old", "new_string": ""}, tool.InvalidArguments, validate.WrongType, "max_file_mb")
 }
 
-// TestDiffIsBounded checks that an edit of a very long line has a short diff, which is marked (U13).
+// TestDiffIsBounded checks that an edit of a very long line has a shortened diff that is marked as shortened (U13).
 func TestDiffIsBounded(t *testing.T) {
 	h, _ := session(t, map[string]string{"min.js": "first\n" + strings.Repeat("var abc=1;", 500_000) + "last();\n"})
 	for _, call := range []func() *tool.Result{

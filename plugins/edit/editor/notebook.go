@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// notebookArgs are the arguments of notebook_edit. A new cell without a type is code.
+// notebookArgs contains the arguments of notebook_edit. If a new cell has no type, it becomes a code cell.
 type notebookArgs struct {
 	NotebookPath string  `json:"notebook_path" path:"write"`
 	NewSource    *string `json:"new_source,omitempty"`
@@ -80,7 +80,7 @@ func (e *editor) editNotebook(ctx context.Context, call *sdk.Call, in notebookAr
 		return nil, validate.Refuse(validate.NothingToChange, tool.InvalidArguments, "There is nothing to change: cell %d has this source and no outputs.", done.Number)
 	}
 	c.after = done.Content
-	c.diff = sync.OnceValue(func() string { // of the source, because the JSON contains outputs
+	c.diff = sync.OnceValue(func() string { // compare only the source, because the JSON of the notebook contains outputs
 		name := fmt.Sprintf("%s, cell %d", strings.TrimPrefix(c.name, "/"), done.Number)
 		return diff("a/"+name, "b/"+name, []byte(done.Before), []byte(done.After))
 	})
@@ -91,7 +91,7 @@ func (e *editor) editNotebook(ctx context.Context, call *sdk.Call, in notebookAr
 	return &sdk.Result{Output: notebookText(c, in.EditMode, done), Title: "Edit " + c.name, Data: sdk.Data(data), Effects: []tool.Effect{c.effect}}, nil
 }
 
-// check returns all problems of the arguments that do not depend on the notebook.
+// check reports all problems of the arguments that can be found without the notebook.
 func (in *notebookArgs) check() error {
 	var problems []string
 	if in.NewSource == nil && in.EditMode != notebook.Delete {

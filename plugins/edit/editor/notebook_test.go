@@ -73,7 +73,7 @@ func TestNotebookEdit(t *testing.T) {
 	if got := get(t, path); got != want {
 		t.Errorf("%s", got)
 	}
-	// The session knows the file that it wrote.
+	// After a change, the session counts the changed notebook as read.
 	if res := h.Call("notebook_edit", args{"notebook_path": "n.ipynb", "edit_mode": "delete", "cell_number": 0}); !res.Success() || !strings.Contains(get(t, path), `"cells": [],`) {
 		t.Errorf("%v: %s", res.Error, get(t, path))
 	}
@@ -117,7 +117,7 @@ func TestNotebookEditRefused(t *testing.T) {
 			}
 		}
 	}
-	// Other tools name notebook_edit.
+	// The other tools must recommend notebook_edit.
 	for name, in := range map[string]args{"edit": {"file_path": "n.ipynb", "old_string": "print", "new_string": "p"}, "write": {"file_path": "n.ipynb", "content": "{}"}} {
 		if res := h.Call(name, in); res.Success() || !strings.Contains(res.Error.Message, "Change its cells with notebook_edit.") {
 			t.Errorf("%s: %+v", name, res.Error)

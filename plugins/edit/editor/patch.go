@@ -17,8 +17,8 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// hunkStrategies lists the strategies that can find the place of a hunk. The operator's rules can exclude some of
-// them for a file.
+// hunkStrategies lists the strategies that search for the place of a hunk. The operator can exclude strategies for a
+// file.
 var hunkStrategies = strategy.Set{strategy.Exact, strategy.LineTrimmed, strategy.Indentation, strategy.Whitespace}
 
 // patch is the state of a diff while it is applied.
@@ -26,7 +26,7 @@ type patch struct {
 	editor *editor
 	call   *sdk.Call
 	ws     *workspace.Workspace
-	bare   bool               // the diff names no file
+	bare   bool               // true if the diff names no file
 	files  []*edited          // files to write or remove, in the order of the diff
 	byPath map[string]*edited // the same files by absolute path
 	budget *budget
@@ -80,7 +80,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 			return nil, err
 		}
 		if f.told = func() { f.tell() }; f.remove {
-			removals = append(removals, &f.change) // remove files last: then a killed process can leave a duplicate file, but loses no file
+			removals = append(removals, &f.change) // remove files last, because a killed process can then leave a duplicate file but loses no file
 			continue
 		}
 		changes = append(changes, &f.change)
@@ -92,7 +92,7 @@ func (e *editor) applyDiff(ctx context.Context, call *sdk.Call, name, diff strin
 	return result(p.files), nil
 }
 
-// failed adds the file name to an error of a diff with several files.
+// This method adds the file name to an error of a diff with several files.
 func (p *patch) failed(f *unidiff.File, i, of int, err error) error {
 	e := tool.AsError(err)
 	name := f.New
@@ -124,7 +124,7 @@ func (p *patch) file(ctx context.Context, in *unidiff.File) error {
 	return p.hunks(f, in)
 }
 
-// open returns an existing file with the changes that earlier parts of the diff made.
+// This method returns an existing file with the changes that earlier parts of the diff made.
 func (p *patch) open(ctx context.Context, in *unidiff.File) (*edited, error) {
 	target, err := validate.Open(ctx, p.ws, p.call, p.call.Cwd, in.Old, false, false)
 	if err != nil {
@@ -148,8 +148,9 @@ func (p *patch) open(ctx context.Context, in *unidiff.File) (*edited, error) {
 	return f, nil
 }
 
-// quotes reports whether a patch may change a file although the session does not know its content. Agents with apply_patch
-// read files by commands, and each of its hunks quotes the lines that it changes. Undo restores a deleted file.
+// quotes reports whether a patch is allowed to change a file that the session has not read. The patch must have the form
+// of apply_patch, and each hunk must quote the lines that it changes. Agents with apply_patch read files by commands,
+// which the session does not record.
 func quotes(in *unidiff.File, unknown error) bool {
 	code := tool.AsError(unknown).Code
 	return in.Envelope && (code == validate.NotRead || code == validate.ModifiedSinceRead) &&

@@ -13,7 +13,7 @@ import (
 // of the first part.
 func TestDiffNamesAFileTwice(t *testing.T) {
 	for _, c := range []struct {
-		name, diff, want, fails string // the field want is the final content of a.txt
+		name, diff, want, fails string // the field "want" is the final content of a.txt
 	}{
 		{"changed and changed", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n 1\n-two\n+2\n", "1\n2\n", ""},
 		{"changed and deleted", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-1\n-two\n", "", ""},
@@ -60,7 +60,8 @@ func TestDiffRenameIsTwoEffects(t *testing.T) {
 	}
 }
 
-// TestDiffChangesMode changes modes with and without a change of the text, and undoes these changes.
+// TestDiffChangesMode checks changes of a file's mode with and without a change of its text. It also undoes these
+// changes.
 func TestDiffChangesMode(t *testing.T) {
 	const head = "diff --git a/a.sh b/a.sh\nold mode 100644\nnew mode 100755\n"
 	for name, c := range map[string]struct{ diff, file, says, text string }{

@@ -10,8 +10,8 @@ import (
 	"toolhost.dev/plugins/edit/validate"
 )
 
-// lineBelow returns the number of the line below the lines in above, which follow each other in this order from the given
-// line on. Lines are counted from 1. It returns 0 if above is empty.
+// lineBelow finds the lines in above one after the other, beginning at the line number from. It returns the number of
+// the line after the last found line. Line numbers start at 1. If above is empty, lineBelow returns 0.
 func lineBelow(text []byte, above []string, from int) (int, error) {
 	if len(above) == 0 {
 		return 0, nil
@@ -21,7 +21,7 @@ func lineBelow(text []byte, above []string, from int) (int, error) {
 	for _, want := range above {
 		found := indexLine(all, want, at)
 		if found < 0 {
-			found = indexLine(all, want, 0) // the hunks need not be in order
+			found = indexLine(all, want, 0) // search from the first line, because the hunks can have any order
 		}
 		if found < 0 {
 			return 0, tool.Errorf(tool.InvalidArguments, "The file has no line %q, which should stand above the hunk. Copy the line after @@ exactly.", strings.TrimSpace(want)).WithCode(validate.NotFound)
@@ -31,14 +31,14 @@ func lineBelow(text []byte, above []string, from int) (int, error) {
 	return at + 1, nil
 }
 
-// splitLines returns the lines of a text without their ends.
+// splitLines returns the lines of a text without their line endings.
 func splitLines(text []byte) []string {
 	all := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"), "\n")
 	return all
 }
 
-// indexLine returns the index of the first line that equals want, starting at the index from. It returns -1 if no line
-// does. An exact match is preferred to a match that ignores blanks at both ends.
+// indexLine searches for the line want, beginning at the index from. It returns the index of the first equal line, or
+// -1. An exact match has priority over a match that ignores blanks at both ends.
 func indexLine(all []string, want string, from int) int {
 	for _, same := range []func(a string) string{func(a string) string { return a }, strings.TrimSpace} {
 		for i := max(0, from); i < len(all); i++ {
@@ -50,7 +50,7 @@ func indexLine(all []string, want string, from int) int {
 	return -1
 }
 
-// endsWith reports whether a text ends with the lines of a hunk.
+// endsWith reports whether the lines of a hunk are the last lines of the text.
 func endsWith(text []byte, old string) bool {
 	all, last := splitLines(text), splitLines([]byte(old))
 	if len(all) < len(last) {
@@ -64,11 +64,11 @@ func endsWith(text []byte, old string) bool {
 	return true
 }
 
-// insertionAt returns the edit for a hunk that only adds lines: it replaces the line before or after the place. above is
-// the number of the line at which the new lines begin, or 0 if the hunk names no line above it.
+// insertionAt returns the edit for a hunk that only adds lines. The edit replaces the line before or after the added
+// lines. The argument "above" is the number of the first added line, or 0 if the hunk does not name the line.
 func insertionAt(f *edited, h *unidiff.Hunk, above, drift int) strategy.Edit {
 	all := splitLines(f.after)
-	before := len(all) // the number of lines that stay before the new ones
+	before := len(all) // number of lines before the added lines
 	switch {
 	case above > 0:
 		before = above - 1

@@ -15,7 +15,7 @@ const Version = "0.3.0"
 
 // Plugin returns the plugin with its five tools.
 func Plugin() sdk.Plugin {
-	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}} // in memory until configure opens the real store
+	e := &editor{Committer: commit.Committer{History: history.Open("", 0)}} // keep the history in memory until configure opens the stored history
 	return sdk.Plugin{
 		Name: "edit", Version: Version,
 		Tools:  []sdk.Tool{e.editTool(), e.writeTool(), e.undoTool(), e.redoTool(), e.notebookTool()},
@@ -30,7 +30,7 @@ func Plugin() sdk.Plugin {
 type editor struct {
 	commit.Committer
 	rules []rule
-	// maxFile is the size in bytes of the largest file that the operator permits to change or make. Zero means that only the
-	// limit of the SDK applies.
+	// maxFile is the operator's limit on the size of a changed or created file, in bytes. Zero means that only the limit
+	// of the SDK applies.
 	maxFile int64
 }

@@ -47,7 +47,7 @@ func result(files []*edited) *sdk.Result {
 	var effects []tool.Effect
 	for _, f := range files {
 		if effects = append(effects, f.effect); f.moved {
-			continue // the new name is reported instead
+			continue // the result reports the new name instead
 		}
 		d := f.tell()
 		texts = append(texts, f.text(d))
@@ -66,7 +66,7 @@ func result(files []*edited) *sdk.Result {
 	return &sdk.Result{Output: strings.Join(texts, "\n") + "\n" + shown(strings.Join(diffs, "")), Title: title, Data: sdk.Data(data), Effects: effects}
 }
 
-// tell computes the report of a changed file. It can be called while the change is saved.
+// tell computes the report of a changed file. It can run while the change is saved.
 func (f *edited) tell() *fileData {
 	if f.data == nil {
 		f.data = f.describe()

@@ -22,20 +22,22 @@ type change struct {
 	target *validate.Target
 	name   string // path as displayed in results
 	after  []byte // new content in UTF-8
-	remove bool   // whether the file is removed
-	// perm is the mode of a new file before the umask. mode is an exact mode. A zero value means that the mode is
-	// not set.
+	remove bool   // true if the file is removed
+	// The field perm is the mode of a new file before the umask. The field "mode" is an exact mode. A zero value means
+	// that the mode is not set.
 	perm fs.FileMode
 	mode *fs.FileMode
 	// attributes contains the attributes of a renamed file. It is nil for other files.
 	attributes *workspace.Attributes
 
-	// diff returns the change as a unified diff. If it is nil, save sets it.
+	// diff returns the change as a unified diff. If the field is nil, the method save sets the field.
 	diff func() string
-	// told computes the slow part of the report. save calls it while the change is written. It can be nil.
+	// The function "told" computes the slow part of the report. The method save calls it while the change is written. A
+	// nil function is skipped.
 	told func()
 
-	// hidden is true if the encoding of the file, which was detected, cannot be detected from the new content.
+	// hidden means that the new content no longer shows the encoding of the file, so the next read cannot detect the
+	// encoding.
 	hidden bool
 
 	// The following fields are results of the method save.
@@ -44,7 +46,7 @@ type change struct {
 	lost    string // the reason why the change cannot be undone
 }
 
-// before returns the old text. It is empty for a new file.
+// This method returns the old text. For a new file, the result is empty.
 func (c *change) before() []byte {
 	if c.target.Text == nil {
 		return nil
@@ -68,7 +70,7 @@ func (c *change) note() string {
 	return out
 }
 
-// refused lists attributes that could not be restored on a replaced file.
+// This function lists attributes that could not be restored on a replaced file.
 func refused(w *workspace.Written) string {
 	if w == nil || len(w.Refused) == 0 {
 		return ""
@@ -76,9 +78,9 @@ func refused(w *workspace.Written) string {
 	return " [note: some attributes of the file could not be kept: " + strings.Join(w.Refused, "; ") + ". An administrator can restore them.]"
 }
 
-// open locks a file and checks layers 2 to 5 of the validation. It returns a function that releases the lock. The
-// caller must call Read on the target to check the other layers. The parameters create and overwrite are documented
-// at [validate.File].
+// This method locks a file and checks layers 2 to 5 of the validation. The returned function releases the lock. To
+// check the other layers, the caller must call the target's method Read. The parameters create and overwrite are
+// documented at [validate.File].
 func (e *editor) open(ctx context.Context, call *sdk.Call, name string, create, overwrite bool) (c *change, unlock func(), err error) {
 	return e.openWith(ctx, call, name, func(ws *workspace.Workspace) (*validate.Target, error) {
 		return validate.Open(ctx, ws, call, call.Cwd, name, create, overwrite)
@@ -154,7 +156,7 @@ func (e *editor) save(ctx context.Context, call *sdk.Call, changes ...*change) e
 	return nil
 }
 
-// checkSize refuses a file that is larger than the operator permits, before or after the change.
+// checkSize refuses a file that is larger than the operator permits. It checks the sizes before and after the change.
 func (e *editor) checkSize(c *change, after []byte) error {
 	size := len(after)
 	if c.target.Before != nil {
@@ -167,7 +169,7 @@ func (e *editor) checkSize(c *change, after []byte) error {
 		c.name, text.FormatSize(int64(size)), text.FormatSize(e.maxFile))
 }
 
-// encoded returns the new text in the file's encoding.
+// This method returns the new text in the file's encoding.
 func (c *change) encoded() ([]byte, error) {
 	if c.target.Text == nil || c.remove {
 		return c.after, nil
@@ -183,7 +185,7 @@ func (c *change) encoded() ([]byte, error) {
 	return data, nil
 }
 
-// conflicting adds the code of the validation layer to a conflict that was found during the write.
+// conflicting adds the code of the validation layer to the error of a conflict during the write.
 func conflicting(err error) error {
 	e := tool.AsError(err)
 	if e.Kind == tool.Conflict {

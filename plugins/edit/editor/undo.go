@@ -56,7 +56,7 @@ type changeData struct {
 type touched struct {
 	Path      string         `json:"path"`
 	Operation tool.Operation `json:"operation"`
-	// RestoredLength and PreviousLength are the sizes in bytes after and before an undo or redo.
+	// RestoredLength is the size of the file in bytes after an undo or redo. PreviousLength is the size before it.
 	RestoredLength *int `json:"restored_length,omitempty"`
 	PreviousLength *int `json:"previous_length,omitempty"`
 }
@@ -137,7 +137,7 @@ func (m *undoing) verb() string {
 	return "undo"
 }
 
-// of describes which file is undone or redone. The text is used in messages.
+// This method describes which file is undone or redone. The text is used in messages.
 func (m *undoing) of() string {
 	if m.path != "" {
 		return "of " + m.name
@@ -145,7 +145,7 @@ func (m *undoing) of() string {
 	return "in this session"
 }
 
-// tries limits the number of attempts. An attempt is repeated if another call changes the history at the same time.
+// tries limits the number of attempts. If another call changes the history during an attempt, the attempt is repeated.
 const tries = 4
 
 func (m *undoing) run(ctx context.Context, preview bool) (*sdk.Result, error) {
@@ -184,7 +184,7 @@ func (m *undoing) recover(ctx context.Context) error {
 	return err
 }
 
-// attempt selects the changes, checks their files, and writes the files. If preview is true, it writes nothing.
+// attempt selects the changes, checks their files, and writes the files. In a preview, it writes no files.
 func (m *undoing) attempt(ctx context.Context, preview bool) (*sdk.Result, error) {
 	chosen, err := m.choose(ctx)
 	if err != nil {
@@ -315,7 +315,7 @@ func (m *undoing) resolve(ctx context.Context, net []history.File) ([]workspace.
 	return paths, err
 }
 
-// prepare reads the current files and the stored contents. It returns the steps that restore the contents.
+// prepare reads the current files and the stored contents. It returns the steps that restore the stored contents.
 func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []history.File, paths []workspace.Path) ([]commit.Step, error) {
 	var steps []commit.Step
 	for i, f := range net {
@@ -342,7 +342,7 @@ func (m *undoing) prepare(ctx context.Context, chosen []*history.Change, net []h
 	return steps, nil
 }
 
-// changed returns the error for a file that was modified after the change.
+// This method returns the error for a file that was modified after the change.
 func (m *undoing) changed(ctx context.Context, chosen []*history.Change, f history.File, snap *workspace.Snapshot) error {
 	last := chosen[0]
 	for _, c := range chosen {

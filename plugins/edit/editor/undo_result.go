@@ -135,7 +135,7 @@ func (m *undoing) done(ctx context.Context, d *undoData, done *commit.Done) (*sd
 	return res, nil
 }
 
-// titles joins the titles of changes into one line.
+// This function joins the titles of changes into one line.
 func titles(all []changeData) string {
 	var names []string
 	for _, c := range all {

@@ -30,7 +30,7 @@ type undone struct {
 	Dropped   int
 }
 
-// does calls a tool. The test fails if the call fails.
+// This helper calls a tool. The test fails if the call fails.
 func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	t.Helper()
 	res := h.Call(name, in)
@@ -40,7 +40,7 @@ func does(t testing.TB, h *tooltest.Host, name string, in args) *tool.Result {
 	return res
 }
 
-// refuses calls a tool and expects the given kind of error. The message must contain all words.
+// This helper calls a tool and expects the given kind of error. The message must contain all words.
 func refuses(t testing.TB, h *tooltest.Host, name string, in args, kind tool.Kind, code int, words ...string) {
 	t.Helper()
 	res := h.Call(name, in)
@@ -100,7 +100,7 @@ func TestUndoAndRedo(t *testing.T) {
 	refuses(t, h, "undo", nil, tool.NotFound, 0, "nothing to undo in this session", "3 changes can be redone")
 	refuses(t, h, "undo", args{"file_path": "a.txt"}, tool.NotFound, 0, "nothing to undo of a.txt")
 
-	// After an undo, the session knows the current content of the file.
+	// After an undo, the session counts the current content of the file as read.
 	if res := does(t, h, "redo", args{"action": "preview"}); !strings.Contains(res.Output, "-two\n+2\n") {
 		t.Errorf("%s", res.Output)
 	}
@@ -154,7 +154,7 @@ func TestUndoRefusesWhatChangedSince(t *testing.T) {
 			}
 		})
 	}
-	// A new modification time or mode does not count as a change if the bytes are the same.
+	// If the bytes are the same, a new modification time or a new mode does not count as a change.
 	h, dir := session(t, map[string]string{"f.txt": "a\n"})
 	path := filepath.Join(dir, "f.txt")
 	does(t, h, "edit", args{"file_path": "f.txt", "old_string": "a", "new_string": "b"})
@@ -315,8 +315,8 @@ func TestUndoOfAFileWithTwoNames(t *testing.T) {
 	has(t, dir+"/twin", "a\n")
 }
 
-// TestUndoAfterAKill checks a change whose process was killed. Undo must first complete or revert that change. Then
-// undo affects the last complete change.
+// TestUndoAfterAKill checks an undo after a process was killed during a change. The undo must first complete or revert
+// the unfinished change. Then it must undo the last complete change.
 func TestUndoAfterAKill(t *testing.T) {
 	state, dir := t.TempDir(), t.TempDir()
 	h := tooltest.New(t, editor.Plugin(), dir)

@@ -8,14 +8,13 @@ import (
 	"toolhost.dev/plugins/edit/history"
 )
 
-// had returns the attributes of a file before a change. One of them, the capability attribute, is valid only for the
-// same content.
+// This function returns attributes of a file. One attribute, the capability, is valid only for an unchanged content.
 func had() *workspace.Attributes {
 	return &workspace.Attributes{UID: 7, Extended: map[string][]byte{"user.note": []byte("kept"), workspace.Capability: {1}}}
 }
 
-// keeps checks the attributes of a version. If capable is true, they must include the attributes that depend on the
-// content.
+// This function checks the attributes of a version. If capable is true, the version must also have the attributes
+// that depend on the content.
 func keeps(t *testing.T, what string, v history.Version, capable bool) {
 	t.Helper()
 	a := v.Attributes

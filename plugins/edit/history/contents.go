@@ -17,8 +17,8 @@ import (
 // would write a large content twice, page by page.
 const largeContent = 64 << 10
 
-// orphanAge is the minimum age of a file that is removed because the database does not contain it. A younger file
-// can belong to a running transaction.
+// orphanAge is the minimum age at which a file that the database does not contain is removed. A younger file can belong
+// to a running transaction.
 const orphanAge = time.Hour
 
 // contentFile returns the path of the file for a large content.
@@ -26,9 +26,9 @@ func (s *Store) contentFile(hash []byte) string {
 	return filepath.Join(filepath.Dir(s.path), "contents", hex.EncodeToString(hash))
 }
 
-// Stage writes the large contents of a change to temporary files. Begin renames these files, therefore its
-// transaction does not wait for the writes. If Begin is never called, the files are removed later. Stage can return
-// ErrTooLarge, as described at Begin.
+// Stage writes the large contents of a change to temporary files. Begin only renames these files. Therefore the
+// transaction of Begin does not wait for the writes. If Begin is never called, the files are removed later. Stage can
+// return ErrTooLarge, as described at Begin.
 func (s *Store) Stage(c *Change) error {
 	var size int64
 	for i := range c.Files {
@@ -67,14 +67,14 @@ func (c *Change) unstage() {
 // large reports whether the content of a version is stored in a file.
 func (s *Store) large(v *Version) bool { return s.path != "" && len(v.Data) >= largeContent }
 
-// kept reports whether the content of a version is already stored in a file.
+// This method reports whether the content of a version is already stored in a file.
 func (s *Store) kept(v *Version) bool {
 	st, err := os.Stat(s.contentFile(v.Hash[:]))
 	return err == nil && st.Size() == int64(len(v.Data))
 }
 
-// keep stores the content of a version. It must be called in a transaction, because only one process at a time is
-// allowed to run it.
+// keep stores the content of a version. It must be called in a transaction, because two processes must not run it at the
+// same time.
 func (s *Store) keep(ctx context.Context, tx *transaction, c *Change, v *Version) error {
 	data := v.Data
 	if s.large(v) {
@@ -141,8 +141,8 @@ func (s *Store) content(ctx context.Context, tx *transaction, hash []byte) ([]by
 	return os.ReadFile(s.contentFile(hash))
 }
 
-// dropContents removes the contents in the table "loose" that no change needs. A content that a change wrote is
-// needed only while the change is undone. Otherwise the file itself contains it.
+// dropContents removes the contents in the table "loose" that no change needs. A content that a change wrote is needed
+// only while the change is undone. At other times, the changed file itself contains it.
 func (s *Store) dropContents(ctx context.Context, tx *transaction) error {
 	rows, err := tx.QueryContext(ctx, `DELETE FROM contents WHERE hash IN (SELECT hash FROM loose)
 		AND NOT EXISTS (SELECT 1 FROM files WHERE before_hash = contents.hash)

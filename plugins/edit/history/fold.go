@@ -13,8 +13,8 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("%s was changed by another program in addition to change %d (%s)", e.Path, e.Change.ID, e.Change.Title)
 }
 
-// Fold combines several changes to one change. Undoing starts with the last change. If again is true, Fold redoes
-// the changes in the given order. For each file, Fold returns the expected current version and the resulting
+// Fold combines several changes into one change. It undoes the changes, starting with the last. If again is true, Fold
+// redoes the changes in the given order. For each file, Fold returns the expected current version and the resulting
 // version.
 func Fold(changes []*Change, again bool) ([]File, error) {
 	var net []File

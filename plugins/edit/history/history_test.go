@@ -41,7 +41,7 @@ func change(t testing.TB, s *history.Store, session string, files ...history.Fil
 	return c
 }
 
-// moved undoes or redoes changes, depending on the state to.
+// This function undoes the changes if the target state is Undone. It redoes the changes if the target state is Done.
 func moved(t testing.TB, s *history.Store, to history.State, files []history.File, changes ...*history.Change) {
 	t.Helper()
 	m := &history.Change{Session: changes[0].Session, Files: files, To: to}
@@ -157,8 +157,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestTheLastStays records a change that fills the history. This change must be kept, and all earlier changes must
-// be dropped.
+// TestTheLastStays records a change that fills the history. The history must keep this change and drop all earlier
+// changes.
 func TestTheLastStays(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		s := open(t, dir, 100_000)
@@ -194,7 +194,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	if got := ids(t, s, "s", ""); got != "9 8 7 |" {
 		t.Errorf("a change that does not fit cost others: %s", got)
 	}
-	// Each change counts against the limit, even if its file was created and has no old content.
+	// Each change counts against the limit, even a change that created a file and therefore has no old content.
 	for i := range 400 {
 		change(t, s, "s", file(fmt.Sprint("/new", i), "-", "x"))
 	}
@@ -203,8 +203,8 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	}
 }
 
-// TestSeveralStores uses several stores of the same directory. No change must be lost, and each store must return
-// all changes.
+// TestSeveralStores uses several stores of the same directory. The history must lose no change, and each store must
+// return all changes.
 func TestSeveralStores(t *testing.T) {
 	dir := t.TempDir()
 	const stores, each = 4, 25
@@ -227,7 +227,8 @@ func TestSeveralStores(t *testing.T) {
 	}
 }
 
-// TestTornTail removes any part of the last writes. The history must still contain all changes up to one of them.
+// TestTornTail truncates the write-ahead log at many positions. The history must still contain every change that is
+// complete before that position.
 func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 0)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Log is a session's history. Its versions contain no file contents.
+// Log is a session's history. The versions in a log have no file contents.
 type Log struct {
 	// Done contains the changes that can be undone. The last change is first. Undone contains the changes that can
 	// be redone, in the order of redoing.
@@ -40,8 +40,8 @@ func (s *Store) Log(ctx context.Context, session, path string) (*Log, error) {
 	return l, err
 }
 
-// Later returns the last change of a file that any session made after the change with the id than. The result own
-// reports whether the given session made the returned change. The result id is 0 if no later change exists.
+// Later returns the last change that any session made to a file after the change with the given id. The result "own"
+// reports whether the given session made the returned change. If no later change exists, the result "id" is 0.
 func (s *Store) Later(ctx context.Context, session, path string, than int64) (id int64, title string, own bool, err error) {
 	err = s.update(ctx, func(tx *transaction) error {
 		var by string
@@ -183,7 +183,7 @@ func version(hash []byte, mode uint32) Version {
 	return v
 }
 
-// had parses the attributes of a version from their text in the database.
+// This method parses the attributes of a version from their text in the database.
 func (v *Version) had(text sql.NullString) error {
 	if !text.Valid || !v.Exists {
 		return nil

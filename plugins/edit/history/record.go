@@ -94,7 +94,7 @@ func (v Version) attributes() any {
 	}
 	text, err := json.Marshal(v.Attributes)
 	if err != nil {
-		panic(err) // cannot fail for numbers, strings and bytes
+		panic(err) // encoding numbers, strings and bytes cannot fail
 	}
 	return string(text)
 }
@@ -116,7 +116,7 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 	return err
 }
 
-// settle executes the SQL statements of Finish in a transaction.
+// settle runs the SQL statements of Finish.
 func (s *Store) settle(ctx context.Context, tx *transaction, c *Change) error {
 	if len(c.Moves) == 0 {
 		if err := s.forgetUndone(ctx, tx, c); err != nil {
@@ -204,8 +204,8 @@ func (s *Store) Clear(ctx context.Context, session, path string) (n int, err err
 	return n, err
 }
 
-// makeRoom drops the oldest changes of all sessions until the history fits its size limit. It does not drop the
-// changes in kept.
+// makeRoom drops the oldest changes of all sessions until the history fits its size limit. It never drops a change whose
+// id is in the last argument.
 func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) error {
 	except, err := json.Marshal(kept)
 	if err != nil {

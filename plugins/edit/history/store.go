@@ -111,8 +111,8 @@ func (s *Store) transact(ctx context.Context, db *database, f func(*transaction)
 	return s.failed(tx.Commit())
 }
 
-// trim drops the oldest changes in the background, except the changes in kept. The caller does not wait. Later
-// operations on the history wait until trim ends.
+// trim drops the oldest changes in the background, but never a change whose id is in the last argument. The caller does
+// not wait. Later operations on the history wait until trim ends.
 func (s *Store) trim(ctx context.Context, kept []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *Store) open(ctx context.Context) (*database, error) {
 	return s.db, nil
 }
 
-// failed returns the database error with a remedy.
+// This method returns the database error with a remedy.
 func (s *Store) failed(err error) error {
 	var moved *MovedError
 	if err == nil || errors.As(err, &moved) || errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -1,5 +1,5 @@
-// Package notebook changes cells of Jupyter notebooks. [Apply] changes the bytes of one cell and keeps all others, so that the
-// file keeps its indentation and the order of its members.
+// Package notebook changes cells of Jupyter notebooks. [Apply] changes the bytes of one cell and keeps all other bytes.
+// Therefore the file keeps its indentation and the order of its members.
 package notebook
 
 import (
@@ -21,36 +21,38 @@ const (
 	Delete  = "delete"
 )
 
-// code is the type of cells that can have outputs.
+// code is the cell type that can have outputs.
 const code = "code"
 
 // Edit is a change of one cell.
 type Edit struct {
 	Mode string
-	// ID and Number select a cell. At most one of them is set. An ID "cell-N" is the number N if no cell has this id. Insert
-	// adds the new cell after the cell with the id, or at the number. Without both, it adds the cell at the beginning.
+	// ID and Number select a cell. At most one of the two fields is set. If no cell has the ID "cell-N", the ID selects
+	// the cell with the number N. Insert adds the new cell after the cell with the ID, or at the position Number. If
+	// neither field is set, Insert adds the cell at the beginning.
 	ID     string
 	Number *int
-	// Source is the new source. Delete ignores it.
+	// Source is the new source. The mode Delete ignores Source.
 	Source string
-	// Type is the new type. If it is empty, a cell keeps its type, and a new cell is code.
+	// Type is the new type. If Type is empty, an existing cell keeps its type, and a new cell gets the type "code".
 	Type string
 }
 
 // Result is a changed notebook.
 type Result struct {
 	Content []byte
-	// Number, ID and Type are those of the changed cell. Cells is the number of cells after the change.
+	// Number, ID and Type describe the changed cell. Cells is the number of cells after the change.
 	Number   int
 	ID, Type string
 	Cells    int
-	// Before and After are the sources of the cell.
+	// Before is the old source of the cell, and After is the new source.
 	Before, After string
 	// Cleared reports that outputs were removed.
 	Cleared bool
 }
 
-// Error is the reason why a notebook cannot be changed. Missing reports that the notebook has no such cell.
+// Error is the reason why a notebook cannot be changed. Missing means that the notebook does not contain the selected
+// cell.
 type Error struct {
 	Missing bool
 	text    string
@@ -64,8 +66,8 @@ func refuse(format string, a ...any) error { return &Error{text: fmt.Sprintf(for
 type file struct {
 	content []byte
 	cells   []span
-	array   span // the array of the cells, without the closing bracket
-	ids     bool // whether cells have ids
+	array   span // the array of cells, without the closing bracket
+	ids     bool // true if cells have ids
 	style   style
 }
 
@@ -89,7 +91,7 @@ func parse(content []byte) (*file, error) {
 		raw := content[m.value.start:m.value.end]
 		switch m.key {
 		case "nbformat":
-			_ = json.Unmarshal(raw, &format) // another type is no supported version
+			_ = json.Unmarshal(raw, &format) // ignore the error: a value that is not a number leaves 0, which is not supported
 		case "nbformat_minor":
 			_ = json.Unmarshal(raw, &minor)
 		case "cells":
@@ -111,7 +113,7 @@ func parse(content []byte) (*file, error) {
 	return f, nil
 }
 
-// cell is a cell that can be changed. The values are JSON.
+// cell is a cell that can be changed. The values of its members are JSON texts.
 type cell struct {
 	names  []string
 	values map[string]json.RawMessage
@@ -131,11 +133,11 @@ func (f *file) cell(i int) (*cell, error) {
 }
 
 func (c *cell) text(name string) (s string) {
-	_ = json.Unmarshal(c.values[name], &s) // another type is no text
+	_ = json.Unmarshal(c.values[name], &s) // ignore the error: a value that is not a string counts as empty
 	return s
 }
 
-// source returns the source, which is a string or an array of lines.
+// source returns the source of the cell. The JSON contains the source as a string or as an array of lines.
 func (c *cell) source() string {
 	var lines []string
 	if json.Unmarshal(c.values["source"], &lines) == nil {
@@ -144,7 +146,8 @@ func (c *cell) source() string {
 	return c.text("source")
 }
 
-// set sets a member. A new one gets its place in the alphabet if the others are in this order, or else the last place.
+// This method sets a member. If the existing members are in alphabetical order, a new member keeps this order. Otherwise
+// a new member is added at the end.
 func (c *cell) set(name string, value json.RawMessage) {
 	if _, known := c.values[name]; !known {
 		sorted := slices.IsSorted(c.names)
@@ -160,7 +163,7 @@ func (c *cell) remove(name string) {
 	c.names = slices.DeleteFunc(c.names, func(n string) bool { return n == name })
 }
 
-// Apply makes the change in the text of a notebook. It does not change content. The error is an [*Error].
+// Apply makes the change in the text of a notebook. It does not modify the slice content. Every error is an [*Error].
 func Apply(content []byte, e Edit) (*Result, error) {
 	f, err := parse(content)
 	if err != nil {
@@ -316,11 +319,11 @@ func (f *file) separator() []byte {
 	return slices.Concat([]byte{','}, lead)
 }
 
-// newID returns an id that no cell has.
+// newID returns an id that no cell has yet.
 func (f *file) newID() string {
 	for {
 		var b [4]byte
-		_, _ = rand.Read(b[:]) // never fails
+		_, _ = rand.Read(b[:]) // ignore the error: crypto/rand never fails
 		id := hex.EncodeToString(b[:])
 		if !bytes.Contains(f.content, []byte(id)) {
 			return id

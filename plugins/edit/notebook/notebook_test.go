@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// indented is a notebook as Jupyter writes it, with one blank for each level.
+// indented is a notebook in Jupyter's format, with one space of indentation for each level.
 const indented = `{
  "cells": [
   {
@@ -51,7 +51,7 @@ const compact = `{"nbformat": 4, "nbformat_minor": 4, "cells": [{"source": "x", 
 
 func number(n int) *int { return &n }
 
-// TestApply checks the text that a change replaces. All other bytes must stay.
+// TestApply checks the text that each change replaces. All other bytes must stay the same.
 func TestApply(t *testing.T) {
 	for name, c := range map[string]struct {
 		content  string
@@ -103,7 +103,8 @@ func equal(a, b *Result) bool {
 	return bytes.Equal(p, q)
 }
 
-// TestChangedCode checks that a changed code cell loses its outputs and keeps its metadata, and that another type has none.
+// TestChangedCode checks that a changed code cell loses its outputs and keeps its metadata. It also checks that a cell
+// of another type has no outputs.
 func TestChangedCode(t *testing.T) {
 	got, err := Apply([]byte(indented), Edit{Mode: Replace, ID: "run", Source: "b"})
 	if err != nil || !got.Cleared {
@@ -119,7 +120,7 @@ func TestChangedCode(t *testing.T) {
 	}
 }
 
-// TestNewID checks that only notebooks with ids get new ones.
+// TestNewID checks that a new cell gets an id only if the notebook has cell ids.
 func TestNewID(t *testing.T) {
 	got, err := Apply([]byte(indented), Edit{Mode: Insert, ID: "run", Source: "b"})
 	if err != nil || got.Number != 2 || !regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString(got.ID) {
@@ -161,7 +162,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzApply checks that no text makes Apply panic, and that a change leaves valid JSON with the new source and all other cells.
+// FuzzApply checks that no text makes Apply panic. It also checks that the changed notebook is valid JSON with the new
+// source, and that all other cells are unchanged.
 func FuzzApply(f *testing.F) {
 	for _, s := range []string{indented, compact, `{"cells":[],"nbformat":4}`, `{"nbformat":4,"cells":[{},{"a":[1,2.5,{}],"b":true} ]}`} {
 		f.Add([]byte(s), 0, Replace, "a\nb")

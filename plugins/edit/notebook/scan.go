@@ -5,10 +5,11 @@ import (
 	"fmt"
 )
 
-// span is a value in a JSON text. The text must be valid, and start is the offset of the first byte of the value.
+// span is the range of a value in a valid JSON text. The field start is the offset of the first byte of the value. The
+// field "end" is the offset after the last byte.
 type span struct{ start, end int }
 
-// member is a member of a JSON object. lead is the offset of the blanks before its key.
+// member is a member of a JSON object. The field "lead" is the offset of the blanks before the key.
 type member struct {
 	key   string
 	lead  int
@@ -23,7 +24,7 @@ func skipBlanks(b []byte, i int) int {
 	return i
 }
 
-// skipString returns the offset behind the string that begins at i.
+// skipString returns the offset after the string that begins at i.
 func skipString(b []byte, i int) int {
 	for i++; b[i] != '"'; i++ {
 		if b[i] == '\\' {
@@ -33,7 +34,7 @@ func skipString(b []byte, i int) int {
 	return i + 1
 }
 
-// skipValue returns the offset behind the value that begins at i.
+// skipValue returns the offset after the value that begins at i.
 func skipValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -44,7 +45,7 @@ func skipValue(b []byte, i int) int {
 			depth++
 			i++
 		case '}', ']':
-			if depth == 0 { // the end of the object or array around a number or a word
+			if depth == 0 { // this bracket ends the object or array that contains the number or word
 				return i
 			}
 			depth--
@@ -66,7 +67,7 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
-// members returns the members of the object that begins at i. A name that occurs twice is an error.
+// members returns the members of the object that begins at i. If a name occurs twice, members returns an error.
 func members(b []byte, i int) (out []member, err error) {
 	seen := make(map[string]bool)
 	for i++; ; i++ {
@@ -93,7 +94,7 @@ func members(b []byte, i int) (out []member, err error) {
 	}
 }
 
-// elements returns the elements of the array that begins at i, and the offset of its closing bracket.
+// elements returns the elements of the array that begins at i. The result "end" is the offset of the closing bracket.
 func elements(b []byte, i int) (out []span, end int) {
 	for i++; ; i++ {
 		i = skipBlanks(b, i)

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// style is the form in which a file writes JSON.
+// style is the formatting of a JSON file: line breaks, indentation and blanks.
 type style struct {
-	newline string // empty for a text in one line
-	unit    string // the indentation of one level
-	members string // the indentation of a cell's members
-	colon   string // between a name and its value
-	comma   string // between two values in one line
+	newline string // text of a line break; empty if the JSON is a single line
+	unit    string // indentation of one level
+	members string // indentation of a cell's members
+	colon   string // separator of a name and its value
+	comma   string // separator of two values in one line
 }
 
-// styleOf returns the style of a notebook with the given members.
+// styleOf returns the style of a notebook. The argument top contains the members of its top-level object.
 func styleOf(content []byte, top []member) style {
 	s := style{colon: ": ", comma: ", "}
 	if len(top) == 0 {
@@ -41,7 +41,7 @@ func newline(lead string) string {
 	return "\n"
 }
 
-// of returns the style of the cell that begins at an offset.
+// This method returns the style of the cell that begins at an offset.
 func (s style) of(content []byte, start int) style {
 	all, err := members(content, start)
 	if err != nil || len(all) == 0 {
@@ -88,7 +88,7 @@ func (s style) source(text string) json.RawMessage {
 	b.WriteByte('[')
 	for i, line := range strings.SplitAfter(text, "\n") {
 		if line == "" {
-			break // after the last line feed
+			break // no text follows the last line feed
 		}
 		switch {
 		case s.newline == "" && i > 0:
@@ -108,7 +108,7 @@ func (s style) source(text string) json.RawMessage {
 	return b.Bytes()
 }
 
-// around returns the texts before and after the only cell.
+// This method returns the texts before and after a cell that is added to a notebook without cells.
 func (s style) around() (lead, tail []byte) {
 	if s.newline == "" {
 		return nil, nil
@@ -116,11 +116,11 @@ func (s style) around() (lead, tail []byte) {
 	return []byte(s.newline + strings.TrimSuffix(s.members, s.unit)), []byte(s.newline + s.unit)
 }
 
-// encode returns a string as JSON. It escapes only what JSON requires.
+// encode returns a string as JSON. It escapes only the characters that JSON requires to be escaped.
 func encode(s string) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string can always be encoded
+	_ = enc.Encode(s) // ignore the error: a string can always be encoded
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }

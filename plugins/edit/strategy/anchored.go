@@ -5,16 +5,16 @@ import (
 	"unicode"
 )
 
-// A block is equal to old_string if it meets all of these thresholds.
+// These thresholds decide whether a block of the file matches old_string. The block must meet all of them.
 const (
 	minAnchor     = 4    // minimum number of letters and digits in the first or the last line
 	minMiddle     = 10   // minimum number of letters and digits between the first and last line
 	minAverage    = 0.90 // minimum average similarity of the lines between the first and last line
 	minLine       = 0.75 // minimum similarity of each line between the first and last line
-	maxDiffering  = 4    // in each group of this number of lines, one line can differ
+	maxDiffering  = 4    // each group of this number of lines can contain one differing line
 	minTypo       = 4    // minimum length of a word that can be misspelled
 	minTypoLike   = 0.7  // minimum similarity of a word and its misspelling
-	minLead       = 0.12 // minimum lead in similarity over the second-best block
+	minLead       = 0.12 // minimum difference in similarity between the best and the second-best block
 	maxEditCells  = 4 << 20
 	maxCandidates = 20_000
 )
@@ -58,7 +58,7 @@ func findAnchored(s *search) (match, error) {
 			second = max(second, average)
 		}
 		if second > 1-minLead {
-			return m, nil // ambiguous: the similarity of a second block is too close to the best block
+			return m, nil // the match is ambiguous: no block can exceed the second-best block by minLead
 		}
 	}
 	if best < 0 || m.similarity < minAverage || second > m.similarity-minLead {
@@ -71,7 +71,8 @@ func findAnchored(s *search) (match, error) {
 	return m, nil
 }
 
-// comparison compares old_string with blocks of the file. The field cells counts down the remaining work.
+// comparison compares old_string with blocks of the file. The field cells is the remaining work, in cells of a
+// comparison table.
 type comparison struct {
 	s     *search
 	old   []string
@@ -146,8 +147,8 @@ func distance(a, b []rune) int {
 	return last[len(b)]
 }
 
-// slips returns the misspelled words of old_string. The result is nil if a line differs by more than typing
-// mistakes. The result is empty but not nil if only commas or semicolons differ.
+// slips returns the misspelled words of old_string. If a line differs by more than typing mistakes, the result is nil.
+// If only commas or semicolons differ, the result is empty but not nil.
 func (c *comparison) slips(at int) []string {
 	differing, unequal := 0, false
 	typos := []string{}
@@ -195,9 +196,9 @@ func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 	return typos, true
 }
 
-// typo reports whether the first word is a misspelling of the second word. A misspelling has one inserted, missing
-// or wrong letter, or two swapped letters. typo returns false if the file contains the first word, or if the words
-// differ in a very short part of the name.
+// typo reports whether the first word is a misspelling of the second word. A misspelling has one inserted, missing or
+// wrong letter, or two swapped letters. If the file contains the first word, it is not a misspelling. If the words
+// differ in a very short part, such as one letter of a snake_case name, typo also returns false.
 func (c *comparison) typo(was, is string) bool {
 	a, b := []rune(was), []rune(is)
 	if min(len(a), len(b)) < minTypo || strings.EqualFold(was, is) || digits(was) != digits(is) {
@@ -218,7 +219,7 @@ func (c *comparison) typo(was, is string) bool {
 	return !c.s.file.hasWord(was)
 }
 
-// tokens splits a line into words and single other characters. It drops blanks.
+// tokens splits a line into words and single other characters. It omits blanks.
 func tokens(line string) []string {
 	var out []string
 	var word strings.Builder
@@ -242,7 +243,7 @@ func tokens(line string) []string {
 	return out
 }
 
-// parts splits a name into words: at underscores and before capital letters.
+// This function splits a name into words: at underscores and before capital letters.
 func parts(name string) []string {
 	var out []string
 	begin, lower := 0, false
@@ -280,8 +281,8 @@ func (f *file) hasWord(word string) bool {
 	}
 }
 
-// repeats returns the first misspelled word that also occurs in the text. It returns "" if the text contains none of
-// the words.
+// This function returns the first misspelled word that also occurs in the text. It returns "" if the text contains
+// none of the words.
 func repeats(text string, typos []string) string {
 	if len(typos) == 0 {
 		return ""

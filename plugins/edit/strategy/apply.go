@@ -12,15 +12,15 @@ type Edit struct {
 	Old, New string
 	// File is the name of the file in messages. An empty name means "the file".
 	File string
-	// All means that Old is replaced at all places. If All is false, Old must occur exactly once.
+	// All means that the edit replaces Old at all places. If All is false, Old must occur exactly once.
 	All bool
 	// WholeLines means that Old and New consist of whole lines, as in a diff.
 	WholeLines bool
 	// Near is a line number, counted from 1. If Old occurs several times, the occurrence near this line is replaced.
 	// Zero means that no line is preferred.
 	Near int
-	// From is a line number, counted from 1. Only places at or below this line count, and the first of them is replaced.
-	// Zero means all places.
+	// From is a line number, counted from 1. The edit replaces the first place at or below this line. Zero means that
+	// all lines count.
 	From int
 	// Final is the requested change of the newline at the end of the file.
 	Final FinalNewline
@@ -29,7 +29,7 @@ type Edit struct {
 // FinalNewline determines whether the newline at the end of a file is kept, added or removed.
 type FinalNewline int
 
-// A normal edit keeps the final newline. Only a diff can add or remove it.
+// A normal edit keeps the final newline. Only a diff can add or remove the final newline.
 const (
 	KeepFinal FinalNewline = iota
 	AddFinal
@@ -49,7 +49,7 @@ type Change struct {
 	// Text is the new content of the file.
 	Text []byte
 	// Strategy is the name of the strategy that found the place. If the edit changed several places, Equality is the
-	// name of the strategy that found all of them.
+	// name of the strategy that found all places.
 	Strategy, Equality string
 	// Similarity is the similarity of old_string and the replaced text, from 0 to 1.
 	Similarity float64
@@ -140,7 +140,7 @@ func (s *search) chain(set Set) (string, match, error) {
 			name = Indentation
 		}
 		if !set.has(name) || len(m.sites) > 1 && name != Exact && !set.has(MultiOccurred) {
-			break // the strategy that decides is not allowed, and a laxer strategy must not replace it
+			break // stop if this strategy is not allowed, because a laxer strategy must not replace it
 		}
 		if !st.equality {
 			if err := s.elsewhere(Strategies[i+1:], m.sites[0]); err != nil {
@@ -152,7 +152,7 @@ func (s *search) chain(set Set) (string, match, error) {
 	return "", match{}, s.notFound(set)
 }
 
-// below returns the first site at or below the line From.
+// This method returns the first site at or below the line From.
 func (s *search) below(sites []site) []site {
 	if s.edit.From == 0 {
 		return sites
@@ -190,7 +190,7 @@ func (s *search) tieBreak(sites []site) []site {
 
 func abs(n int) int { return max(n, -n) }
 
-// elsewhere checks a match that was found by similarity. It runs the remaining equality strategies, and returns an
+// This method checks a match that was found by similarity. It runs the remaining equality strategies, and returns an
 // error if one of them finds a different site.
 func (s *search) elsewhere(rest []Strategy, at site) error {
 	for _, st := range rest {

@@ -35,7 +35,8 @@ func BenchmarkFailing10000Lines(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile measures inputs that are expensive to process. Each of them must end soon and use little memory.
+// BenchmarkHostile measures inputs that are expensive to process. Each input must be processed quickly and with little
+// memory.
 func BenchmarkHostile(b *testing.B) {
 	const mb = 1 << 20
 	same := strings.Repeat("the same line again\n", 100_000)

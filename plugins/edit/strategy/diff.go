@@ -4,7 +4,8 @@ package strategy
 // The lines between two hunks are equal in both lists.
 type hunk struct{ oldFrom, oldTo, newFrom, newTo int }
 
-// maxDiffCells limits the size of a comparison table. In longer lists, only lines that occur once are matched.
+// maxDiffCells limits the size of a comparison table. If the lists are too long for a table, only lines that occur once
+// are matched.
 const maxDiffCells = 4 << 20
 
 // diffLines returns the hunks between two lists of lines.

@@ -2,9 +2,9 @@ package strategy
 
 import "strings"
 
-// findWithoutEdges searches for old_string without some of the blank lines at its beginning and end. It removes as
-// few blank lines as possible. From new_string it removes the same blank lines, except additional blank lines of
-// old_string.
+// findWithoutEdges searches for old_string without some of the blank lines at its beginning and end. It omits as few
+// blank lines as possible. The same number of blank lines is removed from new_string, but not the blank lines that only
+// old_string has.
 func findWithoutEdges(s *search) (match, error) {
 	head, tail := edges(s.edit.Old)
 	if head+tail == 0 {
@@ -42,8 +42,8 @@ func findWithoutEdges(s *search) (match, error) {
 	return match{}, nil
 }
 
-// blanksAround counts the blank lines before and after n lines of the file. It counts at most head lines before them
-// and at most tail lines after them.
+// blanksAround counts the blank lines before and after a range of n lines in the file. It counts at most head lines
+// before the range and at most tail lines after the range.
 func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	blank := func(i int) bool { return i >= 0 && i < s.file.lines() && isBlankLine(string(s.file.line(i))) }
 	for before < head && blank(first-before-1) {
@@ -55,12 +55,12 @@ func (s *search) blanksAround(first, n, head, tail int) (before, after int) {
 	return before, after
 }
 
-// shared returns how many blank lines must be removed from new_string after blank lines were removed from
-// old_string. The parameter cut is the number of lines removed from old_string. Additional blank lines of old_string
-// are not counted.
+// This function returns the number of blank lines to remove from new_string. The parameter "cut" is the number of blank
+// lines that were removed from old_string. Blank lines that only old_string has are not counted.
 func shared(cut, old, theirs int) int { return min(theirs, max(0, cut-max(0, old-theirs))) }
 
-// edges counts the blank lines at the beginning and at the end of a text. If all lines are blank, it returns 0, 0.
+// This function counts the blank lines at the beginning and at the end of a text. If all lines are blank, it returns
+// 0, 0.
 func edges(text string) (head, tail int) {
 	lines := splitLines(text, true)
 	for head < len(lines) && isBlankLine(lines[head]) {

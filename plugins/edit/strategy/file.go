@@ -13,18 +13,18 @@ type file struct {
 	text []byte // the original text
 	lf   []byte // the normalized text
 	cr   bool   // true if the original lines end with a single carriage return
-	// big is the most frequent line ending of a text that is too large to convert. For other texts it is empty. If
-	// big is set, lf is the original text, and searched texts must use the line ending big.
+	// big is the most frequent line ending of a text that is too large to convert. In that case, the field lf contains
+	// the original text, and searched texts must use this line ending. For other texts, big is empty.
 	big string
 
 	samples []int32 // original offset of every 256th offset; nil if all offsets are equal
-	starts  []int32 // offset of each line and of the end of the text
+	starts  []int32 // offset of each line, followed by the offset of the end of the text
 
 	unit int  // number of spaces of an indentation level; see the method indentation
 	char byte // indentation character; 0 until the method indentation is called
 }
 
-// sampleStep is the distance between two sampled offsets. A larger step needs less memory but a longer search.
+// sampleStep is the distance between two stored offsets. A larger step saves memory but lengthens each search.
 const sampleStep = 256
 
 func newFile(content []byte) *file {
@@ -86,7 +86,7 @@ func (f *file) split() {
 	}
 }
 
-// lines returns the number of lines.
+// This method returns the number of lines.
 func (f *file) lines() int {
 	f.split()
 	return len(f.starts) - 1
@@ -109,8 +109,8 @@ func (f *file) lineOf(start int) int {
 // lineAt returns the 1-based number of the line that contains an offset.
 func (f *file) lineAt(offset int) int { return bytes.Count(f.lf[:offset], []byte{'\n'}) + 1 }
 
-// ending returns the original line ending of the line at an offset. If the last line has no line ending, the result
-// is the ending of the previous line.
+// This method returns the original line ending of the line at an offset. If the last line has no line ending, the
+// result is the ending of the previous line.
 func (f *file) ending(offset int) string {
 	if f.cr {
 		return "\r"
@@ -144,7 +144,7 @@ func (f *file) lineBreak() []byte {
 	return []byte{'\n'}
 }
 
-// terminated reports whether the last line has a line ending.
+// This method reports whether the last line has a line ending.
 func (f *file) terminated() bool {
 	if f.big != "" { // the line ending can differ from the most frequent line ending
 		return bytes.HasSuffix(f.text, []byte(f.big[len(f.big)-1:]))
@@ -152,5 +152,5 @@ func (f *file) terminated() bool {
 	return len(f.lf) > 0 && f.lf[len(f.lf)-1] == '\n'
 }
 
-// fuzzy reports whether the file is small enough for all strategies. Large files allow only the exact strategy.
+// This method reports whether the file is small enough for all strategies. Large files allow only the exact strategy.
 func (f *file) fuzzy() bool { return f.big == "" && f.lines() <= maxFuzzyLines }

@@ -9,7 +9,8 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// FuzzApply checks that no edit panics. It also checks that the lines outside of the changed places keep all bytes.
+// FuzzApply checks that no edit panics. It also checks that the lines outside of the changed places keep all their
+// bytes.
 func FuzzApply(f *testing.F) {
 	f.Add("a\r\nb\nc", "b\n", "x\ny\n", false)
 	f.Add("\tif a {\n\t\tb()\n\t}\n", "if a {\n    b()\n}", "if a {\n    c()\n}", false)

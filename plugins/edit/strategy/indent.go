@@ -11,7 +11,7 @@ type IndentRule struct {
 	To   string `json:"to"`
 }
 
-// indenter converts the indentation of new_string to the indentation of the file. It derives rules from lines that
+// indenter converts the indentation of new_string to the indentation of the file. It derives its rules from lines that
 // old_string and the file have in common.
 type indenter struct {
 	rules    map[string]string
@@ -27,7 +27,7 @@ func newIndenter() *indenter {
 	return &indenter{rules: make(map[string]string), conflict: make(map[string]bool), same: true}
 }
 
-// learn records that a line of old_string corresponds to a line of the file.
+// learn records that a line of old_string and a line of the file correspond.
 func (in *indenter) learn(old, ours string) {
 	if isBlankLine(old) {
 		return
@@ -40,7 +40,7 @@ func (in *indenter) learn(old, ours string) {
 	in.same = in.same && from == to
 }
 
-// settle computes the rules. It must be called after the last call of learn.
+// settle computes the rules. It must be called once, after all calls of learn.
 func (in *indenter) settle(f *file) {
 	if in.same {
 		return
@@ -76,7 +76,7 @@ func (in *indenter) settle(f *file) {
 	slices.Reverse(in.steps) // sort the small steps first
 }
 
-// used returns the rules whose two indentations differ.
+// This method returns the rules whose two indentations differ.
 func (in *indenter) used() []IndentRule {
 	var rules []IndentRule
 	for _, from := range slices.Backward(in.from) {
@@ -166,13 +166,14 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 	to := in.rules[known]
 	alike := kind(known+rest) != mixedBlanks && kind(known+rest) == kind(to+rest)
 	if alike && kind(rest) == ' ' && in.unit > 0 && len(rest)%in.unit != 0 && known != "" && to != "" {
-		// The indentation is not a multiple of the file's level. Scale it if the scaled indentation is a multiple.
+		// The indentation is not a multiple of the file's level. If the scaled indentation is a multiple, use the scaled
+		// indentation.
 		if scaled, ok := scale(rest, known, to); ok && len(scaled)%in.unit == 0 {
 			return scaled, true
 		}
 	}
 	if alike || (known == "" || to == "") && kind(rest) == in.fileKind {
-		return rest, true // the whole block was moved, so its inner indentation stays
+		return rest, true // keep the inner indentation of a block that was moved as a whole
 	}
 	if known == "" || to == "" {
 		return "", false
@@ -180,7 +181,7 @@ func (in *indenter) convert(rest, known string) (string, bool) {
 	return scale(rest, known, to)
 }
 
-// scale converts an indentation that is a multiple of the text from. It returns the same multiple of the text to.
+// scale converts an indentation that is a multiple of one text into the same multiple of another text.
 func scale(rest, from, to string) (string, bool) {
 	if from == to {
 		return rest, kind(rest) == kind(from) || strings.TrimPrefix(rest, from) == ""
@@ -211,8 +212,8 @@ func kind(indent string) byte {
 	return mixedBlanks
 }
 
-// indentation guesses the indentation style of the file. The result unit is the most frequent increase in spaces, or
-// 0 if it is unknown. The result char is the indentation character.
+// indentation guesses the indentation style of the file. The result "unit" is the most frequent increase in spaces, or 0
+// if it is unknown. The result "char" is the indentation character.
 func (f *file) indentation() (unit int, char byte) {
 	if f.char == 0 {
 		f.unit, f.char = f.guessIndentation()

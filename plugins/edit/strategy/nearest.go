@@ -18,7 +18,7 @@ func (s *search) notFound(set Set) error {
 	switch {
 	case !s.file.fuzzy():
 		msg += fmt.Sprintf(" In a file of more than %d MB or %d lines, old_string must match exactly.", MaxFuzzy>>20, maxFuzzyLines)
-	case set != nil && !s.edit.WholeLines: // the hunks of a diff always have fewer strategies
+	case set != nil && !s.edit.WholeLines: // the hunks of a diff are excluded, because they always have fewer strategies
 		msg += fmt.Sprintf(" For this file only these strategies are allowed: %s.", strings.Join(set, ", "))
 	}
 	if near := s.nearest(); near != "" {
@@ -101,7 +101,7 @@ func (s *search) mostEqual(old []string) (at, equal int) {
 }
 
 // mostAlike aligns the longest line of old_string with the most similar line of the file. It returns the line of the
-// file at which old_string then begins. It returns -1 if no line is similar enough.
+// file at which old_string begins in this alignment. If no line is similar enough, it returns -1.
 func (s *search) mostAlike(old []string) int {
 	longest := 0
 	for i, line := range old {
@@ -134,7 +134,7 @@ func (s *search) mostAlike(old []string) int {
 	return max(0, best-longest)
 }
 
-// visible makes the blanks at the ends of a line visible and shortens long lines.
+// This function makes the blanks at the ends of a line visible and shortens long lines.
 func visible(line string) string {
 	body := strings.TrimRight(strings.TrimLeft(line, " \t"), " \t")
 	head := indent(line)

@@ -71,7 +71,7 @@ func isWord(r rune) bool {
 }
 
 // flattened is a normalized line: short runs of blanks become one blank, and typographic characters become ASCII.
-// Its offsets can be converted to offsets in the original line.
+// Offsets in the normalized line can be converted to offsets in the original line.
 type flattened struct {
 	text  string
 	begin []int32 // for each byte of text, the start offset in the original line

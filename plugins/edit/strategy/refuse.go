@@ -98,8 +98,9 @@ func isPlaceholder(line string) (elided, explicit bool) {
 	return explicit, explicit
 }
 
-// introducedPlaceholder returns the first placeholder that new_string contains but old_string does not. A line that can
-// also be code or an ordinary comment, such as "..." or "// the rest", is a placeholder only if it replaces lines.
+// introducedPlaceholder returns the first placeholder in new_string that old_string does not contain. A line such as
+// "..." or "// the rest" can also be code or an ordinary comment. Such a line counts as a placeholder only if it
+// replaces lines.
 func introducedPlaceholder(old, theirs string) string {
 	if line := standIn(old, theirs); line != "" {
 		return line
@@ -122,7 +123,8 @@ func introducedPlaceholder(old, theirs string) string {
 	return ""
 }
 
-// standIn returns the first line of new_string that stands in for lines of old_string.
+// standIn returns the first line of new_string that is a placeholder for lines of old_string. If new_string has none,
+// standIn returns "".
 func standIn(old, theirs string) string {
 	was, is := trimmedLines(old), trimmedLines(theirs)
 	if !slices.ContainsFunc(is, func(line string) bool { return standsFor(line) > 0 }) {
@@ -144,8 +146,8 @@ func standIn(old, theirs string) string {
 	return ""
 }
 
-// standsFor returns the number of lines that a line must replace to be a placeholder for them. It returns 0 for a line
-// that is no placeholder. Python has "..." as a statement, which can replace one line.
+// standsFor returns the minimum number of lines that a line must replace to count as a placeholder. It returns 0 for a
+// line that cannot be a placeholder. In Python, "..." is a statement, which can replace one line.
 func standsFor(line string) int {
 	switch {
 	case line == "...":
@@ -166,8 +168,8 @@ func trimmedLines(text string) []string {
 	return lines
 }
 
-// elided returns an error if old_string contains a placeholder for omitted lines. It is called only if old_string
-// has no exact match. A line that also occurs in the file does not count as a placeholder.
+// elided returns an error if old_string contains a placeholder for omitted lines. The caller calls elided only after
+// old_string has no exact match. A line that also occurs in the file does not count as a placeholder.
 func (s *search) elided() error {
 	for line := range strings.SplitSeq(s.edit.Old, "\n") {
 		line = strings.TrimSpace(line)

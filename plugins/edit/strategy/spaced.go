@@ -35,7 +35,7 @@ func findSpaced(s *search) (match, error) {
 	}
 	n := 0
 	next := func() int32 { n++; return seq[n-1] }
-	slack := max(2, len(old)/5) // the number of lines at the site and in old_string can differ by this number
+	slack := max(2, len(old)/5) // maximum difference between the numbers of lines at the site and in old_string
 	head, tail := edges(s.edit.Old)
 	inner := len(old) - head - tail
 	for _, first := range occurrences(pattern, len(seq), next, false, maxSites) {

@@ -45,7 +45,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 		}
 		start := line + grown
 		end := start + bytes.Count(s.file.lf[st.from:to], []byte{'\n'}) + added
-		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // the place does not include the rest of a line
+		if s.file.endsLine(st.from, to) && endsLine(reps, to) { // the replaced range does not include the rest of a line
 			end--
 		}
 		c.Sites = append(c.Sites, Lines{Start: start, End: max(start, end), Added: added})
@@ -66,7 +66,7 @@ func (s *search) splice(c *Change, m match) (*Change, error) {
 	return c, nil
 }
 
-// endsLine reports whether a place still ends at the end of a line after the replacements are made.
+// endsLine reports whether the replaced range still ends at the end of a line after the replacements.
 func endsLine(reps []replacement, to int) bool {
 	if len(reps) == 0 || reps[len(reps)-1].to < to {
 		return true
@@ -101,8 +101,8 @@ func literalSplice(m match) []replacement {
 	return reps
 }
 
-// sides splits old_string and new_string into lines. If old_string ends with a line feed, a line feed at the end of
-// both texts ends their last lines. Otherwise the ending of the last line is not part of the edit.
+// This method splits old_string and new_string into lines. If old_string ends with a line feed, a line feed at the
+// end of both texts ends their last lines. Otherwise the ending of the last line is not part of the edit.
 func (m *match) sides() (old, theirs []string) {
 	final := strings.HasSuffix(m.old, "\n")
 	if final && m.new == "" {
@@ -111,8 +111,8 @@ func (m *match) sides() (old, theirs []string) {
 	return splitLines(m.old, final), splitLines(m.new, final)
 }
 
-// joins reports whether old_string ends with a line feed and new_string does not. In this case, a blank line after
-// the site is removed. Lines that are not blank are never joined, because callers do not intend to join them.
+// This method reports whether old_string ends with a line feed and new_string does not. In this case, a blank line
+// after the site is removed. Lines that are not blank are never joined, because callers do not intend to join them.
 func (m *match) joins() bool {
 	return strings.HasSuffix(m.old, "\n") && m.new != "" && !strings.HasSuffix(m.new, "\n")
 }
@@ -176,7 +176,7 @@ func (s *search) span(st *site, h hunk, lines int) (from, to int) {
 	if first >= 0 {
 		return s.file.start(first), s.file.start(last + 1)
 	}
-	for i := h.oldFrom - 1; i >= 0; i-- { // place an insertion after the preceding line of old_string
+	for i := h.oldFrom - 1; i >= 0; i-- { // insert the lines after the preceding line of old_string
 		if l := st.line(i); l >= 0 {
 			return s.file.start(l + 1), s.file.start(l + 1)
 		}
@@ -195,12 +195,12 @@ type writer struct {
 	st                *site
 	in                *indenter
 	plain             *strings.Replacer // replaces typographic characters that the file does not contain
-	mixed             bool              // the file has both kinds of quotes; see plainer
+	mixed             bool              // true if the file has both kinds of quotes; see plainer
 	asGiven           bool
 }
 
-// indentedAsFile reports whether the unchanged lines of new_string are indented as in the file although old_string
-// is not. In this case, it also returns the hunks.
+// indentedAsFile reports whether the unchanged lines have the file's indentation in new_string but not in old_string. In
+// this case, it also returns the hunks.
 func (w *writer) indentedAsFile() ([]hunk, bool) {
 	trim := func(lines []string) []string {
 		out := make([]string, len(lines))
@@ -233,7 +233,7 @@ func (w *writer) indentedAsFile() ([]hunk, bool) {
 	return hunks, better
 }
 
-// lines returns the new lines of a hunk with the file's indentation and characters.
+// This method returns the new lines of a hunk with the file's indentation and characters.
 func (w *writer) lines(h hunk) (string, error) {
 	var out strings.Builder
 	for j := h.newFrom; j < h.newTo; j++ {
@@ -301,8 +301,8 @@ func (f *file) replace(reps []replacement, final FinalNewline) ([]byte, error) {
 	return f.endAsBefore(out, final), nil
 }
 
-// endAsBefore makes the end of the text agree with the original: it adds or removes the newline at the end of the
-// text. The parameter final can request a different end.
+// endAsBefore adds or removes the newline at the end of the text, so that the end agrees with the original. The
+// parameter final can request a different end.
 func (f *file) endAsBefore(out []byte, final FinalNewline) []byte {
 	if len(out) == 0 || len(f.text) == 0 && final == KeepFinal {
 		return out

@@ -18,10 +18,10 @@ const (
 // Strategy is a method to find old_string in a file.
 type Strategy struct {
 	Name string
-	// Matches describes which texts the strategy matches. The description is part of messages.
+	// Matches describes the texts that the strategy matches. The description is part of messages.
 	Matches string
-	// equality means that old_string and the text at a site are equal after normalization. Several sites are then
-	// possible, and replace_all can change all of them. Strategies without equality compare the similarity.
+	// equality means that the strategy compares normalized texts, and that a site must be equal to old_string. Several
+	// sites are then possible, and replace_all can change all of them. Other strategies compare the similarity.
 	equality bool
 	// find returns the sites. It is nil for strategies that only describe or extend the result of another strategy.
 	find func(*search) (match, error)

@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/plugins/edit/strategy"
 )
 
-// TestEachStrategy checks which differences each strategy tolerates. It also checks the resulting file.
+// TestEachStrategy checks the differences that each strategy tolerates, and the resulting file.
 func TestEachStrategy(t *testing.T) {
 	for _, c := range []struct {
 		name, strategy         string
@@ -80,8 +80,8 @@ func TestEachStrategy(t *testing.T) {
 	}
 }
 
-// TestLargeFileKeepsItsEnd checks a file that is too large to convert. The last line must keep its line ending even
-// if most lines end differently.
+// TestLargeFileKeepsItsEnd checks a file that is too large to convert. If most lines have another line ending, the last
+// line must still keep its own.
 func TestLargeFileKeepsItsEnd(t *testing.T) {
 	lines := strings.Repeat(strings.Repeat("x", 98)+"\r\n", strategy.MaxFuzzy/100+1)
 	for _, end := range []string{"\n", "\r\n", ""} {
@@ -220,7 +220,7 @@ func TestMissingSemicolon(t *testing.T) {
 	if want := strings.Replace(file, "first(1)", "first(9)", 1); c.Strategy != "block-anchor" || string(c.Text) != want {
 		t.Errorf("%s: %q", c.Strategy, c.Text)
 	}
-	// Two blocks are alike, so none is chosen.
+	// If two blocks are equally similar, the edit is refused.
 	if _, err := strategy.Apply([]byte(file+file), strategy.Edit{Old: old, New: "x", File: "f.go"}, nil); err == nil {
 		t.Error("an ambiguous block was replaced")
 	}

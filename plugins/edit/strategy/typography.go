@@ -6,14 +6,14 @@ import (
 )
 
 // plainer returns a replacer that converts typographic characters to ASCII. It covers the typographic characters of
-// old_string for which the file always has ASCII. A program between the model and this tool has inserted such
-// characters. If old_string contains none, plainer returns nil.
+// old_string for which the file always has ASCII, because a program between the model and this tool has inserted them.
+// If old_string contains no such character, plainer returns nil.
 //
-// Quotes are converted all together or not at all, because such a program converts all of them. If the file has
-// typographic quotes, too, mixed is true: then it is unknown which quotes of new_string the file would have.
+// If a program inserts quotes, it converts all quotes. Therefore plainer converts either all quotes or none. The result
+// mixed is true if the file also has typographic quotes. In this case, the intended quotes of new_string are unknown.
 func plainer(old, ours []string) (plain *strings.Replacer, mixed bool) {
 	seen := make(map[rune]bool)
-	inserted := false // whether quotes were inserted
+	inserted := false // true if quotes were inserted
 	for i := range old {
 		if old[i] == ours[i] {
 			continue
@@ -80,7 +80,7 @@ func keyboard(s string) string {
 	return out.String()
 }
 
-// same converts an offset in the ASCII form of s to an offset in s. It returns -1 if no offset corresponds.
+// This function converts an offset in the ASCII form of s to an offset in s. It returns -1 if no offset corresponds.
 func same(s string, n int) int {
 	for i, r := range s {
 		if n == 0 {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// escaping is an escape syntax. The model can use it in old_string by mistake.
+// escaping is an escape syntax that a model can use in old_string by mistake.
 type escaping struct {
 	what string
 	// undo removes the escapes from a text. The result ok is false if the text is not consistently escaped.
 	undo func(string) (plain string, ok bool)
-	// in reports whether a text contains an escape of this syntax. plain reports whether a text contains a character
-	// that an escaped text cannot contain.
+	// The function "in" reports whether a text contains an escape of this syntax. The function "plain" reports whether a
+	// text contains a character that an escaped text cannot contain.
 	in, plain func(string) bool
 	// numbered means that the syntax is a line number before each line.
 	numbered bool
@@ -95,8 +95,8 @@ var breaks = strings.NewReplacer(`\r\n`, "\n", `\n`, "\n", `\t`, "\t")
 
 func hasBreakEscape(s string) bool { return breaks.Replace(s) != s }
 
-// unescapeBreaks replaces escaped line feeds and tabs by the real characters. It does so only if the text contains
-// no other escapes.
+// unescapeBreaks replaces escaped line feeds and tabs by the real characters. If the text contains other escapes, it
+// does nothing.
 func unescapeBreaks(s string) (string, bool) {
 	return breaks.Replace(s), strings.Contains(s, `\n`) && !strings.Contains(s, `\\`)
 }
@@ -110,7 +110,7 @@ func hasEntity(s string) bool { return entity.MatchString(s) }
 // hasMarkup reports whether the text contains a character that an escaped text contains only as an entity.
 func hasMarkup(s string) bool { return strings.ContainsAny(entity.ReplaceAllString(s, ""), "<>&") }
 
-// number matches a line number as programs print it in front of a line.
+// number matches a line number that a program printed before a line.
 var number = regexp.MustCompile(`^[ \t]*(\d+) *([:|│→\t])`)
 
 func firstNumber(s string) int {

@@ -50,7 +50,7 @@ func Refuse(layer int, kind tool.Kind, format string, a ...any) error {
 	return tool.Errorf(kind, format, a...).WithCode(layer)
 }
 
-// States returns what the session knows about a file.
+// States returns the version of a file that the session has read.
 type States interface {
 	FileState(ctx context.Context, path string) (tool.FileState, bool, error)
 }
@@ -104,7 +104,7 @@ func Open(ctx context.Context, ws *workspace.Workspace, states States, cwd, name
 	return open(ctx, ws, states, cwd, name, create, overwrite, false)
 }
 
-// Notebook is like [Open] for an existing file that must be a Jupyter notebook.
+// Notebook checks layers 2 to 5, as [Open] does, for an existing Jupyter notebook.
 func Notebook(ctx context.Context, ws *workspace.Workspace, states States, cwd, name string) (*Target, error) {
 	return open(ctx, ws, states, cwd, name, false, false, true)
 }

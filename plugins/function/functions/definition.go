@@ -82,7 +82,7 @@ func each(raw json.RawMessage, out *[]*definition) error {
 	return nil
 }
 
-// syntax adds the line to the error of a JSON parser.
+// syntax adds the line number to the error of a JSON parser.
 func syntax(raw []byte, err error) error {
 	var s *json.SyntaxError
 	if !errors.As(err, &s) {

@@ -47,7 +47,7 @@ type plugin struct {
 	tools []sdk.Tool
 }
 
-// Plugin returns the plugin. The argument limit is the timeout of a call.
+// Plugin returns the plugin. The argument "limit" is the timeout of a call.
 func Plugin(limit time.Duration, needs *sdk.Needs) sdk.Plugin {
 	p := &plugin{limit: limit}
 	return sdk.Plugin{

@@ -38,8 +38,8 @@ func seen(l syntax.Look) side {
 	return wordASCII
 }
 
-// holds reports whether a condition is true at a position. The arguments before and after are the flags on the two
-// sides of the position.
+// This function reports whether a condition is true at a position. The arguments before and after are the flags on
+// the two sides of the position.
 func holds(l syntax.Look, before, after side) bool {
 	switch l {
 	case syntax.StartText:
@@ -54,8 +54,8 @@ func holds(l syntax.Look, before, after side) bool {
 		return before&(edge|lineFeed) != 0 || before&carriage != 0 && after&lineFeed == 0
 	case syntax.EndCRLF:
 		return after&(edge|carriage) != 0 || after&lineFeed != 0 && before&carriage == 0
-	// Between bytes that are not UTF-8, it is unknown whether the position is inside a word. There, the condition is
-	// false.
+	// Between bytes that are not UTF-8, it is unknown whether the position is inside a word. At such a position, the
+	// condition is false.
 	case syntax.NotWord:
 		return before&word == after&word && (before|after)&invalid == 0
 	case syntax.WordStartHalf:
@@ -105,7 +105,7 @@ func sideOf(r rune) side {
 	return 0
 }
 
-// sides returns the flags of the text before a position and the flags of the text after the position.
+// This function returns the flags of the text before a position and the flags of the text after the position.
 func sides(text []byte, pos int) (before, after side) {
 	return sideBefore(text, pos), sideAfter(text, pos)
 }

@@ -29,7 +29,7 @@ func NewMachine(p *Program) *Machine {
 // Use sets the context of all following searches. If the context ends, the machine stops a running search.
 func (m *Machine) Use(ctx context.Context) { m.ctx = ctx }
 
-// SkipTo lets the machine skip text in which no match begins. The callback begin returns the earliest position at
+// SkipTo lets the machine skip text in which no match begins. The callback "begin" returns the earliest position at
 // which the first match of a text can begin, or -1 if the text has no match. It also returns the number of false
 // candidates that it examined. The parameter places limits the number of examined candidates. After the limit, begin
 // returns the next candidate unchecked.

@@ -81,7 +81,7 @@ type compiler struct {
 	p       *Program
 	classes []syntax.Class
 	index   map[string]int32 // maps the ranges of a class to the index of the class
-	// known caches the class index of each node, because a repetition compiles its node many times.
+	// This map caches the class index of each node, because a repetition compiles its node many times.
 	known map[*syntax.Node]int32
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// lines returns random text that contains words, short and long lines, and special characters.
+// This function returns random text that contains words, short and long lines, and special characters.
 func lines(r *rand.Rand, n int) []byte {
 	words := strings.Fields("alpha Beta gamma deltaEpsilon zeta eta theta iota kappa lambda mu nu xi omicron sigma tau upsilon phi chi psi omega é ſ K")
 	var b bytes.Buffer
@@ -30,8 +30,8 @@ func lines(r *rand.Rand, n int) []byte {
 
 var specialLetters = strings.NewReplacer("ſ", "s", "K", "k")
 
-// has returns the start of the first line at or after from that contains a literal of each set. It returns -1 if no
-// line matches.
+// This function returns the start of the first line that contains a literal of each set. It ignores lines before the
+// given offset. If no line matches, it returns -1.
 func has(text []byte, n Need, from int) (at int) {
 	for from < len(text) {
 		end := len(text)

@@ -108,11 +108,10 @@ func (g *segment) spread(set []uint64) {
 // All reports whether the selection excludes no text.
 func (s *Selection) All() bool { return s.all }
 
-// Each calls the function do for each text of the selection, in any order. It must not be called if All returns
-// true.
+// Each calls the function "do" for each text of the selection, in any order. It must not be called if All returns true.
 func (s *Selection) Each(do func(*Text)) {
 	for g, sets := range s.groups {
-		done := 0 // number of texts at the start of the segment that are done
+		done := 0 // number of texts at the start of the segment that are already examined
 		for w, word := range sets[0] {
 			for ; word != 0; word &= word - 1 {
 				block := w*64 + bits.TrailingZeros64(word)
@@ -140,7 +139,7 @@ func (s *Selection) Each(do func(*Text)) {
 // Has reports whether the selection contains a text.
 func (s *Selection) Has(t *Text) bool { return s.all || s.has(t, s.groups[t.seg]) }
 
-// has reports whether every bit set contains at least one block of the text.
+// This method reports whether every bit set contains at least one block of the text.
 func (s *Selection) has(t *Text, sets [][]uint64) bool {
 	for _, set := range sets {
 		found := false

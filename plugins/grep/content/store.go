@@ -134,8 +134,8 @@ func (s *Store) Usage() (u Usage) {
 type Appender struct {
 	store    *Store
 	segments []*segment
-	// open is the segment to which new texts are added. bare is the segment that stores the index of texts without
-	// the texts.
+	// The field "open" is the segment to which new texts are added. The field "bare" is the segment that stores the
+	// index of texts without the texts.
 	open, bare *segment
 }
 
@@ -195,7 +195,7 @@ func (s *Store) Remove(t *Text) {
 }
 
 // Compact copies the remaining texts out of segments that are half unused, and frees these segments. It calls the
-// function moved with each old text and the copy of the text. The copy is nil if there is no memory for it.
+// function "moved" with each old text and the copy of the text. The copy is nil if there is no memory for it.
 func (s *Store) Compact(moved func(old, now *Text)) {
 	for _, a := range s.appenders {
 		for _, g := range slices.Clone(a.segments) {

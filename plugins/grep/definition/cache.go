@@ -111,7 +111,7 @@ func (c *Cache) age() {
 	c.old, c.young = c.young, next
 }
 
-// full reports whether a new table would evict other tables.
+// This method reports whether a new table would evict other tables.
 func (c *Cache) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

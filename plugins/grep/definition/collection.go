@@ -18,12 +18,11 @@ type collection struct {
 	total   int
 	ranks   [symbol.Matched + 1]int
 	files   int // number of files with a matching declaration or a matching name
-	// last is the worst match that is still among the best. It is nil until there are as many matches as requested.
+	// last is the worst match that is still among the best. It is nil while fewer matches than requested are collected.
 	last *Match
 }
 
-// slack is the number of matches beyond the requested ones that are collected before the list is sorted and
-// shortened.
+// slack is the number of extra matches that are collected before the list is sorted and shortened.
 const slack = 1 << 12
 
 // maxKept is the maximum number of matches in an answer to a query without a limit.

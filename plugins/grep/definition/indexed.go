@@ -22,12 +22,12 @@ const (
 	maxHeld = 64 << 20
 )
 
-// Indexed searches the files of an indexed tree. The callback with takes a snapshot for the options o, calls its
-// argument with the snapshot, and returns the error of that call. If there is no snapshot, used is false. All results
-// come from one snapshot.
+// Indexed searches the files of an indexed tree. The parameter "with" is a function that gets a snapshot for the
+// options o, passes the snapshot to its argument, and returns the error of its argument. If no snapshot exists, used is
+// false. All results come from one snapshot.
 //
-// Texts without a cached table are copied during a pass and parsed after the snapshot is released, so that parsing
-// blocks no other call. Then another pass uses a new snapshot. The passes end when no text is left to parse.
+// Texts without a cached table are copied during a pass. They are parsed after the snapshot is released, because parsing
+// must not block other calls. Then another pass uses a new snapshot. The passes end when no text is left to parse.
 func (q *Query) Indexed(ctx context.Context, from *Source, o walk.Options, with func(func(*index.Snapshot) error) (used bool, err error)) (a *Answer, used bool, err error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -170,7 +170,7 @@ func (r *run) item(worker int, known index.Text) {
 	r.matches(worker, t, shown, known.Parts, func(m *Match) { m.item = i })
 }
 
-// open searches an indexed file whose text is not in memory. The cache can still contain its table.
+// This method searches an indexed file whose text is not in memory. The cache can still contain the file's table.
 func (r *run) open(worker int, i index.Item) {
 	if r.parsing.Err() != nil && !i.Known() {
 		r.pass.notParsed.Add(1)
@@ -199,8 +199,8 @@ func (r *run) show(m *Match) {
 const fillTurn = 128 << 10
 
 // Fill parses all files of a tree that are not in the cache, some files at a time. It stops if all files are parsed, the
-// cache is full, or ctx ends. The parameter with has the same meaning as in [Query.Indexed]. Fill calls wait before each
-// group of files. If there is no snapshot, done is false.
+// cache is full, or ctx ends. The parameter "with" has the same meaning as in [Query.Indexed]. Fill calls the function
+// "wait" before each group of files. If no snapshot exists, done is false.
 func Fill(ctx context.Context, from *Source, with func(func(*index.Snapshot) error) (used bool, err error), wait func()) (done bool) {
 	tried := make(map[key]bool)
 	for {

@@ -7,8 +7,8 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// around returns two texts: the line that contains a symbol's name, and the same line with n lines before and after it.
-// The second text is empty if n is 0.
+// This function returns two texts: the line that contains a symbol's name, and the same line with n lines before and
+// after it. The second text is empty if n is 0.
 func around(text []byte, s symbol.Symbol, n int) (code, context string) {
 	start := bytes.LastIndexByte(text[:s.Offset], '\n') + 1
 	end := lineEnd(text, start)

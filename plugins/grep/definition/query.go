@@ -147,7 +147,7 @@ func (r *run) matcher(worker int) *symbol.Matcher {
 	return m
 }
 
-// answering creates the run that answers a query. The caller must call the function end after the run.
+// answering creates the run that answers a query. The caller must call the function "end" after the run.
 func (q *Query) answering(ctx context.Context, from *Source) (r *run, end func()) {
 	r = &run{q: q, from: from, ctx: ctx, parsing: ctx, tables: make(map[key]*symbol.Table)}
 	if q.Time <= 0 {
@@ -169,7 +169,7 @@ func (q *Query) Tree(ctx context.Context, from *Source, start walk.Start, o walk
 	return r.answer(), ctx.Err()
 }
 
-// File searches a single file, whatever its name is. It reads the content from f.
+// File searches a single file with any name. It reads the content from f.
 func (q *Query) File(ctx context.Context, from *Source, f io.Reader, size int64, shown string) (*Answer, error) {
 	r, end := q.answering(ctx, from)
 	defer end()
@@ -211,8 +211,8 @@ func (r *run) walk(start walk.Start, o walk.Options) error {
 	})
 }
 
-// file adds the file to the matches if its name matches. The parameter path is the end of the file's path. The function
-// shown returns the path as displayed in results.
+// file adds the file to the matches if its name matches. The parameter "path" is the end of the file's path. The
+// function "shown" returns the path as displayed in results.
 func (r *run) file(worker int, path string, shown func() string) {
 	if !r.q.Group.Has(symbol.File) || r.q.Language != "" && !r.q.Language.Is(path) || r.q.Group == symbol.All && !r.q.Names.Plain() {
 		return // regular expressions match file names only if the query asks for files
@@ -305,7 +305,7 @@ func (r *run) parse(k key, shown string, text []byte) *symbol.Table {
 	return t
 }
 
-// matches adds the matching symbols in the given parts of a text. The function at fills in the remaining fields of
+// This method adds the matching symbols in the given parts of a text. The function "at" fills in the remaining fields of
 // each match.
 func (r *run) matches(worker int, t *symbol.Table, shown string, parts func() []content.Part, at func(*Match)) {
 	if t.Problem != "" {

@@ -39,7 +39,7 @@ func Names() []string {
 	return names
 }
 
-// synonyms maps other names of languages to types. Ripgrep does not have them.
+// synonyms maps names of languages that ripgrep does not know to types.
 var synonyms = map[string]string{
 	"golang": "go", "javascript": "js", "jsx": "js", "tsx": "ts", "py3": "py", "rs": "rust", "rb": "ruby", "c++": "cpp", "cc": "cpp", "kt": "kotlin",
 	"yml": "yaml", "bash": "sh", "shell": "sh", "text": "txt", "htm": "html", "pl": "perl", "ex": "elixir", "objective-c": "objc", "dockerfile": "docker", "makefile": "make",

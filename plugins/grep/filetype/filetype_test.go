@@ -14,7 +14,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestSynonyms checks that each synonym is a type, and that no type has its name.
+// TestSynonyms checks that each synonym leads to a type. It also checks that no synonym is the name of another type.
 func TestSynonyms(t *testing.T) {
 	for name, to := range synonyms {
 		if _, own := types()[name]; own {

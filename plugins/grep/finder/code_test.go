@@ -13,7 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// code calls code_query and expects success. The result text excludes the notes, which are returned separately.
+// This method calls the tool code_query and expects success. The result text excludes the notes, which are returned
+// separately.
 func (h *host) code(a args) (text, notes string, d codeData) {
 	h.t.Helper()
 	res := h.call("code_query", a)

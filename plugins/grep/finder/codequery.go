@@ -166,7 +166,7 @@ func (f *finder) define(ctx context.Context, p *place, q *definition.Query) (a *
 	return a, state, err
 }
 
-// declared searches for declarations in a single file.
+// This method searches for declarations in a single file.
 func (p *place) declared(ctx context.Context, f *finder, q *definition.Query) (*definition.Answer, error) {
 	file, info, err := p.open()
 	if err != nil {

@@ -115,7 +115,7 @@ func (p *place) named(path string) bool {
 	return err == nil && base.path.String() != p.path.String() && base.path.IsDir()
 }
 
-// beneath returns the path of a directory that is the beginning of a pattern. A relative directory is relative to path.
+// beneath returns the path of the directory with which a pattern begins. A relative directory is relative to path.
 func beneath(path, dir string) string {
 	switch {
 	case dir == "":

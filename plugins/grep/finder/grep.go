@@ -44,7 +44,8 @@ type grepArgs struct {
 	rareArgs
 }
 
-// rareArgs are options of ripgrep that few calls need. Models are not told of them, but many use them unasked.
+// rareArgs contains options of ripgrep that few calls need. The definition for models omits these options, but many
+// models guess them.
 type rareArgs struct {
 	OnlyMatching      bool     `json:"only_matching,omitempty" default:"false" rare:"true" jsonschema:"Show each match by itself instead of its line."`
 	InvertMatch       bool     `json:"invert_match,omitempty" default:"false" rare:"true" jsonschema:"Find the lines without a match."`
@@ -179,7 +180,7 @@ func (f *finder) grep(ctx context.Context, call *sdk.Call, in grepArgs) (*sdk.Re
 	return res, nil
 }
 
-// search searches a place, which is a directory or a single file. The argument key identifies the file selection of
+// search searches a place, which is a directory or a single file. The argument "key" identifies the file selection of
 // the call.
 func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Options, key string) (*query.Answer, index.State, error) {
 	at := func() (index.State, int64) { return index.None, 0 }
@@ -215,7 +216,7 @@ func (f *finder) search(ctx context.Context, p *place, q *query.Query, o walk.Op
 	return a, state, err
 }
 
-// open opens the file at the place.
+// This method opens the file at the place.
 func (p *place) open() (*os.File, fs.FileInfo, error) {
 	file, err := p.ws.Open(p.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -231,7 +232,7 @@ func (p *place) open() (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// file searches a place that is a single file.
+// This method searches a place that is a single file.
 func (p *place) file(ctx context.Context, q *query.Query) (*query.Answer, error) {
 	file, info, err := p.open()
 	if err != nil {

@@ -69,7 +69,8 @@ func found(in grepArgs, a *query.Answer) string {
 	return count(a.Total, "match") + " in " + count(a.Matched, "file")
 }
 
-// matchesOf returns the match of a group, or the single matches of its line if only these were requested.
+// matchesOf returns the match of a group. If the call requested only single matches, it returns each match in the line
+// of the group.
 func matchesOf(path string, g query.Group) []grepMatch {
 	first := g.Lines[0]
 	if first.Parts == nil {
@@ -210,7 +211,7 @@ func limitNotes(in grepArgs, a *query.Answer, left int) []string {
 	return nil
 }
 
-// nothing returns the notes for a search without a match. The notes mention the files that were not searched.
+// This function returns the notes for a search without a match. The notes mention the files that were not searched.
 func nothing(in grepArgs, p *place, a *query.Answer) []string {
 	where := p.shown
 	if where == "." {

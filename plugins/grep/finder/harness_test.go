@@ -158,7 +158,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// warm builds the index of the root that contains the working directory, so that later calls use it.
+// This method builds the index of the root that contains the working directory. Later calls then use the index.
 func (h *host) warm() {
 	h.t.Helper()
 	h.call("grep", args{"pattern": "no such text anywhere"})
@@ -169,7 +169,7 @@ func (h *host) warm() {
 	}
 }
 
-// indexed waits until no index is being built. It returns the states of all indexes.
+// This method waits until no index is being built. It returns the states of all indexes.
 func (h *host) indexed() index.Report {
 	for {
 		r := h.finder.indexes().Report()
@@ -202,7 +202,7 @@ func (h *host) call(name string, a args) *tool.Result {
 	return h.plugin.Call(h.t.Context(), &tool.Call{ID: "1", Tool: name, Arguments: sdk.Data(complete), Cwd: h.cwd, Roots: h.roots}, silent{})
 }
 
-// grep calls grep and expects success. It returns the notes separately from the rest of the output.
+// This method calls the tool grep and expects success. It returns the notes separately from the rest of the output.
 func (h *host) grep(a args) (text, notes string, d grepData) {
 	h.t.Helper()
 	res := h.call("grep", a)
@@ -235,7 +235,7 @@ func split(output string) (text, notes string) {
 	return output, ""
 }
 
-// refuses expects an error of the given kind. The message must contain all words.
+// This method calls a tool and expects an error of the given kind. The message must contain all words.
 func (h *host) refuses(name string, a args, kind tool.Kind, words ...string) {
 	h.t.Helper()
 	res := h.call(name, a)

@@ -84,13 +84,13 @@ func flags(a args) []string {
 
 var binaryMessage = regexp.MustCompile(`(?m)^.*: (WARNING: stopped searching binary file after match|binary file matches) \(found .*\)\n`)
 
-// same compares the result of a call with the result of ripgrep.
+// This method compares the result of a call with the result of ripgrep.
 func (h *host) same(rg, name string, a args) {
 	h.t.Helper()
 	same(h.t, rg, name, a, map[string]*host{"": h})
 }
 
-// same makes the call on each host and compares the results with the result of ripgrep.
+// This function makes the call on each host and compares the results with the result of ripgrep.
 func same(t testing.TB, rg, name string, a args, hosts map[string]*host) {
 	t.Helper()
 	a["head_limit"] = 0
@@ -166,7 +166,7 @@ var trees = map[string][]string{
 	},
 }
 
-// rareCases contains the calls with the options that models are not told of (F5).
+// rareCases contains calls with options that the definition for models omits (F5).
 var rareCases = []args{
 	{"pattern": "needle", "only_matching": true}, {"pattern": `n\w*`, "only_matching": true, "ignore_case": true}, {"pattern": "x*", "only_matching": true}, {"pattern": "e", "only_matching": true, "max_count": 2}, {"pattern": "^", "only_matching": true}, {"pattern": "e|é", "only_matching": true, "line_numbers": false},
 	{"pattern": "needle", "invert_match": true}, {"pattern": "^$", "invert_match": true}, {"pattern": "needle", "invert_match": true, "output_mode": "count"}, {"pattern": "needle", "invert_match": true, "output_mode": "files_with_matches"}, {"pattern": "e", "invert_match": true, "context": 1}, {"pattern": "", "invert_match": true}, {"pattern": "needle", "invert_match": true, "max_count": 2},
@@ -178,7 +178,7 @@ var rareCases = []args{
 	{"pattern": "needle", "follow": true}, {"pattern": "needle", "follow": true, "glob": []string{"*.go"}}, {"pattern": "needle", "follow": true, "output_mode": "files_with_matches"}, {"pattern": "needle", "follow": true, "files_without_match": true},
 }
 
-// TestOracleRareOptions compares the options that models are not told of with ripgrep (F5).
+// TestOracleRareOptions compares the effects of rarely needed options with the effects in ripgrep (F5).
 func TestOracleRareOptions(t *testing.T) {
 	rg := peer.Ripgrep(t)
 	for name, entries := range trees {

@@ -2,8 +2,8 @@
 // packages of this module do the work. Packages query and locate search a tree. Package walk visits the tree and
 // excludes files by packages ignore and glob. Packages syntax and automaton compile a pattern for package pattern, and
 // package search finds the pattern in a file. Package index keeps searched trees, with their text in package content;
-// package freshness detects changes. Package definition looks up names in the declarations that package outline finds;
-// package symbol defines these.
+// package freshness detects changes. Package definition looks up names in the declarations that package outline finds.
+// Package symbol defines the form of the declarations.
 package finder
 
 import (

@@ -8,8 +8,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// TestRareOptions checks the options of ripgrep that models are not told of (F5). TestOracleRareOptions compares them with
-// ripgrep.
+// TestRareOptions checks the options of ripgrep that the definition for models omits (F5). TestOracleRareOptions
+// compares these options with ripgrep.
 func TestRareOptions(t *testing.T) {
 	h := newHost(t, "a.txt=one two one\ntwo\none\n", "b.TXT=three\n", "bin.dat=x\x00one\n", "sub/c.txt=one "+strings.Repeat("x", 300), "link -> sub")
 	for _, tc := range []struct {
@@ -44,7 +44,8 @@ func TestRareOptions(t *testing.T) {
 	}
 }
 
-// TestFollowStaysInTheRoots checks that a link out of the roots is not followed, and that a loop of links ends (F5).
+// TestFollowStaysInTheRoots checks that a link out of the roots is not followed, and that a search through a loop of
+// links ends (F5).
 func TestFollowStaysInTheRoots(t *testing.T) {
 	out := t.TempDir()
 	must(t, os.WriteFile(out+"/secret", []byte("needle"), 0o600))

@@ -32,7 +32,7 @@ type place struct {
 	shown string // path as results display it: relative to the working directory, or absolute
 }
 
-// at resolves a path and returns the place to search.
+// This function resolves a path and returns the place to search.
 func at(call *sdk.Call, path string) (*place, error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -52,7 +52,7 @@ func at(call *sdk.Call, path string) (*place, error) {
 	return p, nil
 }
 
-// missing returns a NotFound error that suggests similar paths.
+// This method returns a NotFound error that suggests similar paths.
 func (p *place) missing() error {
 	parent := p.ws.Parent(p.path)
 	hint := ""
@@ -104,9 +104,9 @@ func (p *place) tree(f *finder) (*tree, error) {
 	return &tree{Start: start, at: f.indexes().Tree(root, key.String(), open, p.readRules)}, nil
 }
 
-// indexed searches a tree. If the index is ready, it passes a snapshot of it to the callback with. Otherwise it calls
-// the callback without, which must search the disk. The key identifies the options of the call. The result is the state
-// of the index.
+// This method searches a tree. If the index is ready, it passes a snapshot of the index to the callback "with".
+// Otherwise it calls the callback "without", which must search the disk. The key identifies the options of the call.
+// The result is the state of the index.
 func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) error, without func() error) (index.State, error) {
 	if used, err := t.snapshot(o, key, with); used {
 		return index.Ready, err
@@ -114,7 +114,7 @@ func (t *tree) indexed(o walk.Options, key string, with func(*index.Snapshot) er
 	return t.unindexed(without)
 }
 
-// snapshot calls f with a snapshot if the index is ready. The result used reports whether f was called.
+// snapshot calls f with a snapshot if the index is ready. The result "used" reports whether f was called.
 func (t *tree) snapshot(o walk.Options, key string, f func(*index.Snapshot) error) (used bool, err error) {
 	if t.at == nil {
 		return false, nil
@@ -130,7 +130,7 @@ func (t *tree) snapshot(o walk.Options, key string, f func(*index.Snapshot) erro
 	return true, f(s)
 }
 
-// unindexed calls the function do, which must search the disk. Afterwards it allows the index to be built.
+// unindexed calls the function "do", which must search the disk. Afterwards it allows the index to be built.
 func (t *tree) unindexed(do func() error) (index.State, error) {
 	if t.at == nil {
 		return index.None, do()
@@ -143,7 +143,7 @@ func (t *tree) unindexed(do func() error) (index.State, error) {
 	return state, do()
 }
 
-// follow opens what a symbolic link leads to. It follows links only within the roots.
+// follow opens the target of a symbolic link. It follows links only within the roots.
 func (p *place) follow(link string) (*query.Target, error) {
 	to, err := p.ws.Resolve("/", link)
 	if err != nil {
@@ -219,8 +219,8 @@ func (p *place) aboveRoots(path string) bool {
 	return false
 }
 
-// watch reports the progress of a call to the host every second. The caller must call the function stop at the end
-// of the call.
+// watch reports the progress of a call to the host every second. The caller must call the function "stop" at the end of
+// the call.
 func watch(ctx context.Context, call *sdk.Call, title string, files *atomic.Int64, at func() (index.State, int64)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -138,7 +138,7 @@ func (f *filling) begin(t *index.Tree) bool {
 	return true
 }
 
-// again lets the next query fill the tree again.
+// This method makes the next query fill the tree again.
 func (f *filling) again(t *index.Tree) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

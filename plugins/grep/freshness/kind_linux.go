@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local contains the types of file systems to which only this machine writes. The kernel reports every change on
+// This map contains the types of file systems to which only this machine writes. The kernel reports every change on
 // these file systems.
 var local = map[int64]bool{
 	unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true, unix.RAMFS_MAGIC: true,
@@ -16,7 +16,7 @@ var local = map[int64]bool{
 	0x3153464A: true, // the type of jfs
 }
 
-// synthetic contains the types of file systems that generate the content of a file at each read.
+// This map contains the types of file systems that generate the content of a file at each read.
 var synthetic = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true,
 	unix.CGROUP2_SUPER_MAGIC: true, unix.SECURITYFS_MAGIC: true, unix.BPF_FS_MAGIC: true, unix.DEVPTS_SUPER_MAGIC: true, unix.EFIVARFS_MAGIC: true,

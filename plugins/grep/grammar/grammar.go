@@ -57,7 +57,7 @@ func NewSet() *Set {
 	return &Set{turns: make(chan struct{}, workers.Number()), languages: make(map[string]*language), runtime: sync.OnceValues(newRuntime)}
 }
 
-// compiled caches the compiled grammars for the whole process, because compiling a grammar takes longer than most
+// This variable caches the compiled grammars for the whole process, because compiling a grammar takes longer than most
 // parses.
 var compiled = wazero.NewCompilationCache()
 
@@ -280,7 +280,7 @@ func (p *parser) run(ctx context.Context, l *language, text []byte) (*Tree, erro
 	return &Tree{Text: text, l: l, raw: raw}, nil
 }
 
-// names calls a function of the WebAssembly module that returns a list of names.
+// This method calls a function of the WebAssembly module that returns a list of names.
 func (p *parser) names(function string) ([]string, error) {
 	var out []string
 	f := p.module.ExportedFunction(function)

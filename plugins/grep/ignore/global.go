@@ -66,7 +66,7 @@ func Global() *Rules {
 	return parsed.of(string(content))
 }
 
-// parsed caches the rules of the last file that was parsed. A file with the same content gets the same *Rules.
+// This variable caches the rules of the last file that was parsed. A file with the same content gets the same *Rules.
 var parsed lastParsed
 
 type lastParsed struct {

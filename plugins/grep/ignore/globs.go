@@ -13,8 +13,8 @@ import (
 // take precedence over all ignore rules. A nil *Globs contains no globs.
 type Globs struct {
 	rules Rules
-	// folded are the rules of the globs that ignore the case of ASCII letters. They match a path in small letters, and
-	// take precedence over the other rules.
+	// folded contains the rules of the globs that ignore the case of ASCII letters. These rules match a path in
+	// lower-case letters, and take precedence over the other rules.
 	folded Rules
 	// selects is true if at least one glob includes files. In this case, all files that match no glob are excluded.
 	selects bool
@@ -39,7 +39,7 @@ func NewGlobs(globs, anyCase []string) (*Globs, error) {
 	return g, nil
 }
 
-// add parses globs after it has changed them by the function form.
+// add parses globs. The function "form" first converts each glob.
 func (r *Rules) add(globs []string, form func(string) string) error {
 	for _, text := range globs {
 		parsed, ok, err := parseLine(form(text), glob.Options{})
@@ -53,7 +53,7 @@ func (r *Rules) add(globs []string, form func(string) string) error {
 	return nil
 }
 
-// small converts ASCII letters to small letters.
+// small converts ASCII letters to lower case.
 func small(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {

@@ -10,9 +10,9 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unheard returns the directories that must be compared by stamps before a call searches below a path. If full is
-// true, the result contains all directories. Otherwise it contains the directories without a watch that are at,
-// above or below the path.
+// This method returns the directories that must be compared by stamps before a call searches below a path. If full is
+// true, the result contains all directories. Otherwise it contains the directories without a watch that are at, above
+// or below the path.
 func (x *Index) unheard(under string, full bool) []*dir {
 	switch {
 	case full:
@@ -30,7 +30,7 @@ func (x *Index) unheard(under string, full bool) []*dir {
 	return out
 }
 
-// around returns the directory at a path together with all directories below and above it.
+// This method returns the directory at a path together with all directories below and above it.
 func (x *Index) around(under string) []*dir {
 	rel, ok := tool.Root{Path: x.root.path}.Rel(under)
 	if !ok {
@@ -52,7 +52,7 @@ func (x *Index) around(under string) []*dir {
 	return x.all(d, append(make([]*dir, 0, len(out)+x.dirs), out...))
 }
 
-// all appends a directory and all directories below it to the slice out.
+// This method appends a directory and all directories below it to the slice out.
 func (x *Index) all(d *dir, out []*dir) []*dir {
 	out = append(out, d)
 	for i := range d.entries {

@@ -61,7 +61,7 @@ type Index struct {
 	writing     map[*file]struct{}
 	outside     []looked
 	above       *ignore.Dir // rules of the directories above the root
-	// aboveDir stands for all directories above the root as a key in outside.
+	// aboveDir is the key in the map outside for all directories above the root.
 	aboveDir dir
 	newLinks []*file
 	dirty    map[*dir]map[string]change

@@ -103,7 +103,8 @@ func (l *loader) close() {
 	}
 }
 
-// in opens a directory. If the previous file was in the same directory, in returns the directory that is still open.
+// This method opens a directory. If the previous file was in the same directory, it returns the directory that is still
+// open.
 func (l *loader) in(d *dir) (*os.File, error) {
 	if l.dir == d && l.open != nil {
 		return l.open, nil
@@ -160,7 +161,7 @@ func (l *loader) equal(t *content.Text, now []byte) bool {
 
 var errLarge = errors.New("the file is too large for the index")
 
-// all reads a file into the loader's buffer.
+// This method reads a file into the loader's buffer.
 func (l *loader) all(src *walk.File) ([]byte, error) {
 	if src.Size() > maxFile {
 		return nil, errLarge

@@ -171,7 +171,7 @@ func (t *Tree) Snapshot(s walk.Start, o walk.Options, key string) *Snapshot {
 	return snap
 }
 
-// free closes an outdated index after all calls that use it have ended.
+// This method closes an outdated index after all calls that use the index have ended.
 func (t *Tree) free(x *Index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -191,8 +191,8 @@ func (s *Set) inBackground(do func()) {
 	s.work.Go(do)
 }
 
-// Scan announces that a call searches the disk. The caller must call the function end after the search. Then the
-// index is built. If it were built earlier, it would slow down the search.
+// Scan announces that a call searches the disk. The caller must call the function "end" after the search. Then the index
+// is built. An earlier build would slow down the search.
 func (t *Tree) Scan() (end func()) {
 	t.scans.Add(1)
 	return func() {

@@ -73,8 +73,8 @@ func (x *Index) hold(s walk.Start, o *walk.Options, key string) error {
 	}
 }
 
-// syncFor updates the index for a call. If narrow is true, it tries to compare only the files that the call wants.
-// The result narrowed reports whether it compared only these files.
+// syncFor updates the index for a call. If narrow is true, it tries to compare only the files that the call wants. The
+// result "narrowed" reports whether it compared only these files.
 func (x *Index) syncFor(s walk.Start, o *walk.Options, key string, narrow bool) (narrowed bool, err error) {
 	d := x.lookup(s.Path)
 	if !narrow || len(x.byStat) == 0 || d == nil {
@@ -192,7 +192,7 @@ func (i Item) Open() (*walk.File, error) {
 	return walk.OpenFile(dir, i.e.in.path, i.e.name())
 }
 
-// Each calls the function do for each item. Several goroutines call do at the same time.
+// Each calls the function "do" for each item. Several goroutines call do at the same time.
 func (s *Snapshot) Each(do func(worker int, i Item)) {
 	const chunk = 1024
 	parallel(len(s.v.items), chunk, func(worker, i int) bool {
@@ -201,7 +201,7 @@ func (s *Snapshot) Each(do func(worker int, i Item)) {
 	})
 }
 
-// parallel calls the function do for the indices from 0 to n-1, roughly in this order. Several goroutines call do at
+// parallel calls the function "do" for the indices from 0 to n-1, roughly in this order. Several goroutines call do at
 // the same time. parallel stops when a call returns false.
 func parallel(n, chunk int, do func(worker, i int) bool) {
 	var next atomic.Int64
@@ -243,9 +243,9 @@ func (t Text) Parts() []content.Part {
 	return t.selected.Parts(t.e.file.text)
 }
 
-// Candidates calls the function text for each text in memory that can match the need. It calls the function disk for
-// each other file that can match. Several goroutines make these calls, roughly in the order of paths. Candidates
-// stops when a call returns false.
+// Candidates calls the function "text" for each text in memory that can match the need. It calls the function "disk" for
+// each other file that can match. Several goroutines make these calls, roughly in the order of paths. Candidates stops
+// when a call returns false.
 func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) bool, disk func(worker int, i Item) bool) {
 	v := s.v
 	sel := s.x.store.Select(need)
@@ -299,7 +299,7 @@ func (s *Snapshot) Candidates(need content.Need, text func(worker int, t Text) b
 	})
 }
 
-// Texts calls the function do for each text in memory, in the order of paths, until do returns false.
+// Texts calls the function "do" for each text in memory, in the order of paths, until do returns false.
 func (s *Snapshot) Texts(do func(Text) bool) {
 	for _, e := range s.v.items {
 		if e.file == nil || e.file.kind != textFile {
@@ -311,7 +311,7 @@ func (s *Snapshot) Texts(do func(Text) bool) {
 	}
 }
 
-// Trees calls the function do with each directory that is not indexed. The function must walk the directory with the
+// Trees calls the function "do" with each directory that is not indexed. The function must walk the directory with the
 // options of the call. If a directory cannot be opened, Trees calls the function failed with the error.
 func (s *Snapshot) Trees(do func(walk.Start) error, failed func(error)) error {
 	for _, e := range s.v.trees {

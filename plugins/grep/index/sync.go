@@ -109,7 +109,7 @@ func (x *Index) note(e freshness.Event) {
 	}
 }
 
-// many is the number of created or removed entries of a directory above which the directory is relisted.
+// If more entries than this number are created or removed in a directory, the directory is relisted.
 const many = 64
 
 // apply updates the entries for which events were recorded.
@@ -215,8 +215,8 @@ func (x *Index) openSame(d *dir) (*os.File, error) {
 	return f, nil
 }
 
-// unknown removes a directory from the index. If the directory still exists on disk, calls walk it there until an
-// event reports it.
+// This method removes a directory from the index. If the directory still exists on disk, calls search it on disk until
+// an event reports the directory.
 func (x *Index) unknown(d *dir) error {
 	if d == x.root {
 		return errStale

@@ -37,8 +37,8 @@ type entry struct {
 	in      *dir
 	kind    fs.FileMode // type bits of the file mode
 	verdict ignore.Verdict
-	dir     *dir  // the indexed directory; nil if the entry is something else
-	file    *file // the indexed regular file; nil if the entry is something else
+	dir     *dir  // the indexed directory; nil if the entry is not an indexed directory
+	file    *file // the indexed regular file; nil if the entry is not an indexed file
 }
 
 func (e *entry) name() string { return e.path[strings.LastIndexByte(e.path, '/')+1:] }

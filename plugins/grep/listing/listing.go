@@ -22,7 +22,7 @@ import (
 )
 
 // Pattern is a glob that selects entries. A glob with a slash matches paths relative to the listed directory. A glob
-// without a slash matches names. A glob that begins with "!" leaves out what it matches, with everything below it.
+// without a slash matches names. A glob that begins with "!" omits matching entries and all entries below them.
 type Pattern struct {
 	glob  *glob.Glob
 	paths bool
@@ -60,7 +60,7 @@ func (p *Pattern) matches(rel string) bool {
 	return p.glob.Match(path.Base(rel))
 }
 
-// metadata lists the directories of version control systems. A listing contains such a directory without its
+// This list contains the directories of version control systems. A listing contains such a directory without its
 // contents, unless it is the listed directory.
 var metadata = []string{".git", ".hg", ".svn", ".jj"}
 
@@ -138,7 +138,7 @@ func Directory(ctx context.Context, s walk.Start, o Options, hidden bool, skippe
 	return c.listing(ctx, s)
 }
 
-// read reads a limited number of entries of a directory, unsorted. The result more is true if the directory has
+// read reads a limited number of entries of a directory, unsorted. The result "more" is true if the directory has
 // further entries.
 func read(ctx context.Context, dir *os.File, most int) (entries []fs.DirEntry, more bool, err error) {
 	again, err := walk.OpenDir(dir, ".") // a new file descriptor starts reading at the first entry
@@ -202,8 +202,8 @@ type collection struct {
 	mu      sync.Mutex
 	seen    int
 	entries []Entry
-	// last is the last of the entries that are within the limit. Entries that sort after it are dropped. It is valid
-	// only if hasLast is true.
+	// last is the last entry within the limit. Entries that sort after last are dropped. The field is valid only if
+	// hasLast is true.
 	last    Entry
 	hasLast bool
 	out     Listing
@@ -336,7 +336,7 @@ func (l *looker) close() {
 	}
 }
 
-// complete adds missing metadata to an entry. It reports whether the entry still exists.
+// This method adds missing metadata to an entry. It reports whether the entry still exists.
 func (l *looker) complete(e *Entry) bool {
 	link := e.Type&fs.ModeSymlink != 0
 	if e.known && !link {
@@ -364,8 +364,8 @@ func (l *looker) complete(e *Entry) bool {
 	return true
 }
 
-// gone reports whether an error means that a path does not exist. This includes the error for a path whose directory
-// was replaced by a file or a link.
+// This function reports whether an error means that a path does not exist. This includes the error for a path whose
+// directory was replaced by a file or a link.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }

@@ -35,7 +35,7 @@ func cppNamespace(w *walker, i int) {
 	name := w.child(i, "name")
 	text := strings.ReplaceAll(w.text(name), "::", ".")
 	if name >= 0 {
-		// The name of a symbol a::b is its last part. The scope has the full name.
+		// The name of the symbol a::b is b. The scope has the full name.
 		short := text[strings.LastIndexByte(text, '.')+1:]
 		w.addAs(symbol.Namespace, short, name, i)
 	}
@@ -100,7 +100,7 @@ func (w *walker) cppName(i int) (container string, name int) {
 	}
 }
 
-// declared returns the name inside a declarator. The result isFunction is true if the name is declared as a
+// This method returns the name inside a declarator. The result isFunction is true if the name is declared as a
 // function. It is false for a pointer to a function.
 func (w *walker) declared(i int) (name int, isFunction bool) {
 	for i >= 0 {
@@ -184,7 +184,7 @@ func (w *walker) operatorName(at int) string {
 	return strings.TrimSpace(name)
 }
 
-// declarators calls the function do with the name in each declarator of a declaration.
+// declarators calls the function "do" with the name in each declarator of a declaration.
 func (w *walker) declarators(i int, do func(name int, isFunction bool)) {
 	w.children(i, func(c int) bool {
 		if w.t.Field(c) == "declarator" {

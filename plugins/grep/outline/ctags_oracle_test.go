@@ -51,7 +51,7 @@ func classOf(k symbol.Kind) string {
 type source struct {
 	name string
 	args []string // arguments of ctags
-	// files lists the files of the source. If it returns no files, the source is skipped.
+	// This function returns the files of the source. If it returns no files, the source is skipped.
 	files func(t testing.TB) []string
 	least int // minimal number of declarations that both programs must find
 	// exact is true if a declaration that only this package finds counts as a difference.
@@ -146,7 +146,8 @@ var sources = []source{
 	{name: "Python, its library", files: within("/usr/lib/python3.11", 8, ".py"), least: 500, exact: true, excuses: pythonLibraryExcuses},
 }
 
-// within returns a function that lists the files below a directory. It lists only every n-th file, where n is step.
+// This function returns a function that lists the files below a directory. It lists only every n-th file, where n is
+// step.
 func within(root string, step int, extensions ...string) func(t testing.TB) []string {
 	return func(t testing.TB) (out []string) {
 		t.Helper()
@@ -234,8 +235,8 @@ func plainName(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, "#"), "r#")
 }
 
-// wordly reports whether rest begins with a letter or "_" after optional spaces. It also returns true if rest is
-// empty.
+// This function reports whether rest begins with a letter or "_" after optional spaces. It also returns true if rest
+// is empty.
 func wordly(rest string) bool {
 	rest = strings.TrimSpace(rest)
 	return rest == "" || rest[0] == '_' || rest[0] >= 'a' && rest[0] <= 'z' || rest[0] >= 'A' && rest[0] <= 'Z'

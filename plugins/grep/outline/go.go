@@ -96,8 +96,8 @@ func goParts(text []byte, known []symbol.Symbol) (more []symbol.Symbol) {
 	return more
 }
 
-// deep reports whether the nested brackets or consecutive operators of a text exceed maxDepth. It also counts
-// brackets in strings. If the text has more closing than opening brackets, the depth stays 0.
+// This function reports whether the nested brackets or consecutive operators of a text exceed maxDepth. It also
+// counts brackets in strings. If the text has more closing than opening brackets, the depth stays 0.
 func deep(text []byte) bool {
 	depth, row := 0, 0
 	for _, c := range text {

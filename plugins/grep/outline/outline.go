@@ -88,8 +88,8 @@ func (o *Outliner) withoutMacros(ctx context.Context, d dialect, text []byte, t 
 	return better
 }
 
-// unparsed returns a table of the lines that look like declarations. The argument why is the reason why the text was
-// not parsed.
+// This function returns a table of the lines that look like declarations. The argument "why" is the reason for which the
+// text was not parsed.
 func unparsed(text []byte, why string) *symbol.Table {
 	t := byLines(text)
 	t.Problem = why
@@ -111,7 +111,7 @@ func linesOf(text []byte) lines {
 	}
 }
 
-// at returns the line and the column of an offset. Lines and columns count from 1.
+// This method returns the line and the column of an offset. Lines and columns count from 1.
 func (l lines) at(pos int) (line, column int32) {
 	i := sort.SearchInts(l, pos+1)
 	return int32(i), int32(pos - l[i-1] + 1) // #nosec G115 -- less than MaxText

@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/plugins/grep/symbol"
 )
 
-// declaring matches lines that look like declarations, for languages without a parser. Its last group is the name.
+// This expression matches lines that look like declarations, for languages without a parser. Its last group is the name.
 // The group before the name is the keyword that determines the kind.
 var declaring = regexp.MustCompile(`^[ \t]*(?:(?:export|default|public|private|protected|internal|static|abstract|final|sealed|open|override|virtual|async|` +
 	`partial|inline|suspend|data|case|pub|local|readonly|extern|unsafe|const|implicit|lazy|fileprivate|mutating|indirect|operator|inner|value)[ \t]+)*` +

@@ -192,7 +192,7 @@ func (w *walker) scriptPattern(kind symbol.Kind, pattern, whole int) {
 	}
 }
 
-// nested adds the names in a nested pattern that has a default value. The names are direct children of the pattern.
+// This method adds the names in a nested pattern that has a default value. The names are direct children of the pattern.
 func (w *walker) nested(kind symbol.Kind, pattern, whole int) {
 	w.children(pattern, func(c int) bool {
 		if w.is(c, "shorthand_property_identifier_pattern", "identifier") {

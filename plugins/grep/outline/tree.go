@@ -91,7 +91,7 @@ func (w *walker) inBody() bool { return w.scope().kind == inBody }
 // inClass reports whether the current node is a member of a type or object.
 func (w *walker) inClass() bool { return w.scope().kind == inClass }
 
-// open begins a scope at node i. If name is empty, the scope has the name of the outer scope.
+// This method opens a scope at node i. If name is empty, the scope has the name of the outer scope.
 func (w *walker) open(i int, kind scopeKind, name string) {
 	if outer := w.scope().name; name == "" {
 		name = outer
@@ -113,7 +113,7 @@ func (w *walker) text(i int) string {
 	return string(b)
 }
 
-// children calls the function do with each child of a node until do returns false.
+// This method calls the function "do" with each child of a node until do returns false.
 func (w *walker) children(i int, do func(child int) bool) {
 	for c := i + 1; c < w.t.Next(i); c = w.t.Next(c) {
 		if !do(c) {
@@ -147,7 +147,7 @@ func (w *walker) childOf(i int, types ...string) int {
 	return found
 }
 
-// is reports whether a node has one of the given types. It returns false for node -1.
+// This method reports whether a node has one of the given types. It returns false for node -1.
 func (w *walker) is(i int, types ...string) bool {
 	if i < 0 {
 		return false
@@ -161,15 +161,15 @@ func (w *walker) is(i int, types ...string) bool {
 	return false
 }
 
-// add adds a symbol. The argument name is the node that contains the symbol's name. The argument whole is the node
-// of the complete declaration.
+// add adds a symbol. The argument name is the node that contains the symbol's name. The argument "whole" is the node of
+// the complete declaration.
 func (w *walker) add(kind symbol.Kind, name, whole int) {
 	if name >= 0 {
 		w.addAs(kind, w.text(name), name, whole)
 	}
 }
 
-// addAs adds a symbol with the given name. The argument at is the node whose position the symbol gets.
+// addAs adds a symbol with the given name. The argument "at" is the node whose position the symbol gets.
 func (w *walker) addAs(kind symbol.Kind, name string, at, whole int) {
 	w.addIn(kind, w.scope().name, name, at, whole)
 }

@@ -37,7 +37,7 @@ func eitherOf(l Literals) (e either) {
 func (e either) index(buf []byte, places int) (at, wrong int) {
 	window := minWindow
 	for from := 0; from < len(buf); from, window = from+window, min(2*window, maxWindow) {
-		found, to := -1, min(from+window, len(buf)) // the other texts are searched only up to the offset to
+		found, to := -1, min(from+window, len(buf)) // the search for the other texts ends at the offset "to"
 		for k := range e {
 			end := min(to+len(e[k].text)-1, len(buf))
 			i, missed, _ := e[k].seek(buf[from:end], places-wrong)

@@ -40,8 +40,8 @@ func (l *lead) learn(required []needle, buf []byte) {
 	}
 }
 
-// has reports whether a line that contains the rarest text also contains the other required texts. If checks rarely
-// reject lines, it returns true without a check.
+// This method reports whether a line that contains the rarest text also contains the other required texts. If checks
+// rarely reject lines, it returns true without a check.
 func (l *lead) has(required []needle, line []byte) bool {
 	if len(required) < 2 || l.looked >= lookFirst && l.lacking < l.looked/lookLacking {
 		return true

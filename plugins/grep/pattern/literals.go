@@ -52,7 +52,7 @@ type knowledge struct {
 	sets  [][]string
 }
 
-// closed returns knowledge in which the exact texts are one more set.
+// This method returns knowledge in which the exact texts are one more set.
 func (k knowledge) closed() knowledge {
 	if k.exact == nil {
 		return k
@@ -60,7 +60,7 @@ func (k knowledge) closed() knowledge {
 	return knowledge{sets: with(nil, k.exact)}
 }
 
-// with appends a set to a list of sets. It does not append a set that contains the empty text.
+// This function appends a set to a list of sets. If the set contains the empty text, the list stays unchanged.
 func with(sets [][]string, set []string) [][]string {
 	if shortestOf(set) == 0 {
 		return sets

@@ -35,11 +35,11 @@ func (p *Pattern) Matcher(ctx context.Context) *Matcher {
 	return &Matcher{p: p, m: m, patience: automaton.NewPatience()}
 }
 
-// Crossing is [Pattern.Crossing] of the matcher's pattern.
+// Crossing reports whether a match can span several lines; see [Pattern.Crossing].
 func (m *Matcher) Crossing() bool { return m.p.crossing }
 
-// NextLine finds the first line with a match in buf[pos:]. The position pos must be the beginning of a line. The
-// result end is the position after the line break.
+// NextLine finds the first line with a match in buf[pos:]. The position pos must be the beginning of a line. The result
+// "end" is the position after the line break.
 func (m *Matcher) NextLine(buf []byte, pos int) (start, end int, ok bool, err error) {
 	for pos < len(buf) {
 		cost := 0 // cost of this line if it has no match

@@ -17,7 +17,7 @@ type needle struct {
 	pair bytepair.Pair
 }
 
-// common lists bytes by their frequency in source code, the most frequent first.
+// This string contains bytes ordered by their frequency in source code, the most frequent byte first.
 const common = " etaoinsrlcdpumf_0gh\tb.y,x1v()wk2;-3*=\n/4586q>79\"zj&#[]{}:+'IESTACRNDLPOMFUBGHVWXYKZQJ<|!%\\$@?~^`"
 
 var rank = func() (r [256]int) {
@@ -56,8 +56,8 @@ func (r *requirement) caseBit(at int) byte {
 	return 0
 }
 
-// same returns how many leading bytes of a text equal the required text. The texts must have the same length. If the
-// case must match, any difference yields 0.
+// This method returns the number of leading bytes of a text that equal the required text. The two texts must have the
+// same length. If the case must match, the result is 0 for any difference.
 func (r *requirement) same(text []byte) int {
 	if !r.folded {
 		if string(text) == string(r.text) {
@@ -120,7 +120,7 @@ func (l *needle) count(buf []byte) (n int) {
 	return len(buf)
 }
 
-// fits reports whether the bytes before and after the text at a position are possible in a match.
+// This method reports whether the bytes before and after the text at a position are possible in a match.
 func (l *needle) fits(buf []byte, at int) bool {
 	end := at + len(l.text)
 	if at < len(l.before) || len(buf)-end < len(l.after) {
@@ -143,15 +143,15 @@ func (l *needle) fits(buf []byte, at int) bool {
 // candidate reads this number of bytes, it counts as another false candidate.
 const bytesPerPlace = 16
 
-// next returns the position of the text in buf, or -1. If there are too many false candidates, the returned position
-// is only a lower bound: the text does not occur before it.
+// This method returns the position of the text in buf, or -1. If there are too many false candidates, the returned
+// position is only a lower bound: the text does not occur before it.
 func (l *needle) next(buf []byte) int {
 	at, _, _ := l.seek(buf, len(buf)/bytesPerPlace+bytesPerPlace)
 	return at
 }
 
 // seek returns the position of the text in buf, or -1, and the number of false candidates. If a folded text has more
-// false candidates than places, seek returns the next candidate unchecked, and the result there is false.
+// false candidates than places, seek returns the next candidate unchecked, and the result "there" is false.
 func (l *needle) seek(buf []byte, places int) (at, wrong int, there bool) {
 	n := len(l.text)
 	misses := 0

@@ -38,7 +38,7 @@ type Pattern struct {
 	required []needle
 	// exact is true if every match equals the required text.
 	exact bool
-	// either is a set of alternative texts. It is set only if no required text is known or the known text is short.
+	// This field is a set of alternative texts. It is set only if no required text is known or the known text is short.
 	either either
 	// prefix is the text with which every match begins. It is empty if the text is unknown or too short.
 	prefix needle
@@ -115,7 +115,7 @@ func parse(expr string, o Options) (*syntax.Node, error) {
 	return nil, fmt.Errorf("unknown dialect %q; use rust, bre, ere or fixed", o.Dialect)
 }
 
-// Crossing reports whether a match can span several lines. If so, a text must be searched as a whole.
+// Crossing reports whether a match can span several lines. For such a pattern, a text must be searched as a whole.
 func (p *Pattern) Crossing() bool { return p.crossing }
 
 var (
@@ -123,8 +123,8 @@ var (
 	errNUL       = errors.New("the pattern has a NUL byte, which text files do not contain; remove the NUL byte")
 )
 
-// at converts err to a [*syntax.Error] with the position of an invalid element. It finds the element in expr by its
-// escaped or plain spelling. If expr contains neither spelling, the result has no position.
+// This function converts err to a [*syntax.Error] with the position of an invalid element. It finds the element in expr
+// by its escaped or plain spelling. If expr contains neither spelling, the result has no position.
 func at(expr, escaped, plain string, err error) error {
 	e := &syntax.Error{Pattern: expr, Reason: err.Error()}
 	for _, s := range []string{escaped, plain} {

@@ -12,8 +12,9 @@ type requirement struct {
 	text []byte
 	// folded means that the text is in lower case and that the case of ASCII letters is ignored.
 	folded bool
-	// before contains the bytes that can precede the text in a match. after contains the bytes that can follow it.
-	// Each element belongs to one position, the nearest position first. Unknown positions are missing.
+	// The field "before" contains the bytes that can precede the text in a match. The field "after" contains the bytes
+	// that can follow the text. Each element belongs to one position, the nearest position first. Unknown positions are
+	// missing.
 	before, after []*byteSet
 }
 
@@ -25,8 +26,8 @@ const (
 	minRequired = 3
 )
 
-// requirementsOf returns texts that every match contains, the longest first. If the result exact is true, every
-// match equals the text. If fold is true, the texts can be folded.
+// requirementsOf returns texts that every match contains, the longest first. If the result "exact" is true, every match
+// equals the text. If fold is true, the texts can be folded.
 func requirementsOf(n *syntax.Node, fold bool) (all []requirement, exact bool) {
 	if n.Op == syntax.OpClass || n.Op == syntax.OpConcat {
 		if text, ok := literal(n); ok && len(text) > 0 {
@@ -86,8 +87,8 @@ func prefixBy(n *syntax.Node, literal literalOf) (r requirement) {
 	return r
 }
 
-// foundText is a text that is part of every match. It is matched by the elements [from,to) of the concatenation
-// within, or by a single node if within is nil.
+// foundText is a text that is part of every match. The elements [from,to) of the concatenation "within" match the text.
+// If "within" is nil, a single node matches the text.
 type foundText struct {
 	text     []byte
 	within   *syntax.Node
@@ -103,8 +104,8 @@ func longest(all []foundText) (best foundText) {
 	return best
 }
 
-// texts appends the longest texts that every match of the node contains. The texts have the order in which they
-// occur in a match.
+// This function appends the longest texts that every match of the node contains. The texts have the order in which
+// they occur in a match.
 func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 	var run foundText
 	end := func() {
@@ -142,7 +143,7 @@ func texts(n *syntax.Node, literal literalOf, out []foundText) []foundText {
 // returns that text and true.
 type literalOf func(n *syntax.Node) ([]byte, bool)
 
-// literal returns the text that a node matches, if the node matches exactly one text.
+// This function returns the text that a node matches, if the node matches exactly one text.
 func literal(n *syntax.Node) ([]byte, bool) {
 	return concatenated(n, func(c syntax.Class) ([]byte, bool) {
 		r, ok := c.Single()
@@ -206,8 +207,8 @@ type byteSet [256]bool
 // already differ in the first byte.
 const maxMargin = 8
 
-// margins returns which bytes can be the first bytes of a match of a sequence of nodes. If back is true, it returns
-// the possible last bytes. If the result whole is true, the match has no further bytes.
+// margins returns the bytes with which a match of a sequence of nodes can begin. If back is true, it returns the bytes
+// with which a match can end. If the result "whole" is true, the match has no further bytes.
 func margins(nodes []*syntax.Node, back bool) (sets []*byteSet, whole bool) {
 	for i := range nodes {
 		n := nodes[i]
@@ -269,8 +270,8 @@ func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	return sets
 }
 
-// bytesOf returns which bytes can be the first bytes of an encoded symbol of a class, or the last bytes. If the
-// result whole is true, every symbol is encoded as one byte.
+// bytesOf returns the bytes with which an encoded symbol of a class can begin or end. If the result "whole" is true, every
+// symbol is encoded as one byte.
 func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
 	set := new(byteSet)
 	whole = true

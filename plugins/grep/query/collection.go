@@ -46,7 +46,7 @@ type collection struct {
 	hasLast bool
 }
 
-// slack is the number of matches beyond the limit that are kept before unneeded lines are dropped.
+// slack is the number of extra matches that are kept before unneeded lines are dropped.
 const slack = 1 << 10
 
 // maxLines is the maximum number of kept lines, including context.
@@ -59,7 +59,7 @@ func (c *collection) beyond(s spot) bool {
 	return c.hasLast && s.compare(c.last) > 0
 }
 
-// matches returns the number of all matches.
+// This method returns the number of all matches.
 func (c *collection) matches() (n int) {
 	for _, f := range c.files {
 		n += f.Matches

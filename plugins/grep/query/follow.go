@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Target is what a symbolic link leads to: an open file or directory.
+// Target is the open file or directory to which a symbolic link leads.
 type Target struct {
 	*os.File
 	Info fs.FileInfo
@@ -22,7 +22,8 @@ type Target struct {
 // link is a symbolic link that a walk has found.
 type link struct {
 	path, shown string
-	// within is the directory in which the walk began. above contains the directories in which the walks above began.
+	// The field "within" is the start directory of the walk. The field "above" contains the start directories of the
+	// outer walks.
 	within string
 	above  []string
 }
@@ -39,11 +40,11 @@ func (l *links) add(one link) {
 	l.all = append(l.all, one)
 }
 
-// maxLinks is the maximum number of followed links to directories that are within each other.
+// maxLinks limits the depth of nested links: a followed link can lead to a directory that contains further links.
 const maxLinks = 40
 
-// follow searches what symbolic links lead to, as if it was at the place of the link. A link to a directory above itself is
-// not followed.
+// follow searches the targets of symbolic links. The results contain the path of the link instead of the path of the
+// target. A link to a directory above the link is not followed.
 func (r *run) follow(o walk.Options, only map[string]search.Window, found *links) error {
 	for len(found.all) > 0 {
 		l := found.all[len(found.all)-1]
@@ -61,7 +62,7 @@ func (r *run) followOne(l link, o walk.Options, only map[string]search.Window, f
 	}
 	target, err := r.q.Follow(l.path)
 	if err != nil {
-		r.symlink.Add(1) // a link that leads nowhere, or out of the allowed directories
+		r.symlink.Add(1) // the target of the link is missing or outside of the allowed directories
 		return nil
 	}
 	defer func() { _ = target.Close() }()

@@ -15,7 +15,8 @@ const MaxText = 8 << 20
 // entryCost is the number of bytes that the format of a result adds to the text of the result.
 const entryCost = 128
 
-// lines adds up to limit matches with their lines to an answer. If limit is 0, it adds all matches whose lines are kept.
+// This method adds up to limit matches with their lines to an answer. If limit is 0, it adds all matches whose lines
+// are kept.
 func (c *collection) lines(a *Answer, limit int, o search.Options) {
 	c.sort()
 	size := 0
@@ -41,7 +42,7 @@ func (c *collection) lines(a *Answer, limit int, o search.Options) {
 	}
 }
 
-// numbers adds the files with indices in [from,to) to an answer.
+// This method adds the files with indices in [from,to) to an answer.
 func (c *collection) numbers(a *Answer, from, to int) {
 	c.sort()
 	size := 0

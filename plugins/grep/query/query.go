@@ -31,14 +31,14 @@ type Query struct {
 	// Time limits the duration of the search; 0 means no limit. After the limit, the answer contains the results
 	// found so far.
 	Time time.Duration
-	// Without finds the files without a match.
+	// Without selects the files that contain no match.
 	Without bool
-	// Follow opens what a symbolic link leads to. A nil Follow means that links are not followed. The path of the link is
-	// absolute.
+	// Follow opens the target of the symbolic link with the given absolute path. If Follow is nil, links are not
+	// followed.
 	Follow func(link string) (*Target, error)
 }
 
-// Indexable reports whether an index can answer the query. An index only knows the text files that can have a match.
+// Indexable reports whether an index can answer the query. An index finds only text files that can have a match.
 func (q *Query) Indexable() bool {
 	return !q.Without && q.Follow == nil && !q.Search.Invert && !q.Search.Text
 }
@@ -95,7 +95,7 @@ type run struct {
 	searched  atomic.Int64
 	reached   atomic.Int64 // number of indexed files that were searched
 	walked    walk.Skipped
-	// at contains the last file that each worker searched.
+	// The slice contains, for each worker, the file that the worker searched last.
 	at []spot
 
 	binary, tooLarge, permission, special, symlink, failed atomic.Int64
@@ -151,7 +151,7 @@ func (q *Query) tree(ctx context.Context, pass func(r *run, only map[string]sear
 	return a, nil
 }
 
-// pass searches the files once. The result stopped is true if the time limit was reached before the end.
+// pass searches the files once. The result "stopped" is true if the time limit was reached before the end.
 func (q *Query) pass(ctx context.Context, windows func(string) search.Window, limit int, only map[string]search.Window,
 	do func(*run, map[string]search.Window) error,
 ) (r *run, stopped bool, err error) {
@@ -169,7 +169,7 @@ func (q *Query) pass(ctx context.Context, windows func(string) search.Window, li
 	return r, false, err
 }
 
-// last returns the file that comes last in path order among the last files of all workers.
+// This method returns the file that comes last in path order among the last files of all workers.
 func (r *run) last() string { return slices.MaxFunc(r.at, spot.compare).path }
 
 // walk searches the files of a tree, which it reads from disk. If only is nil, it searches all files. Otherwise it
@@ -182,7 +182,7 @@ func (r *run) walk(start walk.Start, o walk.Options, only map[string]search.Wind
 	return r.follow(o, only, links)
 }
 
-// walkOne searches the files of a tree without what its symbolic links lead to, which it adds to links.
+// walkOne searches the files of a tree. It does not follow symbolic links, but adds them to the argument links.
 func (r *run) walkOne(start walk.Start, o walk.Options, only map[string]search.Window, links *links) error {
 	return walk.Walk(r.ctx, start, o, &r.walked, func(worker int, d *walk.Dir, e walk.Entry) {
 		switch {
@@ -228,7 +228,7 @@ func (r *run) open(worker int, d *walk.Dir, name string) {
 	r.opened(worker, f, err, spot{path: d.Shown(name)})
 }
 
-// opened searches a file that was opened. If the file could not be opened, it counts the reason.
+// This method searches an opened file. If the file could not be opened, the method counts the reason.
 func (r *run) opened(worker int, f *walk.File, err error, at spot) {
 	if err != nil {
 		r.fail(err)
@@ -289,7 +289,7 @@ func (r *run) window(at spot) (wanted, keep search.Window) {
 	return wanted, wanted
 }
 
-// found adds the search result of one file.
+// This method adds the search result of one file.
 func (r *run) found(worker int, at spot, res search.Result, w search.Window, explicit bool) {
 	matched := res.Matches > 0 || res.BinaryMatch
 	if res.Binary >= 0 && (!explicit || matched && r.q.Search.Mode == search.Lines) {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// cut shortens a line to at most limit characters. It keeps the characters around the offset at. If limit is 0, it
+// cut shortens a line to at most limit characters. It keeps the characters around the offset "at". If limit is 0, it
 // does not shorten the line.
 func cut(text []byte, at, limit int) Line {
 	if limit <= 0 || len(text) <= limit {

@@ -25,7 +25,7 @@ func legacy(content []byte) (decoded []byte, ok bool) {
 	return t.Content, true
 }
 
-// marked reports whether a text begins with a byte order mark.
+// This function reports whether a text begins with a byte order mark.
 func marked(content []byte) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(content, m.bytes) {
@@ -35,8 +35,8 @@ func marked(content []byte) bool {
 	return false
 }
 
-// again searches a file whose text is not UTF-8. It reads the file from the beginning to detect the encoding from all of
-// it.
+// This method searches a file whose text is not UTF-8. It reads the file from the beginning, because the encoding must
+// be detected from the whole file.
 func (s *Searcher) again(file File, w Window) (Result, error) {
 	src, ok := file.Reader.(io.Seeker)
 	if !ok {

@@ -31,12 +31,12 @@ type Options struct {
 	MaxLine int
 	// MaxCount is the maximum number of matching lines in a file; 0 means no limit.
 	MaxCount int
-	// Only adds the single matches to each line. Each counts them in the mode Count. Both apply only to patterns that
-	// match within lines.
+	// The option Only adds the single matches to each line. The option Each counts single matches in the mode Count.
+	// Both options apply only to patterns that match within lines.
 	Only, Each bool
 	// Invert finds the lines without a match. It applies only to patterns that match within lines.
 	Invert bool
-	// Text searches binary files as if they were text.
+	// Text makes the search treat binary files as text.
 	Text bool
 }
 
@@ -54,8 +54,8 @@ type Result struct {
 	BinaryMatch bool
 }
 
-// Inverted returns the result for a search of files without a match. An error or a NUL byte, at which the search ended, means
-// that a match is not ruled out.
+// Inverted converts a result to the result of a search for files without a match. If an error or a NUL byte ended the
+// search, the rest of the file can contain a match.
 func (r Result) Inverted(err error) Result {
 	found := r.Matches > 0 || r.Binary >= 0 || err != nil
 	r.Matches, r.BinaryMatch = 1, false

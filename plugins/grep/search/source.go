@@ -29,8 +29,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return s.rest.Read(p)
 }
 
-// sniff reads the beginning of a file and removes its byte order mark. It returns a reader of the whole file as
-// UTF-8. If the file has a byte order mark, the result encoded is true.
+// sniff reads the beginning of a file and removes its byte order mark. It returns a reader of the whole file as UTF-8.
+// If the file has a byte order mark, the result "encoded" is true.
 func sniff(r io.Reader, buf []byte) (src io.Reader, encoded bool, err error) {
 	n, err := io.ReadFull(r, buf)
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

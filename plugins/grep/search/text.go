@@ -27,8 +27,8 @@ func (s *Searcher) Text(text []byte, parts []Part, w Window) (Result, error) {
 	return f.result, nil
 }
 
-// Decoded converts the content of a file to a text for [Searcher.Text]. If the content cannot be decoded or contains
-// a NUL byte, ok is false. The result nul is the offset of the first NUL byte, or -1.
+// Decoded converts the content of a file to a text for [Searcher.Text]. If the content cannot be decoded or contains a
+// NUL byte, ok is false. The result "nul" is the offset of the first NUL byte, or -1.
 func Decoded(content []byte) (text []byte, nul int, ok bool) {
 	if decoded, ok := legacy(content); ok {
 		content = decoded
@@ -49,7 +49,7 @@ func Decoded(content []byte) (text []byte, nul int, ok bool) {
 }
 
 // SureBinary reports whether no pattern can match in a file, because each search stops at the first NUL byte. The
-// argument nul is the offset of this byte. The result is valid only for files whose field Explicit is false.
+// argument "nul" is the offset of this byte. The result is valid only for files whose field Explicit is false.
 func SureBinary(content []byte, nul int) bool {
 	for _, m := range marks {
 		if bytes.HasPrefix(content, m.bytes) {

@@ -9,7 +9,7 @@ import (
 // in these lines.
 const lookAhead = 128
 
-// whole searches a file as one text. The argument size only sets the initial capacity and can be wrong.
+// whole searches a file as one text. The argument "size" only sets the initial capacity and can be wrong.
 func (f *finding) whole(src io.Reader, size int64) error {
 	var all bytes.Buffer
 	all.Grow(int(size) + bytes.MinRead) // ReadFrom detects the end of the file only with free space in the buffer
@@ -123,7 +123,7 @@ func (f *finding) countIn(text []byte, from, to int) (n int, err error) {
 	return n, err
 }
 
-// eachIn calls do for each match that begins in the range [from,to) of a text.
+// eachIn calls the function "do" for each match that begins in the range [from,to) of a text.
 func (f *finding) eachIn(text []byte, from, to int, do func(start, end int)) error {
 	last := -1 // end of the previous match; -1 before the first match
 	for pos := from; pos <= len(text); {

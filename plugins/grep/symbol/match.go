@@ -13,8 +13,8 @@ import (
 type Matcher struct {
 	q        *Query
 	m, files *pattern.Matcher
-	// file is the unparsed query, unless it has wildcards. It finds files: the parser would split "main.go" at the dot, as
-	// it splits "Container.Name".
+	// file is the unparsed query. It is empty if the query has wildcards. File names are compared with the unparsed
+	// query, because the parser would split "main.go" at the dot, as it splits "Container.Name".
 	file string
 	// path is true if the query contains a slash. In this case, the query must match the end of a file's path.
 	path bool
@@ -59,10 +59,10 @@ func (m *Matcher) MayHave(t *Table) bool {
 	return true
 }
 
-// Table calls the function found for each matching symbol of a table, in the order of the text. The rank describes
-// how well the symbol matches. The container in a query also matches elements of the file's path. If the function
-// parts returns a list, only symbols in these parts of the text match. If parts is nil or returns nil, all symbols
-// are checked.
+// Table calls the function "found" for each matching symbol of a table, in the order of the text. The rank describes how
+// well the symbol matches. The container in a query also matches elements of the file's path. If the function parts
+// returns a list, only symbols in these parts of the text match. If parts is nil or returns nil, all symbols are
+// checked.
 func (m *Matcher) Table(t *Table, g Group, file string, parts func() []content.Part, found func(i int, r Rank)) error {
 	var list []content.Part
 	if parts != nil && len(t.Symbols) > manySymbols { // in a small table, selecting parts saves no time
@@ -164,7 +164,7 @@ func (q *Query) declaredIn(t *Table, s *Symbol, file string) bool {
 	return true
 }
 
-// bare returns the name of a container without its type parameters.
+// This function returns the name of a container without its type parameters.
 func bare(name string) string {
 	if i := strings.IndexAny(name, "[<"); i > 0 {
 		name = name[:i]

@@ -34,7 +34,7 @@ type Query struct {
 	// needle is the field text in lower case.
 	needle []byte
 	marks  []uint32 // positions of the needle's trigrams in the signature of a table
-	// within contains the names of the containers, the innermost container last.
+	// The field "within" contains the names of the containers, the innermost container last.
 	within []string
 	most   Rank // worst rank that is returned
 	// pattern matches the names of symbols. A nil pattern matches all names.
@@ -136,7 +136,7 @@ func expression(body string, fold bool) (*Query, error) {
 	return &Query{pattern: p, most: Matched}, nil
 }
 
-// qualified splits a query into the names of the containers and the name itself.
+// This function splits a query into the names of the containers and the name itself.
 func qualified(text string) (within []string, name string) {
 	if strings.HasPrefix(text, "operator") || strings.Contains(text, "/") {
 		return nil, text

@@ -180,7 +180,7 @@ func NewTable(p Parser, symbols []Symbol) *Table {
 	return t
 }
 
-// within returns the index range [from,to) of the symbols whose names are in a part of the text.
+// This method returns the index range [from,to) of the symbols whose names are in a part of the text.
 func (t *Table) within(p content.Part) (from, to int) {
 	after := func(pos int) int {
 		return sort.Search(len(t.Symbols), func(i int) bool { return int(t.Symbols[i].Offset) >= pos })
@@ -188,8 +188,8 @@ func (t *Table) within(p content.Part) (from, to int) {
 	return after(p.From), after(p.To)
 }
 
-// place returns the offset of the symbol i in a list of names. The argument starts contains the start offsets of the
-// names. The argument length is the total length of the list.
+// place returns the offset of the symbol i in a list of names. The argument "starts" contains the start offsets of the
+// names. The argument "length" is the total length of the list.
 func place(starts []uint32, i, length int) int {
 	if i == len(starts) {
 		return length
@@ -197,8 +197,8 @@ func place(starts []uint32, i, length int) int {
 	return int(starts[i])
 }
 
-// at returns the index of the symbol at the offset pos in a list of names. The argument starts contains the start
-// offsets of the names.
+// This function returns the index of the symbol at the offset pos in a list of names. The argument "starts" contains the
+// start offsets of the names.
 func at(starts []uint32, pos int) int {
 	i, found := slices.BinarySearch(starts, uint32(pos)) // #nosec G115 -- a place in the names
 	if !found {

@@ -142,8 +142,8 @@ func (p *posix) endsBranch(pos int) bool {
 	return rest == "" || rest[0] == '\n' || strings.HasPrefix(rest, `\)`) || strings.HasPrefix(rest, `\|`)
 }
 
-// repeats reports whether a repetition operator is next in the pattern. At the start of a branch, the basic dialect
-// treats such an operator as literal.
+// This method reports whether a repetition operator is next in the pattern. At the start of a branch, the basic
+// dialect treats such an operator as literal.
 func (p *posix) repeats(start bool) bool {
 	if start && !p.extended {
 		return false
@@ -175,8 +175,8 @@ func (p *posix) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, false)
 }
 
-// counts parses {2}, {2,}, {,5} or {2,5} without advancing. In the extended dialect, a "{" before any other text is
-// literal, and ok is false.
+// This method parses {2}, {2,}, {,5} or {2,5} without advancing. In the extended dialect, a "{" before any other text
+// is literal, and ok is false.
 func (p *posix) counts() (lo, hi, end int, ok bool) {
 	at := p.pos
 	i := at + 1

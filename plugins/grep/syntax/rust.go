@@ -31,7 +31,7 @@ func Rust(pattern string, fold bool) (*Node, error) {
 	return n, err
 }
 
-// catch calls the function parse. If parse panics with an error of the parser, catch returns the error.
+// catch calls the function "parse". If parse panics with an error of the parser, catch returns the error.
 func catch(parse func()) (err error) {
 	defer func() {
 		switch e := recover().(type) {
@@ -169,7 +169,7 @@ func (p *rust) repetition(n *Node) *Node {
 	return repeat(n, lo, hi, lazy)
 }
 
-// counts parses the counts of a repetition and the final "}". The "{" is at the offset at.
+// This method parses the counts of a repetition and the final "}". The "{" is at the offset at.
 func (p *rust) counts(at int) (lo, hi int) {
 	p.space()
 	lo, okLo := p.decimal(at)

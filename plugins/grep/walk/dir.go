@@ -44,7 +44,7 @@ func (d *Dir) Rel(name string) string {
 	return ShownPrefix(d.w.start.Rel) + d.below(name)
 }
 
-// below returns the path of an entry relative to the start of this walk.
+// This method returns the path of an entry relative to the start of this walk.
 func (d *Dir) below(name string) string {
 	if d.rel == "." {
 		return name
@@ -56,7 +56,7 @@ func (d *Dir) child(name string) *Dir {
 	return &Dir{w: d.w, rel: d.below(name), path: d.Path(name), shown: d.Shown(name) + "/", rules: d.rules}
 }
 
-// open opens the directory for one task. The task must call close afterwards.
+// This method opens the directory for one task. The task must call close afterwards.
 func (d *Dir) open() error {
 	if d.file == nil {
 		f, err := openBeneath(d.w.start.Dir, d.rel, unix.O_RDONLY|unix.O_DIRECTORY)

@@ -25,7 +25,7 @@ type File struct {
 // entry is not a regular file, the error is fs.ErrInvalid.
 func (d *Dir) Open(name string) (*File, error) { return OpenFile(d.file, d.path, name) }
 
-// OpenFile opens a file as [Dir.Open] does, in any open directory. The argument path is only for error messages.
+// OpenFile opens a file as [Dir.Open] does, in any open directory. The argument "path" is only for error messages.
 func OpenFile(dir *os.File, path, name string) (*File, error) {
 	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
@@ -94,8 +94,8 @@ type Info struct {
 // Stat returns the size and modification time of an entry. It does not follow a symbolic link.
 func (d *Dir) Stat(name string) (Info, error) { return Stat(d.file, d.path, name) }
 
-// Stat returns the metadata of an entry as [Dir.Stat] does, in any open directory. The argument path is only for
-// error messages.
+// Stat returns the metadata of an entry as [Dir.Stat] does, in any open directory. The argument "path" is only for error
+// messages.
 func Stat(dir *os.File, path, name string) (Info, error) {
 	s, err := StampAt(dir, path, name)
 	return Info{Size: s.Size, Modified: time.Unix(0, s.Mtime)}, err

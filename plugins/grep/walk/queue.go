@@ -53,7 +53,7 @@ func (q *queue) done() {
 }
 
 // run executes the first task and all tasks that are added later. If ctx ends, the waiting tasks are closed without
-// being executed. If the function do panics, run panics after all workers have ended.
+// being executed. If the function "do" panics, run panics after all workers have ended.
 func (q *queue) run(ctx context.Context, n int, first *task, do func(ctx context.Context, worker int, t *task)) {
 	q.more = sync.NewCond(&q.mu)
 	q.tasks = []*task{first}

@@ -30,9 +30,8 @@ var RuleFiles = []string{ignore.RipgrepFile, ignore.PlainFile, ignore.GitFile, "
 // IsRuleFile reports whether a name is in [RuleFiles].
 func IsRuleFile(name string) bool { return name[0] == '.' && slices.Contains(RuleFiles, name) }
 
-// Rules returns the ignore rules that apply in a directory. The argument dir is the open directory. The arguments
-// path and entries are its absolute path and its entries. The argument parent contains the rules of the directory
-// above.
+// Rules returns the ignore rules that apply in a directory. The argument "dir" is the open directory. The arguments path
+// and entries are its absolute path and its entries. The argument parent contains the rules of the directory above.
 func (r RuleReader) Rules(parent *ignore.Dir, dir *os.File, path string, entries []Entry) *ignore.Dir {
 	var has ignore.Content
 	links := make(map[string]bool)

@@ -22,8 +22,8 @@ func (s *Stamper) At(p Probe, name string) (freshness.Stamp, error) {
 	return p.StampAt(name)
 }
 
-// at calls statx without copying the name to the heap. If isAnswer returns false for the error, the system does not
-// support statx.
+// This method calls statx without copying the name to the heap. If isAnswer returns false for the error, the system
+// does not support statx.
 func (s *Stamper) at(dir int, name string) (freshness.Stamp, error) {
 	const mask = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_NLINK | unix.STATX_MTIME | unix.STATX_CTIME | unix.STATX_INO | unix.STATX_SIZE
 	if len(name) >= len(s.name) {

@@ -44,8 +44,8 @@ type Options struct {
 	// visited.
 	Dotted   func(name string) bool
 	NoIgnore bool // do not read ignore files
-	// LinkToDir reports whether a symbolic link leads to a directory, so that globs select it as a directory. A nil LinkToDir
-	// means that no link does. The path is absolute.
+	// LinkToDir reports whether the symbolic link with the given absolute path leads to a directory. Globs treat such a
+	// link as a directory. If LinkToDir is nil, globs treat no link as a directory.
 	LinkToDir func(path string) bool
 	// Closed reports whether a directory is visited without its contents. A nil Closed means that the walk visits
 	// the contents of all directories.
@@ -67,7 +67,7 @@ type Entry struct {
 }
 
 // Visit is a callback for every entry that is not excluded, including directories. Several goroutines call it at the
-// same time. The argument worker is the number of the goroutine, less than workers.Number. The directory stays open
+// same time. The argument "worker" is the number of the goroutine, less than workers.Number. The directory stays open
 // until Visit returns.
 type Visit func(worker int, d *Dir, e Entry)
 
@@ -95,7 +95,7 @@ func Walk(ctx context.Context, s Start, o Options, skipped *Skipped, visit Visit
 	return ctx.Err()
 }
 
-// ShownPrefix returns the beginning of the displayed paths of a directory's entries. The argument shown is the
+// ShownPrefix returns the beginning of the displayed paths of a directory's entries. The argument "shown" is the
 // displayed path of the directory.
 func ShownPrefix(shown string) string {
 	if shown == "." || shown == "" {
@@ -195,7 +195,7 @@ func (o *Options) closed(name string) bool { return o.Closed != nil && o.Closed(
 
 func (o *Options) rules() RuleReader { return RuleReader{Read: o.ReadRules} }
 
-// wanted reports whether an entry must be visited.
+// This method reports whether an entry must be visited.
 func (w *walker) wanted(d *Dir, e Entry) bool {
 	shown, isDir := d.shown+e.Name, e.Type.IsDir()
 	if e.Type&fs.ModeSymlink != 0 && w.opts.LinkToDir != nil {
@@ -215,7 +215,7 @@ func (w *walker) wanted(d *Dir, e Entry) bool {
 // apply the same rule.
 func IsHidden(name string) bool { return name[0] == '.' && name[len(name)-1] != '.' }
 
-// Selected reports whether the globs of a call include an entry. If the result decided is false, the globs do not
+// Selected reports whether the globs of a call include an entry. If the result "decided" is false, the globs do not
 // decide. In this case, the name and the ignore rules decide.
 func (o *Options) Selected(shown string, isDir bool) (want, decided bool) {
 	v := o.Globs.Match(shown, isDir)

@@ -29,7 +29,7 @@ func caught(p any) *PanicError {
 	return &PanicError{p}
 }
 
-// fixed is the number of workers after Spare has added a processor. It is 0 before that.
+// fixed is the number of workers after Spare has added a processor. Before the call of Spare, it is 0.
 var fixed atomic.Int32
 
 // Number returns how many goroutines a concurrent task must start: one for each processor except the processor that
@@ -57,7 +57,7 @@ func addSpare() {
 	runtime.GOMAXPROCS(n + 1)
 }
 
-// Run calls the function do n times concurrently, with the numbers from 0 to n-1. It waits for all calls. If a call
+// Run calls the function "do" n times concurrently, with the numbers from 0 to n-1. It waits for all calls. If a call
 // panics, Run panics with a *[PanicError] after all calls have ended.
 func Run(n int, do func(worker int)) {
 	var wg sync.WaitGroup
@@ -78,7 +78,7 @@ func Run(n int, do func(worker int)) {
 	}
 }
 
-// Catch calls the function do and returns its error. If do panics, Catch returns a *[PanicError].
+// Catch calls the function "do" and returns its error. If do panics, Catch returns a *[PanicError].
 func Catch(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

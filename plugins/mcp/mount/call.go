@@ -43,8 +43,8 @@ func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active
 	return a
 }
 
-// canceledIn returns the canceled call that belongs to the context of a message. It returns nil if the call is not
-// canceled. If it returns a call, the message notifies the server of the cancellation.
+// canceledIn returns the canceled call to which a message with this context belongs. If the call is not canceled,
+// canceledIn returns nil. For a canceled call, the message notifies the server of the cancellation.
 func canceledIn(ctx context.Context) *active {
 	a, ok := ctx.Value(activeKey{}).(*active)
 	if !ok {
@@ -82,7 +82,7 @@ func (r *running) get(token string) *active {
 	return r.byToken[token]
 }
 
-// only returns the running call if exactly one call is running. Otherwise it returns nil.
+// This method returns the running call if exactly one call is running. Otherwise it returns nil.
 func (r *running) only() *active {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ const cancelWait = time.Second
 
 type activeKey struct{}
 
-// call runs a tool of the server.
+// This method runs a tool of the server.
 func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json.RawMessage) (*sdk.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -173,7 +173,7 @@ func (m *mount) failure(err error) error {
 	return sdk.Errorf(kind, "%s", text).WithCode(int(e.Code))
 }
 
-// progress reports a progress notification of the server to the host.
+// progress forwards a progress notification of the server to the host.
 func (m *mount) progress(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 	token, _ := r.Params.ProgressToken.(string)
 	a := m.calls.get(token)

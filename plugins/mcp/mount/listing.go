@@ -135,7 +135,8 @@ func (s *schemas) keep(result json.RawMessage) {
 	}
 }
 
-// of returns the input schema of a tool. It prefers the received form to the decoded form.
+// This method returns the input schema of a tool in the received form. If the received form is unknown, it returns the
+// decoded form.
 func (s *schemas) of(name string, decoded any) (json.RawMessage, error) {
 	s.mu.Lock()
 	raw := s.raw[name]
@@ -160,7 +161,8 @@ func cleanSchema(schema any) (json.RawMessage, error) {
 	return out.Bytes(), err
 }
 
-// cleanInto cleans a schema. If names is true, raw is an object that maps property names to schemas.
+// cleanInto cleans a schema and appends the result to out. If the last argument is true, raw is an object that maps
+// property names to schemas.
 func cleanInto(out *bytes.Buffer, raw json.RawMessage, names bool) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	switch raw[0] {

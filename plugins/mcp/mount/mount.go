@@ -65,7 +65,7 @@ type mount struct {
 }
 
 // Plugin returns the plugin. If remote is true, the server has a URL and the plugin does not start it. The function
-// end is called after the server has ended. It must end the process, because the next call needs a new process.
+// "end" is called after the server has ended. It must end the process, because the next call needs a new process.
 func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
 	m := &mount{limits: limits, end: end, schemas: new(schemas), closed: make(chan struct{})}
 	needs := &sdk.Needs{Read: sdk.Optional, Write: sdk.Optional, Exec: sdk.Required, Network: sdk.Optional}

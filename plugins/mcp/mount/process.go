@@ -23,7 +23,7 @@ type server struct {
 // endWait is the maximum time between the end of a process's output and the end of the process.
 const endWait = 500 * time.Millisecond
 
-// startServer starts a local server. It returns the server with a wire to it.
+// startServer starts a local server and connects a wire to the server's standard input and output.
 func startServer(c *Config, schemas *schemas) (*server, error) {
 	s := new(server)
 	cmd := exec.Command(c.Command[0], c.Command[1:]...) //nolint:gosec // running what the operator configured is the purpose
@@ -86,7 +86,7 @@ func (s *server) stop(grace time.Duration) {
 	<-s.Exited()
 }
 
-// died reports whether the server has ended without a call of stop.
+// This method reports whether the server has ended without a call of stop.
 func (s *server) died() bool {
 	if !s.wire.ended() {
 		return false

@@ -55,7 +55,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var errTooLarge = errors.New("the server's answer is larger than the limit of 16 MiB")
 
-// bounded is a response body. Reading it returns an error after limit bytes.
+// This type is a response body with a size limit. A read after limit bytes returns an error.
 type bounded struct {
 	io.ReadCloser
 	left int

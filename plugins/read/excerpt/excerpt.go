@@ -17,7 +17,7 @@ type Window struct {
 	Start int
 	// Lines is the maximum number of lines. 0 means all lines to the end of the text.
 	Lines int
-	// Numbers puts the line number in the form "%{width}d| " before each line.
+	// Numbers adds the line number in the form "%{width}d  " before each line.
 	Numbers bool
 }
 
@@ -31,7 +31,7 @@ const (
 	ByBytes   Cap = "bytes"
 )
 
-// Excerpt is a part of a text with data about the part.
+// Excerpt is a part of a text, with the position of the part and the reason for its end.
 type Excerpt struct {
 	// Text contains the lines, joined by line feeds. It ends with a line feed only if three conditions hold: the
 	// whole text ends with a line feed, the excerpt reaches the end of the text, and Numbers is false.
@@ -66,7 +66,7 @@ func Of(content []byte, w Window) Excerpt {
 		return Excerpt{Total: total, Counted: true}
 	}
 	if w == (Window{Start: 1}) && total <= MaxLines && len(content) <= MaxBytes && short(content) && bytes.IndexByte(content, '\r') < 0 {
-		// This case is fast, because most calls read a whole file unchanged.
+		// This case is fast, because most calls read a whole file without changes to its text.
 		return Excerpt{Text: string(content), Start: 1, End: total, Total: total, Counted: true}
 	}
 	r := region{data: content, first: w.Start}
@@ -78,8 +78,8 @@ func Of(content []byte, w Window) Excerpt {
 	return e
 }
 
-// short reports whether every line has at most MaxLineChars bytes. From each position, it jumps to the last line
-// ending within that distance and thus examines only a few line endings.
+// short reports whether every line has at most MaxLineChars bytes. From each position, short jumps to the last line
+// ending within that distance. Therefore it examines only a few line endings.
 func short(content []byte) bool {
 	for len(content) > MaxLineChars {
 		i := bytes.LastIndexByte(content[:MaxLineChars+1], '\n')

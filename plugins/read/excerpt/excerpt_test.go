@@ -66,7 +66,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// FuzzScan reads a text in chunks and as a whole. The excerpts must be equal.
+// FuzzScan reads a text both in chunks and as a whole. The two excerpts must be equal.
 func FuzzScan(f *testing.F) {
 	f.Add("a\nb\r\nc", 1, 0, false)
 	f.Add(strings.Repeat("é", 9000)+"\n\n"+strings.Repeat("z", 8005), 1, 3, true)

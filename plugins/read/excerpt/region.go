@@ -11,13 +11,12 @@ import (
 type region struct {
 	data  []byte
 	first int // number of the first line of the region
-	// hidden is for lines of which data contains only the beginning. It maps the number of such a line to the number
-	// of missing bytes.
+	// This map contains the number of missing bytes of each line whose end is not in data. The key is the line number.
 	hidden map[int]int64
 }
 
-// next splits data after its first line. It returns the line without its ending and the rest of data. If data
-// contains no line feed, rest is nil.
+// This function splits data after its first line. It returns the line without its ending and the rest of data. If
+// data contains no line feed, rest is nil.
 func next(data []byte) (line, rest []byte) {
 	i := bytes.IndexByte(data, '\n')
 	if i < 0 {
@@ -30,7 +29,7 @@ func next(data []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// shown returns the part of a line that the excerpt contains, and the number of omitted bytes.
+// This method returns the part of a line that the excerpt contains, and the number of omitted bytes.
 func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	hidden := r.hidden[number]
 	if len(line) <= MaxLineChars {
@@ -47,7 +46,7 @@ func (r *region) shown(number int, line []byte) ([]byte, int64) {
 	return line[:n], int64(len(line)-n) + hidden
 }
 
-// render returns the excerpt for a window. The argument last is the number of the last existing line.
+// render returns the excerpt for a window. The argument "last" is the number of the last existing line.
 func (r *region) render(w Window, last int) Excerpt {
 	e := Excerpt{Start: r.first, End: last}
 	if w.Lines > 0 {
@@ -62,7 +61,7 @@ func (r *region) render(w Window, last int) Excerpt {
 		e.Text = r.format(&e, w.Numbers, toEnd)
 		return e
 	}
-	// In most cases the excerpt contains the lines unchanged. Then they can be copied at once.
+	// In most cases, the excerpt contains the lines unchanged. The lines can then be copied together.
 	text := r.data[:size]
 	if !toEnd {
 		text = bytes.TrimSuffix(text, []byte{'\n'})
@@ -71,8 +70,8 @@ func (r *region) render(w Window, last int) Excerpt {
 	return e
 }
 
-// measure reduces e.End if the byte limit is reached, and counts the shortened lines. The result size is the length
-// of the excerpt's lines in data. If all lines can be returned unchanged, plain is true.
+// measure reduces e.End if the excerpt exceeds the byte limit, and counts the shortened lines. The result "size" is the
+// length of the remaining lines in data. The result "plain" is true if all lines can be returned unchanged.
 func (r *region) measure(e *Excerpt, numbers bool) (size int, plain bool) {
 	prefix := 0
 	if numbers {

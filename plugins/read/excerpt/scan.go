@@ -48,9 +48,9 @@ type scanner struct {
 	region  region
 	until   int  // number of the first line after the window
 	line    int  // number of the current line
-	inLine  int  // number of bytes kept of the current line
+	inLine  int  // number of stored bytes of the current line
 	started bool // true if the current line is not empty; an empty last line does not count
-	least   int  // minimal size in bytes of the kept lines in the excerpt
+	least   int  // minimum size in bytes of the stored lines in the excerpt
 }
 
 func (s *scanner) done() bool { return s.least > MaxBytes || s.line >= s.until }
@@ -151,7 +151,7 @@ func (s *scanner) excerpt(w Window, counted bool, convert func([]byte) ([]byte, 
 	return e, nil
 }
 
-// Count returns the number of lines of a text, which it reads to its end.
+// Count reads a text to its end and returns the number of lines.
 func Count(ctx context.Context, text io.Reader) (int, error) {
 	buf := make([]byte, scanChunk)
 	lines, last := 0, byte('\n')

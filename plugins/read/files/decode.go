@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// decoded is the content of a file after decoding it to text.
+// decoded is the content of a file after conversion to UTF-8 text.
 type decoded struct {
 	content  []byte
 	encoding string
@@ -20,8 +20,8 @@ type decoded struct {
 	// flaw is the reason why the text cannot be edited, because its encoding is not uniform. It is empty for most files.
 	flaw   string
 	ending text.LineEnding
-	cells  *int   // the number of cells of a notebook; nil if content is not that of a notebook
-	note   string // what the model must know in addition; empty for most files
+	cells  *int   // number of cells of a notebook; nil for any other file
+	note   string // additional note for the model; empty for most files
 }
 
 // decode decodes bytes in the requested encoding.

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// countAhead is the maximum number of bytes that are read only to count the lines of a file. For a file that can
-	// be edited there is no such limit, because its hash is needed.
+	// countAhead is the maximum number of bytes that are read only to count the lines of a file. For an editable file,
+	// this limit does not apply, because the hash of the whole file is needed.
 	countAhead = 64 << 20
 	// sniffed is the number of bytes that are read to determine the kind of a file.
 	sniffed = 8 << 10
@@ -67,8 +67,8 @@ func (r *request) large() (*sdk.Result, error) {
 	return r.scan(f, info, head)
 }
 
-// whole returns the result for a file that must be read into memory completely. If the file has more than limit
-// bytes, it returns the error tooLarge.
+// whole returns the result for a file that must be read into memory completely. If the file has more than limit bytes,
+// whole returns the error tooLarge.
 func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	snap, err := r.ws.ReadFile(r.path, limit)
 	if errors.Is(err, workspace.ErrTooLarge) {
@@ -80,7 +80,7 @@ func (r *request) whole(limit int64, tooLarge error) (*sdk.Result, error) {
 	return r.small(snap)
 }
 
-// scan reads a text in chunks. The argument head is the beginning of the text, which is already read.
+// scan reads a text in chunks. The argument "head" is the beginning of the text, which is already read.
 func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result, error) {
 	d := decoded{content: head, encoding: string(text.UTF8), ending: text.LF}
 	if bytes.Contains(head, []byte("\r\n")) {
@@ -121,8 +121,8 @@ func (r *request) scan(f *os.File, before fs.FileInfo, head []byte) (*sdk.Result
 	return r.show(e, d, after.Size(), effect)
 }
 
-// errDecodeWhole is the reason to read a file again into memory: its encoding must be detected from all of it, as the
-// tools edit and grep do.
+// errDecodeWhole means that the file must be read into memory again. The encoding can be detected only from the whole
+// file, as in the tools edit and grep.
 var errDecodeWhole = errors.New("the file is not UTF-8 and small enough to be decoded as a whole")
 
 // convert converts the returned lines to UTF-8. All other lines of the file are not checked.

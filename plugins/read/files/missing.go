@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// maxNames is the maximum number of names in a directory that are compared with the name of the missing file.
+	// maxNames limits the directory entries that are compared with the name of the missing file.
 	maxNames = 10_000
-	// maxLooked is the maximum number of directories in which a file with the same name is searched.
+	// maxLooked limits the directories that are searched for a file with the same name.
 	maxLooked = 300
 )
 
-// missing returns a NotFound error that suggests existing files.
+// This method returns a NotFound error that suggests existing files.
 func (r *request) missing() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "File does not exist: %s", r.in.FilePath)
@@ -47,8 +47,8 @@ func (r *request) missing() error {
 	return sdk.Errorf(tool.NotFound, "%s", b.String())
 }
 
-// nearestDirectory returns the deepest directory of the path that exists. The result wanted is the next element of
-// the path, which does not exist.
+// nearestDirectory returns the deepest directory of the path that exists. The result "wanted" is the next element of the
+// path, which does not exist.
 func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	p := r.path
 	for {
@@ -60,8 +60,8 @@ func (r *request) nearestDirectory() (dir workspace.Path, wanted string) {
 	}
 }
 
-// sameName returns files below the working directory that have the same name. Files near the working directory come
-// first.
+// sameName returns files below the working directory that have the same name as the missing file. Files near the working
+// directory come first.
 func (r *request) sameName() []string {
 	top, err := r.ws.Resolve(r.call.Cwd, ".")
 	if err != nil {

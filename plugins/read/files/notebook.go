@@ -9,13 +9,14 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// isNotebook reports whether the cells of the file are shown instead of its JSON. Any encoding but auto asks for the JSON.
+// isNotebook reports whether the result shows the cells of a notebook instead of the JSON. An explicit encoding requests
+// the JSON.
 func (r *request) isNotebook() bool {
 	return r.in.Encoding == "auto" && strings.EqualFold(filepath.Ext(r.path.String()), ".ipynb")
 }
 
-// toCells replaces the JSON of a notebook by a text that shows the cells. It returns false if the text does not have all of
-// them. It keeps a text that is not a notebook.
+// toCells replaces the JSON of a notebook by a text with the cells. If this text omits a part of the notebook, toCells
+// returns false. A file that is not a notebook stays unchanged.
 func (d *decoded) toCells() (complete bool) {
 	shown, cells, complete, err := notebook.Format(d.content)
 	switch {

@@ -9,7 +9,7 @@ import (
 
 const smallNotebook = `{"cells":[{"cell_type":"code","id":"a","execution_count":1,"metadata":{},"source":["x = 1\n","x"],"outputs":[{"output_type":"execute_result","data":{"text/plain":["1"]}}]}],"metadata":{},"nbformat":4,"nbformat_minor":5}`
 
-// TestReadNotebook checks that a notebook is shown as cells, unless the call asks for an encoding.
+// TestReadNotebook checks that the tool shows the cells of a notebook, unless the call requests an encoding.
 func TestReadNotebook(t *testing.T) {
 	h := newHost(t, "nb.ipynb="+smallNotebook, "large.IPYNB="+strings.Replace(smallNotebook, `"1"`, `"`+strings.Repeat("x", maxInMemory)+`"`, 1), "old.ipynb={\"worksheets\":[]}", "bad.ipynb=text\n", "empty.ipynb=")
 	for _, c := range []struct {

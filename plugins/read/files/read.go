@@ -19,11 +19,13 @@ import (
 const (
 	// maxInMemory is the maximum size in bytes of a text that is read into memory. Larger texts are read in chunks.
 	maxInMemory = 8 << 20
-	// maxNotebook is the maximum size in bytes of a notebook whose cells are shown. Most of a large notebook are images.
+	// maxNotebook is the maximum size in bytes of a notebook that is shown as cells. The limit is high because images
+	// make notebooks large.
 	maxNotebook = 64 << 20
 	// maxBase64 is the maximum size in bytes of a file that is returned in base64.
 	maxBase64 = 1 << 20
-	// maxImage and maxDocument are the maximum sizes of attachments in bytes.
+	// maxImage is the maximum size of an attached image in bytes, and maxDocument is the maximum size of an attached
+	// document.
 	maxImage    = 10 << 20
 	maxDocument = 32 << 20
 	// maxScaled is the maximum size in bytes of an image that can be scaled down.
@@ -41,7 +43,8 @@ type readArgs struct {
 	rareArgs
 }
 
-// rareArgs are parameters that few calls need. Models are not told of them, but some use them unasked.
+// rareArgs contains parameters that few calls need. The tool's description for models omits these parameters, but some
+// models guess them.
 type rareArgs struct {
 	Tail      int      `json:"tail,omitempty" default:"0" min:"0" rare:"true" jsonschema:"The number of lines to read from the end, as a negative offset does."`
 	MoreFiles []string `json:"more_files,omitempty" path:"read" rare:"true" jsonschema:"Further files to read, each after a line with its name."`
@@ -52,7 +55,7 @@ type rareArgs struct {
 type readData struct {
 	Path       string `json:"path"`
 	TotalLines int    `json:"total_lines"`
-	// AtLeast is true if the file has more than TotalLines lines, because they were not counted to the end.
+	// AtLeast is true if TotalLines is a lower bound, because not all lines were counted.
 	AtLeast        bool   `json:"total_lines_at_least,omitempty"`
 	StartLine      int    `json:"start_line"`
 	EndLine        int    `json:"end_line"`
@@ -68,7 +71,8 @@ type readData struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
-// severalData is the structured result of a call that reads several files: that of the first one, and of all.
+// severalData is the structured result of a call that reads several files. It contains the data of the first file,
+// followed by the data of all files.
 type severalData struct {
 	readData
 	Files []readData `json:"files"`
@@ -100,7 +104,7 @@ type request struct {
 	max  int64  // the largest file that the operator permits, in bytes; 0 means no limit
 }
 
-// read is the handler of the tool. It reads one file, or several.
+// read is the handler of the tool. A call can read one file or several.
 func (p *plugin) read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
 	if in.Pages != "" {
 		return nil, sdk.Errorf(tool.InvalidArguments, "pages is not available: a PDF document is attached as a whole. Leave pages out, or extract the text of these pages with a shell command: pdftotext -f FIRST -l LAST FILE -")
@@ -114,7 +118,7 @@ func (p *plugin) read(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Re
 	return p.one(ctx, call, in)
 }
 
-// one reads one file.
+// This method reads one file.
 func (p *plugin) one(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
 	ws, err := call.Workspace()
 	if err != nil {
@@ -225,7 +229,7 @@ func (r *request) pastEnd(total int) error {
 	return sdk.Errorf(tool.InvalidArguments, "offset %d is past the end: %s has %s. Give an offset from 1 to %d.", r.in.Offset, r.name, count(total, "line"), total)
 }
 
-// notes returns notes with the facts that the model must know in addition to the text.
+// notes returns facts about the file that the text does not show to the model.
 func (r *request) notes(e excerpt.Excerpt, d decoded, size int64, effect *tool.Effect) []string {
 	var notes []string
 	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
@@ -282,7 +286,7 @@ func isAre(lines int) string {
 	return fmt.Sprintf("%d lines are", lines)
 }
 
-// withNotes appends notes to the output and marks each of them as a note.
+// withNotes appends the notes to the output and marks each note.
 func withNotes(output string, notes []string) string {
 	if len(notes) == 0 {
 		return output

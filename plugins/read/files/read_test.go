@@ -18,7 +18,7 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// newHost returns a session with the plugin. Its working directory is new and contains the given files.
+// newHost returns a session with the plugin. The session's working directory is new and contains the given files.
 func newHost(t testing.TB, entries ...string) *tooltest.Host {
 	t.Helper()
 	h := tooltest.New(t, Plugin(), t.TempDir())
@@ -121,7 +121,7 @@ func TestReadCaps(t *testing.T) {
 	if output, _, _ := tooltest.Do[readData](h, "read", args{"file_path": "long"}); !strings.Contains(output, strings.Repeat("z", 2000)+"… [line cut here: 3000 more bytes]\nb\n") {
 		t.Errorf("%q", output[2000:])
 	}
-	// Follow the notes with repeated calls. Together, the calls must return the whole file.
+	// Follow the notes with further calls. Together, the calls must return the whole file.
 	var got strings.Builder
 	for offset := 1; offset != 0; {
 		output, data, _ := tooltest.Do[readData](h, "read", args{"file_path": "bytes", "offset": offset})

@@ -14,10 +14,11 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// maxSeveral is the size in bytes of the text of several files from which on further files are only named.
+// maxSeveral limits the text of several files, in bytes. After the limit is reached, the result contains only the names
+// of further files.
 const maxSeveral = 4 * excerpt.MaxBytes
 
-// several reads several files. A file that cannot be read does not prevent the others from being read.
+// This method reads several files. If one file cannot be read, the other files are still read.
 func (p *plugin) several(ctx context.Context, call *sdk.Call, in readArgs) (*sdk.Result, error) {
 	var out strings.Builder
 	var data severalData
@@ -68,7 +69,7 @@ func (r *request) checkSize() error {
 	}
 	info, err := r.ws.Stat(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the error of the read suggests other files
+		return nil // ignore the error, because the later read returns a better error, which suggests other files
 	}
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (r *request) checkSize() error {
 		r.name, text.FormatSize(info.Size()), text.FormatSize(r.max))
 }
 
-// fromEnd replaces a negative offset, which counts lines from the end, by the line to begin at.
+// fromEnd replaces a negative offset by a line number. A negative offset counts lines from the end of the file.
 func (r *request) fromEnd(total func() int) {
 	if r.in.Offset < 0 {
 		r.in.Offset = max(1, total()+1+r.in.Offset)

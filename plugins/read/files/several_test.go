@@ -74,7 +74,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestLowerBound checks that a number of lines which were not all counted is marked (U13).
+// TestLowerBound checks that the result marks the number of lines as a lower bound if not all lines were counted (U13).
 func TestLowerBound(t *testing.T) {
 	h := newHost(t)
 	write(t, h, "huge.log", strings.Repeat("line\n", 4000))
@@ -92,14 +92,14 @@ func TestLowerBound(t *testing.T) {
 	}
 }
 
-// TestPages checks that a range of pages is refused with the way to read it (U12).
+// TestPages checks that a range of pages is refused. The message must recommend pdftotext (U12).
 func TestPages(t *testing.T) {
 	h := newHost(t)
 	write(t, h, "a.pdf", "%PDF-1.4")
 	h.Refuses("read", args{"file_path": "a.pdf", "pages": "1-5"}, tool.InvalidArguments, "pdftotext -f")
 }
 
-// TestLargeImage checks that an image with many pixels is scaled down, and that the answer says so (U12).
+// TestLargeImage checks that an image with many pixels is scaled down and that the result reports the scaling (U12).
 func TestLargeImage(t *testing.T) {
 	h := newHost(t)
 	var buf bytes.Buffer
@@ -118,7 +118,7 @@ func TestLargeImage(t *testing.T) {
 	h.Refuses("read", args{"file_path": "bigger.png"}, tool.InvalidArguments, "too large to be scaled", "convert IN")
 }
 
-// TestLargestFile checks that the operator limits the size of the files that read takes (E5).
+// TestLargestFile checks the operator's limit on the size of files that the tool reads (E5).
 func TestLargestFile(t *testing.T) {
 	h := newHost(t)
 	if diags := h.Configure(tool.Configuration{Config: []byte(`{"max_file_mb":1}`)}); len(diags) > 0 {

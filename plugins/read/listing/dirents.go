@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cheap returns a duplicate of an open directory. Reading a directory that was opened through an os.Root also reads
-// the metadata of each entry. Reading the duplicate does not, because a directory itself contains the types of its
-// entries. The method Info of the duplicate's entries must not be used, because it uses their paths.
+// cheap returns a duplicate of an open directory. If a directory was opened through an os.Root, reading it also reads
+// the metadata of each entry. Reading the duplicate only returns the names and types, which the directory itself
+// contains. The caller must not call Info on the duplicate's entries, because Info uses their paths.
 func cheap(dir *os.File) (*os.File, error) {
 	raw, err := dir.SyscallConn()
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 type Listing struct {
 	// Entries contains the entries, sorted by name with directories first.
 	Entries []workspace.Entry
-	// GivenUp is true if the directory has more entries than the listing contains.
+	// GivenUp is true if the directory has more entries than Entries contains.
 	GivenUp bool
 }
 

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// MaxSide is the maximum width and height of an image in pixels. APIs of models scale larger images down, or refuse
-	// them.
+	// MaxSide is the maximum width and height of an image in pixels. The APIs of models scale a larger image down or
+	// refuse the image.
 	MaxSide = 2000
-	// maxPixels is the maximum number of pixels of an image that is scaled, which limits the memory.
+	// maxPixels is the maximum number of pixels of an image that is scaled down. It limits the memory for decoding the
+	// image.
 	maxPixels = 100_000_000
 	quality   = 90
 )
@@ -31,8 +32,9 @@ type Scaled struct {
 	Width, Height int
 }
 
-// Scale scales a PNG, JPEG or GIF image down if it is larger than MaxSide. It returns nil for other kinds and for smaller
-// images. Of an animated GIF, it keeps the first picture. A JPEG image stays one, and others become PNG.
+// Scale scales down a PNG, JPEG or GIF image that is larger than MaxSide. For a smaller image or another kind, it
+// returns nil. Of an animated GIF, it keeps only the first picture. The result has the format JPEG if the image is a
+// JPEG, otherwise PNG.
 func Scale(kind Kind, data []byte) (*Scaled, error) {
 	width, height, ok := Dimensions(kind, data)
 	if !ok || max(width, height) <= MaxSide {

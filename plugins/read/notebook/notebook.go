@@ -1,5 +1,5 @@
-// Package notebook formats Jupyter notebooks as text for a language model. [Format] shows the cells with their numbers, ids,
-// sources and outputs. It shortens long outputs and names images by their size.
+// Package notebook formats Jupyter notebooks as text for a language model. [Format] shows the number, id, source and
+// outputs of each cell. It shortens long outputs and replaces images by their sizes.
 package notebook
 
 import (
@@ -20,7 +20,7 @@ const (
 	maxOutputBytes = 4 << 10
 )
 
-// ErrFormat means that a text is not a notebook of version 4.
+// ErrFormat means that a text is not a notebook in the notebook format 4.
 var ErrFormat = errors.New("it is not a notebook of version 4")
 
 type document struct {
@@ -64,7 +64,8 @@ func (l *lines) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*string)(l))
 }
 
-// Format returns a notebook as text, and the number of its cells. complete is false if an output is shortened or not text.
+// Format returns a notebook as text, and the number of its cells. The result "complete" is false if an output is
+// shortened or is not text.
 func Format(content []byte) (shown string, cells int, complete bool, err error) {
 	var d document
 	if err := json.Unmarshal(content, &d); err != nil {
@@ -106,7 +107,7 @@ func (f *formatter) cell(number int, c cell) {
 	}
 }
 
-// write writes a text that ends with a line feed, unless it is empty.
+// write writes a text. If the text is not empty and does not end with a line feed, write adds a line feed.
 func (f *formatter) write(s string) {
 	f.out.WriteString(s)
 	if s != "" && !strings.HasSuffix(s, "\n") {
@@ -129,8 +130,7 @@ func (f *formatter) output(o output) {
 	}
 }
 
-// data shows the representations of an output: a text, or else the types and sizes of the others. Images are named in addition
-// to a text.
+// This method shows one output: the plain text, and the types and sizes of all other representations, which it omits.
 func (f *formatter) data(data map[string]json.RawMessage) {
 	var plain *lines
 	var others []string
@@ -157,7 +157,7 @@ func (f *formatter) data(data map[string]json.RawMessage) {
 	}
 }
 
-// decodedSize returns the size in bytes of what a text contains in base64.
+// decodedSize returns the size in bytes of the data that a base64 text encodes.
 func decodedSize(s string) int64 {
 	n := 0
 	for i := range len(s) {
@@ -170,7 +170,7 @@ func decodedSize(s string) int64 {
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 
-// block shows an output without the control sequences of terminals.
+// block shows an output after it removes control sequences for terminals.
 func (f *formatter) block(name, s string) {
 	s = escapes.ReplaceAllString(s, "")
 	fmt.Fprintf(&f.out, "--- output: %s ---\n", name)

@@ -69,7 +69,7 @@ E: v
 	}
 }
 
-// TestLongOutputs checks that long outputs are cut and that sources are not.
+// TestLongOutputs checks that long outputs are shortened and that long sources are not.
 func TestLongOutputs(t *testing.T) {
 	stream := func(s string) object {
 		return object{"cell_type": "code", "source": "x", "outputs": []object{{"output_type": "stream", "name": "stdout", "text": s}}}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Load returns one version of a snippet. Version 0 means the last version. The result kept contains all kept
-// versions without their code, the last version first.
+// Load returns one version of a snippet. Version 0 means the last version. The result "kept" contains all kept versions
+// without their code, the last version first.
 func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kept []*Snippet, err error) {
 	err = l.transact(ctx, true, func(tx *sql.Tx) error {
 		at, err := find(ctx, tx, r)
@@ -43,7 +43,7 @@ func (l *Library) Load(ctx context.Context, r Ref, version int) (s *Snippet, kep
 	return s, kept, nil
 }
 
-// List returns the snippets that a filter selects, without their code. The result total is the number of selected
+// List returns the snippets that a filter selects, without their code. The result "total" is the number of selected
 // snippets without limit and offset.
 func (l *Library) List(ctx context.Context, f Filter) (found []*Snippet, total int, err error) {
 	tags, err := json.Marshal(append([]string{}, f.Tags...))
@@ -110,7 +110,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Snippet, error) {
 	return s, nil
 }
 
-// last returns the last version of a snippet.
+// This function returns the last version of a snippet.
 func last(ctx context.Context, tx *sql.Tx, r Ref) (*Snippet, error) {
 	const from = `SELECT ` + columns + `, CAST(v.code AS TEXT) FROM snippets s JOIN versions v ON v.snippet = s.id AND v.version = s.version `
 	if r.Name != "" {

@@ -40,7 +40,7 @@ func (l *Library) Save(ctx context.Context, c Change) (*Snippet, Outcome, error)
 	return s, outcome, nil
 }
 
-// apply returns the new version of a snippet. The argument before is the last version, or nil for a new name.
+// apply returns the new version of a snippet. The argument "before" is the last version, or nil for a new name.
 func (c *Change) apply(before *Snippet) *Snippet {
 	now := time.Now()
 	s := &Snippet{Name: c.Name, Version: 1, Code: c.Code, Bytes: len(c.Code), Tags: c.Tags, Created: now, Saved: now}

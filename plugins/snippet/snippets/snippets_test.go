@@ -26,7 +26,7 @@ func host(t testing.TB, state, config string) *tooltest.Host {
 	return h
 }
 
-// does calls a tool and expects success. It returns the output and the decoded data.
+// This helper calls a tool and expects success. It returns the output and the decoded data.
 func does(t testing.TB, h *tooltest.Host, name string, a args) (string, map[string]any) {
 	t.Helper()
 	res := h.Call(name, a)
@@ -40,7 +40,7 @@ func does(t testing.TB, h *tooltest.Host, name string, a args) (string, map[stri
 	return res.Output, data
 }
 
-// refuses calls a tool and expects an error of the given kind. The message must contain all words.
+// This helper calls a tool and expects an error of the given kind. The message must contain all words.
 func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind, words string) {
 	t.Helper()
 	res := h.Call(name, a)
@@ -49,7 +49,7 @@ func refuses(t testing.TB, h *tooltest.Host, name string, a args, kind tool.Kind
 	}
 }
 
-// names returns the names in a list, in the order of the list.
+// This function returns the names in a list, in the order of the list.
 func names(data map[string]any) string {
 	var out []string
 	for _, s := range data["snippets"].([]any) {
@@ -74,7 +74,7 @@ func TestSaveAndLoad(t *testing.T) {
 		}
 	}
 
-	// A field that is not given keeps its value. The previous version of the snippet is kept.
+	// An omitted field keeps its value. The library keeps the previous version of the snippet.
 	text, data = does(t, h, "snippet_save", args{"name": "First", "code": "2"})
 	if text != `Saved version 2 of "First" (id 1).` || data["language"] != "go" || data["outcome"] != "updated" {
 		t.Errorf("%q %v", text, data)
@@ -137,7 +137,7 @@ func TestFull(t *testing.T) {
 	refuses(t, h, "snippet_load", args{"name": "c"}, tool.NotFound, "Unknown snippet")
 	does(t, h, "snippet_delete", args{"name": "a"})
 	does(t, h, "snippet_save", args{"name": "c", "code": "c"})
-	// If an old version is dropped, its size counts for the new version.
+	// If the library drops an old version, the new version can use the space.
 	does(t, h, "snippet_save", args{"name": "c", "code": half[1:]})
 	refuses(t, h, "snippet_save", args{"name": "c", "code": half[2:]}, tool.ExecutionFailed, "The snippet was not saved")
 }
@@ -160,7 +160,7 @@ func TestList(t *testing.T) {
 		want string
 	}{
 		{args{}, "backoff read_json retry"},
-		{args{"query": "retry"}, "retry backoff"}, // a match in the name is better than a match in the code
+		{args{"query": "retry"}, "retry backoff"}, // a match in the name has priority over a match in the code
 		{args{"query": "RETR"}, "retry backoff"},
 		{args{"query": "retry sleep"}, "backoff"},
 		{args{"query": "sleep 1"}, ""}, // a search finds only the last version

@@ -1,5 +1,5 @@
-// Package list implements a list of tasks: its limits, its summary and its text. [Check] reports all problems of a list at
-// once.
+// Package list implements a list of tasks: its limits, its summary and its text form. [Check] reports all problems of a
+// list at once.
 package list
 
 import (
@@ -12,10 +12,11 @@ import (
 // The following constants limit a list.
 const (
 	MaxItems = 200
-	// MaxContent and MaxID are the maximum lengths in characters.
+	// MaxContent is the maximum length of a task in characters. MaxID is the maximum length of an id in characters.
 	MaxContent = 2000
 	MaxID      = 100
-	// MaxBytes is the maximum size of the contents and ids together. The encoded list then fits into a session's state.
+	// MaxBytes limits the contents and ids of a list together. With this limit, the encoded list fits into a session's
+	// state.
 	MaxBytes = 128 << 10
 )
 
@@ -41,14 +42,14 @@ var (
 	marks      = map[string]string{Pending: "[ ]", InProgress: "[~]", Completed: "[x]", Cancelled: "[-]"}
 )
 
-// Check returns all problems of a list. It sets the status of items without a status to pending.
+// Check returns all problems of a list. If an item has no status, Check sets the status to "pending".
 func Check(items []Item) (problems []string) {
 	fail := func(format string, a ...any) { problems = append(problems, fmt.Sprintf(format, a...)) }
 	if len(items) > MaxItems {
 		fail("the list has %d items, and the limit is %d", len(items), MaxItems)
 	}
 	size := 0
-	first := make(map[string]int) // numbers of the items by id
+	first := make(map[string]int) // maps an id to the number of the item
 	for i := range items {
 		it, n := &items[i], i+1
 		size += len(it.Content) + len(it.ID)
@@ -95,8 +96,8 @@ func or(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Summary returns one line about a list: how many items are done, and the first item in progress. It is empty for an empty
-// list. Cancelled items do not count.
+// Summary returns one line about a list: the number of completed items and the first item in progress. Cancelled items
+// do not count. For an empty list, the summary is empty.
 func Summary(items []Item) string {
 	done, all, current := 0, 0, ""
 	for _, it := range items {
@@ -118,7 +119,8 @@ func Summary(items []Item) string {
 	return fmt.Sprintf("%d of %d done%s", done, all, current)
 }
 
-// Text returns the list with one item a line. Further lines of an item are indented.
+// Text returns the list as text. Each item begins on a new line. If an item has several lines, all lines except the
+// first are indented.
 func Text(items []Item) string {
 	if len(items) == 0 {
 		return "The list is empty."

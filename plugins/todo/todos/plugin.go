@@ -1,5 +1,5 @@
-// Package todos implements the tool todo, which keeps a list of tasks for each session. Package list checks and formats the
-// list. The list is a part of the session's state, so the plugin itself keeps nothing.
+// Package todos implements the tool todo, which stores a list of tasks for each session. Package list checks and formats
+// the list. The list is part of the session's state, therefore the plugin itself stores nothing.
 package todos
 
 import (
@@ -12,7 +12,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// args are the arguments of todo. The schema leaves the values to [list.Check], which reports all problems at once.
+// args contains the arguments of the tool todo. The schema does not restrict the values, because [list.Check] reports
+// all problems at once.
 type args struct {
 	Todos []item `json:"todos,omitempty" jsonschema:"The whole new list. Omit it to see the list."`
 }
@@ -24,10 +25,10 @@ type item struct {
 	ID       string `json:"id,omitempty"`
 }
 
-// data is the structured result.
+// data is the structured result of the tool todo.
 type data struct {
 	Todos []list.Item `json:"todos"`
-	// Summary is the line that toolhost status shows. It is empty for an empty list.
+	// Summary is the line that the command "toolhost status" shows. For an empty list, it is empty.
 	Summary string `json:"summary"`
 }
 
@@ -37,7 +38,7 @@ func Plugin() sdk.Plugin {
 		Name:           "todo",
 		Description:    "Keep a list of tasks: plan work of several steps, and update it as you go.",
 		Category:       tool.CategoryBuiltin,
-		Traits:         sdk.Traits{AutoExecute: true, Idempotent: true}, // not ReadOnly, because it changes the session's state
+		Traits:         sdk.Traits{AutoExecute: true, Idempotent: true}, // ReadOnly is not set, because the tool changes the session's state
 		StdinParameter: "todos",
 		Examples: []string{
 			`todo`,
@@ -55,7 +56,7 @@ func todo(_ context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 		items[i] = list.Item(it)
 	}
 	if problems := list.Check(items); len(problems) > 0 {
-		const most = 20 // problems in a message
+		const most = 20 // maximum number of problems in a message
 		more := ""
 		if len(problems) > most {
 			problems, more = problems[:most], "; and more"
@@ -67,7 +68,7 @@ func todo(_ context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 	return res, nil
 }
 
-// show returns the list in a session's state.
+// show returns the list that a session's state contains.
 func show(state []byte) (*sdk.Result, error) {
 	var d data
 	if len(state) > 0 {

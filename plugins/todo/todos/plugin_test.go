@@ -31,7 +31,7 @@ func TestTodo(t *testing.T) {
 		t.Errorf("%s %v", res.Data, err)
 	}
 
-	// A list with problems changes nothing, and the message has all of them.
+	// A list with problems changes nothing. The message must contain all problems.
 	res = h.Call("todo", object{"todos": []object{{"status": "x"}, {"content": "b", "priority": "y"}}})
 	if res.Error == nil || res.Error.Kind != tool.InvalidArguments || !strings.Contains(res.Error.Message, `item 1 has no content; item 1 has the status "x"`) || !strings.Contains(res.Error.Message, `item 2 has the priority "y"`) {
 		t.Errorf("%+v", res.Error)
@@ -44,7 +44,7 @@ func TestTodo(t *testing.T) {
 		t.Errorf("%+v", res.Error)
 	}
 
-	// An empty list clears it.
+	// An empty list removes all tasks.
 	if res := h.Call("todo", object{"todos": []object{}}); res.Output != "The list is empty." {
 		t.Errorf("%+v", res)
 	}
@@ -53,7 +53,8 @@ func TestTodo(t *testing.T) {
 	}
 }
 
-// TestLargest checks that the largest list fits into a session's state, even if JSON needs six bytes for a character.
+// TestLargest checks that the longest permitted list fits into a session's state, even if each character needs six bytes
+// in JSON.
 func TestLargest(t *testing.T) {
 	h := tooltest.New(t, Plugin(), t.TempDir())
 	items := slices.Repeat([]object{{"content": "a" + strings.Repeat("\x01", list.MaxContent-1), "status": "pending"}}, list.MaxBytes/list.MaxContent)

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// convert converts an HTML page to the format. Links become absolute. If the page marks its main content, the result
-// contains only that content, unless it is empty. Scripts, styles and navigation are left out.
+// convert converts an HTML page to the requested format. Links become absolute. If the page marks its main content and
+// the content is not empty, the result contains only the main content. Scripts, styles and navigation are omitted.
 func convert(text, address, format string) (out, title string, err error) {
 	defer func() {
-		if r := recover(); r != nil { // a hostile page must not end the plugin
+		if r := recover(); r != nil { // a hostile page must not make the plugin crash
 			err = fmt.Errorf("the converter failed: %v", r)
 		}
 	}()
@@ -37,7 +37,7 @@ func convert(text, address, format string) (out, title string, err error) {
 		if out, err = render(n, address, format); err != nil || out != "" {
 			return out, title, err
 		}
-		if root, err = html.Parse(strings.NewReader(text)); err != nil { // again, because rendering changes the nodes
+		if root, err = html.Parse(strings.NewReader(text)); err != nil { // parse the page again, because rendering changes the nodes
 			return "", "", err
 		}
 	}
@@ -109,11 +109,11 @@ func escapable(root *html.Node) bool {
 	return size <= maxEscaped && brackets <= maxBrackets
 }
 
-// omitted lists the elements without text for a reader.
+// This list contains the HTML elements without text for a reader.
 var omitted = []string{"nav", "svg", "canvas", "noscript", "template", "button", "select", "script", "style", "head", "iframe"}
 
-// maxCells limits the cells of all tables of a page, including the cells that spans and short rows add. The converter
-// writes each of them, so a small page could otherwise become gigabytes.
+// maxCells limits the cells of all tables of a page, including cells that the converter adds for spans and short rows.
+// Without the limit, a small page could become gigabytes of text.
 const maxCells = 50_000
 
 // smallTables reports whether the tables of a page have at most maxCells cells.
@@ -143,7 +143,7 @@ func smallTables(root *html.Node) bool {
 	return true
 }
 
-// plainText returns the text of a node without any marks. Blocks begin on new lines.
+// plainText returns the text of a node without markup. Each block begins on a new line.
 func plainText(root *html.Node) string {
 	var b strings.Builder
 	gap, newline := false, false
@@ -198,13 +198,13 @@ func plainText(root *html.Node) string {
 
 func startsBlank(text string) bool { return text != "" && unicode.IsSpace(rune(text[0])) }
 
-// blocks lists the elements that begin and end a line.
+// This list contains the elements that begin and end a line.
 var blocks = []atom.Atom{
 	atom.P, atom.Div, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Ul, atom.Ol, atom.Li, atom.Dl, atom.Dt, atom.Dd, atom.Pre, atom.Blockquote, atom.Table, atom.Tr,
 	atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Aside, atom.Figure, atom.Figcaption, atom.Hr, atom.Form, atom.Fieldset, atom.Details, atom.Summary, atom.Address,
 }
 
-// mainContent returns the main element of a page, or nil if the page has no main element or several of them.
+// mainContent returns the main element of a page. If the page has no main element or several, it returns nil.
 func mainContent(root *html.Node) *html.Node {
 	var found []*html.Node
 	for n := range root.Descendants() {
@@ -218,7 +218,7 @@ func mainContent(root *html.Node) *html.Node {
 	return found[0]
 }
 
-// within reports whether a node is below one of the others.
+// This function reports whether a node is below one of the other nodes.
 func within(n *html.Node, others []*html.Node) bool {
 	for _, o := range others {
 		for p := n.Parent; p != nil; p = p.Parent {

@@ -28,25 +28,25 @@ const (
 	maxBody = 5 << 20
 	// maxRedirects limits the redirects of one call.
 	maxRedirects = 10
-	// maxReason limits the text of the proxy or the server in an error, in bytes.
+	// maxReason limits how much of an error text of the proxy or the server is quoted, in bytes.
 	maxReason = 2000
 )
 
-// page is a fetched page. It does not change.
+// page is a fetched page. Its fields are not modified after the fetch.
 type page struct {
-	url         string // after redirects
+	url         string // address of the page after redirects
 	status      int
 	contentType string
 	title       string
 	text        string
 	chars       int // length of the text in characters
 	incomplete  bool
-	attachment  *sdk.Attachment // nil for text
+	attachment  *sdk.Attachment // content of an image or document; nil for text
 }
 
 // fetcher fetches pages through a proxy. It is safe for concurrent use.
 type fetcher struct {
-	client *http.Client // nil without a proxy
+	client *http.Client // nil if the host provides no proxy
 	kept   pages
 	// converting limits the pages that are converted at the same time, because each can need hundreds of megabytes.
 	converting *semaphore.Weighted
@@ -64,14 +64,14 @@ type deniedError struct{}
 
 func (e *deniedError) Error() string { return "the proxy refused the connection" }
 
-// denial returns the error for a refused connection. The host adds the reason and the remedy, which it knows from its
-// proxy.
+// denial returns the error for a refused connection. The host adds the reason and the remedy, which only the host's
+// proxy knows.
 func denial(target *url.URL) error {
 	return sdk.Errorf(tool.PermissionDenied, "The operator's list of hosts does not permit %s.", target.Host)
 }
 
-// newFetcher returns a fetcher that connects only through the proxy at the URL. It ignores NO_PROXY: a connection beside
-// the proxy could reach the internal network.
+// newFetcher returns a fetcher that connects only through the proxy with the given URL. It ignores the variable
+// NO_PROXY, because a direct connection could reach the internal network.
 func newFetcher(proxy string) *fetcher {
 	via, err := url.Parse(proxy)
 	if err != nil || via.Host == "" {
@@ -85,7 +85,8 @@ func newFetcher(proxy string) *fetcher {
 		MaxIdleConns:           8,
 		IdleConnTimeout:        30 * time.Second,
 		ForceAttemptHTTP2:      true,
-		// The proxy gives the reason of a refusal in the body, which the transport would drop.
+		// The proxy sends the reason for a refusal in the body. Without this function, the transport would discard the
+		// body.
 		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
 			if r.StatusCode == http.StatusOK {
 				return nil
@@ -102,7 +103,7 @@ func (f *fetcher) close() {
 	}
 }
 
-// ready returns an error if the plugin has no proxy.
+// This method returns an error if the plugin has no proxy.
 func (f *fetcher) ready() error {
 	if f.client != nil {
 		return nil
@@ -111,8 +112,8 @@ func (f *fetcher) ready() error {
 		`In the sandbox block of plugin "web", the operator replaces it by network = ["*"], which permits every public host, or by a list such as ["go.dev", "*.python.org"].`)
 }
 
-// checkRedirect follows redirects within a host, also from http to https. A redirect to another host is a new call, so
-// that the policy decides on the new address.
+// checkRedirect permits redirects within a host, including redirects from http to https. A redirect to another host
+// needs a new call, because the policy must check the new address.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
 	switch {
@@ -124,8 +125,8 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// hostRE matches the hosts that the policy and the proxy read in the same way. Names with other letters have more than
-// one written form.
+// hostRE matches the host names that the policy and the proxy interpret in the same manner. Names with other characters
+// have several spellings.
 var hostRE = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?\.?$`)
 
 // parse parses and checks the address of a page.
@@ -203,8 +204,8 @@ func refusal(r *http.Response) error {
 	return errors.New(reason(r))
 }
 
-// rejected returns the error for a response with a status of 400 and above. The proxy itself answers requests over http,
-// and its answers begin with the name of the program.
+// rejected returns the error for a response with a status of at least 400. For http, the response can come from the
+// proxy. The proxy's responses begin with the name of the program.
 func rejected(target *url.URL, r *http.Response) error {
 	text := reason(r)
 	if target.Scheme == "http" && strings.HasPrefix(text, "toolhost: ") {
@@ -231,7 +232,7 @@ func rejected(target *url.URL, r *http.Response) error {
 
 // reason returns the beginning of a response's text on one line.
 func reason(r *http.Response) string {
-	b, _ := io.ReadAll(io.LimitReader(r.Body, maxReason)) // a part of the reason is better than none
+	b, _ := io.ReadAll(io.LimitReader(r.Body, maxReason)) // ignore the error, because the beginning of the text is still useful
 	return strings.ToValidUTF8(strings.Join(strings.Fields(string(b)), " "), "")
 }
 
@@ -241,7 +242,7 @@ func (f *fetcher) read(ctx context.Context, p *page, r *http.Response, format st
 	body := bufio.NewReaderSize(limited, 1024)
 	p.contentType = r.Header.Get("Content-Type")
 	if p.contentType == "" {
-		head, _ := body.Peek(512) // a shorter body is complete, and an error occurs again below
+		head, _ := body.Peek(512) // ignore the error: a short body is normal, and a read error occurs again in io.ReadAll
 		p.contentType = http.DetectContentType(head)
 	}
 	media, _, err := mime.ParseMediaType(p.contentType)
@@ -257,7 +258,7 @@ func (f *fetcher) read(ctx context.Context, p *page, r *http.Response, format st
 		if reader, err = charset.NewReader(body, p.contentType); err != nil && !errors.Is(err, io.EOF) {
 			return unreadable(err)
 		}
-		if errors.Is(err, io.EOF) { // the body is empty
+		if errors.Is(err, io.EOF) { // io.EOF means that the body is empty
 			reader = strings.NewReader("")
 		}
 	}
@@ -306,7 +307,7 @@ func unreadable(err error) error {
 	return sdk.Errorf(tool.Unavailable, "The page could not be read to its end: %w. Try again.", err)
 }
 
-// length returns the size of a response as a part of a sentence.
+// length returns the size of a response as text that is inserted into a message.
 func length(r *http.Response) string {
 	if r.ContentLength < 0 {
 		return ""
@@ -314,7 +315,7 @@ func length(r *http.Response) string {
 	return fmt.Sprintf(" and %d bytes", r.ContentLength)
 }
 
-// textual reports whether a media type is text.
+// This function reports whether a media type is text.
 func textual(media string) bool {
 	kind, sub, _ := strings.Cut(media, "/")
 	switch {
@@ -332,7 +333,7 @@ func textual(media string) bool {
 	return false
 }
 
-// attachable reports whether a media type is an attachment that models can read.
+// This function reports whether models can read files of a media type as attachments.
 func attachable(media string) bool {
 	switch media {
 	case "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf":

@@ -65,7 +65,7 @@ func newHost(t *testing.T, h http.HandlerFunc) (*tooltest.Host, *network) {
 	t.Cleanup(proxy.Close)
 	t.Cleanup(n.server.Close)
 	t.Setenv("HTTPS_PROXY", proxy.URL)
-	t.Setenv("NO_PROXY", "*") // which the plugin must ignore
+	t.Setenv("NO_PROXY", "*") // the plugin must ignore this variable
 	return tooltest.New(t, Plugin(), t.TempDir()), n
 }
 
@@ -136,7 +136,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestOffset checks that a call with an offset continues the fetched page, and that a call without one fetches it again.
+// TestOffset checks that a call with an offset returns the rest of the page without a new fetch. It also checks that a
+// call without an offset fetches the page again.
 func TestOffset(t *testing.T) {
 	h, n := newHost(t, serve("text/plain", "äbcdefghij"))
 	get := func(offset, limit int) *sdk.Result {
@@ -164,7 +165,7 @@ func TestOffset(t *testing.T) {
 	if n.requests.Load() != 2 {
 		t.Errorf("%d requests after a second fetch", n.requests.Load())
 	}
-	for i := range maxKept { // other pages take the place of the first
+	for i := range maxKept { // fetch so many other pages that the first page is removed
 		h.Call("web_fetch", object{"url": fmt.Sprintf("http://a.example/%d", i)})
 	}
 	before := n.requests.Load()
@@ -173,7 +174,7 @@ func TestOffset(t *testing.T) {
 	}
 }
 
-// TestMaxBody checks that a small response that expands to a large page is cut.
+// TestMaxBody checks that the page is cut if a small response expands to a large page.
 func TestMaxBody(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -288,8 +289,8 @@ func TestOnlyProxy(t *testing.T) {
 	}
 }
 
-// TestHostilePages checks that pages which would make the converter slow or its result huge are converted in another
-// way. Without the limits, the first page needs gigabytes and the second one hours.
+// TestHostilePages checks pages for which the converter would be slow or produce a huge text. The tool must return them
+// in a simpler form. Without the limits, the first page needs gigabytes, and the second page needs hours.
 func TestHostilePages(t *testing.T) {
 	for name, page := range map[string]string{
 		"spans":    "<table><tr><td colspan=1000000 rowspan=1000000>cell</table>",

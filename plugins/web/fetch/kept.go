@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// pages holds the last fetched pages, so that a call with an offset continues the page that an earlier call began. It is
-// safe for concurrent use. The zero value is empty.
+// pages holds the pages that were fetched last. A call with an offset reads the page from here. It is safe for
+// concurrent use. The zero value is empty.
 type pages struct {
 	mu  sync.Mutex
-	all []keptPage // the newest first
+	all []keptPage // newest page first
 }
 
 type keptPage struct {
@@ -35,7 +35,8 @@ func (k *pages) find(url, format string) (p *page, ok bool) {
 	return nil, false
 }
 
-// add adds a page and removes an earlier copy, and the oldest page if there are too many.
+// add adds a page and removes an earlier copy of the page. If too many pages are stored, it also removes the oldest
+// page.
 func (k *pages) add(url, format string, p *page) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

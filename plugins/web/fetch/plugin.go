@@ -1,5 +1,5 @@
 // Package fetch implements the tool web_fetch, which returns a web page as text. The plugin connects only through the
-// host's proxy, so the operator's list of hosts applies to each connection.
+// host's proxy. Therefore the operator's list of hosts applies to each connection.
 package fetch
 
 import (
@@ -19,7 +19,7 @@ const (
 	formatHTML     = "html"
 )
 
-// args are the arguments of web_fetch.
+// args contains the arguments of web_fetch.
 type args struct {
 	URL    string `json:"url" jsonschema:"Begins with https:// or http://"`
 	Format string `json:"format,omitempty" enum:"markdown,text,html" default:"markdown"`
@@ -27,18 +27,19 @@ type args struct {
 	Limit  int    `json:"limit,omitempty" minimum:"1" maximum:"200000" default:"50000" jsonschema:"Most characters to return"`
 }
 
-// data is the structured result.
+// data is the structured result of web_fetch.
 type data struct {
 	// URL is the address of the page after redirects.
 	URL         string `json:"url"`
 	Status      int    `json:"status"`
 	ContentType string `json:"content_type"`
 	Title       string `json:"title,omitempty"`
-	// TotalChars is the length of the page in the requested format, in characters. Offset is the first returned one.
+	// TotalChars is the length of the page in the requested format, in characters. Offset is the position of the first
+	// returned character.
 	TotalChars int `json:"total_chars"`
 	Offset     int `json:"offset"`
-	// Truncated means that the page has more characters. Incomplete means that the page itself was cut at the maximum
-	// size of a page.
+	// Truncated means that the result does not contain the end of the page. Incomplete means that the page was cut at
+	// the maximum size of a page.
 	Truncated  bool `json:"truncated"`
 	Incomplete bool `json:"incomplete,omitempty"`
 }
@@ -60,7 +61,7 @@ func Plugin() sdk.Plugin {
 		}, f.fetch)}}
 }
 
-// fetch handles a call.
+// fetch is the handler of the tool web_fetch.
 func (f *fetcher) fetch(ctx context.Context, call *sdk.Call, in args) (*sdk.Result, error) {
 	target, err := parse(in.URL)
 	if err != nil {
@@ -82,7 +83,7 @@ func (f *fetcher) fetch(ctx context.Context, call *sdk.Call, in args) (*sdk.Resu
 	return p.result(in)
 }
 
-// result returns the part of the page that a call asks for.
+// result returns the part of the page that the call requests.
 func (p *page) result(in args) (*sdk.Result, error) {
 	d := data{URL: p.url, Status: p.status, ContentType: p.contentType, Title: p.title, Incomplete: p.incomplete}
 	title := "Fetched " + p.url
@@ -110,7 +111,7 @@ func (p *page) result(in args) (*sdk.Result, error) {
 	return &sdk.Result{Output: out, Title: title, Data: sdk.Data(d)}, nil
 }
 
-// cut returns the characters of a text from start to end.
+// cut returns the part of a text between two character positions.
 func cut(text string, start, end int) string {
 	n, from := 0, len(text)
 	for i := range text {

@@ -91,7 +91,7 @@ func checkByHand(ctx context.Context, s *suite, v *verdict) {
 	}
 }
 
-// open starts the plugin and connects to it.
+// This method starts the plugin and connects to it.
 func (s *suite) open(ctx context.Context) (*process, error) {
 	p, err := s.launch(ctx, true)
 	if err != nil {

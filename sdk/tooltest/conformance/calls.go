@@ -21,7 +21,7 @@ import (
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
 
-// made is a call that was made, with its outcome.
+// made is one call of the checks, together with the outcome of the call.
 type made struct {
 	call
 	*spoken
@@ -34,7 +34,7 @@ func (s *suite) startOf(c call) *toolpb.Start {
 	}
 }
 
-// with starts a plugin, calls f with its process, and ends the plugin.
+// This method starts a plugin, calls f with the plugin's process, and ends the plugin.
 func (s *suite) with(ctx context.Context, v *verdict, f func(p *process)) {
 	p, err := s.begin(ctx)
 	if err != nil {
@@ -54,9 +54,9 @@ var kinds = map[toolpb.Kind]tool.Kind{
 	toolpb.Kind_KIND_EXECUTION_FAILED: tool.ExecutionFailed, toolpb.Kind_KIND_INTERNAL: tool.Internal,
 }
 
-// checkCalls makes each call once. The two checks after it use the results of the calls.
+// checkCalls makes each call once. The next two checks use the results of the calls.
 func checkCalls(ctx context.Context, s *suite, v *verdict) {
-	refused := make(map[string]string) // the tools that have refused generated arguments
+	refused := make(map[string]string) // tools that refused generated arguments
 	s.with(ctx, v, func(p *process) {
 		for _, c := range s.calls {
 			if c.Long {

@@ -226,8 +226,8 @@ func (s *suite) check(ctx context.Context, c check) Result {
 	return r
 }
 
-// limited shortens a list of problems. The list can be long, because a faulty tool causes the same problem in many
-// calls.
+// This function shortens a list of problems. The list can be long, because a faulty tool causes the same problem in
+// many calls.
 func limited(problems []string) []string {
 	const most = 8
 	if n := len(problems); n > most {

@@ -202,7 +202,8 @@ func text(s *jsonschema.Schema) (any, error) {
 	return v, nil
 }
 
-// worse returns invalid arguments that a host would never send. Each map key describes the mistake in the arguments.
+// This function returns invalid arguments that a host would never send. Each map key describes the mistake in the
+// arguments.
 func worse(d *tool.Definition, good json.RawMessage) map[string]json.RawMessage {
 	bad := map[string]json.RawMessage{
 		"arguments that are not JSON":         json.RawMessage(`{"a":`),

@@ -258,7 +258,7 @@ func (p *process) dead() bool {
 	}
 }
 
-// dying reports whether the process has ended. It waits a short time for a process that is about to end.
+// This method reports whether the process has ended. It waits a short time for a process that is about to end.
 func (p *process) dying() bool {
 	select {
 	case <-p.exited:

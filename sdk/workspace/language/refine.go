@@ -10,7 +10,7 @@ type mark struct {
 	signs         []string
 }
 
-// marks lists the extensions that several common languages share.
+// This list contains the extensions that several common languages share.
 var marks = []mark{
 	{".h", "Objective-C", []string{"\n@interface", "\n@protocol", "\n@class", "\n@import", "\n#import"}},
 	{".h", "C++", []string{"\nclass ", "\ntemplate", "\nnamespace ", "\nusing namespace", "std::", "\npublic:", "\nprivate:", "\nprotected:",

@@ -50,14 +50,15 @@ var charsets = []*charset{
 	gbk, gb18030, eucJP, eucKR, shiftJS, arabic,
 	{Big5, traditionalchinese.Big5, chinese, true, []string{"Big5"}},
 	{KOI8R, charmap.KOI8R, cyrillic, false, []string{"KOI8-R"}},
-	// The detector confuses both charsets, because they have the same small letters.
+	// The detector confuses the two charsets in the list, because their lower-case letters are the same.
 	{Windows1251, charmap.Windows1251, cyrillic, false, []string{"Windows-1251", "x-mac-cyrillic"}},
 	{Windows1253, charmap.Windows1253, []*unicode.RangeTable{unicode.Greek}, false, []string{"Windows-1253", "ISO-8859-7"}},
 	{Windows1255, charmap.Windows1255, []*unicode.RangeTable{unicode.Hebrew}, false, []string{"Windows-1255", "ISO-8859-8"}},
 }
 
-// decode decodes data. It reports whether every byte is a part of a character, and whether encode returns the same
-// bytes. Each character is encoded without regard to its neighbors, so an edit then changes no byte of other text.
+// decode decodes data. The result "exact" is true if every byte belongs to a character and encode restores the same
+// bytes. An edit then changes no byte of other text, because the encoding of a character does not depend on its
+// neighbors.
 func (c *charset) decode(data []byte) (content []byte, exact bool) {
 	content, err := c.codec.NewDecoder().Bytes(data)
 	if err != nil || bytes.ContainsRune(content, utf8.RuneError) {
@@ -67,8 +68,8 @@ func (c *charset) decode(data []byte) (content []byte, exact bool) {
 	return content, err == nil && bytes.Equal(back, data)
 }
 
-// read decodes data, which can have characters with several byte sequences, and a few bytes that are no character. It
-// returns nil if more than one character in 20 is invalid.
+// read decodes data that can contain some invalid bytes. The data can also contain characters for which the charset has
+// several byte sequences. If more than one character in 20 is invalid, read returns nil.
 func (c *charset) read(data []byte) *Text {
 	content, exact := c.decode(data)
 	t := &Text{Content: content, Encoding: c.name, charset: c}
@@ -87,8 +88,8 @@ func (c *charset) read(data []byte) *Text {
 	return t
 }
 
-// variants returns the characters that data represents by other bytes than the encoder. A flaw is the reason why they
-// cannot be kept.
+// variants returns the byte sequences in data that differ from the sequences of the encoder, indexed by character. If
+// these sequences cannot be kept, the result "flaw" is the reason.
 func (c *charset) variants(data []byte) (forms map[rune]string, flaw string) {
 	forms = make(map[rune]string)
 	seen := make(map[string]bool)
@@ -146,10 +147,11 @@ func countASCII(data []byte) (n int) {
 	return n
 }
 
-// encode encodes content, which is valid UTF-8. It represents the characters in forms by other bytes than the encoder. It
-// returns an error for the first character that the charset does not have.
+// encode encodes content, which must be valid UTF-8. For a character in forms, it uses the byte sequence in forms
+// instead of the encoder's sequence. If the charset lacks a character, encode returns an error for the first such
+// character.
 func (c *charset) encode(content []byte, forms map[rune]string) ([]byte, error) {
-	if bytes.ContainsRune(content, utf8.RuneError) { // it stands for a missing character, even if the charset has it
+	if bytes.ContainsRune(content, utf8.RuneError) { // the replacement character marks invalid bytes, even if the charset contains it
 		return nil, c.foreign(content, errMissing)
 	}
 	out := make([]byte, 0, len(content))
@@ -176,7 +178,8 @@ func (c *charset) encode(content []byte, forms map[rune]string) ([]byte, error) 
 
 var errMissing = errors.New("it contains U+FFFD")
 
-// foreign returns the error for content that cannot be encoded. It names the first character that the charset does not have.
+// foreign returns the error for content that cannot be encoded. The error names the first character that the charset
+// lacks.
 func (c *charset) foreign(content []byte, err error) error {
 	line := 1
 	for _, r := range string(content) {

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// sampleSize is the maximum number of bytes that the detector examines. It examines lines with other bytes than ASCII.
+	// sampleSize is the maximum number of bytes that the detector examines. Only lines with non-ASCII bytes are
+	// examined.
 	sampleSize = 64 << 10
-	// sure is the confidence of the detector from which on its result is used.
+	// sure is the minimum confidence at which the detector's result is used.
 	sure = 0.85
-	// leastWide and leastNarrow are the numbers of letters that a text must have before its charset is certain. The
-	// detector is often wrong about shorter texts.
+	// leastWide is the minimum number of letters at which a charset with characters of several bytes is certain.
+	// leastNarrow is the minimum for all other charsets. The detector is often wrong about shorter texts.
 	leastWide, leastNarrow = 4, 12
 )
 
-// detect decodes a text that is not valid UTF-8 in the charset that it certainly has. It returns nil if no charset is
-// certain.
+// detect decodes a text that is not valid UTF-8. If no charset is certain, detect returns nil.
 func detect(data []byte) *Text {
 	sample := sampleOf(data)
 	if latin := detectLatin(sample); latin != nil {
@@ -49,8 +49,8 @@ func detect(data []byte) *Text {
 	return nil
 }
 
-// cleanLines returns the lines of a damaged sample without those that are not valid in a charset of several bytes. It
-// returns nil if the sample has none of these lines, or many. A single invalid byte makes the detector reject a charset.
+// cleanLines removes the lines that are invalid in a charset with characters of several bytes, because a single invalid
+// byte makes the detector reject a charset. It returns nil if no line or too many lines are invalid.
 func (c *charset) cleanLines(sample []byte) []byte {
 	if !c.wide {
 		return nil
@@ -75,7 +75,7 @@ func (c *charset) cleanLines(sample []byte) []byte {
 	return clean
 }
 
-// ranked returns the charsets that the sample can have, the most probable first.
+// This function returns the possible charsets of the sample, the most probable first.
 func ranked(sample []byte) []*charset {
 	if c := byKana(sample); c != nil {
 		return []*charset{c}
@@ -105,7 +105,8 @@ func ranked(sample []byte) []*charset {
 	return out
 }
 
-// frequentHan reports whether three of four Chinese characters are among the 3755 most frequent ones of GB 2312.
+// frequentHan reports whether at least three quarters of the Chinese characters are among the 3755 most frequent
+// characters of GB 2312.
 func frequentHan(content []byte) bool {
 	all, frequent := 0, 0
 	encoder := gbk.codec.NewEncoder()
@@ -121,8 +122,8 @@ func frequentHan(content []byte) bool {
 	return frequent*4 >= all*3
 }
 
-// leastHangul is the number of Hangul syllables that rule out Chinese. The same bytes are frequent Chinese characters, too,
-// but a Chinese sentence also has other characters.
+// leastHangul is the number of Hangul syllables at which a text in Hangul alone cannot be Chinese. The same bytes can be
+// frequent Chinese characters, but a Chinese sentence also contains other characters.
 const leastHangul = 12
 
 // chineseOrKorean removes GBK, or both GBK and EUC-KR, from the charsets if the sample consists of Hangul in EUC-KR.
@@ -160,7 +161,7 @@ func confidences(sample []byte) (found []chardet.Result) {
 	return chardet.DetectAll(append(room, '\n', '\n'))
 }
 
-// sampleOf returns the lines of data that have other bytes than ASCII, up to sampleSize bytes.
+// sampleOf returns the lines of data with non-ASCII bytes, up to sampleSize bytes.
 func sampleOf(data []byte) []byte {
 	if len(data) <= sampleSize {
 		return data
@@ -181,8 +182,8 @@ func isASCII(data []byte) bool {
 	return bytes.IndexFunc(data, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// byKana returns the Japanese charset of a text with kana. Kana are a better sign than the frequency of characters, because
-// almost every Japanese sentence has them and no Chinese one does.
+// byKana returns the Japanese charset of a text with kana. Kana are a better sign than the frequency of characters:
+// almost every Japanese sentence has kana, and no Chinese sentence has them.
 func byKana(sample []byte) *charset {
 	for _, c := range []*charset{eucJP, shiftJS} {
 		content, exact := c.decode(sample)
@@ -206,9 +207,9 @@ func byKana(sample []byte) *charset {
 	return nil
 }
 
-// plausible reports whether the decoded sample looks like a text in a language of the charset: it has enough letters,
-// almost all of its characters beyond ASCII are letters of the script or punctuation, and words have no capital letter in
-// the middle.
+// This method reports whether the decoded sample looks like a text in a language of the charset. Three conditions
+// must hold. The sample has enough letters. Almost all non-ASCII characters are letters of the script or punctuation.
+// Words have no capital letter in the middle.
 func (c *charset) plausible(sample []byte) bool {
 	content, _ := c.codec.NewDecoder().Bytes(sample)
 	letters, foreign, odd, words := 0, 0, 0, 0
@@ -224,7 +225,7 @@ func (c *charset) plausible(sample []byte) bool {
 			if !unicode.IsLetter(last) {
 				words++
 			} else if !c.wide && (isASCIILetter(last) || unicode.IsUpper(r) && unicode.IsLower(last)) {
-				odd++ // part of a Latin word, or a capital letter within a word
+				odd++ // a letter inside a Latin word, or a capital letter inside a word
 			}
 		case !isTypography(r) && !isBox(r) && (!c.wide || !isWideSign(r)):
 			foreign++
@@ -255,5 +256,5 @@ func isWideSign(r rune) bool {
 	return r >= 0x2010 && r <= 0x2bff || r >= 0x3000 && r <= 0x33ff || r >= 0xff00 && r <= 0xffef || unicode.In(r, unicode.Greek, unicode.Cyrillic, unicode.Hiragana, unicode.Katakana)
 }
 
-// isBox reports whether r belongs to the box drawings and blocks, which take a quarter of KOI8-R.
+// isBox reports whether r is a box-drawing or block character. These characters occupy a quarter of KOI8-R.
 func isBox(r rune) bool { return r >= 0x2500 && r < 0x25a0 }

@@ -18,8 +18,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// samples contains prose in each detected encoding. From the length certain on, in characters, a beginning of the prose must
-// be detected.
+// samples contains prose in each detected encoding. The field "certain" is a length in characters. Every longer
+// beginning of the prose must be detected.
 var samples = []struct {
 	language string
 	encoding text.Encoding
@@ -42,7 +42,8 @@ func encoded(t testing.TB, codec encoding.Encoding, s string) []byte {
 	return b
 }
 
-// TestDetect checks each beginning of the prose (U9). A detected encoding must show the right text, however short it is.
+// TestDetect checks each beginning of the prose (U9). If an encoding is detected, the text must be correct, even for a
+// very short beginning.
 func TestDetect(t *testing.T) {
 	for _, s := range samples {
 		t.Run(s.language+" "+string(s.encoding), func(t *testing.T) {
@@ -52,7 +53,7 @@ func TestDetect(t *testing.T) {
 				data := encoded(t, s.codec, want)
 				got, err := text.Decode(data)
 				must(t, err)
-				if got.Encoding == text.UTF8 && string(got.Content) == want { // only ASCII
+				if got.Encoding == text.UTF8 && string(got.Content) == want { // this beginning contains only ASCII characters
 					continue
 				}
 				if !got.Guessed() && string(got.Content) != want {
@@ -88,7 +89,8 @@ func TestDetectInside(t *testing.T) {
 	}
 }
 
-// TestLongText checks that the size of the text does not matter, and that characters far from the beginning count.
+// TestLongText checks that the detection does not depend on the size of the text, and that it uses characters far from
+// the beginning.
 func TestLongText(t *testing.T) {
 	for _, s := range samples {
 		long := strings.Repeat("ascii only\n", 20_000) + strings.Repeat(prose[s.language], 300)
@@ -139,7 +141,7 @@ func TestEncodeRefusesForeignCharacters(t *testing.T) {
 	}
 }
 
-// TestGB18030 checks that a text with characters of four bytes keeps them.
+// TestGB18030 checks that a text keeps its characters of four bytes.
 func TestGB18030(t *testing.T) {
 	content := prose["zh-hans"] + "㐀🙂\n"
 	data := encoded(t, simplifiedchinese.GB18030, content)

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// alphabets contains the letters beyond ASCII of languages, for each charset. The detector does not know these charsets
-// apart. A text whose letters are all in one alphabet most probably has this charset.
+// latinCharsets lists the charsets of Latin letters, which the detector cannot distinguish. The field "alphabets"
+// contains the non-ASCII letters of each language. If all letters of a text are in one alphabet, the text most probably
+// has this charset.
 var latinCharsets = []struct {
 	charset
 	alphabets []string
@@ -22,11 +23,11 @@ var latinCharsets = []struct {
 	{charset{name: Windows1257, codec: charmap.Windows1257}, []string{"ąčęėįšųūž", "āčēģīķļņšūž"}},
 }
 
-// leastLatin is the number of letters beyond ASCII that a text must have before its charset is certain.
+// leastLatin is the minimum number of non-ASCII letters at which the charset of a text is certain.
 const leastLatin = 3
 
-// detectLatin returns the charset of a text in a Latin script. It returns nil if no charset has a language with the text's
-// letters, or if several do and differ in the decoded text.
+// detectLatin returns the charset of a text in a Latin script. If no charset has an alphabet with the text's letters, it
+// returns nil. It also returns nil if several charsets match and decode the text differently.
 func detectLatin(sample []byte) *charset {
 	var found *charset
 	var decoded string
@@ -46,8 +47,8 @@ func detectLatin(sample []byte) *charset {
 	return found
 }
 
-// fits reports whether all letters of a text beyond ASCII are in one of the alphabets and belong to words with ASCII
-// letters, as in all Latin scripts.
+// This function reports whether all non-ASCII letters of a text are in one of the alphabets. The letters must also be
+// in words with ASCII letters, as in all Latin scripts.
 func fits(content string, alphabets []string) bool {
 	seen := make(map[rune]int)
 	letters, alone, last := 0, 0, rune(' ')
@@ -87,7 +88,7 @@ func fits(content string, alphabets []string) bool {
 	return false
 }
 
-// isSign reports whether r is a typographic sign that does not follow a letter.
+// isSign reports whether r is a typographic sign that usually does not follow a letter.
 func isSign(r rune) bool {
 	return strings.ContainsRune("±×÷¿¡²³¹½¼¾·¢¥€£§΄΅•", r)
 }

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// mixture describes a text whose lines have different encodings, or that is damaged.
+// mixture describes a damaged text or a text whose lines have different encodings.
 type mixture struct {
 	rest  Encoding // the encoding of the lines that are not UTF-8; empty if it is not certain
-	line  int      // number of the first such line
-	lines int      // the number of such lines
+	line  int      // number of the first line that is not UTF-8
+	lines int      // number of lines that are not UTF-8
 }
 
 func (m *mixture) String() string {
@@ -24,8 +24,8 @@ func (m *mixture) String() string {
 	return fmt.Sprintf("%d lines are %s, the first is line %d, and others are UTF-8", m.lines, what, m.line)
 }
 
-// mixed returns the mixture in a text that has lines of UTF-8 and other lines. It returns nil if the lines that are valid
-// UTF-8 can also be in the encoding of the others by chance.
+// This function describes a text that has lines in UTF-8 and lines in another encoding. If the UTF-8 lines can be
+// valid UTF-8 by chance, it returns nil.
 func mixed(data []byte) *mixture {
 	m := &mixture{}
 	evidence, n := 0, 0

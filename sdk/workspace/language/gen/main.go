@@ -24,7 +24,7 @@ var preferred = strings.Split("Go,C,C++,Java,JavaScript,TypeScript,TSX,Python,Ru
 	"ActionScript,Brainfuck,BASIC,BitBake,VBA,Faust,Eiffel,Linker Script,CoffeeScript,Mojo,Typst,TypeSpec,Pkl,Noir,Nushell,"+
 	"ReScript,Reason,RPM Spec,SubRip Text,Puppet,Prolog,Groovy,Go Template,Raku,Teal,vCard,Vim Script,M4,SuperCollider,Wolfram Language", ",")
 
-// overruled lists exceptions for extensions whose preferred language would be wrong.
+// This map contains exceptions for extensions whose preferred language would be wrong.
 var overruled = map[string]string{".sc": "Scala", ".bi": "FreeBASIC", ".cgi": "Perl", ".fcgi": "Perl", ".l": "Lex", ".ms": "Roff", ".n": "Roff", ".spec": "RPM Spec", ".workflow": "XML", ".mod": "Modula-2", ".mm": "Objective-C++", ".properties": "Java Properties", ".inc": "PHP", ".p": "OpenEdge ABL"}
 
 func main() {

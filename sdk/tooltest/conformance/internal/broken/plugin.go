@@ -73,7 +73,8 @@ func (p *plugin) Configure(_ context.Context, r *toolpb.ConfigureRequest) (*tool
 	return &toolpb.ConfigureResponse{}, nil
 }
 
-// locked contains open lock files, so that they are not closed. lock is the path of the file that a nap locks.
+// locked contains open lock files, because the garbage collector would otherwise close them. lock is the path of the
+// lock file for the tool "nap".
 var (
 	locked []*os.File
 	lock   string
