@@ -29,7 +29,7 @@ func OpenRecords(opts Options) (*Records, error) {
 	return &Records{state: db}, nil
 }
 
-// stateDirectory returns the configuration and the state directory that a host with these options would use.
+// stateDirectory returns the state directory that a host with these options would use, and the configuration of that host.
 func stateDirectory(opts Options) (*config.Config, string, error) {
 	cfg, err := load(opts)
 	if err != nil {

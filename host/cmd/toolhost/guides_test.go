@@ -52,8 +52,8 @@ type guide struct {
 	programs string
 }
 
-// newGuide returns an empty workspace. As in the repository, the programs and the SDK are in neighboring directories.
-// The programs trust the project files, because no person can be asked.
+// newGuide returns an empty workspace. The built programs and the SDK lie in directories next to it, as in the repository.
+// The programs trust the project files, because the test has no person to ask.
 func newGuide(t *testing.T) *guide {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())

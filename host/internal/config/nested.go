@@ -100,8 +100,8 @@ func word(tokens hclsyntax.Tokens, words ...string) bool {
 	return false
 }
 
-// closed removes the innermost group that a token closes, together with all groups inside this group. It ignores a token
-// that closes no open group. Therefore a group without a closing token stays open.
+// closed removes the innermost group that a token closes, together with all groups inside this group. A token that closes
+// no open group changes nothing. A group without a closing token stays open until a group around it is closed.
 func closed(open []group, by hclsyntax.TokenType) []group {
 	at := len(open) - 1
 	for at > 0 && open[at].closer != by {

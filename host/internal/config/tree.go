@@ -65,7 +65,7 @@ const Default = "default"
 
 // TreeOptions configures the content of a tree.
 type TreeOptions struct {
-	// Defaults adds settings with default values.
+	// Defaults reports whether the tree contains settings that have their default value.
 	Defaults bool
 	// Mask returns a replacement for a text. The argument "name" is the attribute or key that contains the text.
 	Mask func(name, text string) string

@@ -144,8 +144,8 @@ type position struct {
 }
 
 // The method "starts" reports whether the plugin itself starts a program in the process. The process must be a fork of
-// the plugin that has not yet executed a program. The parent and the binary are not sufficient, because a process that
-// lost its parent can have the same.
+// the plugin that has not yet executed a program. It is not sufficient to compare the parent and the binary: the plugin can
+// adopt an orphaned process, which can also run the plugin's binary.
 func (f *family) starts(p *position) bool {
 	if p.self.parent != f.plugin && p.pid != f.plugin {
 		return false

@@ -12,7 +12,7 @@ import (
 type alphabet struct {
 	ascii [utf8.RuneSelf]uint16 // the kinds of the symbols below 0x80, indexed by symbol
 	from  []rune                // the first symbol of each run of symbols of one kind, sorted; from[0] is 0
-	kinds []uint16              // the kind of each run in from
+	kinds []uint16              // kinds[i] is the kind of the run that starts at from[i]
 	// sides holds, for each kind, the flags that conditions test. The last kind means the end of the text. The
 	// second to last kind means a byte that is not UTF-8.
 	sides []side

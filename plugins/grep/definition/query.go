@@ -100,7 +100,8 @@ type run struct {
 	ctx  context.Context // context of the caller
 	// parsing is a context that ends after Query.Time or when ctx ends.
 	parsing context.Context
-	// later means that the run first gathers texts without a cached table and parses them after the pass.
+	// later means that texts without a cached table are only collected while the files are read. They are parsed
+	// afterwards.
 	later bool
 	pass  *pass
 

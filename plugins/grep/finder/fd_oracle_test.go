@@ -205,7 +205,7 @@ func TestOracleGlobLikeFd(t *testing.T) {
 			hosts := h.inWays("disk", "events")
 			for i, g := range globs {
 				sameAsFd(t, fd, name, args{"pattern": g}, hosts)
-				switch i % 9 { // some globs are tested with one more argument; below, two globs are tested with all arguments
+				switch i % 9 { // test some globs with one additional argument
 				case 0:
 					sameAsFd(t, fd, name, args{"pattern": g, "hidden": true}, hosts)
 				case 3:

@@ -16,8 +16,8 @@ const (
 	asText                // treat NUL bytes like other bytes
 )
 
-// capacity is the size of a buffer in bytes. It equals ripgrep's buffer size, so that the same part of a file with a
-// NUL byte is searched.
+// capacity is the size of a buffer in bytes. It equals ripgrep's buffer size, so that both programs
+// search the same part of a file with a NUL byte.
 const capacity = 64 << 10
 
 // lineBuffer reads a file in chunks of whole lines.

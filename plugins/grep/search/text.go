@@ -5,9 +5,9 @@ import "bytes"
 // Part is a range of a text that consists of whole lines.
 type Part struct{ From, To int }
 
-// Text searches a text in memory. The text must not contain a byte order mark or a NUL byte. The parts must contain
-// all matches; nil parts mean the whole text. The result equals the result of [Searcher.Search] for a file with this
-// text whose field Explicit is false.
+// Text searches a text in memory. The text must not contain a byte order mark or a NUL byte. Every match must lie in one
+// of the parts. If parts is nil, the whole text is searched. The result is the same as that of [Searcher.Search] for a
+// file that has this text and Explicit false.
 func (s *Searcher) Text(text []byte, parts []Part, w Window) (Result, error) {
 	f := &finding{s: s, binary: quit, window: w, result: Result{Binary: -1}, line: 1}
 	if s.m.Crossing() {

@@ -296,8 +296,7 @@ func (f *fetcher) read(ctx context.Context, p *page, r *http.Response, format st
 
 // printable drops control characters, which have no meaning in a page.
 func printable(r rune) rune {
-	switch {
-	case r == '\r' || unicode.IsControl(r) && r != '\n' && r != '\t':
+	if r == '\r' || unicode.IsControl(r) && r != '\n' && r != '\t' {
 		return -1
 	}
 	return r
