@@ -155,8 +155,8 @@ func (e *Engine) session(req Request) (call.Session, error) {
 	return out, e.open(&out, req, key, workspace)
 }
 
-// namesOutput reports whether the workspace of a request is a directory for output of plugins. Such a directory need not
-// exist yet.
+// namesOutput reports whether the text of a request contains the name of an output directory of plugins. An earlier
+// call can have created such a directory.
 func namesOutput(req Request) bool {
 	return strings.Contains(req.Command, state.OutputDir) || bytes.Contains(req.Arguments, []byte(state.OutputDir))
 }

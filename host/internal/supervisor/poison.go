@@ -101,10 +101,10 @@ func (in *instance) repeatable(name string) bool {
 	return i >= 0 && (in.desc.Tools[i].Traits.ReadOnly || in.desc.Tools[i].Traits.Idempotent)
 }
 
-// blame records the end of a process for a call that it ran. The end of a process that ran one call alone is due to this
-// call. If several calls ran, each of them that can be repeated is suspected. The next try of a suspected call runs in a
-// process of its own, which shows whether the suspicion is right. A call that cannot be repeated is not suspected,
-// because a process of its own would lose what it leaves running.
+// The method "blame" records that a process ended during a call. If the process ran only one call, this call is the
+// cause. If it ran several calls, each repeatable call is suspected. The next try of a suspected call runs in a separate
+// process, which shows whether the suspicion is right. Other calls are not suspected, because a separate process would
+// lose their background processes.
 func (p *Plugin) blame(in *instance, call *tool.Call, counted *Plugin) {
 	repeatable := in.repeatable(call.Tool)
 	if in.callsAtEnd() > 1 && !repeatable {
