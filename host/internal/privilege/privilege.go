@@ -85,7 +85,7 @@ func (c *comparison) limit(name string, old, now uint64) {
 	}
 }
 
-// The function "lost" returns the elements of the list old that the list now lacks.
+// The function "lost" returns the elements of the old list that the new list lacks.
 func lost(old, now []string) []string {
 	return slices.DeleteFunc(slices.Clone(old), func(s string) bool { return slices.Contains(now, s) })
 }
