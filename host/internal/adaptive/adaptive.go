@@ -20,8 +20,8 @@ const (
 	LeastTimeout = 5 * time.Second
 	// Samples is the number of calls that are required to compute a timeout.
 	Samples = 20
-	// most is the highest possible limit for a tool without the setting "max_concurrent". usual is the initial limit of
-	// such a tool.
+	// The constant "most" is the highest possible limit for a tool without the setting "max_concurrent". The constant
+	// "usual" is the initial limit of such a tool.
 	most, usual = 64, 20
 )
 
@@ -64,14 +64,14 @@ type Limits struct {
 	by map[string]*limit
 }
 
-// limit is the limit of one tool.
+// The type "limit" is the limit of one tool.
 type limit struct {
 	limiter         adaptivelimiter.AdaptiveLimiter[any]
 	ceiling         int
 	raised, lowered atomic.Uint64
 }
 
-// of returns the limit of a tool. If the ceiling changed, it creates a new limit.
+// The method "of" returns the limit of a tool. If the ceiling changed, it creates a new limit.
 func (l *Limits) of(tool string, ceiling int) *limit {
 	if ceiling <= 0 {
 		ceiling = most
@@ -99,9 +99,9 @@ func (l *Limits) of(tool string, ceiling int) *limit {
 	return one
 }
 
-// Enter waits until a call of a tool can run. The limit never exceeds ceiling; 0 means the default ceiling. Enter calls
-// waits before it blocks. The caller must call leave once at the end of the call. The limit learns only from the
-// durations of successful calls.
+// Enter waits until a call of a tool can run. The limit never exceeds ceiling; 0 means the default ceiling. Before Enter
+// blocks, it calls the function waits. The caller must call leave once at the end of the call. The limit learns only
+// from the durations of successful calls.
 func (l *Limits) Enter(ctx context.Context, tool string, ceiling int, waits func()) (leave func(succeeded bool), err error) {
 	if l == nil {
 		return func(bool) {}, nil

@@ -70,7 +70,7 @@ func (s Source) open() (*config.Config, error) {
 	if err := s.checkPrograms(cfg); err != nil {
 		return nil, err
 	}
-	if user := config.FindUser(); user == "" || !samePath(user, s.Path) { // somebody named this file
+	if user := config.FindUser(); user == "" || !samePath(user, s.Path) { // the user named this file
 		return cfg, s.protect(cfg)
 	}
 	_, base, err := s.base()
@@ -141,7 +141,8 @@ func (s Source) IsProject() bool {
 	return s.discovered() || s.local(abs) || within([]string{s.Workspace}, abs)
 }
 
-// local reports whether the configuration is the current directory, or is named by a relative path below it.
+// The method "local" reports whether the configuration is the current directory, or is named by a relative path below
+// the current directory.
 func (s Source) local(abs string) bool {
 	cwd, err := os.Getwd()
 	return err != nil || abs == cwd || filepath.IsLocal(s.Path)
@@ -157,10 +158,10 @@ func (s Source) discovered() bool {
 	return err != nil || filepath.Dir(abs) == cwd && slices.Contains(config.ProjectFiles, filepath.Base(abs))
 }
 
-// invalid returns the error in an untrusted configuration file. The file is loaded without the environment, because the
-// error could show the values of variables. If the file reads the environment, invalid returns nil.
+// The method "invalid" returns the error in an untrusted configuration file. It loads the file without the environment,
+// because the error could show the values of variables. If the file reads the environment, it returns nil.
 func (s Source) invalid(n *config.Narrowing) error {
-	if s.discovered() { // nobody named this file, so it is not evaluated
+	if s.discovered() { // the user did not name this file, so it is not evaluated
 		return n.Syntax
 	}
 	reads := false
@@ -175,8 +176,8 @@ func (s Source) invalid(n *config.Narrowing) error {
 	return err
 }
 
-// within reports whether a path is in one of the directories. It also reports true for a path that leads through a symbolic
-// link in one of them, because whoever can change the link chooses the target.
+// The function "within" reports whether a path is in one of the directories. It also returns true for a path through a
+// symbolic link in one of the directories, because a program that can change the link chooses the target.
 func within(dirs []string, path string) bool {
 	paths := append(watch.Places(path), path)
 	for _, dir := range dirs {
@@ -187,8 +188,8 @@ func within(dirs []string, path string) bool {
 	return false
 }
 
-// exposed returns the directories with files that a cloned repository contains or that tools can change: the workspace,
-// the writable roots, the paths that a plugin can write, and the private directories of plugins.
+// The method "exposed" returns the directories whose files come from a cloned repository or can be changed by tools: the
+// workspace, the writable roots, the paths that a plugin can write, and the private directories of plugins.
 func (s Source) exposed(cfg *config.Config) []string {
 	out := []string{s.Workspace}
 	for _, r := range roots.Configured(cfg, s.Workspace) {
@@ -206,7 +207,7 @@ func (s Source) exposed(cfg *config.Config) []string {
 	return out
 }
 
-// writableFile returns the path of a configuration file that tools can write. It returns "" if tools can write none.
+// writableFile returns the path of a configuration file that tools can write. It returns "" if no such file exists.
 func (s Source) writableFile(cfg *config.Config) string {
 	dirs := s.exposed(cfg)
 	for path := range cfg.Texts() {
@@ -258,7 +259,7 @@ func (s Source) openProject() (*config.Config, error) {
 
 const howToReview = "Review it: toolhost trust"
 
-// explain returns the reason why the project file does not apply.
+// The method "explain" returns the reason why the project file does not apply.
 func (s Source) explain(why, invalid error) string {
 	if invalid == nil {
 		return fmt.Sprintf("%s is not trusted, because %v", s.Path, why)
@@ -267,7 +268,7 @@ func (s Source) explain(why, invalid error) string {
 	return fmt.Sprintf("%s is invalid (%s)", s.Path, strings.TrimRight(line, ":."))
 }
 
-// instead returns a text about the configuration that replaces an untrusted project file.
+// The method "instead" returns a text about the configuration that replaces an untrusted project file.
 func (s Source) instead(base *config.Config, n *config.Narrowing, kept bool) string {
 	used := "the built-in configuration is used"
 	if base.Path != "" {
@@ -287,7 +288,7 @@ func (s Source) instead(base *config.Config, n *config.Narrowing, kept bool) str
 	return used
 }
 
-// base returns the trust store and the configuration that applies without the project file.
+// The method "base" returns the trust store and the configuration that applies without the project file.
 func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	operator := s
 	operator.Path = config.FindUser()
@@ -297,7 +298,7 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	// Drop the values from the command line, because only the project file declares their variables.
 	operator.Variables, operator.VariableFiles = nil, nil
 	base, err := operator.Load()
-	if err == nil && operator.Path != "" && operator.writableFile(base) != "" { // tools could write the user's file, too
+	if err == nil && operator.Path != "" && operator.writableFile(base) != "" { // tools can write the user's file, too
 		operator.Path = ""
 		base, err = operator.Load()
 	}
@@ -308,14 +309,15 @@ func (s Source) base() (*trust.Decisions, *config.Config, error) {
 	return decisions, base, err
 }
 
-// decisions returns the trust store. The parameter base is the configuration that applies without the project file.
+// The method "decisions" returns the trust store. The parameter base is the configuration that applies without the
+// project file.
 func (s Source) decisions(base *config.Config) (*trust.Decisions, error) {
 	dir, err := state.Dir(s.StateDir, base.Host.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	decisions := trust.OpenDecisions(dir)
-	if within(s.exposed(base), dir) { // a repository could contain a store, and a tool could write one
+	if within(s.exposed(base), dir) { // a repository can contain a forged store, and a tool can write one
 		decisions.Distrust(fmt.Errorf("the state directory %s is in a directory that tools can write, so its content is not trusted. Name another directory with --state", dir))
 	}
 	return decisions, nil
@@ -333,8 +335,8 @@ var (
 	errNotListed  = errors.New("its content does not have the digest given with --trust")
 )
 
-// trusted returns the project's configuration. If the configuration is not trusted, the error is the reason. The file is
-// not evaluated if nobody ever trusted a configuration at this path.
+// The method "trusted" returns the project's configuration. If the configuration is not trusted, the error is the
+// reason. The method does not evaluate the file if nobody ever trusted a configuration at this path.
 func (s Source) trusted(decisions *trust.Decisions) (*config.Config, error) {
 	key, err := canonical(s.Path)
 	if err != nil {
@@ -398,8 +400,8 @@ func (s Source) changedFiles(d *trust.Decision) (changed []string) {
 	return slices.Compact(changed)
 }
 
-// canonical returns the path of a configuration without symbolic links in its directory. It does not resolve the file
-// itself, because a change of that link must end the trust.
+// The function "canonical" resolves the symbolic links in the directory of a configuration's path. It does not resolve a
+// link at the file itself, because a change of this link must end the trust.
 func canonical(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -412,10 +414,10 @@ func canonical(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
-// hostPrograms are the programs of the host. Their directory contains the directory of the bundled plugins.
+// hostPrograms lists the programs of the host. Their directory contains the directory of the bundled plugins.
 var hostPrograms = []string{"toolhost", "toolhost-sandbox", "toolhost-shim"}
 
-// protect adds the configuration files and the programs in them to the files that tools must not change.
+// The method "protect" adds the configuration files and the programs in them to the files that tools must not change.
 func (s Source) protect(cfg *config.Config) error {
 	content, err := s.content(cfg)
 	if err != nil {
@@ -448,7 +450,7 @@ func (s Source) protect(cfg *config.Config) error {
 }
 
 // Guard returns a function for files that plugins need at their start. For a path that tools can write, the function
-// returns the SHA-256 that a person trusted, or "" if nobody trusted the file. For other paths, guarded is false. The
+// returns the trusted SHA-256, or "" if nobody trusted the file. For other paths, the result guarded is false. The
 // function is safe for concurrent use.
 func (s Source) Guard(cfg *config.Config) func(path string) (sum string, guarded bool) {
 	if cfg.Path == "" {

@@ -123,7 +123,8 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// TestTrustIsOfContent checks that every change of trusted content ends the trust. Another path needs a new decision.
+// TestTrustIsOfContent checks that every change of trusted content ends the trust. The same content at another path must
+// need a new decision.
 func TestTrustIsOfContent(t *testing.T) {
 	for name, change := range map[string]func(*fixture){
 		"file":      func(f *fixture) { f.write("toolhost.hcl", hostile+"# more\n", 0o644) },
@@ -167,7 +168,7 @@ hook "p" {
 			}
 			change(f)
 			cfg, err := f.source(path).Open()
-			if decision, broken := trust.OpenDecisions(f.state).Of(path); broken == nil && decision != nil { // the hooks cannot be kept
+			if decision, broken := trust.OpenDecisions(f.state).Of(path); broken == nil && decision != nil { // a lost trust store cannot keep the hooks
 				if err == nil || !strings.Contains(err.Error(), "has the hook h, p, and no call runs without it") {
 					t.Errorf("the configuration opens although its hooks are gone: %v", err)
 				}
@@ -341,7 +342,7 @@ func TestProtected(t *testing.T) {
 	}
 }
 
-// TestStoreInWorkspace checks that a store of decisions that a repository brings along trusts nothing.
+// TestStoreInWorkspace checks that the host ignores a trust store that comes with a repository.
 func TestStoreInWorkspace(t *testing.T) {
 	f := newFixture(t)
 	f.write("evil.sh", "#!/bin/sh\n", 0o755)
@@ -360,8 +361,8 @@ func TestStoreInWorkspace(t *testing.T) {
 	}
 }
 
-// TestUsersConfiguration checks that a project file cannot set the user's configuration aside, neither its restrictions nor
-// the check of its programs.
+// TestUsersConfiguration checks that a project file cannot disable the restrictions in the user's configuration or the
+// check of its programs.
 func TestUsersConfiguration(t *testing.T) {
 	for name, tc := range map[string]struct {
 		user, project string
@@ -395,8 +396,8 @@ func TestUsersConfiguration(t *testing.T) {
 	}
 }
 
-// TestLinksOnTheWay checks that a link that tools can change makes a configuration a project file, wherever the chain of
-// links begins and ends.
+// TestLinksOnTheWay checks that a configuration counts as a project file if tools can change any link in the chain of
+// links to the file.
 func TestLinksOnTheWay(t *testing.T) {
 	f := newFixture(t)
 	end := f.write(filepath.Join(f.out, "end.hcl"), hostile, 0o600)
@@ -429,7 +430,8 @@ func TestPluginsPaths(t *testing.T) {
 	}
 }
 
-// TestNotEvaluated checks that a file that nobody named is not evaluated, and that its texts cannot control a terminal.
+// TestNotEvaluated checks that the host does not evaluate a file that the user did not name. Texts in the file must not
+// control a terminal.
 func TestNotEvaluated(t *testing.T) {
 	f := newFixture(t)
 	t.Chdir(f.ws)
@@ -454,7 +456,7 @@ func TestNotEvaluated(t *testing.T) {
 	}
 }
 
-// TestChangeNotEvaluated checks that a trusted file that changed is reported as changed before anything evaluates it.
+// TestChangeNotEvaluated checks that the host reports a changed trusted file without evaluating it.
 func TestChangeNotEvaluated(t *testing.T) {
 	f := newFixture(t)
 	t.Chdir(f.ws)
@@ -480,7 +482,8 @@ func TestBroadWorkspace(t *testing.T) {
 	}
 }
 
-// TestHardLinks checks that a file outside of the workspace counts as a file in it if it has another name there.
+// TestHardLinks checks a file outside the workspace with a second name inside the workspace. It must count as a file in
+// the workspace.
 func TestHardLinks(t *testing.T) {
 	f := newFixture(t)
 	op := f.write(filepath.Join(f.out, "op.hcl"), hostile, 0o600)

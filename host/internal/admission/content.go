@@ -22,8 +22,8 @@ import (
 // unreadable replaces the hash of a program that cannot be read. No file has this hash, so the program never runs.
 const unreadable = "unreadable"
 
-// content returns the hashes of all files of a configuration: the parsed text, optional files, and programs in exposed
-// directories.
+// The method "content" returns the hashes of all files of a configuration: the parsed text, optional files, and programs
+// in exposed directories.
 func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 	out := &trust.Content{Files: make(map[string]string), Programs: make(map[string]string)}
 	if cfg.Path == "" {
@@ -70,10 +70,10 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 	return out, nil
 }
 
-// separators are the characters that end a path inside an argument, for example in a shell script.
+// separators contains the characters that end a path inside an argument, for example in a shell script.
 const separators = " \t\r\n;|&()<>'\"`=:,$"
 
-// interpreters are programs that run the files in their arguments.
+// interpreters matches the names of programs that run the files in their arguments.
 var interpreters = regexp.MustCompile(`^(ba|da|z|k|c|fi)?sh$|^(python|node|ruby|perl|php|lua|deno|bun|java|env|npx|uv|uvx|tsx|ts-node|make)[0-9.]*$`)
 
 // filesOf returns the program of a command and the code files in its arguments and environment. It omits data files,
@@ -114,8 +114,8 @@ func (s Source) filesOf(p config.Program, cfg *config.Config, cwd string) []stri
 	return out
 }
 
-// program returns the absolute path of a program. It searches the block's PATH or, if the block sets none, that of the
-// host.
+// The function "program" returns the absolute path of a program. It searches the PATH of the block. If the block sets no
+// PATH, it searches the PATH of the host.
 func program(p config.Program) string {
 	name := p.Command[0]
 	if path, own := p.Env["PATH"]; own && !p.Plugin && !strings.Contains(name, "/") {
@@ -138,7 +138,7 @@ func program(p config.Program) string {
 	return name
 }
 
-// plugins returns the paths of the plugin binaries.
+// The method "plugins" returns the paths of the plugin binaries.
 func (s Source) plugins(cfg *config.Config) (paths []string) {
 	for _, p := range cfg.Programs(s.BundledDir) {
 		if p.Plugin {

@@ -14,18 +14,19 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// writable reports whether tools that can write in the directories can change a file. The file is in one of them, or has
-// another name there.
+// The function "writable" reports whether tools with write access to the directories can change a file. They can if the
+// file or another hard link to the file is in one of the directories.
 func writable(dirs []string, path string) bool { return within(dirs, path) || linked(dirs, path) }
 
-// maxVisited is the number of files after which the search for another name of a file ends.
+// maxVisited is the number of files after which the search for hard links ends.
 const maxVisited = 1 << 20
 
-// visited caches the results of linked. The identity of a file changes with each new name, because its change time does.
+// The map "visited" caches the results of the function "linked". A new hard link changes the change time of a file, and
+// therefore its identity.
 var visited sync.Map
 
-// linked reports whether a file has another name in one of the directories, and the user can write the file. A tool
-// changes the file under either name. If the directories have too many files, linked returns true.
+// The function "linked" reports whether the user can write a file and one of the directories contains a hard link to the
+// file. A tool can change the file through the link. If the directories have too many files, the function returns true.
 func linked(dirs []string, path string) bool {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {

@@ -10,7 +10,7 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-// runners maps programs to the files that they read in their working directory to find what they run.
+// The variable "runners" maps programs to the task files that they read in their working directory.
 var runners = []struct {
 	program *regexp.Regexp
 	files   []string
@@ -22,11 +22,11 @@ var runners = []struct {
 	{regexp.MustCompile(`^just$`), []string{"justfile", "Justfile", ".justfile"}},
 }
 
-// entries are the files that an interpreter runs if its argument is a directory.
+// The variable "entries" lists the files that an interpreter runs if its argument is a directory.
 var entries = []string{"package.json", "index.js", "index.mjs", "index.cjs", "__main__.py"}
 
-// loaded returns the files that a command runs although its arguments do not name them: the file of tasks of a runner,
-// the entry of a directory, and the file of a Python module.
+// The function "loaded" returns the files that a command runs without naming them in its arguments: the task file of a
+// runner, the entry file of a directory, and the file of a Python module.
 func loaded(p config.Program, dirs []string) (paths []string) {
 	var names []string
 	for _, word := range p.Command[:min(2, len(p.Command))] { // the second word is the program after env

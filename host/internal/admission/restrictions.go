@@ -16,8 +16,9 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// restrictions are the restrictions in a trusted configuration, with the values of its variables. The trust store keeps
-// them, because they must outlive the trust: a tool that changes the configuration must not get rid of them.
+// The type "restrictions" contains the restrictions in a trusted configuration, with the values of its variables. The
+// trust store keeps them after the trust ends, because a tool must not be able to remove restrictions by changing the
+// configuration.
 type restrictions struct {
 	Policy    string                  `json:"policy,omitempty"`
 	Default   string                  `json:"default,omitempty"`
@@ -34,7 +35,7 @@ type restrictions struct {
 	Tools map[string]int `json:"tools,omitempty"`
 	// Plugins maps each plugin to its sandbox profile. Plugins that are not in the map are forbidden.
 	Plugins map[string]sandbox.Profile `json:"plugins"`
-	// Hooks lists the hooks. They judged every call, and no other setting can replace them.
+	// Hooks lists the hooks. No other setting can replace a missing hook, because hooks can deny any call.
 	Hooks []string `json:"hooks,omitempty"`
 }
 
@@ -70,9 +71,9 @@ func restrictionsOf(cfg *config.Config) *restrictions {
 }
 
 // keepRestrictions applies the restrictions of a trusted configuration that changed or disappeared. It returns an error
-// if a restriction cannot be kept. The parameter why is the reason why the configuration itself does not apply.
+// if a restriction cannot be applied. The parameter why is the reason why the configuration itself does not apply.
 func keepRestrictions(d *trust.Decision, why string, cfg *config.Config) error {
-	if len(d.Restrictions) == 0 { // a decision of an older version
+	if len(d.Restrictions) == 0 { // an older version of the host wrote the decision
 		return nil
 	}
 	r := new(restrictions)
@@ -146,7 +147,7 @@ func (r *restrictions) apply(cfg *config.Config) {
 	}
 }
 
-// confine removes the permissions of a plugin that the profile was lacks.
+// The function "confine" removes the permissions of a plugin that its earlier profile does not contain.
 func confine(p *config.Plugin, was sandbox.Profile) {
 	is, out := confinement.Profile(p), &p.Confinement
 	out.WriteRoots, out.NoRoots = new(is.WriteRoots && was.WriteRoots), new(is.NoRoots || was.NoRoots)
@@ -184,8 +185,8 @@ func intersection(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
 }
 
-// keepAll applies the restrictions of the trusted versions of a project file that changed, and of project files that it
-// hides. It reports whether there are any.
+// keepAll applies the restrictions of changed project files in their trusted versions, and of project files that this
+// file hides. The result kept reports whether such restrictions exist.
 func (s Source) keepAll(decisions *trust.Decisions, why string, cfg *config.Config) (kept bool, err error) {
 	all := s.lost(decisions)
 	if key, err := canonical(s.Path); err == nil {
@@ -201,8 +202,8 @@ func (s Source) keepAll(decisions *trust.Decisions, why string, cfg *config.Conf
 	return len(all) > 0, nil
 }
 
-// lost returns the decisions about project files in the current directory that no longer exist, or that another project
-// file hides.
+// The method "lost" returns the decisions about missing project files in the current directory, and about project files
+// that another project file hides.
 func (s Source) lost(decisions *trust.Decisions) (out []*trust.Decision) {
 	cwd, err := os.Getwd()
 	if err == nil {

@@ -36,8 +36,8 @@ plugin "read" {
 trust { definitions = "approve" }
 `
 
-// TestRestrictionsStay ends the trust of a configuration in each way that a tool has. The restrictions of the trusted
-// content must stay, although they depend on variables.
+// TestRestrictionsStay ends the trust of a configuration in each way that is possible for a tool. The restrictions of
+// the trusted content must stay, although they depend on variables.
 func TestRestrictionsStay(t *testing.T) {
 	remove := func(f *fixture) {
 		if err := os.Remove(filepath.Join(f.ws, "toolhost.hcl")); err != nil {
@@ -100,7 +100,7 @@ func TestRestrictionsStay(t *testing.T) {
 	}
 }
 
-// TestHooksStay checks that a trusted hook is not dropped silently.
+// TestHooksStay checks that the host does not silently drop a trusted hook.
 func TestHooksStay(t *testing.T) {
 	f := newFixture(t)
 	path := f.write("toolhost.hcl", "hook \"guard\" {\n  on = [\"before_call\"]\n  command = [\"/bin/true\"]\n}", 0o600)

@@ -24,7 +24,7 @@ type Item struct {
 	// Subject names the block or the file. Detail describes the effect.
 	Subject string `json:"subject"`
 	Detail  string `json:"detail"`
-	// New reports whether the last trusted content lacked the item.
+	// New reports whether the item is missing in the last trusted content.
 	New bool `json:"new"`
 }
 
@@ -50,7 +50,7 @@ type Review struct {
 	Changed []string  `json:"changed,omitempty"`
 
 	content *trust.Content
-	// restrictions are the restrictions in the configuration.
+	// The field "restrictions" contains the restrictions in the configuration.
 	restrictions *restrictions
 }
 
@@ -105,7 +105,7 @@ func (s Source) Review() (*Review, error) {
 	return out, nil
 }
 
-// items lists the effects of a configuration that the configuration base does not have.
+// The method "items" lists the effects of a configuration that the configuration base does not have.
 func (s Source) items(base, cfg *config.Config, content *trust.Content) (out []Item) {
 	masker := audit.New(cfg.Hidden())
 	for _, p := range cfg.Programs(s.BundledDir) {
@@ -147,7 +147,7 @@ func (s Source) Trust(digest string) (*Review, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.ReadNarrowing(s.Path).Complete { // the file applies without a decision, and the old one would add its restrictions
+	if config.ReadNarrowing(s.Path).Complete { // such a file needs no decision, and the old decision would add its restrictions
 		_, err := decisions.Revoke(r.Config)
 		return r, err
 	}
@@ -161,8 +161,8 @@ func (s Source) Trust(digest string) (*Review, error) {
 	return r, decisions.Record(d)
 }
 
-// Renew records files and programs of a trusted configuration again, after a person changed them by a command of the
-// host. It does nothing if nobody trusted the configuration.
+// Renew updates the recorded hashes of files and programs of a trusted configuration. It is called after a person
+// changed these files with a command of the host. It does nothing if nobody trusted the configuration.
 func (s Source) Renew(paths ...string) error {
 	if s.Path == "" {
 		return nil

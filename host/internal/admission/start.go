@@ -45,7 +45,7 @@ func checkFile(p config.Program, path string, guard func(string) (string, bool))
 		return nil
 	}
 	switch is, err := trust.Hash(path); {
-	case err == nil && is == "": // the start fails without the file
+	case err == nil && is == "": // permit the missing file, because the start fails without it
 		return nil
 	case sum == "":
 		return tool.Errorf(tool.Security, "%s of %s is in a directory that tools can write, and it is not trusted. Review it with toolhost trust, or move it to another directory", path, p.Block)
@@ -57,8 +57,8 @@ func checkFile(p config.Program, path string, guard func(string) (string, bool))
 	return nil
 }
 
-// Uses returns the files that the host reads or runs because of a configuration: its texts, its programs, and the code in
-// their arguments.
+// Uses returns the files that the host reads or runs because of a configuration: the configuration files, the programs,
+// and the code files in their arguments.
 func (s Source) Uses(cfg *config.Config) (paths []string) {
 	if cfg.Path == "" {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// TestCheckStart changes the files of trusted programs one by one. Each change must prevent the start of its program, and
-// of no other program.
+// TestCheckStart changes the files of trusted programs one by one. Each change must prevent the start of the changed
+// program, but not of other programs.
 func TestCheckStart(t *testing.T) {
 	f := newFixture(t)
 	f.write("toolhost.hcl", `
@@ -76,7 +76,7 @@ hook "h" {
 	if err := os.Remove(filepath.Join(f.ws, "first/true")); err != nil {
 		t.Fatal(err)
 	}
-	// A decision of a person counts at once.
+	// A new decision must apply immediately.
 	f.write("lib.sh", "#!/bin/sh\n: changed\n", 0o700)
 	f.trust(s)
 	if err := check(starts[2]); err != nil {
@@ -84,7 +84,7 @@ hook "h" {
 	}
 }
 
-// TestLoadedFiles checks that the files that a command runs without naming them belong to the trusted content.
+// TestLoadedFiles checks that the trusted content includes files that a command runs without naming them.
 func TestLoadedFiles(t *testing.T) {
 	for file, command := range map[string]string{
 		"package.json":     `["npm", "start"]`,

@@ -13,7 +13,7 @@ import (
 // maxNested limits the nesting depth of scripts inside scripts.
 const maxNested = 4
 
-// span is the position of a secret in a text, in bytes.
+// The type "span" is the position of a secret in a text, in bytes.
 type span struct{ from, to int }
 
 // shellSecrets returns the positions of secrets in a shell script. It recognizes them by the syntax of the script:
@@ -35,10 +35,10 @@ func shellSecrets(script string) []span {
 
 type finder struct{ found []span }
 
-// mask is called with the position of each secret in the analyzed text.
+// The function type "mask" receives the position of each secret in the analyzed text.
 type mask func(from, to int)
 
-// script analyzes a script. If the script cannot be parsed, each line is analyzed separately.
+// The method "script" analyzes a script. If the script cannot be parsed, each line is analyzed separately.
 func (f *finder) script(text string, depth int, m mask) {
 	if depth > maxNested {
 		return
@@ -82,7 +82,7 @@ func (f *finder) file(file *syntax.File, text string, depth int, m mask) {
 	})
 }
 
-// assigned masks the secret value of a variable. For an array, it masks each element.
+// The function "assigned" masks the secret value of a variable. For an array, it masks each element.
 func assigned(a *syntax.Assign, text string, m mask) {
 	if a.Name == nil {
 		return
@@ -105,7 +105,7 @@ func assigned(a *syntax.Assign, text string, m mask) {
 	}
 }
 
-// redirected analyzes heredocs and herestrings of a command, which can contain scripts or passwords.
+// The method "redirected" analyzes heredocs and herestrings of a command, which can contain scripts or passwords.
 func (f *finder) redirected(s *syntax.Stmt, text string, depth int, m mask) {
 	call, ok := s.Cmd.(*syntax.CallExpr)
 	if !ok {
@@ -130,7 +130,8 @@ func (f *finder) redirected(s *syntax.Stmt, text string, depth int, m mask) {
 	}
 }
 
-// piped masks the output of a command such as "echo" if the next command in the pipeline reads a password.
+// The function "piped" masks the output of a command such as "echo" if the next command in the pipeline reads a
+// password.
 func piped(c *syntax.BinaryCmd, text string, m mask) {
 	reader, ok := c.Y.Cmd.(*syntax.CallExpr)
 	writer, ok2 := c.X.Cmd.(*syntax.CallExpr)
@@ -176,7 +177,7 @@ var runsText = func() map[string]bool {
 	return out
 }()
 
-// call masks the secrets in the words of a simple command.
+// The method "call" masks the secrets in the words of a simple command.
 func (f *finder) call(args []flat, depth int, m mask) {
 	nested := false
 	for i, a := range args {
@@ -194,7 +195,7 @@ func (f *finder) call(args []flat, depth int, m mask) {
 	}
 }
 
-// options masks the values of options and variables with a secret name. It applies to every program.
+// The function "options" masks the values of options and variables with a secret name. It applies to every program.
 func options(program string, args []flat, m mask) {
 	for i, a := range args {
 		name, value, valued := strings.Cut(a.text, "=")
@@ -231,17 +232,18 @@ func isName(s string) bool {
 	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == "" && strings.Trim(s, "0123456789.-") != ""
 }
 
-// hole replaces an expansion in the text of a word.
+// The character "hole" replaces an expansion in the text of a word.
 const hole = '\x01'
 
-// flat is a word after the removal of quotes. For each byte of the text, from and to contain its position in the source.
+// The type "flat" is a word without its quotes. For each byte of the text, the fields from and to contain its position
+// in the source.
 type flat struct {
 	text     string
 	from, to []int
 }
 
-// mask masks a part of the word. It ignores a part that consists only of expansions, because expansions contain no
-// secrets.
+// The method "mask" masks a range of the word. It ignores a range that consists only of expansions, because expansions
+// contain no secrets.
 func (w flat) mask(from, to int, m mask) {
 	if from < 0 || to > len(w.text) || from >= to || strings.Trim(w.text[from:to], string(rune(hole))) == "" {
 		return

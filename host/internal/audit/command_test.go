@@ -41,7 +41,7 @@ var secretCommands = []string{
 	`export CS="DefaultEndpointsProtocol=https;AccountKey=ZZZZZZZZZZZZZZZZZZZZ=="`, `echo hvs.ZZZZZZZZZZZZZZZZZZZZ`,
 }
 
-// TestSecretsInCommands checks that no secret is stored, in a command as well as in an argument of a call.
+// TestSecretsInCommands checks that no secret is stored, neither in a command nor in an argument of a call.
 func TestSecretsInCommands(t *testing.T) {
 	m := audit.New(nil)
 	if len(secretCommands) < 80 {

@@ -43,5 +43,5 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
-// masked masks arguments without the texts of their call.
+// The method "masked" masks arguments without the texts of their call.
 func (m *Masker) masked(raw []byte) string { return (&visitor{Masker: m}).masked(raw) }

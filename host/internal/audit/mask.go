@@ -34,13 +34,13 @@ const (
 
 // form describes how secrets of one kind appear in a text.
 type form struct {
-	// needs lists lower-case texts. A text without any of them contains no secret of this form, so that the slow search
-	// is unnecessary.
+	// The field "needs" lists lower-case texts. A text without any of them contains no secret of this form and needs no
+	// slow search.
 	needs []string
 	re    func() *regexp.Regexp
 	to    string
-	// name reports whether the regular expression contains the name of a value in its first group and the value in its
-	// second group. A value is masked only if its name is the name of a secret.
+	// The field "name" reports whether the regular expression contains a name in its first group and a value in its
+	// second group. The value is masked only if the name suggests a secret.
 	name bool
 }
 
@@ -58,13 +58,14 @@ var tokens = map[string]string{
 	"gho_": `gho_[A-Za-z0-9]{20,}`, "ghs_": `ghs_[A-Za-z0-9]{20,}`, "ghu_": `ghu_[A-Za-z0-9]{20,}`, "ghr_": `ghr_[A-Za-z0-9]{20,}`,
 }
 
-// pattern returns a function that compiles a regular expression when it is called first. Most runs need none of these
-// expressions.
+// The function "pattern" returns a function that compiles a regular expression on its first call. Most runs need none of
+// these expressions.
 func pattern(s string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
 }
 
-// forms returns the forms of all secrets: tokens, and values after a name. The text of the first group is not masked.
+// The function "forms" returns the forms of all secrets: tokens, and values after a name. The text of the first group is
+// not masked.
 var forms = sync.OnceValue(func() []form {
 	out := []form{
 		{needs: []string{"private key"}, re: pattern(`-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\z)`), to: Mask},
@@ -120,7 +121,8 @@ func (m *Masker) Text(s string) string {
 	return m.short(m.Whole(s), whole)
 }
 
-// short shortens a masked text if the original text, with whole bytes, is longer than the stored maximum.
+// The method "short" shortens a masked text if the original text is longer than the stored maximum. The argument whole
+// is the size of the original text in bytes.
 func (m *Masker) short(s string, whole int) string {
 	if whole > maxText && len(s) > maxText {
 		s = cut(s, maxText) + fmt.Sprintf("… (%d bytes)", whole)
@@ -135,7 +137,7 @@ func (m *Masker) Command(s string) string {
 	return s
 }
 
-// command masks the secrets in a command and also returns the secrets.
+// The method "command" masks the secrets in a command and also returns the secrets.
 func (m *Masker) command(s string) (masked string, secrets []string) {
 	end := ""
 	if len(s) > maxCommand {
@@ -156,7 +158,7 @@ func (m *Masker) command(s string) (masked string, secrets []string) {
 	return m.Whole(b.String()) + end, secrets
 }
 
-// structured reports whether a command can contain secrets that only the shell syntax reveals.
+// The function "structured" reports whether a command can contain secrets that only the shell syntax reveals.
 func structured(s string) bool {
 	return commandHints().in(strings.ToLower(s))
 }
@@ -218,13 +220,13 @@ func (f *form) replace(s string) string {
 // schemes lists words that can precede the secret in an Authorization header.
 var schemes = words(`bearer basic token digest negotiate apikey`)
 
-// expansion reports whether a value consists only of a variable or a command substitution.
+// The function "expansion" reports whether a value consists only of a variable or a command substitution.
 func expansion(value string) bool {
 	value = strings.Trim(value, `"'`)
 	return value == "" || strings.HasPrefix(value, "$") && strings.Trim(value, "${}(ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// cut returns the first bytes of a text without splitting a character.
+// The function "cut" returns the first bytes of a text without splitting a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -241,8 +243,8 @@ func (m *Masker) Arguments(raw []byte) string {
 	return out
 }
 
-// Entry is like Arguments. It also returns a function for other texts of the call, such as its error message. The
-// function is like Text and also masks the secrets in the call's commands.
+// Entry is like Arguments, but also returns a function that masks other texts of the call, such as its error message.
+// This function is like Text, but also masks the secrets in the call's commands.
 func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) {
 	switch {
 	case len(raw) == 0:
@@ -267,7 +269,7 @@ type visitor struct {
 // leastQuoted is the minimum length, in bytes, of a command's secret that is masked in other texts of the call.
 const leastQuoted = 4
 
-// without masks the secrets of the call's commands in another text, such as an error message.
+// The method "without" masks the secrets of the call's commands in another text, such as an error message.
 func (m *visitor) without(s string) string {
 	for _, secret := range m.secrets {
 		if secret = strings.Trim(secret, `"'`); len(secret) >= leastQuoted {
@@ -291,8 +293,8 @@ func (m *visitor) masked(raw []byte) string {
 	return string(out)
 }
 
-// harmless reports whether arguments are short and clearly contain no secrets. It is ten times faster than a check of
-// each value, and most arguments are harmless.
+// The method "harmless" reports whether arguments are short and clearly contain no secrets. It is ten times faster than
+// a check of each value, and most arguments are harmless.
 func (m *Masker) harmless(raw []byte) bool {
 	if len(raw) > maxText || bytes.ContainsAny(raw, "\\\n") || bytes.Count(raw, []byte{','}) >= maxList || bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}) > 32 {
 		return false

@@ -9,7 +9,7 @@ import (
 // needles is a set of texts that have at least two bytes each. It finds in one pass whether a text contains any of them.
 type needles struct {
 	begins [1 << 16 / 64]uint64 // the first two bytes of all texts, one bit each
-	texts  map[uint16][]string  // by their first two bytes
+	texts  map[uint16][]string  // texts by their first two bytes
 }
 
 func newNeedles(texts []string) *needles {
@@ -22,7 +22,7 @@ func newNeedles(texts []string) *needles {
 	return n
 }
 
-// in reports whether s contains at least one of the texts.
+// The method "in" reports whether s contains at least one of the texts.
 func (n *needles) in(s string) bool {
 	for i := range len(s) - 1 {
 		k := pair(s, i)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNeedles compares the search with one search for each text.
+// TestNeedles compares the search for all texts with separate searches for each text.
 func TestNeedles(t *testing.T) {
 	for _, set := range []*needles{secretHints(), commandHints(), scriptKeys()} {
 		var texts []string

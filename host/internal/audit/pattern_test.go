@@ -2,7 +2,7 @@ package audit
 
 import "testing"
 
-// TestPatterns compiles all patterns, because a program compiles each on its first use.
+// TestPatterns compiles all patterns, because the program compiles a pattern only on its first use.
 func TestPatterns(t *testing.T) {
 	for _, f := range forms() {
 		if groups := f.re().NumSubexp(); f.name && groups < 2 {

@@ -5,28 +5,31 @@ import (
 	"strings"
 )
 
-// program describes which arguments of a program are secrets. All options include their dashes.
+// The type "program" describes which arguments of a program are secrets. All options include their dashes.
 type program struct {
-	// sub lists subcommands such as "login". If sub is not empty, the description applies only to these subcommands.
+	// The field "sub" lists subcommands such as "login". If it is not empty, the description applies only to these
+	// subcommands.
 	sub []string
-	// secret lists options with a secret value. The value is the next word or the rest of the same word. attached lists
-	// options whose value is always in the same word.
+	// The field "secret" lists options with a secret value. The value is the next word or the rest of the same word. The
+	// field "attached" lists options whose value is always in the same word.
 	secret, attached []string
-	// user lists options with a value of the form USER:PASSWORD.
+	// The field "user" lists options with a value of the form USER:PASSWORD.
 	user []string
-	// headers lists options with a value of the form NAME: VALUE.
+	// The field "headers" lists options with a value of the form NAME: VALUE.
 	headers []string
-	// after lists words before a secret. The secret is the next word.
+	// The field "after" lists words that precede a secret. The secret is the next word.
 	after []string
-	// settings reports whether a word can be the name of a setting. The next word is then the value of the setting.
+	// The field "settings" reports whether a word can be the name of a setting. The next word is then the value of the
+	// setting.
 	settings bool
-	// last is the number of words between the subcommand and a secret. Zero means that the position of secrets is not
-	// fixed.
+	// The field "last" is the number of words between the subcommand and a secret. Zero means that the position of
+	// secrets is not fixed.
 	last int
-	// exact reports whether each option is a whole word with one dash. The value is then always the next word.
+	// The field "exact" reports whether each option is a whole word with one dash. The value is then always the next
+	// word.
 	exact bool
-	// known lists all options without a secret value. An entry with "=" at the end has a value. The value of any option
-	// that is not in known is masked. A nil known means that the program has too many options to list.
+	// The field "known" lists all options without a secret value. An entry with "=" at the end has a value. The values
+	// of all other options are masked. A nil list means that the program has too many options to list.
 	known []string
 }
 
@@ -130,7 +133,7 @@ var wget = program{
 var harmlessHeaders = words(`accept accept-encoding accept-language content-type content-length content-encoding user-agent host origin referer range if-none-match if-modified-since
 	cache-control connection x-requested-with x-forwarded-for x-forwarded-proto x-forwarded-host transfer-encoding expect x-request-id x-github-api-version anthropic-version dnt pragma upgrade etag traceparent x-http-method-override depth destination openai-beta openai-organization notion-version date prefer`)
 
-// secrets masks the secrets in the arguments of the program.
+// The method "secrets" masks the secrets in the arguments of the program.
 func (p *program) secrets(args []flat, m mask) {
 	if len(p.sub) > 0 && !slices.ContainsFunc(args, func(a flat) bool { return slices.Contains(p.sub, a.text) }) {
 		return
@@ -155,7 +158,7 @@ func (p *program) secrets(args []flat, m mask) {
 	}
 }
 
-// operand masks the last words of a command if the position of the secret is fixed.
+// The method "operand" masks the last words of a command if the position of the secret is fixed.
 func (p *program) operand(args []flat, m mask) {
 	var rest []flat
 	for _, a := range args {
@@ -169,7 +172,8 @@ func (p *program) operand(args []flat, m mask) {
 	}
 }
 
-// setting masks the value of a setting with a secret name. The value is in the same word or in the next word.
+// The method "setting" masks the value of a setting with a secret name. The value is in the same word or in the next
+// word.
 func (p *program) setting(args []flat, i int, m mask) bool {
 	name, value, valued := strings.Cut(args[i].text, "=")
 	lower := strings.ToLower(name)
@@ -192,7 +196,7 @@ func (p *program) setting(args []flat, i int, m mask) bool {
 	return false
 }
 
-// option masks the secret value of the option args[i]. It returns true if the value is the next word.
+// The method "option" masks the secret value of the option args[i]. It returns true if the value is the next word.
 func (p *program) option(args []flat, i int, m mask) (next bool) {
 	name, from := p.split(args[i].text)
 	value, at := args[i], from
@@ -210,7 +214,7 @@ func (p *program) option(args []flat, i int, m mask) (next bool) {
 		}
 		return false
 	case slices.Contains(p.secret, name):
-		if name != "-b" && name != "--cookie" || strings.Contains(value.text[at:], "=") { // else the name of a file
+		if name != "-b" && name != "--cookie" || strings.Contains(value.text[at:], "=") { // otherwise the value is the name of a file
 			passwordIn(value, at, m)
 		}
 		return from < 0
@@ -231,8 +235,8 @@ func (p *program) option(args []flat, i int, m mask) (next bool) {
 	return false
 }
 
-// split returns the option in a word and the offset of its value in the word. The offset is -1 if the word contains no
-// value. In a group of short options, the first option that has a value or is unknown determines the result.
+// The method "split" returns the option in a word and the offset of its value in the word. The offset is -1 if the word
+// contains no value. In a group of short options, the first option that has a value or is unknown determines the result.
 func (p *program) split(word string) (name string, value int) {
 	if p.exact {
 		return word, -1
@@ -302,7 +306,7 @@ func userIn(value flat, at int, m mask) {
 	}
 }
 
-// header masks the value of a header. It does not mask the values of harmless headers.
+// The function "header" masks the value of a header. It does not mask the values of harmless headers.
 func header(value flat, at int, m mask) {
 	name, v, ok := strings.Cut(value.text[at:], ":")
 	if !ok || slices.Contains(harmlessHeaders, strings.ToLower(strings.TrimSpace(name))) {

@@ -14,7 +14,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// The directories in system belong to the system. For those in trees, the same is true of all their subdirectories.
+// The list "system" contains directories of the system. The list "trees" contains directories of the system whose
+// subdirectories also belong to the system.
 var (
 	system = []string{"/usr", "/usr/local", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/share", "/usr/include", "/var", "/var/lib", "/var/log", "/var/cache", "/var/spool", "/home", "/Users", "/opt", "/run", "/dev", "/System", "/Library", "/Applications", "/private"}
 	trees  = []string{
@@ -38,8 +39,9 @@ func Check(dir string, allowed []string) string {
 	return why
 }
 
-// reasons remembers the answers for the life of the process. A host asks for the same directories many times.
-var reasons sync.Map // from known to string
+// The map "reasons" caches the results of Check for the life of the process, because a host checks the same directories
+// many times.
+var reasons sync.Map // keys of type known, values of type string
 
 type known struct{ dir, home string }
 
@@ -82,7 +84,7 @@ func reason(dir string) string {
 	return ""
 }
 
-// same reports whether two paths lead to the same directory.
+// The function "same" reports whether two paths lead to the same directory.
 func same(a, b string) bool {
 	if a == b {
 		return true
@@ -92,7 +94,7 @@ func same(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// homes returns the home directories of the current user and of other users.
+// The function "homes" returns the home directories of the current user and of other users.
 func homes() (own, others []string) {
 	if h, err := os.UserHomeDir(); err == nil && filepath.IsAbs(h) {
 		own = append(own, filepath.Clean(h))

@@ -62,7 +62,7 @@ func (c *Call) auditArguments() json.RawMessage {
 		return c.Request.Arguments
 	}
 	b, err := json.Marshal(map[string]string{"command": c.Identity.Command.Raw})
-	if err != nil { // cannot happen for strings
+	if err != nil { // impossible for strings
 		panic(err)
 	}
 	return b

@@ -30,7 +30,7 @@ type Call struct {
 	Outcome  Outcome  // written by the stages "deadline" to "measure"
 
 	Client Client            // the client that made the call
-	Shown  Client            // receives the output of the running tool; the stage "hooks" can replace it
+	Shown  Client            // receives the output of the running tool; the stage "hooks" can replace the client
 	Ticket *scheduler.Ticket // place in the session's line; nil for a child call
 
 	Arrival *scheduler.Arrival // announcement of the call to its tool's limit; nil if the tool has no queue
@@ -65,7 +65,7 @@ type Identity struct {
 
 // Decision holds the decisions that are made before the call runs.
 type Decision struct {
-	Arguments map[string]json.RawMessage // by parameter name; hooks and rules can change the arguments
+	Arguments map[string]json.RawMessage // arguments by parameter name; hooks and rules can change them
 	Sent      *tool.Call                 // the message to the plugin, with the arguments and the session's state
 	Policy    *policy.Decision           // nil if the policy did not decide
 	Hooks     []hook.Outcome             // the actions of the hooks
@@ -106,7 +106,8 @@ func (c *Call) Release() {
 // Runs marks the start of the tool.
 func (c *Call) Runs() { c.runs.Store(time.Now().UnixNano()) }
 
-// RunsSince returns when the tool started, or the zero time before. It is safe for concurrent use.
+// RunsSince returns the start time of the tool. It returns the zero time before the start. It is safe for concurrent
+// use.
 func (c *Call) RunsSince() time.Time {
 	if ns := c.runs.Load(); ns != 0 {
 		return time.Unix(0, ns)
@@ -114,10 +115,11 @@ func (c *Call) RunsSince() time.Time {
 	return time.Time{}
 }
 
-// WaitFor sets what the call waits for outside of this process, or "" if it waits for nothing. It is safe for concurrent use.
+// WaitFor records a description of the event outside this process for which the call waits. An empty description means
+// that the call does not wait. WaitFor is safe for concurrent use.
 func (c *Call) WaitFor(what string) { c.waits.Store(&what) }
 
-// WaitsFor returns what WaitFor set last.
+// WaitsFor returns the description from the last call of WaitFor.
 func (c *Call) WaitsFor() string {
 	if what := c.waits.Load(); what != nil {
 		return *what
@@ -125,7 +127,7 @@ func (c *Call) WaitsFor() string {
 	return ""
 }
 
-// Start marks the turn of the call. The function done ends the turn.
+// Start records that the call has reached the front of its queue. The caller must call done at the end of the call.
 func (c *Call) Start(done func()) {
 	c.started = true
 	c.Hold(done)

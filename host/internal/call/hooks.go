@@ -29,7 +29,7 @@ func (c *Call) BeforeHooks(ctx context.Context, hooks []*hook.Hook) error {
 	}
 	if args != nil {
 		c.Decision.Arguments = nil                                          // because Unmarshal keeps map entries that the hooks removed
-		if err := json.Unmarshal(args, &c.Decision.Arguments); err != nil { // fails only on a bug, because checkChanged created valid JSON
+		if err := json.Unmarshal(args, &c.Decision.Arguments); err != nil { // no error is possible, because checkChanged created valid JSON
 			return err
 		}
 		c.Decision.Sent.Arguments = args
@@ -57,7 +57,7 @@ func (c *Call) AfterHooks(ctx context.Context, hooks []*hook.Hook, res *tool.Res
 	return &out
 }
 
-// trimmed removes the trailing full stop, because the message adds one.
+// The function "trimmed" removes the trailing full stop, because the message adds one.
 func trimmed(err error) error {
 	if s := err.Error(); strings.HasSuffix(s, ".") {
 		return errors.New(strings.TrimRight(s, "."))

@@ -49,7 +49,7 @@ func Object(values map[string]json.RawMessage) json.RawMessage {
 			out = append(out, ',')
 		}
 		key, err := json.Marshal(name)
-		if err != nil { // cannot happen for strings
+		if err != nil { // impossible for strings
 			panic(err)
 		}
 		out = append(append(append(out, key...), ':'), values[name]...)

@@ -30,12 +30,12 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   Session
-	// InOrder makes the call run alone unless its tool is safe beside others, as the calls of a batch do.
+	// InOrder is set for calls of a batch. Such a call runs alone unless its tool is safe for concurrent use.
 	InOrder bool
 	// Trace is the trace context of the caller. The zero value means that the caller does not trace.
 	Trace trace.Context
-	// Renew returns the session as it is now. The dispatcher calls it when the call's turn has come, because earlier calls
-	// can change the session. A nil Renew means that the session does not change.
+	// Renew returns the current state of the session. The dispatcher calls Renew when the call reaches the front of its
+	// queue, because earlier calls can change the session. A nil Renew means that the session does not change.
 	Renew func(Session) (Session, error)
 	// Changed is called after a call that can change files, before the next call of the session starts. It can be nil.
 	Changed func()
@@ -47,9 +47,11 @@ type Session struct {
 	// Principal is the caller, who owns the session. A call without a principal is refused.
 	Principal *principal.Principal
 	Roots     []tool.Root
-	// Displaced reports that the saved directory of the session is gone or in no root, so that Cwd is the workspace.
+	// Displaced reports that the saved directory of the session is missing or outside all roots. Cwd is then the
+	// workspace.
 	Displaced bool
-	// Gone is the saved directory if it does not exist any more. Calls that depend on the directory do not run then.
+	// Gone is the saved directory of the session if the directory no longer exists. Calls that depend on the directory
+	// then do not run.
 	Gone string
 }
 
@@ -58,9 +60,8 @@ func (s Session) Contains(dir string) bool {
 	return slices.ContainsFunc(s.Roots, func(r tool.Root) bool { return r.Contains(dir) })
 }
 
-// Client receives the events of a call while it runs, and answers its questions. A client with a method
-// ReachesPerson() bool that returns true is also asked about paths outside of the roots. Without it, such a path is
-// refused.
+// Client receives the events of a running call and answers its questions. If the client has a method ReachesPerson()
+// bool that returns true, the policy also asks about paths outside the roots. Otherwise it refuses such paths.
 type Client interface {
 	Progress(title string, metadata map[string]any)
 	Output(stream tool.Stream, chunk []byte)

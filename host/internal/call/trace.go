@@ -72,7 +72,7 @@ func EndRun(s *trace.Span, res *tool.Result) {
 	s.End()
 }
 
-// fail marks a span as failed. The status contains the kind of the result's error.
+// The function "fail" marks a span as failed. The status contains the kind of the result's error.
 func fail(s *trace.Span, res *tool.Result) {
 	if res.Error != nil {
 		s.Set("error.type", string(res.Error.Kind))

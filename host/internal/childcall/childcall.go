@@ -65,7 +65,7 @@ func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Strea
 	return printResult(p.Identity(), req.Name, res, streams)
 }
 
-// request returns the request for the next child call, which runs in the directory cwd.
+// The method "request" returns the request for the next child call, which runs in the directory cwd.
 func (c *Calls) request(cwd string) call.Request {
 	parent := &c.parent.Request
 	out := call.Request{ID: fmt.Sprintf("%s.%d", parent.ID, c.made.Add(1)), MessageID: parent.MessageID, Session: parent.Session, Trace: c.parent.RunContext()}
@@ -73,7 +73,8 @@ func (c *Calls) request(cwd string) call.Request {
 	return out
 }
 
-// parse returns the command of a child call. If the nesting of calls is too deep, the command contains an error.
+// The method "parse" returns the command of a child call. If the nesting of calls is too deep, the command contains an
+// error.
 func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *router.Command {
 	cmd := router.Argv(req.Name, req.Args, func(required bool) (string, bool, error) {
 		// Read a file only if the tool cannot run without its text. In a "while read" loop, standard input is a file

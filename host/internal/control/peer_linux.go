@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed returns an error for clients of other users, and for clients with more restrictions than the host. Otherwise a
-// command in the host's sandbox could control the host.
+// The function "allowed" returns an error for clients of other users, and for clients with more restrictions than the
+// host. Otherwise a command in the host's sandbox could control the host.
 func allowed(conn *net.UnixConn) error {
 	uid, err := PeerUser(conn)
 	if err == nil && uid != os.Getuid() {
@@ -53,7 +53,7 @@ func PeerUser(conn *net.UnixConn) (int, error) {
 	return uid, nil
 }
 
-// confined contains restrictions that a process can never remove.
+// The type "confined" contains restrictions that a process can never remove.
 type confined struct{ filters, noNewPrivs int }
 
 func confinement(pid string) (c confined, err error) {

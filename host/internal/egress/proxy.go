@@ -101,7 +101,7 @@ func (p *Proxy) Serve(l net.Listener) (stop func()) {
 	}
 }
 
-// fail answers a request after a failed connection.
+// The method "fail" answers a request after a failed connection.
 func (p *Proxy) fail(w http.ResponseWriter, err error) {
 	var d *DenialError
 	if !errors.As(err, &d) {
@@ -115,7 +115,7 @@ func (p *Proxy) fail(w http.ResponseWriter, err error) {
 	http.Error(w, text, http.StatusForbidden)
 }
 
-// tunnel connects a client to the host in the request.
+// The method "tunnel" connects a client to the host in the request.
 func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	there, err := p.dial(r.Context(), r.Host)
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	<-done
 }
 
-// first returns a reader for the buffered bytes and then the rest of the connection.
+// The function "first" returns a reader for the buffered bytes and then the rest of the connection.
 func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
 	n := ahead.Buffered()
 	if n == 0 {
@@ -155,7 +155,7 @@ func first(ahead *bufio.Reader, rest net.Conn) io.Reader {
 	return io.MultiReader(io.LimitReader(ahead, int64(n)), rest)
 }
 
-// pass copies data until the source ends. Then it closes the destination for writing.
+// The function "pass" copies data until the source ends. Then it closes the destination for writing.
 func pass(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
@@ -165,7 +165,7 @@ func pass(to net.Conn, from io.Reader) {
 	_ = to.Close()
 }
 
-// dial connects to a host and port. If the proxy must not connect, the error is a [*DenialError].
+// The method "dial" connects to a host and port. If the proxy must not connect, the error is a [*DenialError].
 func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 	addresses, err := p.judge(ctx, target)
 	if err != nil {
@@ -187,7 +187,7 @@ func (p *Proxy) dial(ctx context.Context, target string) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// judge returns the addresses of a target that the proxy is allowed to use.
+// The method "judge" returns the addresses of a target that the proxy is allowed to use.
 func (p *Proxy) judge(ctx context.Context, target string) ([]netip.AddrPort, error) {
 	host, portText, err := net.SplitHostPort(target)
 	if err != nil {
@@ -241,8 +241,8 @@ func (p *Proxy) resolve(ctx context.Context, name string) ([]netip.Addr, error) 
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// own reports whether an address belongs to this machine. A sandbox must not reach the services of this machine. If the
-// addresses of the machine are unknown, own returns true.
+// The function "own" reports whether an address belongs to this machine. A sandbox must not reach the services of this
+// machine. If the addresses of the machine are unknown, the function returns true.
 func own(a netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	return err != nil || slices.ContainsFunc(all, func(i net.Addr) bool {

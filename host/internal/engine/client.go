@@ -43,13 +43,13 @@ func (f *decidingClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, er
 	return f.Client.Ask(ctx, ask)
 }
 
-// ReachesPerson reports whether a person can answer an ask at once. The policy then asks about paths outside of the roots,
-// too. A client that can reach a person has a method of the same name.
+// ReachesPerson reports whether a person can answer an ask at once. If so, the policy also asks about paths outside the
+// roots. A client that can reach a person implements a method with the same name.
 func (f *decidingClient) ReachesPerson() bool {
 	return call.ReachesPerson(f.Client) && f.onAsk != "allow" && f.onAsk != "deny"
 }
 
-// silent is the client of a request whose caller has no client. It ignores all events.
+// The type "silent" is the client of a request whose caller has no client. It ignores all events.
 type silent struct{}
 
 func (silent) Progress(string, map[string]any) {}

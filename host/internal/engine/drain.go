@@ -19,16 +19,16 @@ var ErrStopped = dispatch.ErrStopped
 // retryShutdown is the time after which a refused caller can try again. Another host usually runs by then.
 const retryShutdown = time.Second
 
-// running counts the calls that have not ended.
+// The type "running" counts the calls that have not ended.
 type running struct {
 	mu       sync.Mutex
 	calls    int
 	refusing bool
-	last     time.Time     // when the last call began or ended
-	changed  chan struct{} // closed when calls becomes 0; nil if nobody waits
+	last     time.Time     // time when the last call began or ended
+	changed  chan struct{} // closed when the number of calls becomes 0; nil if no goroutine waits
 }
 
-// enter counts a call until done is called. It returns an error if the host shuts down.
+// The method "enter" counts a call until the caller calls done. It returns an error if the host shuts down.
 func (r *running) enter() (done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +51,8 @@ func (r *running) leave() {
 	}
 }
 
-// wait returns when no call runs and none began or ended for the duration quiet, or when ctx ends.
+// The method "wait" returns when no call runs and no call began or ended for the duration quiet. It also returns when
+// ctx ends.
 func (r *running) wait(ctx context.Context, quiet time.Duration) {
 	for {
 		r.mu.Lock()
@@ -77,7 +78,7 @@ func (r *running) wait(ctx context.Context, quiet time.Duration) {
 	}
 }
 
-// Ready returns an error if the host takes no more calls.
+// Ready returns an error if the host accepts no more calls.
 func (e *Engine) Ready() error {
 	e.running.mu.Lock()
 	defer e.running.mu.Unlock()
@@ -87,7 +88,7 @@ func (e *Engine) Ready() error {
 	return nil
 }
 
-// Drain refuses new calls and waits for the running ones, at most for the configured shutdown_timeout.
+// Drain refuses new calls and waits for the running calls, at most for the configured shutdown_timeout.
 func (e *Engine) Drain(ctx context.Context) {
 	e.running.mu.Lock()
 	e.running.refusing = true
@@ -97,12 +98,12 @@ func (e *Engine) Drain(ctx context.Context) {
 	e.running.wait(ctx, 0)
 }
 
-// successorQuiet is the time without calls after which a host whose socket has a successor ends. Clients with an open
-// connection have noticed by then that the server closes it.
+// successorQuiet is the time without calls after which a host exits if another host acquired its socket. By then,
+// clients with an open connection know that the server closes the connection.
 const successorQuiet = time.Second
 
-// Yield waits until no calls arrive any more, because another host accepts the connections now. It waits at most for the
-// configured shutdown_timeout. Calls are not refused meanwhile.
+// Yield waits until no more calls arrive. It is called after another host has accepted the connections. Yield waits at
+// most for the configured shutdown_timeout and does not refuse calls meanwhile.
 func (e *Engine) Yield(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.Current().Config.Host.ShutdownTimeout)
 	defer cancel()
@@ -112,8 +113,8 @@ func (e *Engine) Yield(ctx context.Context) {
 	e.running.wait(ctx, successorQuiet)
 }
 
-// Share makes every change of a session visible to other hosts before the call is answered. It must be called before
-// another host serves the calls of this one.
+// Share makes each later change of a session visible to other hosts before its call returns. It must be called before
+// another host serves the calls of this host.
 func (e *Engine) Share() error {
 	e.state.WriteThrough()
 	return e.state.Flush()

@@ -112,7 +112,7 @@ type Engine struct {
 	places   places
 	running  running
 	takeOver takeOver
-	opening  sync.Mutex // see open
+	opening  sync.Mutex // locked by the method "open"
 	closing  closing
 }
 
@@ -182,7 +182,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	return e, nil
 }
 
-// builder returns the builder of generations. It also creates the objects that all generations share.
+// The method "builder" returns the builder of generations. It also creates the objects that all generations share.
 func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	commands := shim.NewGranter(shim.GranterOptions{
 		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
@@ -201,9 +201,9 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	}
 }
 
-// openState opens the state database. If the database cannot be opened, openState uses one in memory and reports a
-// problem: sessions then last only as long as the process. It returns an error if tools or other users can write the
-// state directory.
+// openState opens the state database. If the database cannot be opened, openState uses a database in memory and reports
+// a problem. Sessions then last only as long as the process. openState returns an error if tools or other users can
+// write to the state directory.
 func (e *Engine) openState(cfg *config.Config) error {
 	e.home.Runtime = e.super.RuntimeDir
 	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
@@ -221,12 +221,12 @@ func (e *Engine) openState(cfg *config.Config) error {
 	}
 	e.problemf("Sessions are not kept after this run: %v.", err)
 	if e.state, err = state.OpenFallback(func() (*state.DB, error) { return e.reopenState(cfg) }, e.opts.Log); err != nil {
-		panic("engine: an in-memory database cannot be opened: " + err.Error()) // happens only without free memory
+		panic("engine: an in-memory database cannot be opened: " + err.Error()) // occurs only if no memory is available
 	}
 	return nil
 }
 
-// reopenState tries again to open the state database after openState failed. Only the audit log uses the result.
+// reopenState retries to open the state database after openState failed. Only the audit log uses the returned database.
 func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	dir, err := state.Dir(e.opts.StateDir, cfg.Host.StateDir)
 	if err != nil {
@@ -249,8 +249,8 @@ func (e *Engine) reopenState(cfg *config.Config) (*state.DB, error) {
 	return db, nil
 }
 
-// checkPlace returns an error if tools can write the state directory. It returns nil for a workspace that is too broad,
-// because no call can run in such a workspace.
+// checkPlace returns an error if tools can write to the state directory. It returns nil for a workspace that is too
+// broad, because no call can run in such a workspace.
 func (e *Engine) checkPlace(cfg *config.Config) error {
 	if refused := roots.Refused(cfg, e.opts.Workspace); refused != nil {
 		return nil //nolint:nilerr // each call reports it
@@ -284,7 +284,7 @@ func (e *Engine) Reloader() *reload.Reloader { return e.reloader }
 // State returns the state database.
 func (e *Engine) State() *state.DB { return e.state }
 
-// openPins opens the pins of a configuration. If ignore is set, only files that tools can write are checked.
+// openPins opens the pins of a configuration. If ignore is true, the host checks only files that tools can write.
 func (e *Engine) openPins(source admission.Source, cfg *config.Config, ignore bool) (*trust.Pins, error) {
 	return trust.OpenPins(trust.PinOptions{Config: cfg.Path, Ignore: ignore, Hash: e.state.BinaryHash, Guard: source.Guard(cfg), CheckStart: source.CheckStart(cfg), Dir: e.home.Pinned})
 }
@@ -301,11 +301,11 @@ func (e *Engine) Close() error {
 		e.live.close()
 		e.reloader.CloseHooks()
 		e.super.Close(closeGrace)
-		searched := builder.Confine.Repositories.Close() // after the last process, and before the audit log is closed
+		searched := builder.Confine.Repositories.Close() // run after the last process exits, and before the audit log closes
 		builder.Commands.Close()
 		builder.Close()
 		e.closing.err = errors.Join(searched, e.state.Close())
-		e.locks.Close() // other processes can use the sessions only now
+		e.locks.Close() // from here on, other processes can use the sessions
 	})
 	return e.closing.err
 }

@@ -12,7 +12,7 @@ import (
 // healthTimeout is the time within which a plugin must report its health.
 const healthTimeout = 2 * time.Second
 
-// healthPatience is the number of health checks to skip after a failed replacement of an unhealthy plugin.
+// healthPatience is the number of skipped health checks after the failed replacement of an unhealthy plugin.
 const healthPatience = 10
 
 // Health asks a tool's plugin for the health of the tool. It starts the plugin if needed. For the health of whole

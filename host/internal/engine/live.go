@@ -15,7 +15,7 @@ import (
 	"toolhost.dev/host/internal/watch"
 )
 
-// live holds the background tasks of a host, and its server for requests of other processes.
+// The type "live" holds the background tasks of a host, and its server for requests of other processes.
 type live struct {
 	began        time.Time
 	files        files
@@ -26,7 +26,7 @@ type live struct {
 	reconfigured chan struct{}      // receives a value after a change of the configuration
 }
 
-// files holds the watcher of the configuration's files.
+// The type "files" holds the watcher of the configuration's files.
 type files struct {
 	mu      sync.Mutex
 	watcher *watch.Watcher // nil if the host does not watch files
@@ -74,7 +74,7 @@ func (l *live) close() {
 	l.background.Wait()
 }
 
-// configured applies a new configuration to the background tasks.
+// The method "configured" applies a new configuration to the background tasks.
 func (e *Engine) configured(cfg *config.Config) {
 	if err := e.watchFiles(cfg); err != nil {
 		e.opts.Log.Warn("changes of files are not watched", "why", err)
@@ -135,7 +135,7 @@ func (e *Engine) diskChanged() {
 	})
 }
 
-// control runs a request from another process.
+// The method "control" runs a request from another process.
 func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (any, error) {
 	switch op {
 	case control.OpEnable:

@@ -42,7 +42,7 @@ func (e *Engine) TestPermissions(t config.PermissionTest) error {
 	return nil
 }
 
-// past returns the past participle of an effect, such as "allowed".
+// The function "past" returns the past participle of an effect, such as "allowed".
 func past(effect string) string {
 	return map[string]string{"allow": "allowed", "ask": "asked about", "deny": "denied"}[effect]
 }

@@ -16,9 +16,9 @@ import (
 	"toolhost.dev/host/internal/watch"
 )
 
-// keepsStateOut returns an error if tools in a workspace can write the state directory. This directory contains the
-// audit log, the remembered answers and the trust store. A good result is remembered, because tools cannot change what it
-// depends on: each link to the state directory is then outside of the roots that they can write.
+// keepsStateOut returns an error if tools in a workspace can write to the state directory, which contains the audit log,
+// the remembered answers and the trust store. A nil result is cached, because tools cannot change it: they cannot write
+// to any directory with a link to the state directory.
 func (e *Engine) keepsStateOut(cfg *config.Config, workspace string) error {
 	if e.home.Root == "" || e.places.safe(cfg, workspace) {
 		return nil
@@ -34,10 +34,11 @@ func (e *Engine) keepsStateOut(cfg *config.Config, workspace string) error {
 	return err
 }
 
-// maxPlaces limits the number of workspaces that places remembers.
+// maxPlaces limits the number of workspaces in the cache of type places.
 const maxPlaces = 1024
 
-// places contains the workspaces of a configuration whose tools cannot write the state directory.
+// The type "places" is a cache of the workspaces whose tools cannot write to the state directory. It is valid for one
+// configuration.
 type places struct {
 	mu         sync.Mutex
 	cfg        *config.Config
@@ -59,8 +60,9 @@ func (p *places) add(cfg *config.Config, workspace string) {
 	p.workspaces[workspace] = true
 }
 
-// stateOutside returns an error if tools in a workspace can write the state directory dir, whose path without symbolic
-// links is target. The links that lead to the directory count, because tools could change their target.
+// stateOutside returns an error if tools in a workspace can write to the state directory dir. The path target is dir
+// without symbolic links. The function also checks the links that lead to the directory, because tools could change the
+// target of a link.
 func stateOutside(cfg *config.Config, workspace, dir, target string) error {
 	places := append(watch.Places(dir), target)
 	var writable []tool.Root
@@ -85,7 +87,7 @@ func stateOutside(cfg *config.Config, workspace, dir, target string) error {
 	return nil
 }
 
-// otherState returns a path for a state directory outside of a root, as a proposal to the user.
+// otherState returns a path for a state directory outside a root. The host suggests this path to the user.
 func otherState(root tool.Root) string {
 	if dir, err := state.Dir(); err == nil && !root.Contains(dir) {
 		return dir
@@ -93,7 +95,7 @@ func otherState(root tool.Root) string {
 	return filepath.Join("/var/tmp", fmt.Sprintf("toolhost-%d", os.Getuid()))
 }
 
-// checkOwner returns an error if other users can write in the state directory. It returns nil if the directory does not
+// checkOwner returns an error if other users can write to the state directory. It returns nil if the directory does not
 // exist.
 func checkOwner(dir string) error {
 	st, err := os.Stat(dir)
@@ -113,9 +115,9 @@ func checkOwner(dir string) error {
 	return nil
 }
 
-// keepsHostOut returns an error if tools of a workspace that a request names could write what the host runs or reads: its
-// configuration, programs that the configuration names with the code in their arguments, and its own programs. The host's
-// own workspace is judged when the configuration is opened.
+// keepsHostOut returns an error if tools of a requested workspace could write files that the host runs or reads. These
+// files are the configuration, the programs in the configuration, code files in the arguments of these programs, and the
+// programs of the host. The host's own workspace is checked when the configuration is opened.
 func (e *Engine) keepsHostOut(cfg *config.Config, workspace string) error {
 	if workspace == e.opts.Workspace || cfg.Sandbox.Workspace == "read-only" {
 		return nil

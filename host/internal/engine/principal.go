@@ -18,7 +18,7 @@ type Principal = principal.Principal
 // Directory authenticates the clients of a server. See package principal.
 type Directory = principal.Directory
 
-// Secret is a token that the server got at its start.
+// Secret is a token that the server received at its start.
 type Secret = principal.Secret
 
 // Names of package principal for package host.
@@ -29,7 +29,7 @@ const (
 	RightAdminister = principal.Administer
 )
 
-// StartToken returns the principal of clients that know the token of a server. See host.StartToken.
+// StartToken returns the principal of clients that present the token of a server. See host.StartToken.
 func StartToken(workspaces []string) *Principal { return principal.StartToken(workspaces) }
 
 // ApproverToken returns the principal that answers asks. See host.ApproverToken.
@@ -81,13 +81,14 @@ func (r *Request) limitTexts() (err error) {
 	return err
 }
 
-// busy counts the running and queued calls of each principal with a limit.
+// The type "busy" counts the running and queued calls of each principal with a limit.
 type busy struct {
 	mu sync.Mutex
 	by map[string]int
 }
 
-// enter counts a call until the returned function is called. It returns an error if the principal has reached its limit.
+// The method "enter" counts a call until the caller calls done. It returns an error if the principal has reached its
+// limit.
 func (b *busy) enter(who *Principal) (done func(), err error) {
 	if who.MaxCalls == 0 {
 		return func() {}, nil

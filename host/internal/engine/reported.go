@@ -11,9 +11,9 @@ import (
 	"toolhost.dev/host/internal/ownfile"
 )
 
-// NewProblems returns the known failures without those of plugins that an earlier call already returned for the same
-// configuration. A run of one command therefore reports a broken plugin once, and again after a change. Other failures,
-// such as a configuration that is not trusted or a weaker sandbox, are always returned.
+// NewProblems returns the known failures. It omits failures of plugins that an earlier call returned for the same
+// configuration. Therefore a run of one command reports a broken plugin once, and again after a change. NewProblems
+// always returns other failures, such as an untrusted configuration or a weaker sandbox.
 func (e *Engine) NewProblems() []string {
 	problems, broken := e.Problems(), e.Current().Broken
 	if e.home.Root == "" {
@@ -21,7 +21,7 @@ func (e *Engine) NewProblems() []string {
 	}
 	dir := filepath.Join(e.home.Root, "reported")
 	path := filepath.Join(dir, e.configurationID())
-	before, _ := os.ReadFile(path) // without the file, nothing was reported
+	before, _ := os.ReadFile(path) // error ignored: a missing file means that no failure was reported
 	var now []string
 	for _, text := range broken {
 		sum := sha256.Sum256([]byte(text))
@@ -34,16 +34,16 @@ func (e *Engine) NewProblems() []string {
 	switch text := strings.Join(now, "\n"); {
 	case text == string(before):
 	case text == "":
-		_ = os.Remove(path) // a file that stays only hides the same failures later
+		_ = os.Remove(path) // error ignored: a remaining file only hides the same failures later
 	default:
 		if err := os.MkdirAll(dir, 0o700); err == nil {
-			_ = ownfile.Replace(path, []byte(text), 0o600) // without the file, the next run reports the failures again
+			_ = ownfile.Replace(path, []byte(text), 0o600) // error ignored: without the file, the next run reports the failures again
 		}
 	}
 	return problems
 }
 
-// configurationID returns a file name that stands for the path of the configuration.
+// configurationID returns a file name that identifies the path of the configuration.
 func (e *Engine) configurationID() string {
 	path := e.Current().Config.Path
 	if path != "" {

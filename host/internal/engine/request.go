@@ -80,7 +80,7 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	return &Pending{inner: inner, client: e.client(client), done: done}
 }
 
-// refused returns a request that failed before it was queued.
+// The method "refused" returns a request that failed before it was queued.
 func (e *Engine) refused(req Request, err error) *Pending {
 	failure := tool.AsError(err).From(tool.SourceHost)
 	e.auditRefused(req, failure)
@@ -130,7 +130,7 @@ func (e *Engine) toolName(name string) string {
 	return name
 }
 
-// session returns the session of a request. It creates a missing session.
+// The method "session" returns the session of a request. It creates a missing session.
 func (e *Engine) session(req Request) (call.Session, error) {
 	who := req.Principal
 	if who == nil {
@@ -155,12 +155,14 @@ func (e *Engine) session(req Request) (call.Session, error) {
 	return out, e.open(&out, req, key, workspace)
 }
 
-// namesOutput reports whether a request names a directory for output of plugins. Such a directory can be new.
+// namesOutput reports whether the text of a request contains the name of an output directory of plugins. An earlier
+// call can have created such a directory.
 func namesOutput(req Request) bool {
 	return strings.Contains(req.Command, state.OutputDir) || bytes.Contains(req.Arguments, []byte(state.OutputDir))
 }
 
-// renew returns the session of a queued request as it is now. Earlier calls can change its directory and its roots.
+// The method "renew" returns the current state of a queued request's session. Earlier calls can change the session's
+// directory and roots.
 func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
 	s.Roots = e.Current().Roots.Of(s.Principal.Owner(), s.Workspace, refresh)
 	now, known, err := e.state.Session(s.ID)
@@ -173,8 +175,8 @@ func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
 	return inWorkspace(s), nil
 }
 
-// inWorkspace sets the directory of a session to its workspace if the directory does not exist any more or is outside of all
-// roots. It does not save the session, because another call can change the directory at the same time.
+// inWorkspace replaces the directory of a session with the workspace if the directory is missing or outside all roots.
+// It does not save the session, because another call can change the directory at the same time.
 func inWorkspace(s call.Session) call.Session {
 	s.Gone = ""
 	exists := roots.IsDir(s.Cwd)
@@ -187,8 +189,8 @@ func inWorkspace(s call.Session) call.Session {
 	return s
 }
 
-// workspace returns the directory in which a request runs. The error for a directory that the principal may not use is
-// the same whether or not the directory exists.
+// The method "workspace" returns the directory in which a request runs. If the principal is not allowed to use the
+// directory, the error does not reveal whether the directory exists.
 func (e *Engine) workspace(who *Principal, named string) (string, error) {
 	dir := named
 	if named == "" {
@@ -209,16 +211,16 @@ func (e *Engine) workspace(who *Principal, named string) (string, error) {
 	return path, nil
 }
 
-// CodeWorkspace is the code of the error for a workspace that the principal may not use.
+// CodeWorkspace is the code of the error for a workspace that the principal is not allowed to use.
 const CodeWorkspace = 403
 
-// open loads the stored session of a request, or creates it. A session belongs to one workspace.
+// The method "open" loads the stored session of a request, or creates the session. A session belongs to one workspace.
 func (e *Engine) open(out *call.Session, req Request, key, workspace string) error {
 	found, err := e.load(out, &key, workspace)
 	if found || err != nil {
 		return err
 	}
-	e.opening.Lock() // the first calls of two workspaces with the same id must not share a session
+	e.opening.Lock() // concurrent first calls from two workspaces must not create a common session
 	defer e.opening.Unlock()
 	if found, err := e.load(out, &key, workspace); found || err != nil {
 		return err
@@ -246,8 +248,8 @@ func (e *Engine) open(out *call.Session, req Request, key, workspace string) err
 	return nil
 }
 
-// load loads a stored session. If the session with the key belongs to another workspace, load changes the key to that of
-// a session of its own.
+// The method "load" loads a stored session. If the session belongs to another workspace, load replaces the key with the
+// key of a separate session for this workspace.
 func (e *Engine) load(out *call.Session, key *string, workspace string) (found bool, err error) {
 	s, known, err := e.state.Session(*key)
 	if err == nil && known && s.Workspace != workspace {
@@ -265,10 +267,10 @@ func (e *Engine) load(out *call.Session, key *string, workspace string) (found b
 	return true, nil
 }
 
-// sessionAge is the time after the last use in which a session counts for the limit of its principal.
+// sessionAge is the time since its last use during which a session counts towards the limit of its principal.
 const sessionAge = 24 * time.Hour
 
-// limitSessions returns an error if the principal already has as many sessions as it may have.
+// limitSessions returns an error if the principal has reached its limit of sessions.
 func (e *Engine) limitSessions(who *Principal) error {
 	n, err := e.state.CountSessions(who.SessionPrefix(), time.Now().Add(-sessionAge))
 	if err != nil {
@@ -310,7 +312,8 @@ func (e *Engine) auditRefused(req Request, err *tool.Error) {
 	})
 }
 
-// ids generates the ids of calls. The ids are unique in this process, and other processes cannot easily guess them.
+// The type "ids" generates the ids of calls. The ids are unique in this process, and other processes cannot easily guess
+// them.
 type ids struct {
 	prefix string
 	last   *atomic.Uint64

@@ -29,15 +29,15 @@ type Tool struct {
 	Namespace    string `json:"namespace,omitempty"`
 	Plugin       string `json:"plugin"`
 	Enabled      bool   `json:"enabled"`
-	// Limits describes what the tool's commands cannot do in their sandbox. It is empty for a tool without commands, and
-	// for one that is not confined.
+	// Limits describes which actions the sandbox denies to the tool's commands. It is empty for a tool without commands
+	// and for an unconfined tool.
 	Limits string `json:"limits,omitempty"`
 }
 
 // Parameters returns the names of the tool's parameters in positional order.
 func (t Tool) Parameters() []string {
 	s, err := tool.ParseSchema(t.Input)
-	if err != nil { // cannot happen, because registration parsed the schema
+	if err != nil { // impossible, because registration parsed the schema
 		return nil
 	}
 	var out []string
@@ -86,7 +86,7 @@ type Status struct {
 	Problems []string `json:"problems"`
 	// Sessions lists the most recently used sessions.
 	Sessions []SessionStatus `json:"sessions"`
-	// Calls lists the calls that run or wait, and what they wait for.
+	// Calls lists the running and the waiting calls, with the reason why a call waits.
 	Calls []CallStatus `json:"calls"`
 }
 

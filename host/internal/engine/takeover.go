@@ -21,8 +21,8 @@ type Listening struct {
 	Serves func(address string) bool
 	// File returns a duplicate of the socket.
 	File func() (*os.File, error)
-	// Terms describes on which terms the server serves its clients. The other process gets it with the socket. It can be
-	// nil.
+	// Terms describes the settings of the server that affect its clients. The other process receives Terms with the
+	// socket. Terms can be nil.
 	Terms []byte
 	// Replaced is called when another process accepts the connections of the socket.
 	Replaced func()
@@ -35,7 +35,7 @@ type takeOver struct {
 	busy  bool
 }
 
-// handOverTimeout limits the time in which the other process starts to serve.
+// handOverTimeout limits the time until the other process starts to serve.
 const handOverTimeout = 30 * time.Second
 
 // OfferListener lets another process of the same user acquire the socket of a server; see [TakeListener].
@@ -45,7 +45,7 @@ func (e *Engine) OfferListener(l Listening) {
 	e.takeOver.offer = &l
 }
 
-// handOver sends the server's socket to another process. When that process serves, it tells the server.
+// handOver sends the server's socket to another process. When the other process serves, handOver calls Replaced.
 func (e *Engine) handOver(ctx context.Context, args control.TakeOverArgs) error {
 	e.takeOver.mu.Lock()
 	l := e.takeOver.offer
@@ -80,7 +80,7 @@ func (e *Engine) handOver(ctx context.Context, args control.TakeOverArgs) error 
 		return errors.New("the connection is not a Unix socket")
 	}
 	_ = conn.SetDeadline(time.Now().Add(handOverTimeout))
-	raw, err := file.SyscallConn() // File.Fd would make the socket blocking, also here
+	raw, err := file.SyscallConn() // SyscallConn, because File.Fd would make this process's socket blocking, too
 	if err != nil {
 		return err
 	}
@@ -99,26 +99,26 @@ func (e *Engine) handOver(ctx context.Context, args control.TakeOverArgs) error 
 	return nil
 }
 
-// Taken is the socket of another host.
+// Taken is the socket that this process acquired from another host.
 type Taken struct {
 	net.Listener
-	// Terms is that of the other host's [Listening].
+	// Terms equals the field Terms in the [Listening] of the other host.
 	Terms []byte
 
 	conn *net.UnixConn
 }
 
-// Serving ends the other host.
+// Serving reports to the other host that this process serves the socket. The other host then exits.
 func (t *Taken) Serving() {
-	_, _ = t.conn.Write([]byte{1}) // the other host continues to accept if it does not get this
+	_, _ = t.conn.Write([]byte{1}) // error ignored: the other host continues to accept connections if the message is lost
 	_ = t.conn.Close()
 }
 
-// Return closes the socket. The other host continues.
+// Return closes the socket in this process. The other host continues to accept connections.
 func (t *Taken) Return() error { return errors.Join(t.Close(), t.conn.Close()) }
 
-// TakeListener acquires the socket with an address from the host that listens on it. The home must be that of this
-// process. The caller serves the socket and then calls Serving, which ends the other host, or it calls Return.
+// TakeListener acquires the socket with an address from the host that listens on the address. Both hosts must use the
+// same state directory. The caller must either serve the socket and then call Serving, or call Return.
 func (e *Engine) TakeListener(ctx context.Context, address string) (*Taken, error) {
 	dir, err := os.MkdirTemp("", "toolhost-listen-*")
 	if err != nil {
@@ -154,7 +154,7 @@ func (e *Engine) TakeListener(ctx context.Context, address string) (*Taken, erro
 	return t, nil
 }
 
-// askForListener asks all hosts for a socket. If none has it, it closes in.
+// askForListener asks all hosts for a socket. If no host has the socket, it closes in.
 func (e *Engine) askForListener(ctx context.Context, address, path string, in *net.UnixListener) error {
 	err := errors.New("no running host that uses this state directory listens there")
 	for _, s := range control.Sockets(e.home.Control()) {
@@ -169,7 +169,7 @@ func (e *Engine) askForListener(ctx context.Context, address, path string, in *n
 	return err
 }
 
-// maxTerms limits the terms of another host, in bytes.
+// maxTerms limits the size in bytes of the terms from another host.
 const maxTerms = 1 << 20
 
 // receiveListener receives a socket and the terms of its server from a connection.
@@ -179,7 +179,7 @@ func receiveListener(conn *net.UnixConn) (*Taken, error) {
 	if err != nil {
 		return nil, err
 	}
-	for text = text[:size]; !bytes.HasSuffix(text, []byte("\n")); { // the text can arrive in parts
+	for text = text[:size]; !bytes.HasSuffix(text, []byte("\n")); { // the text can arrive in several reads
 		more, err := conn.Read(text[len(text):cap(text)])
 		if err != nil {
 			return nil, fmt.Errorf("the terms of the other host are incomplete: %w", err)

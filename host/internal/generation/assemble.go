@@ -59,7 +59,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	return g, refused, err
 }
 
-// known returns the approved definitions of all usable plugins.
+// The method "known" returns the approved definitions of all usable plugins.
 func (b *Builder) known(cfg *config.Config, plugins []*Plugin) trust.Known {
 	var subjects []trust.Subject
 	for _, p := range plugins {
@@ -70,7 +70,7 @@ func (b *Builder) known(cfg *config.Config, plugins []*Plugin) trust.Known {
 	return b.Approvals(cfg).Known(subjects)
 }
 
-// register adds the tools of a plugin to the registry.
+// The method "register" adds the tools of a plugin to the registry.
 func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 	desc, pending, review, err := b.Approvals(g.Config).Review(p.Subject(), p.Description(), known, g.Config.Trust.Approve)
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 	})
 }
 
-// dispatcher creates the dispatcher of a generation.
+// The method "dispatcher" creates the dispatcher of a generation.
 func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rules) *dispatch.Dispatcher {
 	d := &dispatch.Dispatcher{
 		Registry:  g.Registry,
@@ -126,7 +126,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 	return d
 }
 
-// confine sets the functions of a dispatcher that ask about the confinement of a plugin.
+// The method "confine" sets the functions through which a dispatcher queries the confinement of a plugin.
 func (g *Generation) confine(d *dispatch.Dispatcher) {
 	d.Denied = func(plugin string, roots []tool.Root, since time.Time, printed string) []string {
 		if p := g.Plugin(plugin); p != nil {

@@ -33,13 +33,13 @@ import (
 type Options struct {
 	// Workspace is the default workspace of sessions.
 	Workspace string
-	// Hooks are the hooks of the embedding program.
+	// Hooks contains the hooks of the embedding program.
 	Hooks []hook.Hook
-	// RetryFailed starts a plugin even if its last start failed recently and took long.
+	// RetryFailed starts plugins even if their last start failed recently and took a long time.
 	RetryFailed bool
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
-	// Pulse is the time without events after which a client gets a sign of life. Zero means the default.
+	// Pulse is the time without events after which the client of a call receives a heartbeat. Zero means the default.
 	Pulse time.Duration
 }
 
@@ -57,7 +57,7 @@ type Builder struct {
 	Options    Options
 	Calls      *Calls
 	State      *state.DB
-	Locks      *sessionlock.Locks // can be nil
+	Locks      *sessionlock.Locks // nil if no other process can use the sessions
 	Home       state.Home
 	Supervisor *supervisor.Supervisor
 	Confine    *confinement.Parts
@@ -73,7 +73,7 @@ type Builder struct {
 	tracing tracing
 }
 
-// vetted holds the pins and the approvals of one configuration.
+// The type "vetted" holds the pins and the approvals of one configuration.
 type vetted struct {
 	pins      *trust.Pins
 	approvals *trust.Approvals
@@ -97,7 +97,7 @@ func (b *Builder) Trust(cfg *config.Config, pins *trust.Pins) {
 	b.vetting.by[cfg.Path] = b.vetting.last
 }
 
-// of returns the pins and the approvals of a configuration.
+// The method "of" returns the pins and the approvals of a configuration.
 func (v *vetting) of(cfg *config.Config) vetted {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -124,7 +124,7 @@ func (b *Builder) vetted(cfg *config.Config) vetted {
 	return b.vetting.of(cfg)
 }
 
-// Close sends the traces that are not yet sent.
+// Close sends the traces that are still queued.
 func (b *Builder) Close() { b.tracing.close() }
 
 // Roots returns the roots of sessions under a configuration.
@@ -171,8 +171,8 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 	return p
 }
 
-// inherit returns the file descriptor through which the plugin's commands call tools. It returns nil if the commands of
-// the plugin cannot call tools.
+// The method "inherit" returns the file descriptor through which the plugin's commands call tools. It returns nil if the
+// commands of the plugin cannot call tools.
 func (b *Builder) inherit(p *Plugin) *os.File {
 	if d := p.Description(); d != nil && !slices.Contains(d.Capabilities, tool.CapabilityCommands) {
 		return nil
@@ -180,8 +180,8 @@ func (b *Builder) inherit(p *Plugin) *os.File {
 	return b.Commands.Inherit()
 }
 
-// checkGrants returns an error if the plugin lacks a required permission. It also saves the plugin's description. Later
-// the host can reject the plugin without starting it.
+// checkGrants returns an error if the plugin lacks a required permission. It also saves the plugin's description, so
+// that a later host can reject the plugin without starting it.
 func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
 	err := grants.Missing(&p.Plugin, d.Needs)
 	p.denied.Store(err != nil)
@@ -195,7 +195,7 @@ func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
 	return err
 }
 
-// accept checks the description of a newly started process.
+// The method "accept" checks the description of a newly started process.
 func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, first func(*tool.Description) error) error {
 	if err := b.Pins(cfg).CheckTools(p.Name, d); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, fir
 	case known != nil && slices.Contains(d.Capabilities, tool.CapabilityDiscovery):
 		b.rediscover(p, known, d)
 		return nil
-	case known != nil: // the described binary can differ from the started binary
+	case known != nil: // the described binary and the started binary can differ
 		return Breaks(cfg, p.Name, known, d)
 	case first != nil:
 		return first(d)
@@ -232,7 +232,7 @@ func Breaks(cfg *config.Config, plugin string, known, now *tool.Description) err
 		now.Version, strings.Join(how, "; "), plugin)
 }
 
-// prepare starts the plugins on which a plugin depends.
+// The method "prepare" starts the plugins on which a plugin depends.
 func (b *Builder) prepare(ctx context.Context, p *Plugin, peers Peers) error {
 	if g := b.Current(); g != nil && g.Plugin(p.Name) == p {
 		peers = g.Plugin
@@ -256,7 +256,7 @@ var countedEvents = map[supervisor.Event]metrics.Event{
 	supervisor.Started: metrics.Started, supervisor.Failed: metrics.StartFailed, supervisor.Ended: metrics.Crashed,
 }
 
-// observe counts an event of a plugin process and updates the states of the plugin's tools.
+// The method "observe" counts an event of a plugin process and updates the states of the plugin's tools.
 func (b *Builder) observe(p *Plugin, e supervisor.Event, why string) {
 	if counted, ok := countedEvents[e]; ok {
 		b.Calls.Metrics.Plugin(p.Name, counted)

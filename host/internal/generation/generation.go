@@ -27,12 +27,12 @@ import (
 type Generation struct {
 	Config   *config.Config
 	Launcher *confinement.Launcher
-	// Plugins are in the order of the configuration.
+	// Plugins contains the plugins in the order of the configuration.
 	Plugins  []*Plugin
 	Registry *registry.Registry
 	Dispatch *dispatch.Dispatcher
 	Roots    *roots.Sets
-	// Unloaded maps plugins to the reason why they could not be loaded.
+	// Unloaded maps plugins that could not be loaded to the reason.
 	Unloaded map[string]string
 	// Reviews contains the comparisons of tool definitions with the approved definitions, for all monitored plugins.
 	Reviews []*trust.Review
@@ -51,11 +51,11 @@ type Plugin struct {
 	Binary Binary
 	// Checked reports whether the same version of the host already validated the description.
 	Checked bool
-	// Err is the reason why the plugin is unusable. Nil means that the plugin is usable.
+	// Err is the reason why the plugin is unusable. It is nil for a usable plugin.
 	Err error
 
 	desc   atomic.Pointer[tool.Description]
-	denied atomic.Bool // a required permission is missing
+	denied atomic.Bool // whether a required permission is missing
 }
 
 // Description returns the tools and settings that the plugin reports. It returns nil if they are unknown.
@@ -113,7 +113,7 @@ func (g *Generation) Problemf(format string, a ...any) {
 	g.Problems = append(g.Problems, fmt.Sprintf(format, a...))
 }
 
-// failed records that a plugin was not loaded.
+// The method "failed" records that a plugin was not loaded.
 func (g *Generation) failed(p *Plugin) {
 	why := fmt.Sprintf("Plugin %s is not loaded: %v", p.Name, p.Err)
 	if e := tool.AsError(p.Err); p.Missing == "" {
@@ -147,7 +147,7 @@ func (g *Generation) toolNames() []string {
 	return names
 }
 
-// leases adapts the supervisor's plugins to the interface of package dispatch.
+// The type "leases" adapts the supervisor's plugins to the interface of package dispatch.
 type leases supervisor.Set
 
 // Reserve implements the Plugins interface of package dispatch.

@@ -33,7 +33,7 @@ func CheckHooks(own []hook.Hook, cfg *config.Config) error {
 	return nil
 }
 
-// hooks returns the hooks of the embedding program and of the configuration.
+// The method "hooks" returns the hooks of the embedding program and of the configuration.
 func (b *Builder) hooks(g *Generation) *hook.Set {
 	all := slices.Clone(b.Options.Hooks)
 	for _, c := range g.Config.Hooks {
@@ -70,7 +70,7 @@ func (g *Generation) checkHookPlugins() {
 	}
 }
 
-// writable returns the directories in which tools can write.
+// The method "writable" returns the directories in which tools can write.
 func (b *Builder) writable(g *Generation, workspace string) []string {
 	var out []string
 	for _, r := range g.Roots.Of("", cmp.Or(workspace, b.Options.Workspace), false) {

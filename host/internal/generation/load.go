@@ -17,9 +17,9 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Load builds the first generation of a configuration. It uses saved descriptions of plugins, and starts all other
+// Load builds the first generation of a configuration. It uses saved descriptions of plugins. It starts all other
 // plugins concurrently to get their descriptions. If Load returns an error, the error lists invalid permission rules.
-// The generation is valid, but the caller must prevent all calls, because these rules do not apply.
+// The generation is still valid, but the caller must prevent all calls, because these rules do not apply.
 func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confinement.Launcher) (*Generation, error) {
 	plugins := make([]*Plugin, len(cfg.Plugins))
 	peers := func(name string) *Plugin {
@@ -51,8 +51,8 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 	return g, err
 }
 
-// recall uses the saved data about a plugin instead of starting the plugin. It returns true if the saved data is not
-// sufficient.
+// The method "recall" uses the saved data about a plugin instead of starting the plugin. It returns true if the saved
+// data is not sufficient.
 func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, p *Plugin) bool {
 	if p.Missing != "" {
 		p.Err = errors.New(p.Missing)
@@ -137,7 +137,7 @@ func (b *Builder) Describe(ctx context.Context, p *Plugin) error {
 	return err
 }
 
-// keep saves a description for later runs.
+// The method "keep" saves a description for later runs.
 func (b *Builder) keep(p *Plugin, desc *tool.Description) error {
 	by := build.Version
 	if slices.ContainsFunc(desc.Tools, func(d tool.Definition) bool { return d.Validate() != nil }) {
@@ -152,8 +152,8 @@ func (b *Builder) logUnkept(p *Plugin, err error) {
 	}
 }
 
-// rediscover must be called if a plugin that discovers its tools at run time changed them. It logs the changes and saves
-// the new description.
+// The method "rediscover" logs changes of the tools that a plugin discovers at run time, and saves the new description.
+// It must be called after each such change.
 func (b *Builder) rediscover(p *Plugin, known, now *tool.Description) {
 	changes := registry.Compare(known.Tools, now.Tools)
 	if len(changes) == 0 {

@@ -18,7 +18,7 @@ type Overrides struct {
 	alias   []config.Alias
 }
 
-// Enabled reports whether a tool is enabled. set is false if nobody changed the tool at run time.
+// Enabled reports whether a tool is enabled. The result set is false if nobody changed the tool at run time.
 func (o *Overrides) Enabled(tool string) (on, set bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

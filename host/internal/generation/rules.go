@@ -29,7 +29,7 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 	for i := range out.Rules {
 		problems := g.bind(&out.Rules[i])
 		if g.Config.Permissions.Rules[i].List {
-			delete(problems, "path") // a list can be about tools that are not registered now
+			delete(problems, "path") // a list can name tools that are not registered now
 		}
 		for _, attribute := range slices.Sorted(maps.Keys(problems)) {
 			bad = append(bad, config.RuleProblem{Rule: i, Attribute: attribute, Why: problems[attribute]})
@@ -47,8 +47,8 @@ func (g *Generation) boundRules(workspace string) (policy.Rules, error) {
 	return out, err
 }
 
-// bind resolves the aliases in a rule. It returns problems of the rule that depend on the registered tools, by
-// attribute.
+// The method "bind" resolves the aliases in a rule. It returns problems of the rule that depend on the registered tools.
+// The map key is the attribute with the problem.
 func (g *Generation) bind(r *policy.Rule) map[string]error {
 	bad := make(map[string]error)
 	names := g.toolNames()
@@ -85,7 +85,7 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	return bad
 }
 
-// about returns the tools to which a rule can apply.
+// The method "about" returns the tools to which a rule can apply.
 func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	var out []*registry.Entry
 	for _, e := range g.Registry.All() {
@@ -99,7 +99,7 @@ func (g *Generation) about(r *policy.Rule) []*registry.Entry {
 	return out
 }
 
-// settable returns an error if a rule sets parameters that its tools do not accept.
+// The function "settable" returns an error if a rule sets parameters that its tools do not accept.
 func settable(r *policy.Rule, about []*registry.Entry) error {
 	if r.Tools == nil && r.Kinds == nil && r.Commands == nil {
 		return errors.New("the rule has parameters but names no tool. Add tool = [\"…\"]")

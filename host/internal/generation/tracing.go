@@ -25,8 +25,8 @@ type tracing struct {
 	old    []*trace.Tracer // tracers of earlier configurations, still in use by running calls
 }
 
-// of returns the tracer of a configuration. It returns nil if tracing is disabled. Configurations with equal settings
-// share a tracer.
+// The method "of" returns the tracer of a configuration. It returns nil if tracing is disabled. Configurations with
+// equal settings share a tracer.
 func (t *tracing) of(cfg *config.Config, log *slog.Logger) *trace.Tracer {
 	want, err := tracingOf(cfg.Tracing, os.Getenv)
 	if err != nil {
@@ -47,7 +47,7 @@ func (t *tracing) of(cfg *config.Config, log *slog.Logger) *trace.Tracer {
 	return t.tracer
 }
 
-// close sends the spans that are not yet sent.
+// The method "close" sends the spans that are still queued.
 func (t *tracing) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -25,7 +25,7 @@ func Result(r *registry.Registry, c *router.Command) *tool.Result {
 		return &tool.Result{Output: Namespace(r, c.Namespace, c.HelpVerbose)}
 	}
 	e := r.Lookup(c.Namespace, c.Name)
-	if e == nil { // cannot happen, because the router found the tool
+	if e == nil { // impossible, because the router found the tool
 		return tool.Failed(tool.Errorf(tool.NotFound, "Tool %q is no longer available. Run help for a list.", c.Name).From(tool.SourceHost))
 	}
 	v := view{Entry: e}
@@ -38,7 +38,7 @@ func Result(r *registry.Registry, c *router.Command) *tool.Result {
 	return &tool.Result{Output: v.detail()}
 }
 
-// view describes a tool with the name in the command, which is the tool's own name or an alias.
+// The type "view" describes a tool with the name in the command. This name is the tool's own name or an alias.
 type view struct {
 	*registry.Entry
 	alias *registry.Alias // nil if the command contains the tool's own name
@@ -51,7 +51,7 @@ func (v *view) name() string {
 	return name(v.Entry)
 }
 
-// param returns the name of a parameter in commands. An alias can define a different name.
+// The method "param" returns the name of a parameter in commands. An alias can define a different name.
 func (v *view) param(p *tool.Param) string {
 	if v.alias == nil {
 		return p.Name
@@ -60,7 +60,7 @@ func (v *view) param(p *tool.Param) string {
 	return sig.NameOf(p.Name)
 }
 
-// line returns one line with the name and the description, separated by a colon.
+// The method "line" returns one line with the name and the description, separated by a colon.
 func (v *view) line() string {
 	return v.name() + ": " + strings.Join(strings.Fields(v.Definition.Description), " ")
 }
@@ -68,7 +68,7 @@ func (v *view) line() string {
 // Line returns one line with the name and the description of a tool, separated by a colon.
 func Line(e *registry.Entry) string { return (&view{Entry: e}).line() }
 
-// name returns the text that users type to call the tool.
+// The function "name" returns the text that users type to call the tool.
 func name(e *registry.Entry) string {
 	if e.Namespace != "" {
 		return "field:" + e.Namespace + " " + e.Definition.Name
@@ -98,10 +98,10 @@ func Overview(r *registry.Registry) string {
 	return out.String()
 }
 
-// maxAliases limits how many aliases of a tool are listed. Agents know the others from the programs that have them.
+// maxAliases limits the number of listed aliases of a tool. Agents know further aliases from other programs.
 const maxAliases = 3
 
-// aliases returns a list of the shortest aliases, grouped by tool.
+// The function "aliases" returns a list of the shortest aliases, grouped by tool.
 func aliases(r *registry.Registry) string {
 	names := make(map[string][]string)
 	for name, a := range r.Aliases() {
@@ -140,7 +140,7 @@ func Namespace(r *registry.Registry, namespace string, verbose bool) string {
 	return strings.Join(parts, "\n")
 }
 
-// summary returns the first sentence of the description.
+// The function "summary" returns the first sentence of the description.
 func summary(e *registry.Entry) string {
 	text := strings.Join(strings.Fields(e.Definition.Description), " ")
 	if i := strings.Index(text, ". "); i >= 0 {

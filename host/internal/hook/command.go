@@ -30,14 +30,15 @@ type Command struct {
 	// Writable returns the directories of a workspace in which tools can write. The hook does not run a program in these
 	// directories, because a tool could change the program to escape from its sandbox.
 	Writable func(workspace string) []string
-	// Check returns an error if the program must not start now. It is called before each start. Nil permits each start.
+	// Check returns an error if the program must not start now. The host calls it before each start. A nil Check permits
+	// each start.
 	Check func() error
 	// Run runs a process. When ctx ends, Run kills the process and its child processes.
 	Run func(ctx context.Context, cmd *exec.Cmd) error
 }
 
-// input is the JSON input of the program. Its fields have the same names as the corresponding fields of Claude Code's
-// hooks.
+// The type "input" is the JSON input of the program. Its fields have the same names as the corresponding fields of
+// Claude Code's hooks.
 type input struct {
 	Event      tool.HookEvent   `json:"hook_event_name"`
 	Hook       string           `json:"hook"`
@@ -90,7 +91,7 @@ func (c *Command) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswe
 	return parse(answer.kept.Bytes())
 }
 
-// unwritable returns an error if a tool can write a file in the command.
+// The method "unwritable" returns an error if a tool can write a file in the command.
 func (c *Command) unwritable(workspace string) error {
 	program, err := exec.LookPath(c.Argv[0])
 	if err != nil {
@@ -200,7 +201,7 @@ func parse(text []byte) (*tool.HookAnswer, error) {
 	return out, nil
 }
 
-// bounded stores the first bytes that are written to it and drops the rest. It does not embed the buffer, because the
+// The type "bounded" stores the first bytes of its input and drops the rest. It does not embed the buffer, because the
 // buffer's method ReadFrom has no limit.
 type bounded struct {
 	kept bytes.Buffer

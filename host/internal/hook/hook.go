@@ -86,7 +86,7 @@ func (h *Hook) String() string {
 	return fmt.Sprintf("hook %q (%s)", h.Name, h.Place)
 }
 
-// call runs the hook with its timeout.
+// The method "call" runs the hook with its timeout.
 func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error) {
 	timeout := cmp.Or(h.Timeout, DefaultTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the hook took longer than %s", timeout))
@@ -132,8 +132,8 @@ func (h *Hook) call(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, 
 const (
 	Changed = "changed"
 	Denied  = "denied"
-	Asked   = "asked"  // a person accepted the call after a question
-	Failed  = "failed" // the failure of the hook was ignored
+	Asked   = "asked"  // a person permitted the call
+	Failed  = "failed" // the host ignored the failure of the hook
 )
 
 // Outcome describes the effect of a hook on a call.

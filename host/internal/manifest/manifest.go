@@ -38,8 +38,8 @@ type Manifest struct {
 	Binary string `json:"binary"`
 	// Needs lists the permissions that the plugin needs beyond access to the workspace.
 	Needs Needs `json:"needs"`
-	// Tools names the tools that the plugin serves. A host that does not run a bundled plugin can then tell how to turn
-	// the tools on.
+	// Tools names the tools of the plugin. If the host does not run a bundled plugin, it uses the names to explain how
+	// to enable the tools.
 	Tools []string `json:"tools,omitempty"`
 	// Bundled is set for bundled plugins. Hosts ignore this field in other manifests.
 	Bundled *Bundled `json:"bundled,omitempty"`
@@ -85,8 +85,8 @@ func Read(dir string) (*Manifest, error) {
 	return m, err
 }
 
-// BundledFile returns the path of a bundled plugin's manifest. dir is the directory of the bundled plugins. The build
-// writes the manifest beside the binary.
+// BundledFile returns the path of a bundled plugin's manifest. The argument dir is the directory of the bundled plugins.
+// The build writes the manifest beside the binary.
 func BundledFile(dir, name string) string { return filepath.Join(dir, name+".json") }
 
 // ReadBundled reads the manifest of a bundled plugin. It returns the zero value if the manifest does not exist.

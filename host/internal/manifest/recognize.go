@@ -12,17 +12,18 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// table lists the programs of the bundled plugins that belong to this host, as NAME:SIZE:SHA256 with commas between
-// them. The linker sets it in releases. Other hosts recognize bundled plugins by their directory.
+// The string "table" lists the programs of the bundled plugins of this host. Its entries have the form NAME:SIZE:SHA256
+// and are separated by commas. The linker sets it in releases. Hosts without the table recognize bundled plugins by
+// their directory.
 var table string
 
-// program identifies the bytes of a bundled plugin's program.
+// The type "program" identifies the content of a bundled plugin's program.
 type program struct {
 	size int64
 	sum  [sha256.Size]byte
 }
 
-// programs returns the table by the name of the plugin. An entry that cannot be read belongs to no program.
+// The function "programs" returns the entries of the table by plugin name. An invalid entry matches no program.
 func programs() map[string]program {
 	out := make(map[string]program)
 	for entry := range strings.SplitSeq(table, ",") {
@@ -43,8 +44,9 @@ func programs() map[string]program {
 // recognizes them by their directory.
 func ByContent() bool { return table != "" }
 
-// Recognize returns the bundled plugin whose program is at path. dir is the directory of the bundled plugins. It returns
-// an empty name for any other program. For a program in dir, the content is not read: [Verify] does that.
+// Recognize returns the bundled plugin whose program is at path. The argument dir is the directory of the bundled
+// plugins. Recognize returns an empty name for any other program. It does not read the content of a program in dir,
+// because [Verify] checks the content.
 func Recognize(dir, path string) (name string, b Bundled, err error) {
 	if dir == "" {
 		return "", Bundled{}, nil
@@ -62,7 +64,7 @@ func Recognize(dir, path string) (name string, b Bundled, err error) {
 	return name, b, err
 }
 
-// Verify reports whether a program with this hash is the named bundled plugin, as far as this host can know.
+// Verify reports whether a program with this hash is the named bundled plugin. Without a table, it always returns true.
 func Verify(name string, sum [sha256.Size]byte) bool {
 	if !ByContent() {
 		return true
@@ -91,8 +93,8 @@ func inDirectory(dir, path string) string {
 	return ""
 }
 
-// byContent returns the name of the bundled plugin whose program has the same content. It reads only a file that has the
-// size of one.
+// byContent returns the name of the bundled plugin whose program has the same content. It only reads a file that has the
+// size of a bundled program.
 func byContent(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRecognize checks that a program is recognized by its directory, or by its content where the host has a table, and
-// never by the label of its plugin.
+// TestRecognize checks that the host recognizes a program by its directory, or by its content if the host has a table.
+// The label of the plugin must have no influence.
 func TestRecognize(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	write := func(path, text string) {

@@ -62,7 +62,7 @@ func Quarantined(res *tool.Result, messages []string) {
 	Annotate(res, "quarantined", messages)
 }
 
-// Warning adds a note about the confinement of the tool, which the operator may not know.
+// Warning adds a note about the confinement of the tool. The operator possibly does not know about the restriction.
 func Warning(res *tool.Result, text string) {
 	add(res, text)
 	Annotate(res, "warning", text)
@@ -74,7 +74,7 @@ func Unsaved(res *tool.Result, err error) {
 	Annotate(res, "unsaved", err.Error())
 }
 
-// add adds a text to the end of the result.
+// The function "add" adds a text to the end of the result.
 func add(res *tool.Result, text string) {
 	note := "[" + text + ".]"
 	if res.Success() {
@@ -86,15 +86,15 @@ func add(res *tool.Result, text string) {
 	}
 }
 
-// OldDirectory adds a note that the call ran in the directory cwd, because it did not wait any longer for a command that can
-// change the directory.
+// OldDirectory adds a note that the call ran in the directory cwd. The call stopped waiting for a command that can
+// change the session's directory.
 func OldDirectory(res *tool.Result, cwd, command string) {
 	add(res, fmt.Sprintf("This call ran in %s. It did not wait for %s, which can change the directory and has not ended", cwd, command))
 	Annotate(res, "directory", cwd)
 }
 
-// Directory adds a note that the session stays in the directory cwd, although the command changed to another one. The
-// argument why is the reason.
+// Directory adds a note that the session stays in the directory cwd, although the command changed to another directory.
+// The argument why is the reason.
 func Directory(res *tool.Result, cwd, why string) {
 	note := fmt.Sprintf("[note: the session stays in %s, because %s]", cwd, why)
 	Annotate(res, "note", note)

@@ -65,7 +65,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestWarning checks that a warning follows other notes, and that an error that others share stays as it is.
+// TestWarning checks that a warning follows other notes. It also checks that a shared error stays unchanged.
 func TestWarning(t *testing.T) {
 	res := &tool.Result{Error: tool.Errorf(tool.ExecutionFailed, "words")}
 	before := res.Error

@@ -19,14 +19,14 @@ import (
 const (
 	// MaxMatches is the maximum number of matches. Each match is a mount in every sandbox.
 	MaxMatches = 4096
-	// maxDirectories limits how many directories are searched.
+	// maxDirectories limits the number of searched directories.
 	maxDirectories = 200_000
 )
 
 // Root is a directory that a finder searches.
 type Root struct {
 	Path string
-	// Writable reports whether tools can write in the root. Otherwise nothing in it needs protection.
+	// Writable reports whether tools can write in the root. In a root that is not writable, no file needs protection.
 	Writable bool
 }
 
@@ -44,7 +44,7 @@ type Finder struct {
 	matches    []Match
 	generation int
 	swept      time.Time
-	valid      bool // the last sweep succeeded
+	valid      bool // whether the last sweep succeeded
 	partial    bool
 }
 
@@ -57,7 +57,7 @@ func New(roots []Root, rules Rules) *Finder {
 	roots = slices.Clone(roots)
 	slices.SortFunc(roots, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
 	for _, r := range roots {
-		if !r.Writable && f.hide.empty() { // nothing in it can match
+		if !r.Writable && f.hide.empty() { // no path in this root can match
 			continue
 		}
 		if i := slices.IndexFunc(f.roots, func(o Root) bool { return under(o.Path, r.Path) }); i >= 0 {
@@ -69,10 +69,10 @@ func New(roots []Root, rules Rules) *Finder {
 	return f
 }
 
-// object identifies a file on this machine.
+// The type "object" identifies a file on this machine.
 type object struct{ dev, ino uint64 }
 
-// node is a directory.
+// The type "node" is a directory.
 type node struct {
 	stamp stamp.Stamp
 	// If covered is true, the directory is protected, and only hidden paths in it matter. If hidden is true, the
@@ -83,7 +83,7 @@ type node struct {
 	matches                             []Match
 	links                               []Match         // matching symbolic links
 	files                               []string        // names of regular files
-	linked                              map[object]bool // of a covered directory, the files with several names
+	linked                              map[object]bool // hard-linked files of a covered directory
 }
 
 // Sweep returns all matches, sorted by path. The result contains no paths in hidden directories. The generation changes with the matches.
@@ -175,9 +175,9 @@ func tooMany(found []Match) error {
 	return fmt.Errorf("%d denied or protected paths exist, and at most %d are possible. Most are: %s. Name directories in permissions.paths: \"dir/**\"", len(found), MaxMatches, strings.Join(most, ", "))
 }
 
-// update reads all directories that changed, and returns them.
+// The method "update" reads all changed directories and returns them.
 func (f *Finder) update() (changed []string) {
-	if f.partial && len(f.nodes) < maxDirectories { // there is room again
+	if f.partial && len(f.nodes) < maxDirectories { // the number of directories is below the limit again
 		clear(f.nodes)
 	}
 	f.partial = false
@@ -212,7 +212,8 @@ func (f *Finder) forget(dir string) {
 	}
 }
 
-// read reads a directory and its unknown subdirectories. The node n contains what the directory inherits.
+// The method "read" reads a directory and its unknown subdirectories. The node n contains the properties that the
+// directory inherits.
 func (f *Finder) read(dir string, n node, changed *[]string) {
 	old := f.nodes[dir]
 	if old == nil && len(f.nodes) >= maxDirectories {
@@ -248,8 +249,8 @@ func (f *Finder) read(dir string, n node, changed *[]string) {
 	}
 }
 
-// classify finds the matches among the entries of a directory, and the directories to search. It also returns the
-// properties that these directories inherit.
+// The method "classify" finds the matches among the entries of a directory, and the directories to search. It also
+// returns the properties that these directories inherit.
 func (f *Finder) classify(dir string, entries []fs.DirEntry, n *node) (children []node) {
 	for _, e := range entries {
 		name := e.Name()
@@ -292,7 +293,7 @@ func (f *Finder) match(dir, name string, n *node) (Match, bool) {
 	return m, true
 }
 
-// collect returns the matches of all directories and the targets of matching links.
+// The method "collect" returns the matches of all directories and the targets of matching links.
 func (f *Finder) collect() (out []Match) {
 	for _, n := range f.nodes {
 		out = append(out, n.matches...)
@@ -310,7 +311,7 @@ func (f *Finder) collect() (out []Match) {
 	return out
 }
 
-// arrange sorts matches. It removes duplicates and paths in hidden directories.
+// The function "arrange" sorts matches. It removes duplicates and paths in hidden directories.
 func arrange(all []Match) (out []Match) {
 	slices.SortFunc(all, func(a, b Match) int {
 		if c := strings.Compare(a.Path, b.Path); c != 0 {

@@ -12,8 +12,8 @@ import (
 // cannot make hard links to them.
 const maxLinked = 2000
 
-// linkedFiles returns the matching files, and the files in matching directories, that have several names. The value
-// reports whether the file is hidden.
+// linkedFiles returns hard-linked files that match or are in matching directories. The value of the map reports whether
+// the file is hidden.
 func (f *Finder) linkedFiles(found []Match, changed []string) (linked map[object]bool, names map[string]bool) {
 	linked, names = make(map[object]bool), make(map[string]bool)
 	add := func(path string, hidden bool) {
@@ -53,7 +53,8 @@ func (f *Finder) linkedFiles(found []Match, changed []string) (linked map[object
 	return linked, names
 }
 
-// hardLinks adds the other names of matching files in the roots, because a tool could use the file by such a name.
+// hardLinks adds the other hard links of matching files in the roots, because a tool could use such a link to access the
+// file.
 func (f *Finder) hardLinks(found []Match, changed []string) []Match {
 	linked, names := f.linkedFiles(found, changed)
 	if len(linked) == 0 {
@@ -96,7 +97,7 @@ func (f *Finder) hardLinks(found []Match, changed []string) []Match {
 	return found
 }
 
-// severalNames returns the identity of a regular file with more than one name.
+// severalNames returns the identity of a regular file with more than one hard link.
 func severalNames(path string) (object, bool) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink < 2 {

@@ -10,34 +10,34 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Rules describes what a finder finds.
+// Rules describes the paths that a finder searches for.
 type Rules struct {
-	// Hide and Protect contain absolute globs in the syntax of doublestar. Tools cannot use what matches Hide. They cannot
-	// change what matches Protect.
+	// Hide and Protect contain absolute globs in the syntax of doublestar. Tools cannot use paths that match Hide. They
+	// cannot change paths that match Protect.
 	Hide, Protect []string
 	// Names contains names of files and directories that tools cannot change in any directory, except below node_modules.
 	Names []string
 }
 
-// Packages is the name of directories with installed packages. Nobody opens them as a project, and package managers
-// must be able to replace them as a whole.
+// Packages is the name of directories with installed packages. People do not open these directories as projects, and
+// package managers must be able to replace them as a whole.
 const Packages = "node_modules"
 
 // Match is a file or directory that the kernel restricts.
 type Match struct {
 	// Path is absolute and contains no symbolic links.
 	Path string
-	// Hidden reports that tools cannot use the path. Otherwise they cannot change it.
+	// Hidden reports that tools cannot use the path. If Hidden is false, they can use the path but not change it.
 	Hidden bool
 	// Setting reports that the path matches only because of its name.
 	Setting bool
 }
 
-// matcher is a compiled list of globs.
+// The type "matcher" is a compiled list of globs.
 type matcher struct {
-	names map[string]bool // of globs such as "**/.env"
-	bases []string        // globs over the last element, such as "*.pem" from "**/*.pem"
-	globs []string        // globs over the whole path
+	names map[string]bool // names from globs such as "**/.env"
+	bases []string        // globs for the last path element, such as "*.pem" from "**/*.pem"
+	globs []string        // globs for the whole path
 }
 
 func compile(globs []string) (m matcher) {
@@ -74,7 +74,7 @@ func (m *matcher) matchPath(path string) bool {
 
 func (m *matcher) empty() bool { return len(m.names)+len(m.bases)+len(m.globs) == 0 }
 
-// under reports whether path is dir or in it.
+// The function "under" reports whether path equals dir or is below dir.
 func under(dir, path string) bool {
 	return path == dir || strings.HasPrefix(path, dir) && (dir == "/" || path[len(dir)] == '/')
 }

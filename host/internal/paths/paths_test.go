@@ -11,7 +11,7 @@ import (
 	"toolhost.dev/host/internal/stamp"
 )
 
-// tree is a directory for tests.
+// The type "tree" is a directory for tests.
 type tree struct {
 	*testing.T
 	dir string
@@ -45,7 +45,7 @@ func (w *tree) add(files ...string) {
 	}
 }
 
-// sweep returns the relative paths of the matches. Hidden ones begin with "-".
+// The method "sweep" returns the relative paths of the matches. Paths of hidden matches begin with "-".
 func (w *tree) sweep(f *Finder) string {
 	w.Helper()
 	matches, _, err := f.Sweep()
@@ -62,7 +62,7 @@ func (w *tree) sweep(f *Finder) string {
 	return strings.Join(out, " ")
 }
 
-// TestSweep checks what different rules match.
+// TestSweep checks the matches of different rules.
 func TestSweep(t *testing.T) {
 	w := newTree(t, "ws/.env", "ws/a/.env", "ws/a/b.pem", "ws/secrets/x/key", "ws/deploy/.env", "ws/deploy/x", "ws/.vscode/.env", "ws/a/.mcp.json", "ws/node_modules/p/.mcp.json",
 		"ws/.git/objects/.env", "ws/{x}", "ro/.env", "ro/.mcp.json", "out/.env")
@@ -91,7 +91,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestChanges checks that a sweep finds what changed since the last one.
+// TestChanges checks that a sweep finds the changes since the last sweep.
 func TestChanges(t *testing.T) {
 	w := newTree(t, "ws/.env", "ws/secrets/key", "ws/a/b/x", "ws/deploy/x")
 	f := New([]Root{{w.at("ws"), true}}, Rules{Hide: []string{"**/.env", w.at("ws/secrets/**")}, Protect: []string{w.at("ws/deploy/**")}})
@@ -102,7 +102,7 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	want("-ws/.env ws/deploy -ws/secrets")
-	for _, n := range f.nodes { // as if the directories had been read long after they changed
+	for _, n := range f.nodes { // pretend that the directories were read long after their last change
 		n.stamp.Taken = n.stamp.Taken.Add(stamp.Settled + time.Second)
 	}
 	if !f.Unchanged() {

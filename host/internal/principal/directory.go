@@ -19,7 +19,7 @@ import (
 type Block struct {
 	Name string
 	Grant
-	// Users lists the ids of the users who are this principal on a Unix socket.
+	// Users lists user ids. A client on a Unix socket with one of these ids is authenticated as this principal.
 	Users []int
 	// Issuer is the name of the issuer whose tokens authenticate the principal. Empty means none.
 	Issuer string
@@ -46,7 +46,7 @@ func (b *Blocks) OutputBytes(owner string) int64 {
 	return 0
 }
 
-// find returns the block with the given name, or nil.
+// The method "find" returns the block with the given name, or nil.
 func (b *Blocks) find(name string) *Block {
 	i := slices.IndexFunc(b.Principals, func(p Block) bool { return p.Name == name })
 	if i < 0 {
@@ -55,7 +55,7 @@ func (b *Blocks) find(name string) *Block {
 	return &b.Principals[i]
 }
 
-// Secret is a token that the server got at its start, with the principal that it authenticates.
+// Secret is a token that the server received at its start, with the principal that the token authenticates.
 type Secret struct {
 	Token     string
 	Principal *Principal
@@ -77,8 +77,8 @@ type Directory struct {
 	pinned sync.Once
 }
 
-// pin returns a grant whose workspaces contain no symbolic links. The first call pins the workspaces of all principals,
-// before a request can run tools.
+// The method "pin" returns a grant whose workspaces contain no symbolic links. The first call pins the workspaces of all
+// principals, before a request can run tools.
 func (d *Directory) pin(g Grant) Grant {
 	blocks := d.Blocks()
 	var all []string
@@ -181,7 +181,7 @@ func (d *Directory) byToken(ctx context.Context, token string) (*Principal, erro
 }
 
 // bySignature returns the first principal of the configuration that the claims of a signed token match. Each subject is
-// a principal of its own.
+// a separate principal.
 func (d *Directory) bySignature(ctx context.Context, blocks *Blocks, token string) (*Principal, error) {
 	issuer, claims, err := d.signed.verify(ctx, blocks.Issuers, token)
 	if err != nil {

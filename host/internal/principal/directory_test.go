@@ -25,13 +25,13 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 )
 
-// provider is an OpenID Connect provider with keys of several kinds.
+// The type "provider" is an OpenID Connect provider with keys of several kinds.
 type provider struct {
 	url    string
-	keys   map[string]crypto.Signer // by id
+	keys   map[string]crypto.Signer // keys by id
 	server *oidctest.Server
 	asked  atomic.Int64
-	mu     sync.Mutex // guards the keys of server
+	mu     sync.Mutex // protects the keys that the field "server" returns
 }
 
 var keyAlgorithms = map[string]string{"ec": oidc.ES256, "ed": oidc.EdDSA, "next": oidc.ES256}
@@ -71,7 +71,7 @@ func (p *provider) publish(ids ...string) {
 	}
 }
 
-// token returns a signed token. The claims in changes replace valid ones; a nil value removes a claim.
+// The method "token" returns a signed token. The claims in changes replace valid claims; a nil value removes a claim.
 func (p *provider) token(t *testing.T, key string, changes map[string]any) string {
 	t.Helper()
 	claims := map[string]any{"iss": p.url, "aud": "toolhost", "sub": "7", "exp": time.Now().Add(time.Hour).Unix(), "groups": []string{"dev", "staff"}}
@@ -163,15 +163,15 @@ func TestIssuer(t *testing.T) {
 	if n := p.asked.Load() - asked; n > 0 {
 		t.Errorf("%d requests for known keys", n)
 	}
-	// The token of a person whose principal was removed from the configuration is not valid any more.
+	// A token becomes invalid if its principal is removed from the configuration.
 	blocks.Principals = nil
 	if who, err := d.Authenticate(request(t, p.token(t, "next", nil))); err == nil {
 		t.Errorf("%+v", who)
 	}
 }
 
-// TestSignedClock checks that a clock that goes back does not make an expired signed token valid again, also after a
-// restart.
+// TestSignedClock checks that an expired signed token stays invalid if the clock goes back. The token must stay invalid
+// after a restart.
 func TestSignedClock(t *testing.T) {
 	p := newProvider(t)
 	blocks := Blocks{
@@ -193,7 +193,8 @@ func TestSignedClock(t *testing.T) {
 	}
 }
 
-// TestIssuerAway checks that an issuer that cannot be reached gets few requests, and is used when it answers again.
+// TestIssuerAway checks that an unreachable issuer receives few requests. Its tokens must be valid when it answers
+// again.
 func TestIssuerAway(t *testing.T) {
 	p := newProvider(t)
 	var away atomic.Bool

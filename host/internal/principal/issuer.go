@@ -48,13 +48,13 @@ type verifier struct {
 	failed time.Time
 }
 
-// claims are the verified claims of a token.
+// The type "claims" contains the verified claims of a token.
 type claims struct {
 	Subject string
 	All     map[string]any
 }
 
-// verify returns the claims of a token that one of the issuers signed.
+// The method "verify" returns the claims of a token that one of the issuers signed.
 func (v *verifiers) verify(ctx context.Context, issuers []Issuer, raw string) (*Issuer, *claims, error) {
 	named, err := issuerOf(raw)
 	if err != nil {
@@ -83,7 +83,7 @@ func (v *verifiers) verify(ctx context.Context, issuers []Issuer, raw string) (*
 	return issuer, out, nil
 }
 
-// issuerOf returns the issuer that a token claims to come from. The claim is not yet verified.
+// issuerOf returns the issuer in a token's claims. The claim is not yet verified.
 func issuerOf(raw string) (string, error) {
 	parts := strings.Split(raw, ".")
 	if len(parts) != 3 {
@@ -114,8 +114,8 @@ func (v *verifiers) of(issuer Issuer) *verifier {
 	return v.by[issuer]
 }
 
-// get returns the verifier of an issuer. The first call requests the discovery document of the issuer. After a failure,
-// the next request waits, so that callers cannot make the host flood the issuer.
+// The method "get" returns the verifier of an issuer. The first call requests the discovery document of the issuer.
+// After a failure, the next request is delayed, so that callers cannot make the host flood the issuer.
 func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerifier, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -125,7 +125,7 @@ func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerif
 	if v.err != nil && time.Since(v.failed) < retryAfter {
 		return nil, v.err
 	}
-	// The context stays in use for later requests of keys, so it is not the context of one call.
+	// Do not use the context of one call, because later requests for keys also use this context.
 	ctx := oidc.ClientContext(context.Background(), &http.Client{Timeout: issuerTimeout})
 	provider, err := oidc.NewProvider(ctx, issuer.URL)
 	if err != nil {
@@ -137,7 +137,8 @@ func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerif
 	return v.oidc, nil
 }
 
-// match reports whether verified claims have all of the wanted values. A claim with a list must contain the value.
+// The method "match" reports whether the verified claims contain all wanted values. A claim with a list must contain the
+// value.
 func (c *claims) match(wanted map[string]string) bool {
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		switch value := c.All[name].(type) {

@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// places remembers which directories the workspaces of grants are. A principal that can write in a directory above a
-// workspace of another one can put a link there. Therefore a workspace remains the directory that it was at the first
-// use. A workspace behind a link in another workspace permits nothing.
+// The type "places" remembers the directory to which each workspace path of a grant first led. A principal with write
+// access above another principal's workspace could replace the path with a link. Therefore the workspace stays the first
+// directory. A workspace behind a link in another workspace permits nothing.
 type places struct {
 	mu sync.Mutex
 	by map[string]string
 }
 
-// pin returns a grant in which the paths of workspaces contain no symbolic links. The argument all contains the
-// workspaces of all principals. If a path leads through a link that is located in a workspace, pin replaces the path by
-// "", which permits nothing.
+// The method "pin" returns a grant in which the paths of workspaces contain no symbolic links. The argument all contains
+// the workspaces of all principals. If a path leads through a link in a workspace, pin replaces the path with "", which
+// permits nothing.
 func (p *places) pin(g Grant, all []string) Grant {
 	if len(g.Workspaces) == 0 {
 		return g
@@ -38,7 +38,8 @@ func (p *places) pin(g Grant, all []string) Grant {
 	return g
 }
 
-// resolve returns a workspace of a grant without symbolic links. The part of the path that does not exist yet stays.
+// The function "resolve" returns a workspace of a grant without symbolic links. It keeps the missing last components of
+// the path unchanged.
 func resolve(workspace string, all []string) string {
 	if workspace == "*" || !filepath.IsAbs(workspace) {
 		return workspace
@@ -57,7 +58,8 @@ func resolve(workspace string, all []string) string {
 // maxLinks limits the symbolic links in a path, as in the kernel.
 const maxLinks = 40
 
-// follow returns an absolute path without symbolic links. It returns false if a link is in one of the workspaces.
+// The function "follow" returns an absolute path without symbolic links. It returns false if a link is in one of the
+// workspaces.
 func follow(path string, all []string) (string, bool) {
 	at, rest, links := "/", strings.Split(path, "/"), 0
 	for len(rest) > 0 {
@@ -69,7 +71,7 @@ func follow(path string, all []string) (string, bool) {
 		}
 		next := filepath.Join(at, name)
 		to, err := os.Readlink(next)
-		if err != nil { // no link
+		if err != nil { // the component is not a link
 			at = next
 			continue
 		}
@@ -84,7 +86,8 @@ func follow(path string, all []string) (string, bool) {
 	return at, true
 }
 
-// inside reports whether a directory is in a workspace of a grant. dir contains no symbolic links.
+// The function "inside" reports whether a directory is in a workspace of a grant. The path dir contains no symbolic
+// links.
 func inside(workspace, dir string) bool {
 	parent, children := strings.CutSuffix(workspace, "/*")
 	if workspace == "*" || !filepath.IsAbs(workspace) {
@@ -98,7 +101,7 @@ func inside(workspace, dir string) bool {
 	return err == nil && filepath.IsLocal(rel) && (rel != "." || !children)
 }
 
-// plain reports whether a directory exists and no part of its path is a symbolic link.
+// The function "plain" reports whether a directory exists and its path contains no symbolic link.
 func plain(dir string) bool {
 	target, err := filepath.EvalSymlinks(dir)
 	return err == nil && target == filepath.Clean(dir)

@@ -1,4 +1,4 @@
-// Package principal determines who makes a call, and what this caller may do.
+// Package principal identifies the caller of a call and its permissions.
 //
 // A [Principal] is an authenticated caller with its [Grant]. [Directory] authenticates HTTP requests by tokens of the
 // store ([Tokens]), by signed tokens of an [Issuer], and by the user of a Unix socket.
@@ -65,20 +65,20 @@ func (r Rights) Names() []string {
 	return names
 }
 
-// Grant contains what a principal may do.
+// Grant contains the permissions of a principal.
 type Grant struct {
 	Rights Rights
-	// Workspaces lists the directories in which calls may run. "DIR/*" permits each directory directly inside DIR, and
-	// "*" permits every directory. Empty permits only the workspace in which the host was started.
+	// Workspaces lists the directories in which calls are allowed to run. "DIR/*" permits each directory directly inside
+	// DIR, and "*" permits every directory. An empty list permits only the workspace in which the host was started.
 	Workspaces []string
-	// Tools contains globs for the full names of tools, such as "read" and "jira:*". Nil permits all agent tools. Nil
-	// permits all field tools, too, if Fields is also nil.
+	// Tools contains globs for the full names of tools, such as "read" and "jira:*". A nil list permits all agent tools.
+	// If Fields is also nil, it also permits all field tools.
 	Tools []string
-	// Fields lists field namespaces whose tools the principal may call, in addition to Tools.
+	// Fields lists field namespaces whose tools the principal is allowed to call, in addition to Tools.
 	Fields []string
-	// AnswersFor lists the principals whose asks the principal may answer. Nil means all.
+	// AnswersFor lists the principals whose asks this principal is allowed to answer. A nil list means all principals.
 	AnswersFor []string
-	// MaxCalls is the maximum number of calls at the same time. Zero means no limit.
+	// MaxCalls is the maximum number of concurrent calls. Zero means no limit.
 	MaxCalls int
 	// MaxSessions limits how many sessions the principal can use within a day. Zero means no limit.
 	MaxSessions int
@@ -124,7 +124,8 @@ func unixName(uid int) string { return "unix:" + strconv.Itoa(uid) }
 // Has reports whether the grant contains all of the given rights.
 func (g *Grant) Has(r Rights) bool { return g.Rights&r == r }
 
-// ToolAllowed reports whether the principal may call a tool. namespace is empty for an agent tool.
+// ToolAllowed reports whether the principal is allowed to call a tool. The argument namespace is empty for an agent
+// tool.
 func (p *Principal) ToolAllowed(namespace, name string) bool {
 	full := name
 	if namespace != "" {
@@ -139,9 +140,9 @@ func (p *Principal) ToolAllowed(namespace, name string) bool {
 	return p.Tools == nil && p.Fields == nil || slices.Contains(p.Fields, namespace)
 }
 
-// WorkspaceAllowed reports whether calls of the principal may run in a directory. dir must be absolute and without
-// symbolic links. start is the workspace in which the host was started. Neither start nor the workspaces of the grant may
-// contain symbolic links.
+// WorkspaceAllowed reports whether calls of the principal are allowed to run in a directory. The path dir must be
+// absolute and without symbolic links. The argument start is the workspace in which the host was started. Neither start
+// nor the workspaces of the grant are allowed to contain symbolic links.
 func (p *Principal) WorkspaceAllowed(dir, start string) bool {
 	if len(p.Workspaces) == 0 {
 		return same(dir, start)
@@ -151,7 +152,7 @@ func (p *Principal) WorkspaceAllowed(dir, start string) bool {
 		switch {
 		case w == "*":
 			return true
-		case children && dir == filepath.Dir(dir): // the root directory is in no directory
+		case children && dir == filepath.Dir(dir): // the root directory has no parent
 			return false
 		case children:
 			return same(filepath.Dir(dir), parent+"/")
@@ -160,8 +161,8 @@ func (p *Principal) WorkspaceAllowed(dir, start string) bool {
 	})
 }
 
-// same reports whether dir is the permitted directory. It returns false if a part of the path of the permitted directory
-// is now a symbolic link.
+// The function "same" reports whether dir is the permitted directory. It returns false if the path of the permitted
+// directory now contains a symbolic link.
 func same(dir, permitted string) bool {
 	x, err := os.Stat(dir)
 	if err != nil {
@@ -171,10 +172,10 @@ func same(dir, permitted string) bool {
 	return err == nil && os.SameFile(x, y) && plain(permitted)
 }
 
-// AnyWorkspace reports whether calls of the principal may run in every directory.
+// AnyWorkspace reports whether calls of the principal are allowed to run in every directory.
 func (p *Principal) AnyWorkspace() bool { return slices.Contains(p.Workspaces, "*") }
 
-// DefaultWorkspace returns the workspace for requests that name none.
+// DefaultWorkspace returns the workspace for requests that do not name a workspace.
 func (p *Principal) DefaultWorkspace(start string) string {
 	if len(p.Workspaces) == 1 && p.Workspaces[0] != "*" && !strings.HasSuffix(p.Workspaces[0], "/*") {
 		return p.Workspaces[0]
@@ -182,13 +183,13 @@ func (p *Principal) DefaultWorkspace(start string) string {
 	return start
 }
 
-// MayAnswer reports whether the principal may answer a permission ask of another principal.
+// MayAnswer reports whether the principal is allowed to answer a permission ask of another principal.
 func (p *Principal) MayAnswer(asker string) bool {
 	return p.Has(Answer) && p.Name != asker && (p.AnswersFor == nil || slices.Contains(p.AnswersFor, asker) || slices.Contains(p.AnswersFor, family(asker)))
 }
 
-// family returns the name of the block to which a principal belongs. The principals of an issuer have the name of their
-// block, followed by "/" and their subject.
+// The function "family" returns the name of the block to which a principal belongs. The name of an issuer's principal
+// consists of the block name, "/" and the subject.
 func family(name string) string {
 	block, _, _ := strings.Cut(name, "/")
 	return block

@@ -57,7 +57,7 @@ func TestWorkspaceAllowed(t *testing.T) {
 		workspaces      []string
 		allowed, denied []string
 	}{
-		{nil, []string{at("other")}, []string{at("a"), "/"}}, // the start workspace
+		{nil, []string{at("other")}, []string{at("a"), "/"}}, // a nil list permits only the start workspace
 		{[]string{at("a")}, []string{at("a")}, []string{at("a/b"), at("other"), dir, at("missing")}},
 		{[]string{at("link")}, []string{at("a")}, []string{at("a/b")}},
 		{[]string{at("a") + "/*"}, []string{at("a/b")}, []string{at("a"), at("a/b/c"), at("other")}},
@@ -78,7 +78,7 @@ func TestWorkspaceAllowed(t *testing.T) {
 	}
 }
 
-// TestReplacedWorkspace checks that no principal can lead another one to other directories by a link.
+// TestReplacedWorkspace checks that no principal can redirect another principal's workspace with a link.
 func TestReplacedWorkspace(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -90,7 +90,7 @@ func TestReplacedWorkspace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(at("outer"), at("named")); err != nil { // by the operator
+	if err := os.Symlink(at("outer"), at("named")); err != nil { // the operator creates this link
 		t.Fatal(err)
 	}
 	blocks := Blocks{Principals: []Block{
@@ -115,10 +115,10 @@ func TestReplacedWorkspace(t *testing.T) {
 	if err := os.Symlink(at("victim"), at("outer/new")); err != nil {
 		t.Fatal(err)
 	}
-	if allowed(d, "late", "victim") { // the first request of another principal came before
+	if allowed(d, "late", "victim") { // the first request of another principal already pinned the workspaces
 		t.Error("a link leads to a workspace of a principal that was not there yet")
 	}
-	for _, d := range []*Directory{d, directory()} { // the links stay until the next start
+	for _, d := range []*Directory{d, directory()} { // the links have no effect until the next start
 		if allowed(d, "inner", "victim") || allowed(d, "many", "victim/x") || allowed(d, "new", "victim") {
 			t.Error("a link leads to a workspace")
 		}

@@ -35,7 +35,8 @@ type Token struct {
 	Created time.Time `json:"created"`
 	// Expires is the end of the token's validity. Zero means that the token is valid until it is revoked.
 	Expires time.Time `json:"expires,omitzero"`
-	// Expired reports that the token was seen after its end. The token stays invalid even if the clock goes back.
+	// Expired reports that the store saw the token after its expiry. The token stays invalid even if the clock goes
+	// back.
 	Expired bool `json:"expired,omitempty"`
 	// Grant applies if no principal block of the configuration has the name of the principal.
 	Grant *StoredGrant `json:"grant,omitempty"`
@@ -69,7 +70,7 @@ type Tokens struct {
 	err    error
 }
 
-// stamp identifies one content of the store's file. Each change creates a new file.
+// The type "stamp" identifies one content of the store's file. Each change creates a new file.
 type stamp struct {
 	inode       uint64
 	size, mtime int64
@@ -93,8 +94,8 @@ func steadyClock() func() time.Time {
 
 type tokensFile struct {
 	Version int `json:"version"`
-	// Seen is the latest time at which the store was changed or a token was checked. The clock of the store does not go
-	// back behind it.
+	// Seen is the latest time at which the store was changed or a token was checked. The clock of the store never
+	// returns an earlier time.
 	Seen   time.Time `json:"seen"`
 	Tokens []Token   `json:"tokens"`
 }
@@ -132,7 +133,7 @@ func (t *Tokens) Revoke(name string) (revoked []Token, err error) {
 	return revoked, err
 }
 
-// All returns all tokens. Tokens whose time is over are marked as expired.
+// All returns all tokens. Tokens past their expiry are marked as expired.
 func (t *Tokens) All() ([]Token, error) {
 	f, err := t.read()
 	if err != nil {
@@ -156,7 +157,7 @@ var errNoToken = errors.New("the token is unknown")
 // seenEvery is the time between two updates of the time in the store.
 const seenEvery = time.Minute
 
-// find returns the token with the given secret. The comparison takes the same time for every secret.
+// The method "find" returns the token with the given secret. The comparison takes the same time for every secret.
 func (t *Tokens) find(secret string) (*Token, error) {
 	f, err := t.read()
 	if err != nil {
@@ -175,7 +176,7 @@ func (t *Tokens) find(secret string) (*Token, error) {
 	k := f.Tokens[found]
 	over := k.over(now)
 	expiring := slices.ContainsFunc(f.Tokens, func(k Token) bool { return !k.Expires.IsZero() })
-	if over && !k.Expired || expiring && now.Sub(f.Seen) > seenEvery { // the use of one token shows that others ended
+	if over && !k.Expired || expiring && now.Sub(f.Seen) > seenEvery { // the check of one token also reveals the expiry of other tokens
 		if err := t.change(func(f *tokensFile, _ time.Time) error {
 			for i := range f.Tokens {
 				f.Tokens[i].Expired = f.Tokens[i].over(now)
@@ -191,8 +192,8 @@ func (t *Tokens) find(secret string) (*Token, error) {
 	return &k, nil
 }
 
-// clock returns the current time. It never goes back behind a time that the store has seen, and stores the time about once
-// a minute.
+// The method "clock" returns the current time. It never returns a time before the time in the store, and updates the
+// stored time about once a minute.
 func (t *Tokens) clock() time.Time {
 	f, err := t.read()
 	if err != nil {
@@ -200,7 +201,7 @@ func (t *Tokens) clock() time.Time {
 	}
 	now := later(t.now(), f.Seen)
 	if now.Sub(f.Seen) > seenEvery {
-		_ = t.change(func(*tokensFile, time.Time) error { return nil }) // the error is ignored: the next call tries again
+		_ = t.change(func(*tokensFile, time.Time) error { return nil }) // error ignored: the next call tries again
 	}
 	return now
 }
@@ -217,7 +218,7 @@ func hash(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read returns the content of the store. It reads the file only if the file changed.
+// The method "read" returns the content of the store. It reads the file only if the file changed.
 func (t *Tokens) read() (*tokensFile, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -255,7 +256,7 @@ func (t *Tokens) load() (*tokensFile, error) {
 
 func (t *Tokens) file() ownfile.File { return ownfile.File{Path: t.Path(), Name: "the token store"} }
 
-// change locks the store, calls do, and replaces the file atomically.
+// The method "change" locks the store, calls the function do, and replaces the file atomically.
 func (t *Tokens) change(do func(f *tokensFile, now time.Time) error) error {
 	return t.file().Change(func() (any, error) {
 		f, err := t.load()

@@ -23,7 +23,7 @@ func create(t *testing.T, s *Tokens, lifetime time.Duration) string {
 	return secret
 }
 
-// TestClock checks that no change of the clock makes an expired token valid again, also after a restart.
+// TestClock checks that no change of the clock makes an expired token valid again. This must also hold after a restart.
 func TestClock(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := store(t, &now)
@@ -54,7 +54,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestClockOfOthers checks that the use of a token shows that others ended, also if nobody used them.
+// TestClockOfOthers checks that the use of one token reveals the expiry of other, unused tokens.
 func TestClockOfOthers(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := store(t, &now)
@@ -127,7 +127,7 @@ func TestBrokenStore(t *testing.T) {
 	}
 }
 
-// TestChanges checks that a store sees the changes of other processes at once.
+// TestChanges checks that a store immediately sees the changes of other processes.
 func TestChanges(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)

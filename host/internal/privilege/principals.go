@@ -8,7 +8,7 @@ import (
 	"toolhost.dev/host/internal/principal"
 )
 
-// principals compares who may call tools, and what each principal may do.
+// The method "principals" compares the lists of principals and the permissions of each principal.
 func (c *comparison) principals(old, now principal.Blocks) {
 	for _, i := range now.Issuers {
 		at := slices.IndexFunc(old.Issuers, func(o principal.Issuer) bool { return o.Name == i.Name })
@@ -43,8 +43,8 @@ func (c *comparison) principal(old, now *principal.Block) {
 	c.limit("bytes of output files of "+name, uint64(old.MaxOutput), uint64(now.MaxOutput))
 }
 
-// wider compares lists of what is permitted. A nil list permits everything, unless narrow is set: then it permits less
-// than any list.
+// The method "wider" compares lists of permitted values. A nil list permits everything. If narrow is set, a nil list
+// permits less than any other list.
 func (c *comparison) wider(what, all string, old, now []string, narrow bool) {
 	switch added := lost(now, old); {
 	case narrow && len(now) > 0:

@@ -75,7 +75,7 @@ func (c *comparison) ranked(name, old, now string, order ...string) {
 	c.when(slices.Index(order, now) < slices.Index(order, old), "%s was %s and is %s", name, show(old), show(now))
 }
 
-// limit compares a numeric limit. Zero means no limit.
+// The method "limit" compares a numeric limit. Zero means no limit.
 func (c *comparison) limit(name string, old, now uint64) {
 	switch {
 	case old != 0 && now == 0:
@@ -85,7 +85,7 @@ func (c *comparison) limit(name string, old, now uint64) {
 	}
 }
 
-// lost returns the elements of old that now does not contain.
+// The function "lost" returns the elements of the old list that the new list lacks.
 func lost(old, now []string) []string {
 	return slices.DeleteFunc(slices.Clone(old), func(s string) bool { return slices.Contains(now, s) })
 }
@@ -150,7 +150,7 @@ func (c *comparison) plugin(old, now *config.Plugin) {
 	c.when(x.CPUs != 0 && (y.CPUs == 0 || y.CPUs > x.CPUs), "the limit cpus of %s in all was %g and is %g (0 means none)", name, x.CPUs, y.CPUs)
 }
 
-// network compares the hosts that a plugin can reach.
+// The method "network" compares the hosts that a plugin can reach.
 func (c *comparison) network(name string, old, now *config.Plugin) {
 	a, b := confinement.Profile(old), confinement.Profile(now)
 	switch added := lost(b.Hosts, a.Hosts); {
@@ -174,7 +174,7 @@ func (c *comparison) permissions(old, now config.Permissions) {
 	c.ranked("permissions.policy", cmp.Or(old.Policy, "open"), cmp.Or(now.Policy, "open"), config.Policies...)
 	c.when(old.AllowList && !now.AllowList && !now.Programs.Listed, "commands that no rule allows may run")
 	c.when(!old.NoBuiltin && now.NoBuiltin, "the built-in rules are off")
-	left := old.Policy == "listed" && now.Policy != "listed" // the line about the policy covers its lists
+	left := old.Policy == "listed" && now.Policy != "listed" // the message about the policy includes its lists
 	c.when(!left && old.Programs.Listed && !now.Programs.Listed && !now.AllowList, "programs that are not listed may run")
 	for _, l := range []struct {
 		name     string
@@ -189,7 +189,7 @@ func (c *comparison) permissions(old, now config.Permissions) {
 	writable := lost(now.Paths.Writable, old.Paths.Writable)
 	c.when(len(writable) > 0, "permissions.paths.writable has %s", strings.Join(writable, ", "))
 	listed := old.Programs.Listed || old.AllowList
-	if free := !listed && cmp.Or(old.Default, "allow") == "allow"; !free || now.Policy != "listed" { // a list permits nothing new where all was permitted
+	if free := !listed && cmp.Or(old.Default, "allow") == "allow"; !free || now.Policy != "listed" { // a list adds no permission if everything was permitted before
 		added := lost(now.Programs.Allow, old.Programs.Allow)
 		c.when(len(added) > 0, "permissions.programs.allow has %s", some(added))
 	}
@@ -224,7 +224,8 @@ func (c *comparison) permissions(old, now config.Permissions) {
 	}
 }
 
-// some joins a list for a message. It counts what a long list has after the first entries.
+// The function "some" joins a list for a message. It shows the first entries of a long list and the number of the other
+// entries.
 func some(list []string) string {
 	const shown = 20
 	if len(list) <= shown {
@@ -233,8 +234,8 @@ func some(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:shown], ", "), len(list)-shown)
 }
 
-// lowers reports whether a rule can permit calls: an allow rule, or a rule that asks in place of a built-in rule or of
-// the denial of programs that are not listed.
+// The function "lowers" reports whether a rule can permit calls. An allow rule can do so. An ask rule can do so if it
+// overrides a built-in rule or the denial of unlisted programs.
 func lowers(r *config.PermissionRule, listed bool) bool {
 	return r.Effect == "allow" || r.Effect == "ask" && (len(r.Builtins) > 0 || listed && len(r.Commands) > 0)
 }

@@ -36,8 +36,8 @@ func TestIncreases(t *testing.T) {
 		}
 		return c
 	}
-	// want is the expected increase if the configuration changes from narrow to wide. back is the expected increase for
-	// the opposite change.
+	// The field want is the expected increase if the configuration changes from narrow to wide. The field back is the
+	// expected increase for the opposite change.
 	for _, tc := range []struct{ narrow, wide, want, back string }{
 		{"", "", "", ""},
 		{`sandbox { workspace = "read-only" }`, ``, `the workspace was read-only and is read-write`, ""},
@@ -110,8 +110,8 @@ func TestIncreases(t *testing.T) {
 	}
 }
 
-// TestBundledPlugins checks that a reload that adds or turns on bundled plugins increases privileges, whatever these
-// plugins can do.
+// TestBundledPlugins checks that a reload increases privileges if it adds or enables bundled plugins, whatever their
+// permissions are.
 func TestBundledPlugins(t *testing.T) {
 	bundled := t.TempDir()
 	for name, text := range map[string]string{"read.json": `{"name": "read", "version": "1.0.0", "binary": "read", "bundled": {"default": 1, "profile": {"roots": "read-only"}}}`, "read": ""} {

@@ -1,4 +1,4 @@
-// Package pulse shows clients that a silent call is alive. Most callers want [Start].
+// Package pulse sends heartbeats to the clients of silent calls. Most callers want [Start].
 package pulse
 
 import (
@@ -14,31 +14,31 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// Default is the time without events after which a client gets a sign of life. Clients that give up after a minute of
-// silence then wait as long as a call takes.
+// Default is the time without events after which a client gets a heartbeat. The heartbeats keep clients from giving up,
+// even if they accept only one minute of silence.
 const Default = 10 * time.Second
 
-// Client is a client that also gets a sign of life whenever its call was silent for a while.
+// Client is a client that also gets a heartbeat whenever its call was silent for some time.
 type Client struct {
 	call.Client
 	every time.Duration
 
-	call   *call.Call // only for RunsSince, because the call changes while it runs
+	call   *call.Call // used only for RunsSince, because the call changes while it runs
 	name   string
 	ticket *scheduler.Ticket
 	began  time.Time
 
-	sending sync.Mutex // locked during beat
+	sending sync.Mutex // locked during the method "beat"
 
 	mu    sync.Mutex
 	timer *time.Timer
-	last  time.Time // of the last event
+	last  time.Time // time of the last event
 	line  string    // the last line of output
 	ended bool
 }
 
-// Start wraps the client of a call. The call must have its ticket already. The argument name is the name of its tool. If
-// every is 0, the default applies. The caller must call Stop at the end of the call.
+// Start wraps the client of a call. The call must already have its ticket. The argument name is the name of the call's
+// tool. If every is 0, the default applies. The caller must call Stop at the end of the call.
 func Start(c *call.Call, name string, client call.Client, every time.Duration) *Client {
 	if every <= 0 {
 		every = Default
@@ -50,7 +50,7 @@ func Start(c *call.Call, name string, client call.Client, every time.Duration) *
 	return p
 }
 
-// Stop ends the signs of life. When it returns, the client gets no more of them.
+// Stop ends the heartbeats. After Stop returns, the client gets no more heartbeats.
 func (p *Client) Stop() {
 	p.sending.Lock()
 	defer p.sending.Unlock()
@@ -75,7 +75,7 @@ func (p *Client) Output(s tool.Stream, chunk []byte) {
 	p.Client.Output(s, chunk)
 }
 
-// maxLine limits the last line of output in a sign of life, in bytes.
+// maxLine limits the length in bytes of the output line in a heartbeat.
 const maxLine = 200
 
 func (p *Client) event(chunk []byte) {
@@ -89,7 +89,7 @@ func (p *Client) event(chunk []byte) {
 	}
 }
 
-// beat sends a sign of life if the call was silent, and sets the timer again.
+// The method "beat" sends a heartbeat if the call was silent, and sets the timer again.
 func (p *Client) beat() {
 	p.sending.Lock()
 	defer p.sending.Unlock()
@@ -119,7 +119,7 @@ func (p *Client) beat() {
 	}
 }
 
-// activity describes what the call does now, and since when.
+// The method "activity" describes the current activity of the call and its start time.
 func (p *Client) activity() (doing string, since time.Time) {
 	if began := p.call.RunsSince(); !began.IsZero() {
 		return p.name + " runs", began

@@ -1,5 +1,5 @@
-// Package quarantine keeps what the host took out of repositories and workspaces, in a directory that tools cannot write.
-// Most callers want [Open] and [Store.List].
+// Package quarantine stores the files and settings that the host removed from repositories and workspaces. Tools cannot
+// write to the directory of the store. Most callers want [Open] and [Store.List].
 package quarantine
 
 import (
@@ -31,7 +31,7 @@ const (
 	Link     = "link"     // a symbolic link
 )
 
-// Entry is something that was taken out of a repository.
+// Entry is a file, link or group of settings that the host removed from a repository or workspace.
 type Entry struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"time"`
@@ -49,7 +49,7 @@ type Entry struct {
 	Left string `json:"left,omitempty"`
 	// Raw contains the paths if one of them is not valid UTF-8, which JSON cannot represent.
 	Raw *RawPaths `json:"raw,omitempty"`
-	// Keys identify the content at its place. After a restoration, the same content can stay there.
+	// Keys identify the content and its path. After a restoration, the host accepts the same content at this path.
 	Keys     []string  `json:"keys"`
 	Restored time.Time `json:"restored,omitzero"`
 }
@@ -61,11 +61,11 @@ type RawPaths struct {
 	Left []byte `json:"left"`
 }
 
-// Digest returns a hash of what a restoration would write.
+// Digest returns a hash of the data that a restoration writes.
 func (e *Entry) Digest() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %o\n", e.Kind, e.Path, e.Left, e.Mode)
-	_, _ = h.Write(e.Content) // a hash never fails
+	_, _ = h.Write(e.Content) // error ignored, because a hash never fails
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
@@ -76,7 +76,7 @@ const (
 	maxBytes = 256 << 20
 )
 
-// maxFile bounds the size of an entry's file, in bytes.
+// maxFile limits the size of an entry's file, in bytes.
 const maxFile = 32 << 20
 
 // Store is a directory of entries. Several processes can use it at the same time.
@@ -127,20 +127,20 @@ func (s *Store) write(e *Entry) error {
 
 func (s *Store) path(id string) string { return filepath.Join(s.dir, id+".json") }
 
-// group identifies the entries of a directory in an hour.
+// The type "group" identifies the entries of a directory in an hour.
 type group struct {
 	root     string
 	hour     time.Time
 	restored bool
 }
 
-// weight is the size of a group.
+// The type "weight" is the size of a group.
 type weight struct {
 	entries []Entry // oldest first
 	bytes   int64
 }
 
-// pop removes and returns an entry: the oldest one in the directory with the most entries.
+// The method "pop" removes and returns the oldest entry of the directory with the most entries.
 func (w *weight) pop() Entry {
 	count := make(map[string]int)
 	for _, e := range w.entries {
@@ -157,9 +157,9 @@ func (w *weight) pop() Entry {
 	return e
 }
 
-// prune deletes entries if there are too many. It deletes from the largest group, and restored entries last. Many new
-// entries therefore displace neither the entries of other directories nor earlier ones. To save time, prune deletes a
-// tenth of the entries at once.
+// The method "prune" deletes entries if too many exist. It deletes from the largest group, and deletes restored entries
+// last. Therefore many new entries displace neither earlier entries nor entries of other directories. To save time,
+// prune deletes a tenth of the entries at once.
 func (s *Store) prune() error {
 	sizes, bytes, err := s.sizes()
 	if err != nil || len(sizes) <= s.max && bytes <= s.bytes {
@@ -193,7 +193,7 @@ func (s *Store) prune() error {
 	return err
 }
 
-// largest returns the group with the most entries or the most bytes.
+// The function "largest" returns the group with the most entries or the most bytes.
 func largest(groups map[group]*weight, byBytes bool) (out group) {
 	var most *weight
 	for at, w := range groups {
@@ -218,7 +218,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// sizes returns the sizes of the entries' files by ID, and their sum, in bytes.
+// The method "sizes" returns the file sizes of the entries by ID, and their sum, in bytes.
 func (s *Store) sizes() (by map[string]int64, sum int64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	by = make(map[string]int64)
@@ -245,7 +245,7 @@ func (s *Store) names() (names []string, err error) {
 	return names, err
 }
 
-// List returns all entries, oldest first. An entry that cannot be read is an error.
+// List returns all entries, oldest first. It returns an error if an entry is unreadable.
 func (s *Store) List() ([]Entry, error) {
 	names, err := s.names()
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *Store) List() ([]Entry, error) {
 	var out []Entry
 	for _, id := range names {
 		e, err := s.Get(id)
-		if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // another process deleted the entry
 			continue
 		}
 		if err != nil {

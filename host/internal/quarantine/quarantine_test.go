@@ -13,7 +13,7 @@ import (
 func TestStore(t *testing.T) {
 	s := Open(t.TempDir())
 	s.max = 3
-	if all, err := s.List(); len(all) != 0 || err != nil { // the directory does not exist
+	if all, err := s.List(); len(all) != 0 || err != nil { // the directory does not exist yet
 		t.Errorf("%v, %v", all, err)
 	}
 	began := time.Now()
@@ -23,7 +23,7 @@ func TestStore(t *testing.T) {
 		if err := s.Keep(&e); err != nil {
 			t.Fatal(err)
 		}
-		if i == 0 { // a restored entry is not deleted first
+		if i == 0 { // mark an entry as restored, because prune must not delete it first
 			e.Restored = began
 			if err := s.Update(&e); err != nil {
 				t.Fatal(err)
@@ -46,7 +46,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestFlood checks that many or large entries displace neither those of other directories nor earlier ones.
+// TestFlood checks that many or large entries displace neither earlier entries nor entries of other directories.
 func TestFlood(t *testing.T) {
 	s := Open(t.TempDir())
 	s.max, s.bytes = 20, 100_000
@@ -80,7 +80,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestRawPaths checks that a path comes back as it was if JSON cannot represent it.
+// TestRawPaths checks that the store keeps a path that JSON cannot represent.
 func TestRawPaths(t *testing.T) {
 	s := Open(t.TempDir())
 	e := &Entry{Kind: File, Root: "/\xff", Path: "/\xff/\xfe", Left: "/\xff/\xfd"}

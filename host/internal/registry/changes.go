@@ -47,7 +47,7 @@ func compareTool(old, now *tool.Definition) (out []Change) {
 	for _, t := range []struct {
 		name     string
 		old, now bool
-		promise  bool // whether callers rely on the trait, so that its removal breaks them
+		promise  bool // whether callers rely on the trait; a removal then breaks them
 	}{
 		{"read_only", old.Traits.ReadOnly, now.Traits.ReadOnly, true},
 		{"concurrency_safe", old.Traits.ConcurrencySafe, now.Traits.ConcurrencySafe, false},

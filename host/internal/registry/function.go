@@ -19,7 +19,7 @@ func functionName(full string) string {
 	return name
 }
 
-// marked adds a hash to a function name that another tool already uses.
+// The function "marked" adds a hash to a function name that another tool already uses.
 func marked(name, full string) string {
 	sum := sha256.Sum256([]byte(full))
 	mark := "_" + hex.EncodeToString(sum[:3])

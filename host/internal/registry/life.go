@@ -36,7 +36,7 @@ const (
 	Unregistered State = "unregistered"
 )
 
-// next maps each state to the states that can follow.
+// The map "next" contains the states that can follow each state.
 var next = map[State][]State{
 	Registered:   {Initializing},
 	Initializing: {Ready, Failed},
@@ -71,14 +71,14 @@ type Life struct {
 	notify  func(Transition)
 }
 
-// Begin must be called at the start of each call. It counts the running calls.
+// Begin increments the number of running calls. It must be called at the start of each call.
 func (l *Life) Begin() {
 	if l != nil {
 		l.running.Add(1)
 	}
 }
 
-// End must be called at the end of each call. It counts the running calls.
+// End decrements the number of running calls. It must be called at the end of each call.
 func (l *Life) End() {
 	if l != nil {
 		l.running.Add(-1)
@@ -156,7 +156,7 @@ type Lives struct {
 	by map[string]*Life
 }
 
-// of returns the life of a tool. It creates a life for a new tool.
+// The method "of" returns the life of a tool. It creates a life for a new tool.
 func (l *Lives) of(name string) *Life {
 	life := l.by[name]
 	if life == nil {

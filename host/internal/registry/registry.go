@@ -29,8 +29,7 @@ type Entry struct {
 	Enabled   bool
 	// Overridden reports whether the operator enabled or disabled the tool at run time.
 	Overridden bool
-	// PendingApproval is the reason why the tool needs an approval and cannot be called before. It is empty if the tool
-	// is approved.
+	// PendingApproval is the reason why the tool cannot be called before an approval. It is empty for an approved tool.
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
 	Bundled bool
@@ -75,7 +74,7 @@ type Settings struct {
 	Enabled *bool
 	// Overridden reports whether Enabled was set at run time and not by the configuration.
 	Overridden bool
-	// PendingApproval is the reason why the tool needs an approval. It is empty if the tool is approved.
+	// PendingApproval is the reason why the tool cannot be called before an approval. It is empty for an approved tool.
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
 	Bundled bool
@@ -100,7 +99,8 @@ type Limits struct {
 	FallbackParams map[string]string
 }
 
-// Registry is a set of tools. It is safe for concurrent use. All methods that read use a consistent snapshot.
+// Registry is a set of tools. It is safe for concurrent use. Each method that reads the registry uses one consistent
+// snapshot.
 type Registry struct {
 	adding   sync.Mutex
 	snapshot atomic.Pointer[snapshot]
@@ -129,11 +129,12 @@ type Alias struct {
 type Habit struct {
 	// Params maps additional parameter names to the tool's own parameter names; see [tool.Signature].
 	Params map[string]string
-	// Convert converts the arguments of a call. The tool can depend on them. A nil Convert returns them unchanged.
+	// Convert converts the arguments of a call and returns the tool that accepts the converted arguments. A nil Convert
+	// leaves the arguments unchanged.
 	Convert func(args map[string]json.RawMessage) (tool string, out map[string]json.RawMessage, err error)
 }
 
-// fits returns an error if the tool does not have all parameters of the alias.
+// The method "fits" returns an error if the tool lacks a parameter of the alias.
 func (a *Alias) fits(e *Entry) error {
 	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
 		if to := a.Params[name]; to != "" && e.Schema().Param(to) == nil {
@@ -245,7 +246,7 @@ func (s *snapshot) check(a Alias) error {
 // Aliases returns all aliases by name. The caller must not modify the map.
 func (r *Registry) Aliases() map[string]Alias { return r.snapshot.Load().aliases }
 
-// Alias implements the router's Tools.
+// Alias implements the interface Tools of package router.
 func (r *Registry) Alias(name string) (namespace, target string, params map[string]string, ok bool) {
 	s := r.snapshot.Load()
 	a, ok := s.aliases[name]
@@ -255,7 +256,8 @@ func (r *Registry) Alias(name string) (namespace, target string, params map[stri
 	return a.Namespace, a.Tool, a.Params, ok
 }
 
-// SetHabit registers how agents call a tool in function calls. The name can be the tool's own.
+// SetHabit registers the form in which agents call a tool in function calls. The argument name can be the name of the
+// tool itself.
 func (r *Registry) SetHabit(name, target string, h Habit) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
@@ -267,8 +269,8 @@ func (r *Registry) SetHabit(name, target string, h Habit) {
 	r.snapshot.Store(&next)
 }
 
-// SetAbsent sets the advice for calls of tools that the configuration does not use, by the name of the tool. It must be
-// called before aliases of these tools are added.
+// SetAbsent sets the advice for calls of tools that the configuration does not use. The keys of the map are names of
+// tools. SetAbsent must be called before aliases of these tools are added.
 func (r *Registry) SetAbsent(advice map[string]string) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
@@ -277,7 +279,7 @@ func (r *Registry) SetAbsent(advice map[string]string) {
 	r.snapshot.Store(&next)
 }
 
-// Absent implements the router's Tools.
+// Absent implements the interface Tools of package router.
 func (r *Registry) Absent(name string) string {
 	s := r.snapshot.Load()
 	if s.byName[name] != nil {
@@ -286,7 +288,7 @@ func (r *Registry) Absent(name string) string {
 	return s.absent[name]
 }
 
-// Habit implements the router's Tools.
+// Habit implements the interface Tools of package router.
 func (r *Registry) Habit(name string) (target string, params map[string]string, convert func(args map[string]json.RawMessage) (string, map[string]json.RawMessage, error)) {
 	s := r.snapshot.Load()
 	a, ok := s.aliases[name]
@@ -296,7 +298,7 @@ func (r *Registry) Habit(name string) (target string, params map[string]string, 
 	return a.Tool, a.Params, a.Convert
 }
 
-// reserved lists the names that the host itself uses.
+// The variable "reserved" lists the names that the host itself uses.
 var reserved = []string{"help", "field", "tool"}
 
 func newEntry(plugin, namespace string, def tool.Definition, checked bool, settings func(name string) Settings) (*Entry, error) {
@@ -357,11 +359,11 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	return e, nil
 }
 
-// Agent implements the router's Tools. It also returns disabled tools. Otherwise the shell would run the name of a
-// disabled tool as a command.
+// Agent implements the interface Tools of package router. It also returns disabled tools. Otherwise the shell would run
+// the name of a disabled tool as a command.
 func (r *Registry) Agent(name string) (tool.Signature, bool) { return r.Field("", name) }
 
-// Field implements the router's Tools.
+// Field implements the interface Tools of package router.
 func (r *Registry) Field(namespace, name string) (tool.Signature, bool) {
 	e := r.Lookup(namespace, name)
 	if e == nil {
@@ -370,10 +372,10 @@ func (r *Registry) Field(namespace, name string) (tool.Signature, bool) {
 	return e.Signature(), true
 }
 
-// AgentNames implements the router's Tools.
+// AgentNames implements the interface Tools of package router.
 func (r *Registry) AgentNames() []string { return r.FieldNames("") }
 
-// FieldNames implements the router's Tools.
+// FieldNames implements the interface Tools of package router.
 func (r *Registry) FieldNames(namespace string) []string {
 	var out []string
 	for _, e := range r.All() {
@@ -384,7 +386,7 @@ func (r *Registry) FieldNames(namespace string) []string {
 	return out
 }
 
-// Namespaces implements the router's Tools.
+// Namespaces implements the interface Tools of package router.
 func (r *Registry) Namespaces() []string {
 	var out []string
 	for _, e := range r.All() {

@@ -50,8 +50,8 @@ func TestBadToolsDoNotTakeOthersDown(t *testing.T) {
 	}
 }
 
-// TestCheckedBefore checks that the registry parses the schema of a checked tool only on first use. It must also find an
-// invalid schema only then.
+// TestCheckedBefore checks that the registry parses the schema of a checked tool only on first use. Only the first use
+// must report an invalid schema.
 func TestCheckedBefore(t *testing.T) {
 	r := registry.New()
 	damaged := def("damaged")
@@ -136,7 +136,8 @@ func TestSettings(t *testing.T) {
 		if (err == nil) != want.enabled || err != nil && (tool.AsError(err).Kind != tool.PermissionDenied || !strings.Contains(err.Error(), fmt.Sprintf("tool %q { enabled = true }", "ns:"+name))) {
 			t.Errorf("%s: %v", name, err)
 		}
-		// The registry must still know the name of a disabled tool, so that the shell does not run it.
+		// The registry must still contain the name of a disabled tool. Otherwise the shell would run the name as a
+		// command.
 		if _, ok := r.Field("ns", name); !ok {
 			t.Errorf("%s is not known", name)
 		}

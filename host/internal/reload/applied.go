@@ -19,8 +19,8 @@ import (
 	"toolhost.dev/host/internal/trust"
 )
 
-// applied is the configuration that a host used last, with sensitive values masked. If no host is running, a plan
-// compares a new configuration with applied.
+// The type "applied" is the configuration that a host used last, with sensitive values masked. If no host is running, a
+// plan compares a new configuration with the saved configuration.
 type applied struct {
 	Tree    *settings.Tree  `json:"tree"` // nil if the settings are unknown
 	Plugins []appliedPlugin `json:"plugins"`

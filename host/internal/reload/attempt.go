@@ -42,8 +42,8 @@ type attempt struct {
 // step describes the change of one plugin.
 type step struct {
 	name string
-	// old and next are the plugin in the old and in the next generation. Nil means that the generation does not contain
-	// the plugin. If old and next are equal, the plugin does not change.
+	// The fields old and next are the plugin in the old and in the next generation. A nil field means that the
+	// generation does not contain the plugin. If the two fields are equal, the plugin does not change.
 	old, next *generation.Plugin
 	// configured reports whether the plugin's configuration changed. It is false if only the binary changed.
 	configured bool
@@ -60,7 +60,7 @@ func newAttempt(r *Reloader, opts Options) *attempt {
 	}
 }
 
-// discard stops the new version and keeps the old version.
+// The method "discard" stops the new version and keeps the old version.
 func (s *step) discard() {
 	if s.next != nil && s.next != s.old {
 		s.next.Process.Discard()
@@ -68,7 +68,7 @@ func (s *step) discard() {
 	s.next = s.old
 }
 
-// tried reports whether the step starts a new version.
+// The method "tried" reports whether the step starts a new version.
 func (s *step) tried() bool { return s.next != nil && s.next != s.old }
 
 func (a *attempt) discard() {
@@ -133,8 +133,8 @@ func (a *attempt) readConfig() {
 	a.cfg, a.launcher = cfg, launcher
 }
 
-// approved reports whether the attempt can apply a configuration that increases privileges. The decision depends only on
-// the current configuration, so that the new configuration cannot approve itself.
+// The method "approved" reports whether the attempt can apply a configuration that increases privileges. The decision
+// depends only on the current configuration, so that the new configuration cannot approve itself.
 func (a *attempt) approved() bool {
 	switch a.old.Config.Reload.PrivilegeIncreases {
 	case "allow":
@@ -161,7 +161,7 @@ func (a *attempt) acceptConfig() {
 	}
 }
 
-// prepare creates a step for each plugin.
+// The method "prepare" creates a step for each plugin.
 func (a *attempt) prepare() {
 	for i := range a.cfg.Plugins {
 		p := &a.cfg.Plugins[i]
@@ -188,7 +188,7 @@ func (a *attempt) prepare() {
 	}
 }
 
-// peer returns the plugin in the next generation, on the assumption that all steps succeed.
+// The method "peer" returns the plugin in the next generation, on the assumption that all steps succeed.
 func (a *attempt) peer(name string) *generation.Plugin {
 	for _, s := range a.steps {
 		if s.name == name {
@@ -198,13 +198,13 @@ func (a *attempt) peer(name string) *generation.Plugin {
 	return nil
 }
 
-// version identifies a binary and the decision whether the binary can run. After a person trusts a rejected binary, the
-// version differs, so that the host tries the binary again.
+// The method "version" returns a text that identifies a binary and the decision whether the binary can run. If a person
+// trusts a rejected binary, the text changes, so that the host tries the binary again.
 func (a *attempt) version(path string, cfg *config.Config) string {
 	return state.FileIdentity(path) + " " + a.builder.Pins(cfg).Trusted(path)
 }
 
-// wanted reports whether the attempt must check the binary of a plugin.
+// The method "wanted" reports whether the attempt must check the binary of a plugin.
 func (a *attempt) wanted(s *step) bool {
 	if len(a.opts.Plugins) > 0 {
 		return slices.Contains(a.opts.Plugins, s.name)
@@ -223,8 +223,8 @@ func (a *attempt) wanted(s *step) bool {
 	return true
 }
 
-// acceptance returns a function that compares the description of a new version with the old description. A nil function
-// accepts every description.
+// The method "acceptance" returns a function that compares the description of a new version with the old description. A
+// nil function accepts every description.
 func (a *attempt) acceptance(s *step) func(*tool.Description) error {
 	if s.old == nil || s.old.Err != nil || a.opts.AcceptChanges {
 		return nil
@@ -234,7 +234,7 @@ func (a *attempt) acceptance(s *step) func(*tool.Description) error {
 	}
 }
 
-// try starts and checks all new versions concurrently.
+// The method "try" starts and checks all new versions concurrently.
 func (a *attempt) try(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, s := range a.steps {

@@ -54,7 +54,7 @@ type Update struct {
 	Tools []registry.Change
 }
 
-// announce notifies hooks and subscribers about the differences between two generations.
+// The method "announce" notifies hooks and subscribers about the differences between two generations.
 func (r *Reloader) announce(old, now *generation.Generation) {
 	r.notifyHooks(old, now)
 	if changes := registry.Compare(old.Callable(), now.Callable()); len(changes) > 0 {
@@ -98,7 +98,7 @@ func definitions(g *generation.Generation) map[string]*tool.Definition {
 	return out
 }
 
-// notifications returns a function for each hook that matches an event. The function notifies the hook.
+// The method "notifications" returns a function for each hook that matches an event. Each function notifies its hook.
 func (r *Reloader) notifications(hooks *hook.Set, event tool.HookEvent, name string, d *tool.Definition) []func(context.Context) {
 	var out []func(context.Context)
 	for _, one := range hooks.For(event, name) {

@@ -48,7 +48,7 @@ func (r *Reloader) Renew() {
 	r.renew()
 }
 
-// renew is like Renew. The caller must hold progress.one.
+// The method "renew" does the work of Renew. The caller must hold progress.one.
 func (r *Reloader) renew() {
 	old := r.Current()
 	g, _, err := r.Builder.Assemble(old.Config, old.Launcher, old.Plugins)
@@ -59,8 +59,8 @@ func (r *Reloader) renew() {
 	r.announce(old, g)
 }
 
-// rediscovered publishes the changed tools of a plugin. It returns immediately. The caller can run inside a reload, and
-// would otherwise wait for itself.
+// The method "rediscovered" publishes the changed tools of a plugin in the background. It must not wait for a running
+// reload, because the reload can be its caller.
 func (r *Reloader) rediscovered(p *generation.Plugin, now *tool.Description) {
 	go func() {
 		r.progress.one.Lock()

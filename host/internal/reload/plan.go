@@ -17,8 +17,8 @@ import (
 type Plan struct {
 	// Config is the path of the new configuration.
 	Config string `json:"config"`
-	// ComparedWith describes the baseline of the plan if no host is running. It is empty if the plan has no baseline, or
-	// if the baseline is the current configuration of a host.
+	// ComparedWith describes the configuration with which the plan compares if no host is running. It is empty if the
+	// plan compares with the current configuration of a host, or with no configuration.
 	ComparedWith string `json:"compared_with,omitempty"`
 	// Refused is the reason why a reload would reject the configuration, with file and line. Empty means that a reload
 	// would accept the configuration.
@@ -93,7 +93,7 @@ func (r *Reloader) PlanFor(ctx context.Context, source admission.Source, nothing
 	r.Source = source
 	cfg, err := source.Open()
 	if err != nil {
-		cfg = &config.Config{Path: source.Path} // the plan contains the error
+		cfg = &config.Config{Path: source.Path} // no error, because the plan contains the error
 	}
 	pins, err := r.OpenPins(cfg)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *Reloader) PlanFor(ctx context.Context, source admission.Source, nothing
 	}
 	defer a.discard()
 	if nothingInUse {
-		p.Increases = []string{} // without a baseline, every privilege would count as an increase
+		p.Increases = []string{} // without an old configuration, every privilege would count as an increase
 		if last != nil {
 			err = p.compareWith(last, a)
 		}

@@ -14,7 +14,7 @@ type progress struct {
 
 	mu        sync.Mutex
 	closed    bool
-	restart   context.CancelCauseFunc // cancels the running attempt; nil if no attempt is running
+	restart   context.CancelCauseFunc // cancels the running attempt; nil if no attempt runs
 	seen      string                  // state of the files when the last attempt started
 	plugins   map[string]refusal
 	config    string         // reason why the configuration on disk was rejected, or ""
@@ -32,7 +32,7 @@ var (
 	errClosing    = errors.New("the host is being closed")
 )
 
-// begin registers an attempt. It returns false if the host is closing.
+// The method "begin" registers an attempt. It returns false if the host is closing.
 func (p *progress) begin(cancel context.CancelCauseFunc, seen string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,8 +46,8 @@ func (p *progress) end() {
 	p.restart = nil
 }
 
-// changed must be called after a change of the files. If no attempt is running, it calls begin. If a running attempt has
-// read older files, it restarts this attempt.
+// The method "changed" must be called after a change of the files. If no attempt is running, it calls the function
+// begin. If a running attempt read older files, it restarts this attempt.
 func (p *progress) changed(now string, begin func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *progress) changed(now string, begin func()) {
 	}
 }
 
-// close cancels the running attempt and waits until it ends. Later attempts cannot start.
+// The method "close" cancels the running attempt and waits until it ends. Later attempts cannot start.
 func (p *progress) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -91,14 +91,14 @@ func (p *progress) configRefusal() string {
 	return p.config
 }
 
-// forgive deletes the recorded rejection of a plugin's version.
+// The method "forgive" deletes the recorded rejection of a plugin's version.
 func (p *progress) forgive(plugin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.plugins, plugin)
 }
 
-// refuse records the rejection of a plugin's version.
+// The method "refuse" records the rejection of a plugin's version.
 func (p *progress) refuse(plugin string, r refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,8 +116,8 @@ func (p *progress) refusedFile(plugin string) (file string, ok bool) {
 	return r.file, ok
 }
 
-// refuseConfig records the rejection of a configuration with its reason. A nil cfg means that the configuration could
-// not be read. refuseConfig returns true if this reason was not recorded before.
+// refuseConfig records the rejection of a configuration and its reason. A nil cfg means that the configuration is
+// unreadable. refuseConfig returns true if the reason is new.
 func (p *progress) refuseConfig(cfg *config.Config, why string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"toolhost.dev/host/internal/generation"
 )
 
-// publish builds the next generation from the successful steps and makes it the current generation. New calls use the
-// new generation. Replaced plugins stop after their last call.
+// The method "publish" builds the next generation from the successful steps and makes it the current generation. New
+// calls use the new generation. Replaced plugins stop after their last call.
 func (a *attempt) publish() {
 	r := a.reloader
 	g := a.assemble()
@@ -45,8 +45,8 @@ func (a *attempt) publish() {
 	r.announce(a.old, g)
 }
 
-// assemble builds the next generation. If only the binary of a plugin changed, a failure of this plugin rejects only the
-// new binary. Any other failure rejects the whole configuration.
+// The method "assemble" builds the next generation. If only the binary of a plugin changed, a failure of the plugin
+// rejects only the new binary. Any other failure rejects the whole configuration.
 func (a *attempt) assemble() *generation.Generation {
 	for {
 		if a.cfg != a.old.Config {
@@ -107,7 +107,8 @@ func (a *attempt) rollBack(why error) {
 	}
 }
 
-// culprit returns the first failed step of a plugin with a changed configuration. It returns nil if no such step failed.
+// The method "culprit" returns the first failed step of a plugin with a changed configuration. It returns nil if no such
+// step failed.
 func (a *attempt) culprit() *step {
 	for _, s := range a.steps {
 		if s.configured && s.err != nil {
@@ -117,7 +118,7 @@ func (a *attempt) culprit() *step {
 	return nil
 }
 
-// conclude adds the outcome of a step to the report. If the plugin was rejected, conclude records the rejection.
+// The method "conclude" adds the outcome of a step to the report. If the plugin was rejected, it records the rejection.
 func (a *attempt) conclude(s *step) {
 	r := a.reloader
 	p := PluginReport{Name: s.name, Changes: s.changes, From: reportedVersion(s.old), To: reportedVersion(s.next)}

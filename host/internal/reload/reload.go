@@ -27,16 +27,18 @@ type Options struct {
 	// Plugins lists plugins to replace even if their binaries did not change. If Plugins is not empty, the reload
 	// ignores all other plugins.
 	Plugins []string
-	// AcceptChanges accepts incompatible plugin versions. Such a version lacks a tool or a parameter, or changes how a
-	// tool is called. Without AcceptChanges, they are rejected unless the configuration sets reload { changes = "any" }.
+	// AcceptChanges accepts incompatible plugin versions. An incompatible version lacks a tool or a parameter, or
+	// changes how a tool is called. Without AcceptChanges, the reload rejects incompatible versions unless the
+	// configuration sets reload { changes = "any" }.
 	AcceptChanges bool
 	// ApprovePrivileges accepts a configuration that increases privileges. The option is necessary if the current
 	// configuration sets reload { privilege_increases = "approve" }.
 	ApprovePrivileges bool
 
-	// dry prevents the reload from publishing or recording its results.
+	// The field "dry" prevents the reload from publishing or recording its results.
 	dry bool
-	// automatic is set for a reload that no user requested. Such a reload skips versions that were rejected earlier.
+	// The field "automatic" is set for a reload that no user requested. Such a reload skips versions that were rejected
+	// earlier.
 	automatic bool
 }
 
@@ -175,7 +177,7 @@ func (r *Reloader) Close() { r.progress.close() }
 // CloseHooks waits a short time until queued notifications have reached their hooks.
 func (r *Reloader) CloseHooks() { r.notifier.Close() }
 
-// maxRestarts limits how often one reload restarts because files changed.
+// maxRestarts limits how often a reload starts again because files changed.
 const maxRestarts = 100
 
 // busyPause is the time that a reload waits while another program writes a binary.
@@ -234,14 +236,13 @@ func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 	return a.report, nil
 }
 
-// Files lists the files that the host must watch, because a change of such a file can change the configuration that
-// applies.
+// Files lists the files that the host must watch. A change of such a file can change the effective configuration.
 func (r *Reloader) Files(cfg *config.Config) []string {
 	return slices.Concat(r.Source.Files(cfg), r.Source.Watched())
 }
 
-// disk returns a text that describes the state of the configuration's files. The text changes with every change of a
-// file.
+// The method "disk" returns a text that describes the state of the configuration's files. The text changes with every
+// change of a file.
 func (r *Reloader) disk(cfg *config.Config) string {
 	var b strings.Builder
 	for _, path := range r.Files(cfg) {
@@ -250,20 +251,20 @@ func (r *Reloader) disk(cfg *config.Config) string {
 	return b.String()
 }
 
-// DiskChanged must be called after a change of the files. If no reload is running, it calls begin. If a running reload
-// has read older files, it restarts this reload.
+// DiskChanged must be called after a change of the files. If no reload is running, it calls the function begin. If a
+// running reload read older files, it restarts this reload.
 func (r *Reloader) DiskChanged(begin func()) {
 	r.progress.changed(r.disk(r.Current().Config), begin)
 }
 
-// warn logs the warnings of a configuration.
+// The method "warn" logs the warnings of a configuration.
 func (r *Reloader) warn(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
 		r.Log.Warn(w.Summary+". "+w.Detail, "file", w.File, "line", w.Line)
 	}
 }
 
-// install makes a generation the current one.
+// The method "install" makes a generation the current generation.
 func (r *Reloader) install(g *generation.Generation) {
 	r.Builder.Approvals(g.Config).Report(g.Reviews)
 	r.lives.Publish(g.Registry, g.Suspended)

@@ -16,8 +16,8 @@ import (
 	"toolhost.dev/host/internal/stamp"
 )
 
-// directory is an open directory. Its methods follow no symbolic link, and act in this directory even if somebody
-// renames it meanwhile. Tools can still be running.
+// directory is an open directory. Its methods follow no symbolic link. They continue to act in the same directory if a
+// running tool renames the directory.
 type directory struct{ fd int }
 
 // openRoot opens the directory at a path.
@@ -26,9 +26,10 @@ func openRoot(path string) (directory, error) {
 	return directory{fd}, err
 }
 
-func (d directory) close() { _ = unix.Close(d.fd) } // nothing was written through it
+func (d directory) close() { _ = unix.Close(d.fd) } // error ignored, because the descriptor is never used for writing
 
-// open opens the directory at a relative path. It opens one component after the other, so that no link is followed.
+// The method "open" opens the directory at a relative path. It opens one component after the other, so that it follows
+// no link.
 func (d directory) open(rel string) (directory, error) {
 	at, err := unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -52,7 +53,7 @@ func (d directory) open(rel string) (directory, error) {
 	return directory{at}, nil
 }
 
-// stat returns the state of a name in the directory. The name of a link returns the link.
+// The method "stat" returns the state of a name in the directory. For a symbolic link, it returns the state of the link.
 func (d directory) stat(name string) (stamp.Stamp, error) {
 	var st unix.Stat_t
 	before := time.Now()
@@ -62,12 +63,12 @@ func (d directory) stat(name string) (stamp.Stamp, error) {
 	return stamp.Of(&st, before), nil
 }
 
-// maxRead bounds how much of a file is read, in bytes. A larger file is renamed instead of copied.
+// maxRead is the size in bytes of the largest file that the guard reads. A larger file is renamed instead of copied.
 const maxRead = 8 << 20
 
 var errLarge = errors.New("the file is too large")
 
-// read returns the content and the mode of a regular file. The error is errLarge for a file above maxRead.
+// The method "read" returns the content and the mode of a regular file. The error is errLarge for a file above maxRead.
 func (d directory) read(name string) (content []byte, st unix.Stat_t, err error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -98,19 +99,19 @@ func (d directory) readlink(name string) (string, error) {
 	return string(b[:n]), nil
 }
 
-// names returns the entries of the directory.
+// The method "names" returns the entries of the directory.
 func (d directory) names() ([]fs.DirEntry, error) {
 	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd)) // the name serves file systems that report no types
+	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd)) // file systems that report no file types need this name
 	defer f.Close()                                                   //nolint:errcheck // only read
 	out, err := f.ReadDir(-1)
 	return out, err
 }
 
-// identity returns a text that stands for the content of a regular file.
+// The method "identity" returns a text that identifies the content of a regular file.
 func (d directory) identity(name string) (string, error) {
 	text, _, err := d.read(name)
 	if errors.Is(err, errLarge) {
@@ -120,8 +121,9 @@ func (d directory) identity(name string) (string, error) {
 	return hash(text), err
 }
 
-// rewrite replaces a regular file atomically with what change returns for its content. It uses the lock of git, if nobody
-// has it, so that a change of git is not lost. Mode and owner stay.
+// The method "rewrite" calls the function change with the content of a regular file. It atomically replaces the content
+// with the result of change. It holds git's lock file meanwhile, so that no change by git is lost. The file keeps its
+// mode and owner.
 func (d directory) rewrite(name string, change func(text []byte, st *unix.Stat_t) ([]byte, error)) error {
 	temp := name + ".lock"
 	fd, err := d.create(temp)
@@ -151,7 +153,7 @@ func (d directory) rewrite(name string, change func(text []byte, st *unix.Stat_t
 		err = unix.Renameat(d.fd, temp, d.fd, name)
 	}
 	if err != nil {
-		_ = unix.Unlinkat(d.fd, temp, 0) // the first error matters
+		_ = unix.Unlinkat(d.fd, temp, 0) // error ignored, because the caller returns the earlier error
 	}
 	return err
 }
@@ -160,15 +162,16 @@ func (d directory) create(name string) (int, error) {
 	return unix.Openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 }
 
-// moveAside renames a file, so that git does not find it and nobody replaces it unnoticed. It returns the new name.
+// moveAside renames a file, so that git does not find the file and no program replaces it unnoticed. It returns the new
+// name.
 func (d directory) moveAside(name string) (string, error) {
 	to := aside(name)
 	return to, unix.Renameat(d.fd, name, d.fd, to)
 }
 
-// aside returns a new name for a file, which git does not use: names of hooks contain no dot.
+// The function "aside" returns a new name for a file. Git ignores the new name, because names of hooks contain no dot.
 func aside(name string) string {
 	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // error ignored, because Read always succeeds
 	return strings.TrimLeft(name, ".") + ".quarantined-" + hex.EncodeToString(b[:])
 }

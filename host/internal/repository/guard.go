@@ -1,10 +1,10 @@
-// Package repository finds git repositories that commands make or change, and takes out what would make a git outside of
-// the sandbox run programs. It also takes out new settings of other programs, such as editors. Most callers want
-// [Guard.Watch].
+// Package repository guards git repositories that commands create or change. It moves files and settings that would make
+// git run programs outside the sandbox to the quarantine. It also moves new settings of other programs, such as editors.
+// Most callers want [Guard.Watch].
 //
 // The host searches with its own rights while tools can still run. It opens each directory from the root of its tree,
-// follows no link, and replaces files only by renaming in an open directory. A tool that exchanges files meanwhile
-// therefore cannot make the host write outside of the tree.
+// follows no link, and replaces files only by renaming in an open directory. Therefore a tool that exchanges files
+// during a search cannot make the host write outside the tree.
 package repository
 
 import (
@@ -28,52 +28,54 @@ type Options struct {
 	// Ledgers returns the directory for the records of trees. It returns "" if no records are kept.
 	Ledgers func() string
 	Store   func() (Store, error)
-	// Took is called with each entry that is taken out.
+	// Took is called with each entry that the guard moves to the quarantine.
 	Took func(e *quarantine.Entry)
 	Log  *slog.Logger
 
-	interval time.Duration // between searches beside calls
-	limit    int           // of directories in a tree
+	interval time.Duration // time between two searches without a call
+	limit    int           // maximum number of directories in a tree
 }
 
-// interval is the time between two searches beside calls. Commands can run on in the background.
+// interval is the time between two searches without a call. Commands can continue in the background after their call.
 const interval = 5 * time.Second
 
 // Guard watches writable directories. It is safe for concurrent use.
 type Guard struct {
 	opts Options
-	// mu protects the fields below. The lock of a tree is taken before it, so that a search of one tree does not block
-	// calls in others.
+	// mu protects the fields below. A goroutine locks the tree before it locks mu, so that a search of one tree does not
+	// block calls in other trees.
 	mu    sync.Mutex
 	trees map[string]*watched
-	paths []string // of the trees that are searched
-	// unguarded contains the directories of plugins whose sandbox does not protect the repository at the top. The value
-	// is true if the sandbox protects nothing.
+	paths []string // paths of the trees that the guard searches
+	// unguarded contains directories of plugins whose sandbox does not protect the repository at the top of the
+	// directory. The value is true if the sandbox protects no file in the directory.
 	unguarded map[string]bool
 	closed    bool
 	ticker    chan struct{} // closed by Close; nil before the first tree
 	idle      sync.WaitGroup
 }
 
-// watched is a tree with its content before tools ran.
+// watched is a tree, with its content at the time before tools ran.
 type watched struct {
 	mu    sync.Mutex // protects all other fields
-	*tree            // nil before the first search and after the last one
+	*tree            // nil before the first search and after the last search
 	protection
 	ledger  *ledger
 	known   map[string]bool
-	granted bool     // a plugin may write settings and hooks; only searches after calls of others happen
-	ignored bool     // the configuration permits everything
-	told    bool     // a result reported that the tree is partial
-	late    []string // messages of searches between calls, for the next call
+	granted bool     // whether a plugin is allowed to write settings and hooks; the guard then searches only after calls of other plugins
+	ignored bool     // whether the configuration permits all changes
+	told    bool     // whether the result of a call reported that the search is incomplete
+	late    []string // messages of searches without a call; the next call reports them
 	calls   int      // number of running calls
-	// fresh are the relative paths of directories that are new since a moment without a running call.
+	// fresh contains the relative paths of new directories. They were created after the last moment without a running
+	// call.
 	fresh map[string]bool
-	// waiting has the time at which each file was first seen that is taken out later, because other calls run.
+	// waiting maps each file that the guard will remove later to the time when the guard first saw the file. The removal
+	// is delayed while other calls run.
 	waiting map[string]time.Time
 }
 
-// New returns a guard that watches nothing.
+// New returns a guard that watches no directory.
 func New(opts Options) *Guard {
 	if opts.interval == 0 {
 		opts.interval = interval
@@ -87,27 +89,28 @@ func New(opts Options) *Guard {
 // Dir is a writable directory of a plugin.
 type Dir struct {
 	Path string
-	// Guarded reports whether the kernel protects the settings and hooks of the repository at the top, and what Kept
-	// lists.
+	// Guarded reports whether the kernel protects the files in Kept, and the settings and hooks of the repository at the
+	// top.
 	Guarded bool
 	Kept    Kept
-	// Settings contains names of settings of other programs. New ones are taken out.
+	// Settings contains names of settings files of other programs. The guard moves new files with these names to the
+	// quarantine.
 	Settings []string
-	// NoRepositories reports that repositories are not searched.
+	// NoRepositories disables the search for repositories.
 	NoRepositories bool
 }
 
 // Kept contains other files and directories that the kernel protects.
 type Kept struct {
-	// Globs are the globs of the configuration that Paths uses. If they change, the protection of the paths ends.
+	// Globs are the globs of the configuration that Paths uses. If the globs change, the protection of the paths ends.
 	Globs []string
-	// Paths returns the paths that exist. Watch calls it before the first call for a directory. It can be nil.
+	// Paths returns the existing paths. Watch calls Paths before the first call for a directory. Paths can be nil.
 	Paths func() ([]string, error)
 }
 
-// Watch prepares for a call that can write directories. The first call for a directory reads all of it. The returned
-// function must be called after the call. It takes out what was added, and returns messages about it. If allowed is set,
-// additions stay. Watch returns an error if a directory cannot be watched.
+// Watch prepares for a call that can write to directories. The first call of Watch for a directory reads the whole
+// directory. The caller must call the function after at the end of the call. If allowed is false, after moves dangerous
+// additions to the quarantine and returns messages about them. Watch returns an error if a directory cannot be watched.
 func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err error) {
 	var paths []string
 	for _, dir := range outermost(dirs) {
@@ -127,7 +130,8 @@ func (g *Guard) Watch(dirs []Dir, allowed bool) (after func() []string, err erro
 	return func() []string { return g.search(paths, allowed) }, nil
 }
 
-// tree returns the tree at a path. If the path has no tree, it creates one, or returns nil if create is false.
+// The method "tree" returns the tree at a path. For a path without a tree, it creates a tree if create is true.
+// Otherwise it returns nil.
 func (g *Guard) tree(path string, create bool) *watched {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,7 +143,7 @@ func (g *Guard) tree(path string, create bool) *watched {
 	return w
 }
 
-// outermost returns the directories that are in no other one, without duplicates.
+// The function "outermost" removes duplicates, and directories inside other directories of the list.
 func outermost(dirs []Dir) (out []Dir) {
 	for i, dir := range dirs {
 		if !slices.ContainsFunc(dirs, func(other Dir) bool { return other.Path != dir.Path && under(other.Path, dir.Path) }) &&
@@ -155,7 +159,7 @@ func under(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// watch begins to watch a directory, unless it is watched.
+// The method "watch" begins to watch a directory. It updates the attributes of a directory that is already watched.
 func (g *Guard) watch(dir Dir, allowed bool) error {
 	w := g.tree(dir.Path, true)
 	w.mu.Lock()
@@ -175,7 +179,7 @@ func (g *Guard) watch(dir Dir, allowed bool) error {
 		w.root.close()
 		w.tree = t
 		w.update()
-		w.adopt(w.loaded()) // tools cannot replace the directory itself
+		w.adopt(w.loaded()) // tools cannot replace the directory itself, so its settings are known
 	default:
 		w.change(&dir)
 	}
@@ -184,7 +188,7 @@ func (g *Guard) watch(dir Dir, allowed bool) error {
 	return nil
 }
 
-// change applies what differs from an earlier call. Settings that exist stay.
+// The method "change" applies new attributes of a watched directory. Existing settings files stay.
 func (w *watched) change(dir *Dir) {
 	if !slices.Equal(w.globs, dir.Kept.Globs) {
 		w.endKept()
@@ -196,7 +200,7 @@ func (w *watched) change(dir *Dir) {
 	}
 }
 
-// add reads a directory for the first time.
+// The method "add" reads a directory for the first time.
 func (g *Guard) add(w *watched, dir Dir) (err error) {
 	t, err := newTree(dir.Path, g.opts.limit)
 	if err != nil {
@@ -226,7 +230,7 @@ func (g *Guard) add(w *watched, dir Dir) (err error) {
 	w.ledger = l
 	t.update()
 	adopted := g.inspector(w).check()
-	if before != nil { // another host runs, or was killed
+	if before != nil { // another host is running or was killed
 		if !before.Guarded {
 			w.endTop()
 		}
@@ -291,18 +295,20 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// inspector returns an inspector of a tree. Pointers into all searched trees are harmless.
+// The method "inspector" returns an inspector of a tree. The inspector treats pointers into all searched trees as
+// harmless.
 func (g *Guard) inspector(w *watched) *inspector {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return &inspector{tree: w.tree, all: append([]string{w.path}, g.paths...)}
 }
 
-// check returns the files and settings in a tree that make git run programs. Changes of protected files came from
-// outside of the sandbox, so check adds them to the known ones. The caller must first update the tree.
+// The method "check" returns the files and settings in a tree that make git run programs. Changes of protected files
+// have a cause outside the sandbox, so check adds these changes to the known files. The caller must first update the
+// tree.
 func (g *Guard) check(w *watched) []found {
 	all := g.inspector(w).check()
-	if w.renew(w.tree) { // tools could write after somebody replaced a file
+	if w.renew(w.tree) { // tools were able to write after somebody replaced a file
 		g.ended(w)
 		all = g.inspector(w).check()
 	}
@@ -314,7 +320,8 @@ func (g *Guard) check(w *watched) []found {
 	return all
 }
 
-// Ignore ends the searches in a directory between calls, until [Guard.Watch] is called for it.
+// Ignore stops the searches of a directory without a call. The searches start again with the next call of [Guard.Watch]
+// for the directory.
 func (g *Guard) Ignore(path string) {
 	if w := g.tree(path, false); w != nil {
 		w.mu.Lock()
@@ -323,7 +330,7 @@ func (g *Guard) Ignore(path string) {
 	}
 }
 
-// search searches directories after a call.
+// The method "search" searches directories after a call.
 func (g *Guard) search(paths []string, allowed bool) (out []string) {
 	for _, path := range paths {
 		if w := g.tree(path, false); w != nil {
@@ -343,7 +350,7 @@ func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.finish()
-	if w.tree == nil { // closed
+	if w.tree == nil { // the tree is closed
 		return nil
 	}
 	out, w.late = w.late, nil
@@ -368,7 +375,7 @@ func (g *Guard) searchTree(w *watched, allowed bool) (out []string) {
 	return out
 }
 
-// tick searches again and again. A search of a large tree makes the pauses longer.
+// The method "tick" searches periodically. The search of a large tree makes the intervals longer.
 func (g *Guard) tick() {
 	pause := g.opts.interval
 	for {
@@ -383,7 +390,8 @@ func (g *Guard) tick() {
 	}
 }
 
-// searchAll searches all directories in which no plugin may write settings and hooks. The next call gets the messages.
+// searchAll searches all directories in which no plugin is allowed to write settings and hooks. The next call reports
+// the messages.
 func (g *Guard) searchAll() {
 	for _, w := range g.all() {
 		w.mu.Lock()

@@ -23,7 +23,7 @@ import (
 type fixture struct {
 	dir, state string
 	store      *quarantine.Store
-	fail       error // of the store
+	fail       error // error of the method Keep
 	limit      int
 }
 
@@ -60,7 +60,7 @@ func (f *fixture) guard() *Guard {
 	})
 }
 
-// call lets a guard watch a call that does something, and returns the messages.
+// The method "call" runs the function do as a watched call, and returns the messages of the guard.
 func (f *fixture) call(t *testing.T, g *Guard, guarded, allowed bool, do func()) []string {
 	t.Helper()
 	after, err := g.Watch([]Dir{{Path: f.dir, Guarded: guarded, Settings: []string{".vscode", ".mcp.json"}}}, allowed)
@@ -99,7 +99,7 @@ func TestKnownContentStays(t *testing.T) {
 	if len(out) != 1 || !strings.Contains(out[0], "core.editor in "+f.dir+"/a/.git/config") || f.has("a/.git/config", "evil") || !f.has("a/.git/config", "mine") {
 		t.Errorf("%q", out)
 	}
-	// A value that changed is not known.
+	// A known setting with a new value counts as unknown.
 	out = f.call(t, g, false, false, func() { f.git(t, "-C", "a", "config", "core.pager", "evil") })
 	if len(out) != 1 || f.has("a/.git/config", "evil") {
 		t.Errorf("%q", out)
@@ -121,8 +121,8 @@ func TestAllowedPlugin(t *testing.T) {
 	}
 }
 
-// TestGuardedRepository checks that a person can change what the kernel protects from tools, while a host runs. If the
-// person replaces a file, the kernel protects it no longer.
+// TestGuardedRepository checks that a person can change files that the kernel protects from tools. If the person
+// replaces a file, the kernel no longer protects the file.
 func TestGuardedRepository(t *testing.T) {
 	f := newFixture(t)
 	f.git(t, "init", "-q")
@@ -143,7 +143,7 @@ func TestGuardedRepository(t *testing.T) {
 	if len(out) != 0 || !f.has(".git/config", "pager = mine") {
 		t.Errorf("%q", out)
 	}
-	out = f.call(t, g, true, false, func() { f.git(t, "config", "core.editor", "evil") }) // as a tool can now
+	out = f.call(t, g, true, false, func() { f.git(t, "config", "core.editor", "evil") }) // a tool can now make this change, too
 	if len(out) != 1 || f.has(".git/config", "evil") || !f.has(".git/config", "pager = mine") {
 		t.Errorf("after the file was replaced: %q", out)
 	}
@@ -181,7 +181,8 @@ func TestUnguard(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestMappedFile checks that a change through a mapping of a file is found. It does not change the times of the file.
+// TestMappedFile checks that the guard finds a change through a memory mapping. Such a change does not alter the times
+// of the file.
 func TestMappedFile(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -197,9 +198,9 @@ func TestMappedFile(t *testing.T) {
 	mapped, err := unix.Mmap(int(file.Fd()), 0, len(evil), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	must(t, err)
 	defer unix.Munmap(mapped)
-	mapped[0] = '#' // the page can be written from here on
+	mapped[0] = '#' // from here on, the program can write to the page
 	w := g.trees[f.dir]
-	for g.inspector(w).changed(w.repos["a/.git"]) { // until the state of the file is old enough
+	for g.inspector(w).changed(w.repos["a/.git"]) { // wait until the state of the file is old enough
 		f.call(t, g, false, false, func() {})
 	}
 	out := f.call(t, g, false, false, func() { copy(mapped, evil) })
@@ -209,7 +210,8 @@ func TestMappedFile(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestKeptFiles checks that the search does not move what the kernel protects from tools, and moves what replaced it.
+// TestKeptFiles checks that the search does not move files that the kernel protects from tools. The search must move
+// files that replaced protected files.
 func TestKeptFiles(t *testing.T) {
 	f := newFixture(t)
 	kept := filepath.Join(f.dir, "app/config")
@@ -257,7 +259,7 @@ func TestKeptFiles(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestKilledHost checks that a host finds what a killed host did not take out.
+// TestKilledHost checks that a host removes the dangerous files that a killed host missed.
 func TestKilledHost(t *testing.T) {
 	f := newFixture(t)
 	f.git(t, "init", "-q", "a")
@@ -267,19 +269,19 @@ func TestKilledHost(t *testing.T) {
 	_, err := killed.Watch([]Dir{{Path: f.dir}}, false)
 	must(t, err)
 	evil()
-	must(t, killed.trees[f.dir].ledger.file.Close()) // as the kernel does
+	must(t, killed.trees[f.dir].ledger.file.Close()) // the kernel closes the file of a killed process, too
 	g := f.guard()
 	if out := f.call(t, g, false, false, func() {}); len(out) != 1 || f.has("a/.git/config", "evil") || !f.has("a/.git/config", "mine") {
 		t.Errorf("%q", out)
 	}
 	must(t, g.Close())
-	// After a regular end, a person can have changed everything.
+	// After a regular end of the host, a person can have changed any file.
 	evil()
 	g = f.guard()
 	if out := f.call(t, g, false, false, func() {}); len(out) != 0 || !f.has("a/.git/config", "evil") {
 		t.Errorf("%q", out)
 	}
-	// While a host runs, another one does not believe what it finds.
+	// While one host runs, a second host must not accept existing files as known.
 	f.git(t, "-C", "a", "config", "core.askPass", "evil")
 	other := f.guard()
 	if out := f.call(t, other, false, false, func() {}); len(out) != 1 || f.has("a/.git/config", "askPass") {
@@ -288,7 +290,7 @@ func TestKilledHost(t *testing.T) {
 	must(t, errors.Join(other.Close(), g.Close()))
 }
 
-// TestBetweenCalls checks the search while no call runs, and that the next call reports it.
+// TestBetweenCalls checks the search while no call runs. The next call must report the result of the search.
 func TestBetweenCalls(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -308,7 +310,8 @@ func TestBetweenCalls(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestOtherCalls checks that a new file stays while other calls run, which may still write it, but not for long.
+// TestOtherCalls checks that a new file stays for a short time while other calls run, because these calls can still
+// write the file.
 func TestOtherCalls(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -333,7 +336,7 @@ func TestOtherCalls(t *testing.T) {
 		f.call(t, g, false, false, make)
 		w := g.tree(f.dir, false)
 		w.mu.Lock()
-		for rel := range w.waiting { // as if this time had passed
+		for rel := range w.waiting { // pretend that the time has passed
 			w.waiting[rel] = time.Now().Add(-2 * g.opts.interval)
 		}
 		w.mu.Unlock()
@@ -380,7 +383,7 @@ func TestLimit(t *testing.T) {
 	for _, name := range strings.Fields("a b c d e f g h i j k") {
 		must(t, os.Remove(filepath.Join(f.dir, name)))
 	}
-	f.call(t, g, false, false, func() {}) // there is room again
+	f.call(t, g, false, false, func() {}) // the tree again has fewer directories than the limit
 	out = f.call(t, g, false, false, func() {
 		f.git(t, "init", "-q", "l")
 		f.git(t, "-C", "l", "config", "core.editor", "evil")
@@ -391,7 +394,7 @@ func TestLimit(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestNoQuarantine checks that nothing is deleted if the quarantine cannot be written.
+// TestNoQuarantine checks that the guard deletes no content if it cannot write to the quarantine.
 func TestNoQuarantine(t *testing.T) {
 	f := newFixture(t)
 	f.fail = errors.New("no space")
@@ -408,7 +411,7 @@ func TestNoQuarantine(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Errorf("%q, %v", left, err)
 	}
-	if out := f.call(t, g, false, false, func() {}); len(out) != 1 { // the setting is still there
+	if out := f.call(t, g, false, false, func() {}); len(out) != 1 { // the setting still exists
 		t.Errorf("%q", out)
 	}
 	f.fail = nil
@@ -418,7 +421,7 @@ func TestNoQuarantine(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestLargeFiles checks that large files are renamed, and restored.
+// TestLargeFiles checks that the guard renames large files, and that a restore returns them.
 func TestLargeFiles(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -451,7 +454,7 @@ func TestLargeFiles(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestRestoredModes checks that hooks and links come back as they were.
+// TestRestoredModes checks that a restore returns hooks and links unchanged.
 func TestRestoredModes(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -482,7 +485,7 @@ func TestRestoredModes(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestExchangedFiles checks that nothing outside of the tree changes while a command exchanges files by links.
+// TestExchangedFiles checks that no file outside the tree changes while a command replaces files with links.
 func TestExchangedFiles(t *testing.T) {
 	f := newFixture(t)
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -493,7 +496,7 @@ func TestExchangedFiles(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(outside, ".git/config"), []byte(settings), 0o600))
 	g := f.guard()
 	f.call(t, g, false, false, func() { f.git(t, "init", "-q", "a") })
-	// The racers work in open directories, because a confined command could not follow the links either.
+	// The concurrent functions use open directories, because a confined command cannot follow the links either.
 	fd := func(name string) int {
 		fd, err := unix.Open(filepath.Join(f.dir, name), unix.O_DIRECTORY|unix.O_RDONLY, 0)
 		must(t, err)
@@ -520,7 +523,7 @@ func TestExchangedFiles(t *testing.T) {
 	} {
 		dir := fds[r.dir]
 		link := "link-" + r.name
-		race(func() { // the guard takes out links, so they are made again
+		race(func() { // create the links again, because the guard removes them
 			_ = unix.Symlinkat(r.to, dir, link)
 			if unix.Renameat2(dir, link, dir, r.name, unix.RENAME_EXCHANGE) != nil {
 				_ = unix.Renameat2(dir, link, dir, r.name, unix.RENAME_NOREPLACE)

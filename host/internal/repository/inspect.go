@@ -16,29 +16,29 @@ import (
 	"toolhost.dev/host/internal/stamp"
 )
 
-// found is a part of a repository that makes git run a program.
+// found is a file or setting of a repository that makes git run a program.
 type found struct {
-	rel  string // the file
-	repo *repo  // nil if the found file only points to a repository
-	kind string // one of quarantine's kinds
+	rel  string // relative path of the file
+	repo *repo  // nil if the file only points to a repository
+	kind string // one of the kinds in package quarantine
 	why  string
-	keys []string // identify the content at its place
-	// settings are the settings that run programs, if kind is Settings.
+	keys []string // keys that identify the content and its path
+	// settings contains the settings that run programs. The field is empty unless kind is Settings.
 	settings []setting
 }
 
-// inspector looks at the repositories of a tree.
+// inspector inspects the repositories of a tree.
 type inspector struct {
 	*tree
 	all []string // pointers into these trees are harmless
 }
 
-// check returns the files and settings that make git run programs. It inspects the repositories that changed, and all
-// repositories with pointers.
+// The method "check" returns the files and settings that make git run programs. It inspects the changed repositories and
+// all repositories with pointers.
 func (i *inspector) check() (out []found) {
 	for rel := range i.pointers {
 		f, err := i.pointer(rel)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // replaced or removed
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // another program replaced or removed the directory
 			delete(i.pointers, rel)
 		}
 		out = append(out, f...)
@@ -73,7 +73,7 @@ func (i *inspector) changed(r *repo) bool {
 	return r.watched == nil || r.unread
 }
 
-// inspect returns the files and settings of one repository that make git run programs.
+// The method "inspect" returns the files and settings of one repository that make git run programs.
 func (i *inspector) inspect(rel string, r *repo) (out []found) {
 	d, err := i.root.open(rel)
 	if err != nil {
@@ -88,12 +88,12 @@ func (i *inspector) inspect(rel string, r *repo) (out []found) {
 		out = append(out, i.link(d, rel, "commondir")...)
 	} else if st.IsFile() {
 		out = append(out, i.common(d, rel)...)
-		r.watched[join(rel, "commondir")] = stamp.Stamp{Ino: 1} // always inspect: parts of its path can become links
+		r.watched[join(rel, "commondir")] = stamp.Stamp{Ino: 1} // never equal, because components of the path can become links
 	}
 	return append(out, i.hooks(d, rel, r)...)
 }
 
-// watch remembers the state of a file. A missing file has the zero stamp.
+// The method "watch" stores the state of a file. A missing file has the zero stamp.
 func (i *inspector) watch(d directory, rel, name string, r *repo) stamp.Stamp {
 	st, err := d.stat(name)
 	if err != nil {
@@ -103,13 +103,14 @@ func (i *inspector) watch(d directory, rel, name string, r *repo) stamp.Stamp {
 	return st
 }
 
-// settings returns the settings in a file that run programs. A file that cannot be judged counts as a whole.
+// The method "settings" returns the settings in a file that run programs. If the file cannot be parsed, the method
+// returns the whole file.
 func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	st := i.watch(d, rel, name, r)
 	if st.IsLink() {
 		return i.link(d, rel, name)
 	}
-	if !st.IsFile() { // git reads nothing from it
+	if !st.IsFile() { // git reads only regular files
 		return nil
 	}
 	at := join(rel, name)
@@ -120,7 +121,7 @@ func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	if errors.Is(err, errLarge) {
 		return whole("the settings are too large to be checked", stateOf(&st))
 	}
-	if err != nil { // removed meanwhile, or as unreadable for git
+	if err != nil { // the file disappeared or is unreadable, also for git
 		r.unread = !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
 		return nil
 	}
@@ -152,14 +153,15 @@ func (i *inspector) settings(d directory, rel, name string, r *repo) []found {
 	return []found{f}
 }
 
-// maxSettings limits the settings that are taken out of a file. A file with more of them is moved as a whole.
+// maxSettings limits the number of settings that the guard removes from one file. A file with more dangerous settings is
+// moved as a whole.
 const maxSettings = 500
 
 func (i *inspector) settingKey(at string, s *setting) string {
 	return i.key(at, "setting "+s.name()+"="+s.value)
 }
 
-// hooks returns the hooks of a repository. It omits samples, because the name of a hook contains no dot.
+// The method "hooks" returns the hooks of a repository. It omits samples, because the name of a hook contains no dot.
 func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 	switch st := i.watch(d, rel, "hooks", r); {
 	case st.IsLink():
@@ -190,7 +192,7 @@ func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 		case st.IsFile():
 			at := join(dir, name)
 			identity, err := hooks.identity(name)
-			if err != nil { // unreadable
+			if err != nil { // the hook is unreadable
 				identity = stateOf(&st)
 			}
 			r.contents[at] = identity
@@ -200,7 +202,8 @@ func (i *inspector) hooks(d directory, rel string, r *repo) (out []found) {
 	return out
 }
 
-// common returns the file commondir if it leads out of the trees. Git reads settings and hooks from its target.
+// The method "common" returns the file commondir if its target is outside the trees. Git reads settings and hooks from
+// this target.
 func (i *inspector) common(d directory, rel string) []found {
 	text, _, err := d.read("commondir")
 	if err != nil && !errors.Is(err, errLarge) {
@@ -213,7 +216,7 @@ func (i *inspector) common(d directory, rel string) []found {
 	return []found{{rel: at, kind: quarantine.File, why: "git reads settings and hooks from another directory", keys: []string{i.key(at, hash(text))}}}
 }
 
-// pointer returns a file or link named .git if it leads to a repository that is not searched.
+// The method "pointer" returns a file or link named .git if it leads to a repository that the guard does not search.
 func (i *inspector) pointer(rel string) ([]found, error) {
 	dir, name := filepath.Split(rel)
 	dir = filepath.Clean(dir)
@@ -242,7 +245,7 @@ func (i *inspector) pointer(rel string) ([]found, error) {
 	return []found{{rel: rel, kind: quarantine.File, why: "git uses a repository in another directory", keys: []string{i.key(rel, hash(text))}}}, nil
 }
 
-// link returns a symbolic link in place of a part of a repository.
+// The method "link" returns a symbolic link that replaces a file or directory of a repository.
 func (i *inspector) link(d directory, dir, name string) []found {
 	to, err := d.readlink(name)
 	if err != nil {
@@ -252,7 +255,7 @@ func (i *inspector) link(d directory, dir, name string) []found {
 	return []found{{rel: at, kind: quarantine.Link, why: "git follows the link to another place", keys: []string{i.linkKey(at, to)}}}
 }
 
-// key identifies content at a place.
+// The method "key" returns a key that identifies a path with its content.
 func (t *tree) key(rel, identity string) string {
 	return pathKey(filepath.Join(t.path, rel), identity)
 }
@@ -266,7 +269,7 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// stateOf returns a text that stands for the content of a file that is too large to be read.
+// stateOf returns a text that identifies the content of a file that is too large to read.
 func stateOf(s *stamp.Stamp) string {
 	return fmt.Sprintf("%d %d %d %d.%d", s.Dev, s.Ino, s.Size, s.Sec, s.Nsec)
 }

@@ -14,11 +14,11 @@ import (
 	"toolhost.dev/host/internal/ownfile"
 )
 
-// ledger is the file in which hosts keep what a tree contained before their tools ran. A host that is killed leaves the
-// file, so that the next host finds what the killed host did not. Each host holds a lock for as long as it runs.
+// ledger is the file in which hosts record the content of a tree before their tools ran. A killed host leaves the file.
+// The next host uses it to find the changes that the killed host missed. Each running host holds a lock on the file.
 type ledger struct {
 	path string
-	file *os.File // the lock; nil without a state directory
+	file *os.File // the locked file; nil without a state directory
 }
 
 // record is the content of a ledger.
@@ -29,8 +29,8 @@ type record struct {
 	Guarded bool `json:"guarded"`
 }
 
-// openLedger opens the ledger of a root in a directory. It returns nil if no earlier or running host left a record. The
-// caller then writes one.
+// openLedger opens the ledger of a root in a directory. The record is nil if no earlier or running host left a record.
+// The caller must then write a record.
 func openLedger(dir, root string) (*ledger, *record, error) {
 	if dir == "" {
 		return &ledger{}, nil, nil
@@ -44,7 +44,7 @@ func openLedger(dir, root string) (*ledger, *record, error) {
 		return nil, nil, err
 	}
 	l := &ledger{path + ".json", os.NewFile(uintptr(fd), "ledger")}
-	how := unix.LOCK_EX // the caller reads the tree under this lock
+	how := unix.LOCK_EX // the caller reads the tree while it holds this lock
 	if err := l.lock(how | unix.LOCK_NB); err != nil {
 		how = unix.LOCK_SH
 	}
@@ -67,13 +67,13 @@ func openLedger(dir, root string) (*ledger, *record, error) {
 
 func (l *ledger) lock(how int) error { return flock.Apply(l.file, how) }
 
-// write replaces the record and permits other hosts to read it.
+// The method "write" replaces the record and permits other hosts to read it.
 func (l *ledger) write(r *record) error {
 	if l.file == nil {
 		return nil
 	}
 	b, err := json.Marshal(r)
-	if err == nil { // atomically, because an incomplete record would count as no record
+	if err == nil { // replace atomically, because an incomplete record would count as a missing record
 		err = ownfile.Replace(l.path, b, 0o600)
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func (l *ledger) write(r *record) error {
 	return l.lock(unix.LOCK_SH)
 }
 
-// close removes the record, unless another host uses it.
+// The method "close" removes the record, unless another host uses it.
 func (l *ledger) close() error {
 	if l.file == nil {
 		return nil
@@ -99,7 +99,7 @@ func (l *ledger) close() error {
 	return errors.Join(err, l.file.Close())
 }
 
-// abandon unlocks the ledger and leaves the record of an earlier host.
+// The method "abandon" unlocks the ledger and keeps the record of an earlier host.
 func (l *ledger) abandon() error {
 	if l.file == nil {
 		return nil

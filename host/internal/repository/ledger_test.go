@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLedger checks that a record stays until a host ends regularly, and that a broken record is an error.
+// TestLedger checks that a record stays until a host ends regularly. A damaged record must cause an error.
 func TestLedger(t *testing.T) {
 	dir := t.TempDir()
 	open := func() (*ledger, *record) {
@@ -28,7 +28,7 @@ func TestLedger(t *testing.T) {
 	if err := l.write(&record{Root: "/r", Known: []string{"k"}}); err != nil {
 		t.Fatal(err)
 	}
-	end(l.abandon) // as a host that is killed, or that cannot write the record again
+	end(l.abandon) // simulates a host that is killed or cannot write the record
 	l, before = open()
 	if before == nil || len(before.Known) != 1 {
 		t.Errorf("%+v", before)

@@ -16,17 +16,19 @@ import (
 	"toolhost.dev/host/internal/quarantine"
 )
 
-// WhyLoaded is the reason why settings of other programs are taken out.
+// WhyLoaded is the reason why the guard moves settings of other programs to the quarantine.
 const WhyLoaded = "programs such as editors and agents load it without being told"
 
-// loadedPrefix begins the keys of settings of other programs. Such a key stands for a name in a directory, and not for the
-// content. The kernel protects settings that exist, so a change of the content came from outside of the sandbox.
+// loadedPrefix begins the keys for settings of other programs. Such a key identifies a name in a directory and not the
+// content. The kernel protects existing settings, so a change of the content has a cause outside the sandbox.
 const loadedPrefix = "loaded:"
 
-// maxLoaded limits how many files of a directory are taken out one by one. With more files, the directory is renamed.
+// maxLoaded is the maximum number of files in a directory that the guard removes individually. A directory with more
+// files is renamed.
 const maxLoaded = 200
 
-// watchSettings sets the names of settings of other programs. The next update reads the whole tree again if they changed.
+// watchSettings sets the names of settings of other programs. If the names changed, the next update reads the whole tree
+// again.
 func (t *tree) watchSettings(names []string) {
 	if slices.Equal(t.names, names) {
 		return
@@ -40,8 +42,8 @@ func (t *tree) isSetting(rel, name string) bool {
 	return slices.Contains(t.names, name) && !inGit(rel) && !slices.Contains(strings.Split(rel, "/"), paths.Packages)
 }
 
-// loaded returns the settings of other programs in the tree. The key identifies the directory by its inode, so that a
-// directory that is moved keeps its settings, and a new directory at its place does not get them.
+// The method "loaded" returns the settings of other programs in the tree. The key identifies the directory by its inode.
+// Therefore a moved directory keeps its settings, and a new directory with the same path does not inherit them.
 func (t *tree) loaded() (out []found) {
 	for rel, n := range t.dirs {
 		for _, name := range n.settings {
@@ -53,9 +55,9 @@ func (t *tree) loaded() (out []found) {
 	return out
 }
 
-// begin records the start of a call. Settings at the top of the tree that appeared while no call ran come from a program
-// outside of the sandbox, such as an editor: they stay. Other directories are only read by the searches between calls,
-// because a start must be fast.
+// The method "begin" records the start of a call. Settings that appeared at the top of the tree while no call ran have a
+// cause outside the sandbox, such as an editor. Therefore they stay. For speed, begin does not read other directories;
+// the searches without a call read them.
 func (w *watched) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,14 +72,14 @@ func (w *watched) begin() {
 	w.adopt(slices.DeleteFunc(w.loaded(), func(f found) bool { return filepath.Dir(f.rel) != "." }))
 }
 
-// finish records the end of a call.
+// The method "finish" records the end of a call.
 func (w *watched) finish() {
 	if w.calls--; w.calls == 0 {
 		w.fresh = nil
 	}
 }
 
-// update finds what changed since the last call of update.
+// The method "update" finds the changes since its last call.
 func (w *watched) update() {
 	w.tree.update()
 	for _, rel := range w.added {
@@ -88,7 +90,7 @@ func (w *watched) update() {
 	}
 }
 
-// adoptLoaded adopts new settings of other programs if no call runs. Otherwise it leaves them for the end of the call.
+// adoptLoaded accepts new settings of other programs if no call runs. Otherwise the end of the call handles them.
 func (g *Guard) adoptLoaded(w *watched) {
 	if w.calls > 0 {
 		return
@@ -102,7 +104,8 @@ func (g *Guard) adoptLoaded(w *watched) {
 	}
 }
 
-// clone returns the new repository in which a path is. It returns "" if the path is in no new repository.
+// The method "clone" returns the new repository that contains a path. It returns "" if no new repository contains the
+// path.
 func (w *watched) clone(rel string) string {
 	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
 		if git := join(dir, ".git"); w.fresh[dir] && (w.repos[git] != nil || w.pointers[git]) {
@@ -112,8 +115,8 @@ func (w *watched) clone(rel string) string {
 	return ""
 }
 
-// keepCloned removes the settings in new repositories from a list and adopts them: git shows a file that is taken out of a
-// clone as deleted. It returns a message for each repository.
+// keepCloned removes settings in new repositories from a list and accepts them. Otherwise git would show the removed
+// files of a clone as deleted. keepCloned returns a message for each repository.
 func (w *watched) keepCloned(all []found) (rest []found, out []string) {
 	clones := make(map[string][]string)
 	for _, f := range all {
@@ -123,7 +126,7 @@ func (w *watched) keepCloned(all []found) (rest []found, out []string) {
 			continue
 		}
 		w.adopt([]found{f})
-		name, _ := filepath.Rel(dir, f.rel) // it is in dir
+		name, _ := filepath.Rel(dir, f.rel) // no error, because the file is inside dir
 		clones[dir] = append(clones[dir], name)
 	}
 	for _, dir := range slices.Sorted(maps.Keys(clones)) {
@@ -132,14 +135,14 @@ func (w *watched) keepCloned(all []found) (rest []found, out []string) {
 	return rest, out
 }
 
-// takeLoaded takes out the settings of other programs that are new. It returns a message for each.
+// takeLoaded moves new settings of other programs to the quarantine. It returns a message for each setting.
 func (g *Guard) takeLoaded(w *watched, level slog.Level) (out []string) {
 	all := w.loaded()
 	present := make(map[string]bool)
 	for _, f := range all {
 		present[f.keys[0]] = true
 	}
-	for key := range w.known { // a name that was removed is unknown when it appears again
+	for key := range w.known { // a removed name counts as unknown when it appears again
 		if strings.HasPrefix(key, loadedPrefix) && !present[key] {
 			delete(w.known, key)
 		}
@@ -167,7 +170,7 @@ func (g *Guard) takeLoaded(w *watched, level slog.Level) (out []string) {
 	return out
 }
 
-// takeSetting takes out one setting of another program, which can be a directory.
+// takeSetting moves one setting of another program to the quarantine. The setting can be a directory.
 func (g *Guard) takeSetting(w *watched, f *found, store Store, level slog.Level) (out []string) {
 	files, err := w.filesIn(f)
 	taken := 0
@@ -230,14 +233,14 @@ func (t *tree) filesIn(f *found) (out []found, err error) {
 		}
 		return err
 	}
-	// Rename a directory that cannot be read as a whole.
+	// An unreadable or large directory is renamed as a whole.
 	if err := walk(f.rel); err != nil || len(out) > maxLoaded {
 		return []found{*f}, nil
 	}
 	return out, nil
 }
 
-// removeEmpty removes every directory of the tree at a path that contains no file.
+// removeEmpty removes the directories at and below a path if they contain no file.
 func (t *tree) removeEmpty(rel string) {
 	entries, err := t.list(rel)
 	if err != nil {
@@ -250,7 +253,7 @@ func (t *tree) removeEmpty(rel string) {
 	}
 	dir, name := filepath.Split(rel)
 	if d, err := t.root.open(filepath.Clean(dir)); err == nil {
-		_ = unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) // it fails if there is a new file, which the next search finds
+		_ = unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) // error ignored: removal fails if the directory contains a new file, which the next search finds
 		d.close()
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// put writes a file of the fixture.
+// The method "put" writes a file of the fixture.
 func (f *fixture) put(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Join(f.dir, filepath.Dir(path)), 0o755))
@@ -23,7 +23,7 @@ func (f *fixture) there(path string) bool {
 	return err == nil
 }
 
-// TestNewSettings checks which settings of other programs are taken out.
+// TestNewSettings checks which settings of other programs the guard moves to the quarantine.
 func TestNewSettings(t *testing.T) {
 	f := newFixture(t)
 	f.put(t, "a/.vscode/tasks.json", "mine")
@@ -49,7 +49,7 @@ func TestNewSettings(t *testing.T) {
 			t.Errorf("%s exists: %v", path, !want)
 		}
 	}
-	// A directory that is moved keeps its settings. A new one at its place does not get them.
+	// A moved directory keeps its settings. A new directory with the same path does not inherit them.
 	out = f.call(t, g, true, false, func() {
 		must(t, os.Rename(filepath.Join(f.dir, "a"), filepath.Join(f.dir, "moved")))
 		f.put(t, "a/.vscode/tasks.json", "evil")
@@ -57,10 +57,10 @@ func TestNewSettings(t *testing.T) {
 	if len(out) != 1 || f.there("a/.vscode") || !f.has("moved/.vscode/tasks.json", "mine") {
 		t.Errorf("%q", out)
 	}
-	// A setting that is removed is unknown when it appears again.
+	// A removed setting counts as unknown when it appears again.
 	must(t, os.Remove(filepath.Join(f.dir, ".mcp.json")))
 	f.call(t, g, true, false, func() {})
-	out = f.call(t, g, true, true, func() { f.put(t, ".mcp.json", "evil") }) // also by a plugin that can write settings of git
+	out = f.call(t, g, true, true, func() { f.put(t, ".mcp.json", "evil") }) // the plugin is allowed to write settings of git, but not this file
 	if len(out) != 1 || f.there(".mcp.json") {
 		t.Errorf("%q", out)
 	}
@@ -101,7 +101,8 @@ func TestRestoredSettings(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestSettingsOfPersons checks that settings that appear while no call runs stay, and that those of a call do not.
+// TestSettingsOfPersons checks that settings stay if they appear while no call runs. Settings that appear during a call
+// must not stay.
 func TestSettingsOfPersons(t *testing.T) {
 	f := newFixture(t)
 	f.put(t, "a/file", "")
@@ -119,7 +120,7 @@ func TestSettingsOfPersons(t *testing.T) {
 	out := f.call(t, g, true, false, func() {
 		f.put(t, ".mcp.json", "evil")
 		f.put(t, "b/.vscode/tasks.json", "evil")
-		g.searchAll() // a call runs
+		g.searchAll() // this search runs during a call
 		if inner := f.call(t, g, true, false, func() {}); len(inner) != 0 {
 			t.Errorf("the end of another call takes out %q", inner)
 		}
@@ -130,8 +131,8 @@ func TestSettingsOfPersons(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestClonedSettings checks that a new repository keeps its settings with a message, also if a search happens while git
-// writes them, and that later ones are taken out.
+// TestClonedSettings checks that a new repository keeps its settings, with a message, even if a search runs while git
+// writes them. Settings that appear later must not stay.
 func TestClonedSettings(t *testing.T) {
 	f := newFixture(t)
 	g := f.guard()
@@ -157,7 +158,7 @@ func TestClonedSettings(t *testing.T) {
 	if len(out) != 2 || f.there("c/d/.mcp.json") {
 		t.Errorf("a repository that is not new any more: %q", out)
 	}
-	out = f.call(t, g, true, false, func() { // a repository in a directory that was there before
+	out = f.call(t, g, true, false, func() { // a repository in a directory that existed before
 		f.put(t, "old/.git/HEAD", "ref: refs/heads/main")
 		f.put(t, "old/.vscode/tasks.json", "evil")
 	})

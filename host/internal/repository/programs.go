@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// reason returns the reason why a setting makes git, or a common extension of git, run a program. It returns "" for a
-// setting that runs nothing. outside reports whether a path in the setting leads out of the writable directories.
+// The function "reason" returns the reason why a setting makes git, or a common extension of git, run a program. It
+// returns "" for a harmless setting. The function outside must report whether a path in the setting leads out of the
+// writable directories.
 func reason(s *setting, outside func(path string) bool) string {
 	full := s.section + "." + s.key
 	switch {
@@ -18,7 +19,7 @@ func reason(s *setting, outside func(path string) bool) string {
 		}
 		return "the alias can run a program"
 	case full == "core.fsmonitor":
-		if isBool(s.value) { // git's own daemon
+		if isBool(s.value) { // a boolean value selects git's own daemon
 			return ""
 		}
 	case s.section == "pager":
@@ -54,17 +55,17 @@ func reason(s *setting, outside func(path string) bool) string {
 	return "git runs a program because of it"
 }
 
-// toolNames are settings that name a script of git. A path in place of a name leads to another script.
+// toolNames lists settings that contain the name of a script of git. A path in place of the name runs another script.
 var toolNames = []string{"merge.tool", "merge.guitool", "diff.tool", "diff.guitool"}
 
-// programs are settings whose value is a program or the directory of programs.
+// programs lists settings that contain a program or a directory of programs.
 var programs = []string{
 	"core.hookspath", "core.gitproxy", "core.virtualfilesystem", "core.alternaterefscommand", "credential.helper", "diff.external", "init.templatedir",
 	"instaweb.httpd", "instaweb.modulepath", "imap.tunnel", "interactive.difffilter", "lfs.standalonetransferagent", "gitflow.path.hooks",
 	"secrets.providers",
 }
 
-// programKeys are keys whose value is a program in every subsection of a section.
+// programKeys lists, by section, keys that contain a program in every subsection.
 var programKeys = map[string][]string{
 	"browser":     {"path", "cmd"},
 	"diff":        {"command", "textconv"},
@@ -88,7 +89,8 @@ var programKeys = map[string][]string{
 	"interactive": {"difffilter"},
 }
 
-// programSuffixes are the ends of keys that name programs, in git and in programs that keep their settings with it.
+// programSuffixes lists the endings of keys that name programs. Git uses such keys, and so do programs that store their
+// settings with git.
 var programSuffixes = []string{
 	"command", "cmd", "program", "prog", "pager", "editor", "askpass", "helper", "hook", "hookspath", "driver", "textconv", "exec",
 }
@@ -105,7 +107,7 @@ func isBool(value string) bool {
 	return slices.Contains([]string{"", "true", "false", "yes", "no", "on", "off", "0", "1"}, strings.ToLower(value))
 }
 
-// aliased lists commands of git with arguments. They run only programs that a setting names.
+// aliased lists commands of git that are harmless in an alias. They run only programs that a setting names.
 var aliased = strings.Fields(`status log diff show branch checkout switch commit add restore stash tag reset blame shortlog
 	--oneline --graph --all --decorate --short -s -sb -b -v -vv --stat --cached --staged --amend --no-edit -m -a -am -p -n HEAD HEAD~1 -1 --hard --soft --`)
 

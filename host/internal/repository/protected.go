@@ -10,19 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// protection is what the kernel keeps tools from changing in a tree. It lasts as long as the same files are at their
-// paths: if somebody replaces a file outside of the sandbox, the kernel ends its protection inside.
+// protection contains the files of a tree that the kernel protects from tools. The protection of a file ends if somebody
+// replaces the file outside the sandbox.
 type protection struct {
-	// top reports whether the settings and hooks of the repository at the top of the tree are protected.
+	// top reports whether the kernel protects the settings and hooks of the repository at the top of the tree.
 	top bool
-	// held are the files and directories of the repository at the top, which are protected together.
+	// The field "held" contains the files and directories of the repository at the top. Their protection begins and ends
+	// together.
 	held []*held
-	// kept are other protected files and directories, which globs matched.
+	// The field "kept" contains other protected files and directories. Globs of the configuration match them.
 	kept  []*held
 	globs []string
 }
 
-// held is a file or directory that stays open, so that no other file can get its identity.
+// The type "held" is a file or directory that stays open, so that no other file can get the same identity.
 type held struct {
 	rel     string
 	fd      int // -1 if the file did not exist
@@ -31,7 +32,7 @@ type held struct {
 	missing bool
 }
 
-// protects returns the protection of a tree. kept are absolute paths.
+// The function "protects" returns the protection of a tree. The argument kept contains absolute paths.
 func protects(t *tree, top bool, kept []string) protection {
 	p := protection{top: top}
 	if top {
@@ -51,7 +52,7 @@ func protects(t *tree, top bool, kept []string) protection {
 	return p
 }
 
-// relevant reports whether the search could move a file at a path or in it.
+// The function "relevant" reports whether the search can move a file at or below a path.
 func relevant(rel string) bool {
 	name := filepath.Base(rel)
 	return slices.Contains([]string{"config", "config.worktree", "commondir", "hooks"}, name) || strings.EqualFold(name, ".git") || filepath.Base(filepath.Dir(rel)) == "hooks"
@@ -79,8 +80,8 @@ func hold(t *tree, rel string) *held {
 	return h
 }
 
-// same reports whether the file is still at its path. A file that did not exist is held when it appears: the host creates
-// it before the first plugin starts.
+// The method "same" reports whether the file still exists at its path. If the file did not exist before, the method
+// opens it when it appears, because the host creates the file before the first plugin starts.
 func (h *held) same(t *tree) bool {
 	if h.missing {
 		*h = *hold(t, h.rel)
@@ -92,12 +93,12 @@ func (h *held) same(t *tree) bool {
 
 func (h *held) close() {
 	if h.fd >= 0 {
-		_ = unix.Close(h.fd) // nothing was written through it
+		_ = unix.Close(h.fd) // error ignored, because the descriptor is never used for writing
 	}
 	h.fd = -1
 }
 
-// renew ends the protection of files that were replaced. It reports whether it ended any.
+// The method "renew" ends the protection of replaced files. It returns true if any protection ended.
 func (p *protection) renew(t *tree) (ended bool) {
 	gone := func(h *held) bool { return !h.same(t) }
 	if p.top && slices.ContainsFunc(p.held, gone) {
@@ -123,7 +124,7 @@ func (p *protection) endTop() {
 	p.held = nil
 }
 
-// end ends all protection.
+// The method "end" ends all protection.
 func (p *protection) end() {
 	p.endTop()
 	p.endKept()
@@ -136,7 +137,8 @@ func (p *protection) endKept() {
 	p.kept = nil
 }
 
-// exempt reports whether the kernel protects a file. A change of it came from outside of the sandbox.
+// The method "exempt" reports whether the kernel protects a file. A change of such a file has a cause outside the
+// sandbox.
 func (p *protection) exempt(rel string) bool {
 	if p.top && (rel == ".git/config" || rel == ".git/hooks" || strings.HasPrefix(rel, ".git/hooks/")) {
 		return true
@@ -144,8 +146,8 @@ func (p *protection) exempt(rel string) bool {
 	return slices.ContainsFunc(p.kept, func(h *held) bool { return rel == h.rel || strings.HasPrefix(rel, h.rel+"/") })
 }
 
-// unprotected reports whether a plugin is running whose sandbox does not protect the repository at the top of a
-// directory, and whether such a sandbox protects nothing in the directory.
+// The method "unprotected" returns top as true if a running plugin's sandbox does not protect the repository at the top
+// of a directory. It returns all as true if such a sandbox protects no file in the directory.
 func (g *Guard) unprotected(path string) (top, all bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,8 +155,8 @@ func (g *Guard) unprotected(path string) (top, all bool) {
 	return top, all
 }
 
-// Unguard records that a plugin is running whose sandbox does not protect the repository at the top of a directory. If
-// all is true, the sandbox protects nothing in the directory.
+// Unguard records that a running plugin's sandbox does not protect the repository at the top of a directory. If all is
+// true, the sandbox protects no file in the directory.
 func (g *Guard) Unguard(path string, all bool) {
 	g.mu.Lock()
 	g.unguarded[path] = g.unguarded[path] || all
@@ -174,7 +176,7 @@ func (g *Guard) Unguard(path string, all bool) {
 	}
 }
 
-// ended makes the next search inspect what was protected.
+// The method "ended" makes the next search inspect the files whose protection ended.
 func (g *Guard) ended(w *watched) {
 	w.forgetStates()
 	if err := w.save(); err != nil {

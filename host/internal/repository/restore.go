@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/internal/quarantine"
 )
 
-// Restore writes an entry of the quarantine back to its place. It follows no link below the entry's root and replaces no
-// file. Settings are added to the end of their file.
+// Restore writes an entry of the quarantine back to its original path. It follows no link below the entry's root and
+// replaces no file. It appends settings to the end of their file.
 func Restore(e *quarantine.Entry) error {
 	rel, err := filepath.Rel(e.Root, e.Path)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -49,7 +49,7 @@ func Restore(e *quarantine.Entry) error {
 	return err
 }
 
-// moveBack renames a file that was not copied. A file of a repository must be the one that was taken out.
+// moveBack renames a file that was renamed but not copied. A file of a repository must be unchanged since its removal.
 func moveBack(d directory, left, name string, e *quarantine.Entry) error {
 	if st, err := d.stat(left); err == nil && st.IsDir() { // a rename replaces at most an empty directory
 		return unix.Renameat(d.fd, left, d.fd, name)
@@ -64,19 +64,19 @@ func moveBack(d directory, left, name string, e *quarantine.Entry) error {
 			return fmt.Errorf("%s was changed after the host moved it there. Read it, and move it to %s yourself", e.Left, e.Path)
 		}
 	}
-	if err := unix.Linkat(d.fd, left, d.fd, name, 0); err != nil { // unlike a rename, it replaces nothing
+	if err := unix.Linkat(d.fd, left, d.fd, name, 0); err != nil { // unlike a rename, a link replaces no file
 		return err
 	}
 	if err := unix.Unlinkat(d.fd, left, 0); err != nil {
 		return err
 	}
-	if now, err := d.identity(name); err == nil && !loaded { // the identity of a large file contains the time of this change
+	if now, err := d.identity(name); err == nil && !loaded { // the identity of a large file contains its change time, which the link altered
 		e.Keys = []string{pathKey(e.Path, now)}
 	}
 	return nil
 }
 
-// make opens the directory at a relative path, and creates it if it is missing. It follows no link.
+// The method "make" opens the directory at a relative path. It creates missing directories and follows no link.
 func (d directory) make(rel string) (directory, error) {
 	made, err := d.open(".")
 	for name := range strings.SplitSeq(rel, "/") {
@@ -105,7 +105,7 @@ func addSettings(d directory, name string, e *quarantine.Entry) error {
 	}
 	err := d.rewrite(name, func(text []byte, _ *unix.Stat_t) ([]byte, error) {
 		line := bytes.TrimRight(text, "\r\n")
-		if len(text) > 0 && (text[len(text)-1] != '\n' || bytes.HasSuffix(line, []byte(`\`))) { // a backslash continues the last line
+		if len(text) > 0 && (text[len(text)-1] != '\n' || bytes.HasSuffix(line, []byte(`\`))) { // a trailing backslash would continue the last line
 			text = append(text, '\n')
 		}
 		return append(text, e.Content...), nil

@@ -8,16 +8,16 @@ import (
 
 // setting is a setting in a file of git, with its position in the text.
 type setting struct {
-	section    string // in lower case
-	subsection string // unchanged
+	section    string // section name in lower case
+	subsection string // subsection name, unchanged
 	quoted     bool   // whether the header has a subsection, which can be empty
-	key        string // in lower case
+	key        string // key in lower case
 	value      string
 	header     []byte // the text of the section's header
-	start, end int    // the bytes whose removal removes the setting
+	start, end int    // range of the bytes to delete with the setting
 }
 
-// name returns the name as git prints it.
+// The method "name" returns the name in the form that git prints.
 func (s *setting) name() string {
 	if s.subsection == "" && !s.quoted {
 		return s.section + "." + s.key
@@ -25,7 +25,7 @@ func (s *setting) name() string {
 	return s.section + "." + s.subsection + "." + s.key
 }
 
-// errSyntax is the error for a text that git refuses to read.
+// errSyntax is the error for a text that git cannot parse.
 var errSyntax = errors.New("git cannot read the file")
 
 // parse returns the settings in a text, in order. It follows git's own parser byte by byte, because a difference would
@@ -33,7 +33,7 @@ var errSyntax = errors.New("git cannot read the file")
 func parse(text []byte) ([]setting, error) {
 	p := parser{text: text}
 	p.at = len(text) - len(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
-	if bytes.IndexByte(text, 0) >= 0 { // versions of git differ here
+	if bytes.IndexByte(text, 0) >= 0 { // git's versions treat NUL differently
 		return nil, errSyntax
 	}
 	for {
@@ -61,7 +61,7 @@ func parse(text []byte) ([]setting, error) {
 type parser struct {
 	text  []byte
 	at    int
-	ended bool // the end of the text was read, as a line end
+	ended bool // whether the parser already returned the end of the text as a line end
 	all   []setting
 
 	section, subsection string
@@ -69,7 +69,8 @@ type parser struct {
 	header              []byte
 }
 
-// next reads one character. A carriage return before a line end is skipped. The end of the text is a line end.
+// The method "next" returns one character. It skips a carriage return before a line end. It returns a line end at the
+// end of the text.
 func (p *parser) next() byte {
 	if p.at >= len(p.text) {
 		p.ended = true
@@ -90,7 +91,7 @@ func (p *parser) skipLine() {
 	}
 }
 
-// sectionHeader reads a header after its opening bracket, which is at start.
+// sectionHeader parses a header. The opening bracket at position start is already read.
 func (p *parser) sectionHeader(start int) bool {
 	var name strings.Builder
 	p.subsection, p.quoted = "", false
@@ -124,7 +125,7 @@ func (p *parser) sectionHeader(start int) bool {
 	}
 }
 
-// quotedSubsection reads the rest of a header such as [remote "origin"]. The argument is the space before the quote.
+// quotedSubsection parses the rest of a header such as [remote "origin"]. The argument c is the space before the quote.
 func (p *parser) quotedSubsection(c byte) bool {
 	for isSpace(c) {
 		if c == '\n' {
@@ -152,7 +153,7 @@ func (p *parser) quotedSubsection(c byte) bool {
 	}
 }
 
-// setting reads a setting whose first character is at start.
+// The method "setting" parses a setting whose first character is at position start.
 func (p *parser) setting(start int) bool {
 	s := setting{section: p.section, subsection: p.subsection, quoted: p.quoted, header: p.header, start: start}
 	p.at = start
@@ -180,8 +181,8 @@ func (p *parser) setting(start int) bool {
 	return true
 }
 
-// widen adds the indentation of a setting to the bytes to remove. A setting after other text in its line keeps the end
-// of the line.
+// The method "widen" adds the indentation of a setting to the bytes to delete. If other text precedes the setting in its
+// line, the line end stays.
 func (p *parser) widen(s *setting) {
 	line := s.start
 	for line > 0 && (p.text[line-1] == ' ' || p.text[line-1] == '\t') {
@@ -199,10 +200,10 @@ func (p *parser) widen(s *setting) {
 	}
 }
 
-// value reads a value up to the end of its line.
+// The method "value" parses a value up to the end of its line.
 func (p *parser) value() (string, bool) {
 	var out []byte
-	quoted, trimmed := false, 0 // trimmed is the length without trailing space
+	quoted, trimmed := false, 0 // the variable trimmed holds the length without trailing space
 	for {
 		c := p.next()
 		switch {
@@ -246,7 +247,8 @@ func (p *parser) value() (string, bool) {
 	}
 }
 
-// remove returns the text without the settings, which parse returned for it. All other bytes stay.
+// The function "remove" returns the text without the given settings. The settings must come from parse for the same
+// text. All other bytes stay unchanged.
 func remove(text []byte, drop []setting) []byte {
 	out, at := make([]byte, 0, len(text)), 0
 	for _, s := range drop {

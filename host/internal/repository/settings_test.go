@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// texts are files of settings, with the names of the settings that run programs.
+// texts maps files with settings to the names of the settings that run programs.
 var texts = map[string][]string{
 	"[core]\n\tfsmonitor = /evil\n\tbare = false\n":                                                          {"core.fsmonitor"},
 	"[core]fsmonitor=/evil\n":                                                                                {"core.fsmonitor"},
@@ -71,7 +71,7 @@ func names(all []setting) (out []string) {
 	return out
 }
 
-// TestSettingsThatRunPrograms compares the parser with git, and checks which settings are taken out.
+// TestSettingsThatRunPrograms compares the parser with git. It also checks which settings the guard removes.
 func TestSettingsThatRunPrograms(t *testing.T) {
 	for text, want := range texts {
 		all, drop := dangerous(t, text)
@@ -86,7 +86,7 @@ func TestSettingsThatRunPrograms(t *testing.T) {
 	}
 }
 
-// TestRefusedSettings checks that the parser refuses what git refuses.
+// TestRefusedSettings checks that the parser rejects every text that git rejects.
 func TestRefusedSettings(t *testing.T) {
 	for _, text := range []string{"[core\n", "[core]\n\tx = \"a\n", "[core]\n\tx = \\q\n", "[a \"b]\n\tx = 1\n", "[core]\n\t=1\n", "[core]\n\tx y\n", "\f[core]\n", "[core]\n\t1x = y\n", "[a \"b\"x]\n"} {
 		if _, err := parse([]byte(text)); err == nil {
@@ -160,11 +160,11 @@ func FuzzSettings(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		all, err := parse(text)
-		if err != nil { // taken out as a whole
+		if err != nil { // the guard moves the whole file
 			return
 		}
 		before, ok := gitList(t, text)
-		if !ok { // git runs nothing
+		if !ok { // git rejects the file and runs no program
 			return
 		}
 		var drop []setting

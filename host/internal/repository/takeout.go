@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host/internal/quarantine"
 )
 
-// Store keeps the content that is taken out of repositories.
+// Store stores the content that the guard removes from repositories.
 type Store interface {
 	// Keep stores an entry and sets its ID.
 	Keep(e *quarantine.Entry) error
@@ -25,7 +25,7 @@ type Store interface {
 	Allowed() (map[string]bool, error)
 }
 
-// maxCopy limits the size of a file that is copied to the quarantine, in bytes. A larger file is only renamed.
+// maxCopy limits the size in bytes of a file that is copied to the quarantine. A larger file is only renamed.
 const maxCopy = 1 << 20
 
 // takeOut removes a file or settings from a repository and stores them. If the store fails, the content stays beside
@@ -54,7 +54,7 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 		return nil, err
 	}
 	identify := func(key string) {
-		if f.why != WhyLoaded { // such an entry stands for a name, whatever the content is
+		if f.why != WhyLoaded { // such an entry identifies a name, whatever the content is
 			e.Keys = []string{key}
 		}
 	}
@@ -76,7 +76,8 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 			identify(t.key(f.rel, identity))
 			return keep(err)
 		}
-		// The content can differ from what was found. A person restores only what the entry shows.
+		// The current content can differ from the content that the search found. The entry must show the content that a
+		// person restores.
 		e.Kind, e.Content, e.Mode = quarantine.File, content, fileMode(st.Mode)
 		identify(t.key(f.rel, hash(content)))
 	default:
@@ -89,7 +90,7 @@ func (t *tree) takeOut(f *found, drop func(key string) bool, store Store) (*quar
 	return e, unix.Unlinkat(d.fd, moved, 0)
 }
 
-// takeSettings removes settings from a file. It reads the file again, because it can have changed.
+// takeSettings removes settings from a file. It reads the file again, because the file can have changed.
 func (t *tree) takeSettings(d directory, name string, f *found, e *quarantine.Entry, drop func(string) bool, store Store) error {
 	return d.rewrite(name, func(text []byte, st *unix.Stat_t) ([]byte, error) {
 		all, err := parse(text)
@@ -132,7 +133,7 @@ func appendSetting(out, text []byte, s *setting) []byte {
 		out = append(append(out, s.header...), '\n')
 	}
 	body := bytes.Trim(text[s.start:s.end], " \t\r\n")
-	if bytes.HasSuffix(body, []byte(`\`)) { // the last line would continue
+	if bytes.HasSuffix(body, []byte(`\`)) { // a trailing backslash would continue the last line
 		body = append(bytes.Clone(body), '\n')
 	}
 	return append(append(append(out, '\t'), body...), '\n')
@@ -149,7 +150,7 @@ func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) 
 	}
 	for _, f := range all {
 		if f.repo != nil {
-			f.repo.forget() // look again, whatever happens
+			f.repo.forget() // inspect the repository again, whatever the result is
 		}
 	}
 	if all = w.ripe(all, others, g.opts.interval); len(all) == 0 {
@@ -184,8 +185,9 @@ func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) 
 	return out
 }
 
-// ripe returns what can be taken out now. If other calls run, one of them may still work with a new file, and git fails
-// if its file is locked or gone. Such a file stays for some time after it was first seen.
+// The method "ripe" returns the files that can be removed now. If other calls run, one of these calls can still use a
+// new file, and git fails if its file is locked or missing. Therefore such a file stays for the duration patience after
+// the first search that found it.
 func (w *watched) ripe(all []found, others bool, patience time.Duration) (out []found) {
 	if !others {
 		w.waiting = nil
@@ -208,7 +210,7 @@ func (w *watched) ripe(all []found, others bool, patience time.Duration) (out []
 	return out
 }
 
-// took reports an entry.
+// The method "took" logs and reports an entry.
 func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
 	if g.opts.Took != nil {
 		g.opts.Took(e)
@@ -216,7 +218,7 @@ func (g *Guard) took(e *quarantine.Entry, level slog.Level) {
 	g.opts.Log.Log(context.Background(), level, "moved to the quarantine", "path", e.Path, "why", e.Why, "names", e.Names, "id", e.ID)
 }
 
-// message describes an entry to the model and the person.
+// The function "message" describes an entry to the model and the user.
 func message(e *quarantine.Entry) string {
 	what := e.Path
 	if len(e.Names) > 0 {

@@ -13,47 +13,47 @@ import (
 	"toolhost.dev/host/internal/stamp"
 )
 
-// maxDirectories bounds how many directories of a tree are searched.
+// maxDirectories limits the number of searched directories in a tree.
 const maxDirectories = 200_000
 
-// maxPath bounds the length of a relative path, in bytes. Git does not work in directories with longer paths.
+// maxPath limits the length of a relative path in bytes. Git does not work in directories with longer paths.
 const maxPath = unix.PathMax - 1
 
-// tree is a writable directory with everything below it. It remembers the state of each directory, so that a search for
-// new repositories only reads the directories that changed.
+// tree is a writable directory with all its subdirectories. It remembers the state of each directory. Therefore a search
+// for new repositories reads only changed directories.
 type tree struct {
 	path  string
 	root  directory
-	dirs  map[string]*node // by relative path
-	repos map[string]*repo // by relative path
-	// pointers are the relative paths of files and links that stand for a repository.
+	dirs  map[string]*node // directories by relative path
+	repos map[string]*repo // repositories by relative path
+	// pointers contains the relative paths of files and links that point to a repository.
 	pointers map[string]bool
-	// partial reports that the tree has more directories than are searched.
+	// partial reports that the tree has more directories than the limit.
 	partial bool
 	limit   int
-	names   []string // of settings of other programs
-	added   []string // relative paths of directories that the last update found first
+	names   []string // names of settings of other programs
+	added   []string // relative paths of directories that the last update discovered
 }
 
 // node is a directory of a tree.
 type node struct {
 	stamp stamp.Stamp
-	below []string // names of directories
-	// settings are the names of settings of other programs.
+	below []string // names of the subdirectories
+	// settings contains the names of settings of other programs.
 	settings []string
 }
 
 // repo is a directory that git would use as a repository.
 type repo struct {
-	watched map[string]stamp.Stamp // by relative path; the state of files when they were inspected
-	// contents are the hashes of files by relative path. A program that has mapped a file into its memory changes the
-	// content without a change of the file's times.
+	watched map[string]stamp.Stamp // states of files at the time of their inspection, by relative path
+	// contents maps the relative paths of files to hashes of their content. A program with a memory mapping of a file
+	// can change the content without changing the file's times.
 	contents map[string]string
-	// unread reports that a part of the repository could not be read.
+	// unread reports that some file of the repository is unreadable.
 	unread bool
 }
 
-// forget makes the next search inspect the repository.
+// The method "forget" makes the next search inspect the repository.
 func (r *repo) forget() { r.watched = nil }
 
 func newTree(path string, limit int) (*tree, error) {
@@ -64,7 +64,7 @@ func newTree(path string, limit int) (*tree, error) {
 	return &tree{path: path, root: root, limit: limit, dirs: make(map[string]*node), repos: make(map[string]*repo), pointers: make(map[string]bool)}, nil
 }
 
-// moved reports whether the path of the tree is now another directory.
+// The method "moved" reports whether the path of the tree now belongs to another directory.
 func (t *tree) moved() bool {
 	now, err := openRoot(t.path)
 	if err != nil {
@@ -76,9 +76,9 @@ func (t *tree) moved() bool {
 	return errA != nil || errB != nil || a.Ino != b.Ino || a.Dev != b.Dev
 }
 
-// update finds what changed since the last call. The first call reads the whole tree.
+// The method "update" finds the changes since its last call. The first call reads the whole tree.
 func (t *tree) update() {
-	if t.partial && len(t.dirs) < t.limit { // there is room again
+	if t.partial && len(t.dirs) < t.limit { // the number of directories is below the limit again
 		clear(t.dirs)
 	}
 	if len(t.dirs) == 0 {
@@ -99,7 +99,7 @@ func (t *tree) update() {
 	}
 }
 
-// forget removes a directory and all below it.
+// The method "forget" removes a directory and its subdirectories from the tree.
 func (t *tree) forget(rel string) {
 	n := t.dirs[rel]
 	if n == nil {
@@ -112,10 +112,10 @@ func (t *tree) forget(rel string) {
 	}
 }
 
-// skipped are directories of the system that contain no files of users.
+// skipped lists directories of the system that contain no files of users.
 var skipped = []string{"/proc", "/sys", "/dev"}
 
-// read reads a directory, and all directories below it that are new. again is set for a known directory.
+// The method "read" reads a directory and its new subdirectories. The argument again is true for a known directory.
 func (t *tree) read(rel string, again bool) {
 	if len(rel) > maxPath {
 		return
@@ -130,7 +130,7 @@ func (t *tree) read(rel string, again bool) {
 		entries, err = t.list(rel)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP): // replaced meanwhile
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP): // another program replaced the directory
 		return
 	case errors.Is(err, fs.ErrPermission): // git cannot read it either; a change of the mode changes the stamp
 		t.dirs[rel] = &node{stamp: st}
@@ -160,7 +160,7 @@ func (t *tree) read(rel string, again bool) {
 	}
 }
 
-// list returns the entries of a directory.
+// The method "list" returns the entries of a directory.
 func (t *tree) list(rel string) ([]fs.DirEntry, error) {
 	d, err := t.root.open(rel)
 	if err != nil {
@@ -170,7 +170,7 @@ func (t *tree) list(rel string) ([]fs.DirEntry, error) {
 	return d.names()
 }
 
-// classify finds the repositories among the entries of a directory, and the directories to search.
+// The method "classify" finds the repositories and the subdirectories to search among the entries of a directory.
 func (t *tree) classify(rel string, entries []fs.DirEntry, n *node) {
 	var head, common, objects, refs bool
 	for _, e := range entries {
@@ -210,8 +210,8 @@ func (t *tree) excluded(rel, name string) bool {
 	return rel == "." && slices.Contains(skipped, filepath.Join(t.path, name))
 }
 
-// inGit reports whether a relative path is in a directory named .git. Its objects need no search, because git only uses
-// a repository there if a pointer leads to it, and such a pointer counts as leading out of the tree.
+// inGit reports whether a relative path is in a directory named .git. Git's objects need no search. Git uses a
+// repository among the objects only if a pointer leads to it, and the guard treats such a pointer as dangerous.
 func inGit(rel string) bool {
 	for part := range strings.SplitSeq(rel, "/") {
 		if strings.EqualFold(part, ".git") {
@@ -228,13 +228,13 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// leads returns whether a pointer to a path stays in directories that are searched. The argument from is the absolute
-// directory to which a relative path refers.
+// The function "leads" reports whether the target of a pointer is in a searched directory. The argument from is the
+// absolute directory to which a relative target refers.
 func leads(trees []string, from, to string) bool {
 	if !filepath.IsAbs(to) {
 		to = from + "/" + to
 	}
-	clean := filepath.Clean(to) // correct, because noLinks refuses links
+	clean := filepath.Clean(to) // correct, because noLinks rejects symbolic links
 	for _, t := range trees {
 		rel, err := filepath.Rel(t, clean)
 		if err != nil || !filepath.IsLocal(rel) {
@@ -247,7 +247,7 @@ func leads(trees []string, from, to string) bool {
 	return false
 }
 
-// searched reports whether a relative path is not in the objects of a repository.
+// The function "searched" reports whether a relative path is outside the objects of a repository.
 func searched(rel string) bool {
 	for dir := rel; dir != "." && dir != "/"; dir = filepath.Dir(dir) {
 		if filepath.Base(dir) == "objects" && inGit(filepath.Dir(dir)) {
@@ -257,7 +257,8 @@ func searched(rel string) bool {
 	return true
 }
 
-// noLinks reports whether no part of an absolute path is a link, in the order in which the system resolves the path.
+// noLinks reports whether an absolute path contains no symbolic link. It checks the components in the order in which the
+// system resolves the path.
 func noLinks(path string) bool {
 	at := "/"
 	for part := range strings.SplitSeq(path, "/") {

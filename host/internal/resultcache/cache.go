@@ -130,15 +130,15 @@ func (c *Cache) remove(at *list.Element) {
 	c.bytes -= e.bytes
 }
 
-// clone returns a copy of a result. The caller is allowed to modify the metadata of the copy.
+// The function "clone" returns a copy of a result. The caller is allowed to modify the metadata of the copy.
 func clone(r *tool.Result) *tool.Result {
 	out := *r
 	out.Metadata = maps.Clone(r.Metadata)
 	return &out
 }
 
-// same reports whether the content of a file is unchanged. It does not compare modification times, because clocks are
-// coarse and a write to a mapped file does not always change the time.
+// The function "same" reports whether the content of a file is unchanged. It does not compare modification times,
+// because clocks are coarse and a write to a mapped file does not always change the time.
 func same(f tool.FileState) bool {
 	if target, err := filepath.EvalSymlinks(f.Path); err != nil || target != f.Path {
 		return false

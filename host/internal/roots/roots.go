@@ -92,7 +92,7 @@ type Sets struct {
 	mu      sync.Mutex
 	by      map[place][]tool.Root // roots by owner and workspace
 	refused map[string]error      // results of Refused by workspace
-	outputs map[string]bool       // by directory; true means that the output directory exists
+	outputs map[string]bool       // whether an output directory exists, by its path
 }
 
 // New returns the root sets for a configuration. The function output returns the directory for a plugin's output files,
@@ -101,7 +101,7 @@ func New(cfg *config.Config, output func(owner, plugin string) string) *Sets {
 	return &Sets{cfg: cfg, output: output, by: make(map[place][]tool.Root), refused: make(map[string]error), outputs: make(map[string]bool)}
 }
 
-// place identifies the sessions of an owner in a workspace.
+// The type "place" identifies the sessions of an owner in a workspace.
 type place struct{ owner, workspace string }
 
 // Of returns the roots of an owner's sessions in a workspace. The caller must not modify the slice. If refresh is true,
@@ -151,8 +151,8 @@ func (s *Sets) Refused(workspace string) error {
 	return err
 }
 
-// own reports whether a directory below the state directory is there itself. A plugin could put a link to other files in
-// its place.
+// The function "own" reports whether a directory below the state directory is a real directory and not a link. A plugin
+// could replace the directory with a link to other files.
 func own(dir string) bool {
 	target, err := filepath.EvalSymlinks(dir)
 	return err == nil && target == dir && IsDir(dir)

@@ -39,7 +39,7 @@ func BenchmarkCall(b *testing.B) {
 	for name, safe := range map[string]bool{"beside": true, "behind": false} {
 		b.Run(name, func(b *testing.B) {
 			s, g := New(10), new(Gates)
-			b.SetParallelism(16) // 16 goroutines for each processor
+			b.SetParallelism(16) // 16 goroutines per processor
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					pass(b, s, g, "s", safe)
@@ -47,7 +47,7 @@ func BenchmarkCall(b *testing.B) {
 			})
 		})
 	}
-	// All calls of a batch are queued before the first one ends.
+	// All calls of a batch are queued before the first call ends.
 	b.Run("batch", func(b *testing.B) {
 		s, g := New(10), new(Gates)
 		const size = 10_000

@@ -25,9 +25,9 @@ type Arrival struct {
 	gone  bool
 }
 
-// Arrive announces a call that can still wait for its session before it enters a gate. If as many calls are running, waiting
-// or announced as the limits permit, Arrive returns a [*FullError]. The caller must pass the arrival to Enter, or call
-// Leave.
+// Arrive announces a call before the call enters a gate. The announced call can still wait for its session. If the
+// number of running, waiting and announced calls has reached the limits, Arrive returns a [*FullError]. The caller must
+// pass the arrival to Enter, or call Leave.
 func (g *Gates) Arrive(name string, l Limits) (*Arrival, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,7 +39,7 @@ func (g *Gates) Arrive(name string, l Limits) (*Arrival, error) {
 	return &Arrival{gates: g, name: name}, nil
 }
 
-// Leave ends the announcement. It can be called more than once, and after Enter.
+// Leave ends the announcement. Repeated calls, and calls after Enter, have no effect.
 func (a *Arrival) Leave() {
 	a.gates.mu.Lock()
 	defer a.gates.mu.Unlock()
@@ -55,7 +55,7 @@ func (a *Arrival) leave(at *gate) {
 	}
 }
 
-// gate returns the gate with a name. It creates a missing gate.
+// The method "gate" returns the gate with a name. It creates a missing gate.
 func (g *Gates) gate(name string) *gate {
 	if g.by == nil {
 		g.by = make(map[string]*gate)
@@ -68,7 +68,7 @@ func (g *Gates) gate(name string) *gate {
 	return at
 }
 
-// forget removes a gate without calls.
+// The method "forget" removes a gate without calls.
 func (g *Gates) forget(name string, at *gate) {
 	if at.inside == 0 && at.arrived == 0 && len(at.waiting) == 0 {
 		delete(g.by, name)
@@ -82,10 +82,10 @@ type Gates struct {
 	by map[string]*gate
 }
 
-// gate is the state of one gate. It exists while calls run or wait.
+// The type "gate" is the state of one gate. It exists while calls run or wait.
 type gate struct {
 	inside  int
-	arrived int       // announced calls that have not entered yet
+	arrived int       // number of announced calls that have not entered yet
 	waiting []*waiter // sorted by priority and then by time
 }
 
@@ -150,7 +150,8 @@ func (g *Gates) Enter(ctx context.Context, name string, l Limits, priority int) 
 	return nil, ctx.Err()
 }
 
-// leave frees a slot of the gate and admits waiting calls. The limit can have changed since the call of Enter.
+// The method "leave" frees a slot of the gate and admits waiting calls. The limit can differ from the limit in the call
+// of Enter.
 func (g *Gates) leave(name string, limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

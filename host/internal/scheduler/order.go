@@ -11,13 +11,14 @@ type Kind int
 
 // The kinds of calls.
 const (
-	// Alone is a call of unknown effect. Only Free calls run beside it.
+	// Alone is a call of unknown effect. Only calls of kind Free run at the same time.
 	Alone Kind = iota
-	// Free is a call that neither depends on the session nor changes it: job, ask_user, and tools of mounted servers.
+	// Free is a call that does not depend on the session or change it. Examples are job, ask_user, and tools of mounted
+	// servers.
 	Free
-	// Read is a call of a tool that changes nothing.
+	// Read is a call of a read-only tool.
 	Read
-	// Edit is a call that changes the files that it names: edit, write and undo.
+	// Edit is a call that changes only the files in its arguments: edit, write and undo.
 	Edit
 	// Shell is a command in the session's shell. It can change any file.
 	Shell
@@ -26,41 +27,44 @@ const (
 // Claim describes one call for [Why].
 type Claim struct {
 	Kind Kind
-	// InOrder is set for calls of a batch. Such a call runs alone, unless it is Safe: then it runs beside other safe calls.
+	// InOrder is set for calls of a batch. Such a call runs alone. If Safe is also set, it runs at the same time as
+	// other safe calls.
 	InOrder, Safe bool
-	// Paths contains the absolute paths that the call names. For a shell command, they are the targets of redirects.
-	// Anywhere means that the call can name any path.
+	// Paths contains the absolute paths in the arguments of the call. For a shell command, Paths contains the targets of
+	// redirects. Anywhere means that the call can use any path.
 	Paths    []string
 	Anywhere bool
-	// UsesDir means that the call depends on the directory of the session.
+	// UsesDir means that the call depends on the working directory of the session.
 	UsesDir bool
-	// Moves means that a shell command can change the directory or the variables of the session.
+	// Moves means that a shell command can change the working directory or the variables of the session.
 	Moves bool
 	// Label returns a short text that names the call, such as "bash: npm test". It can be nil.
 	Label func() string
 }
 
-// DefaultPatience limits how long a read-only call waits for a command that can change the directory.
+// DefaultPatience limits the time for which a read-only call waits for a command that can change the working directory.
 const DefaultPatience = 5 * time.Second
 
-// Reason is the reason for which a call waits for an earlier one. The zero value means that it does not wait.
+// Reason is the reason why a call waits for an earlier call. The zero value means that the call does not wait.
 type Reason struct {
 	Text string
-	// Brief means that the call does not wait for long; see [DefaultPatience].
+	// Brief means that the wait is limited to a short time; see [DefaultPatience].
 	Brief bool
 }
 
-// Waits reports whether the reason makes the call wait.
+// Waits reports whether the call must wait.
 func (r Reason) Waits() bool { return r.Text != "" }
 
-// rule is a row of the table of reasons. The later call waits if the condition holds. A nil condition always holds.
+// The type "rule" is a row of the table of reasons. The later call waits if the condition holds. A nil condition always
+// holds.
 type rule struct {
 	earlier, later Kind
 	when           func(earlier, later *Claim) bool
 	Reason
 }
 
-// rules is the table of reasons. The first row that matches decides. Calls of other pairs do not wait for each other.
+// The variable "rules" is the table of reasons. The first matching row decides. A pair of calls without a matching row
+// does not wait.
 var rules = []rule{
 	{Shell, Shell, nil, Reason{Text: "a session has one shell"}},
 	{Shell, Edit, nil, Reason{Text: "the command can change files"}},
@@ -80,8 +84,8 @@ var rules = []rule{
 	{Shell, Alone, nil, Reason{Text: "the tool runs alone"}},
 }
 
-// Why returns the reason for which the later call of a session waits for the earlier one. A call waits only if the earlier
-// call can change what it depends on, or if it can change what the earlier call depends on.
+// Why returns the reason why the later call of a session waits for the earlier call. A call waits only if one of the two
+// calls can change something on which the other call depends.
 func Why(earlier, later *Claim) Reason {
 	if earlier.InOrder || later.InOrder {
 		if earlier.Safe && later.Safe {
@@ -101,7 +105,8 @@ func moves(earlier, later *Claim) bool { return earlier.Moves && later.UsesDir }
 
 func namesFiles(earlier, _ *Claim) bool { return earlier.Anywhere || len(earlier.Paths) > 0 }
 
-// overlap reports whether two calls name the same path, or one of them a directory above a path of the other.
+// The function "overlap" reports whether two calls use the same path, or one call uses a directory above a path of the
+// other call.
 func overlap(a, b *Claim) bool {
 	if a.Anywhere && namesFiles(b, nil) || b.Anywhere && namesFiles(a, nil) {
 		return true
@@ -116,7 +121,7 @@ func overlap(a, b *Claim) bool {
 	return false
 }
 
-// within reports whether path is dir or below dir.
+// The function "within" reports whether path equals dir or is below dir.
 func within(path, dir string) bool {
 	rest, ok := strings.CutPrefix(path, dir)
 	return ok && (rest == "" || rest[0] == filepath.Separator || strings.HasSuffix(dir, string(filepath.Separator)))

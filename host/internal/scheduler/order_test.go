@@ -28,13 +28,13 @@ func edit(paths ...string) scheduler.Claim {
 var (
 	free  = scheduler.Claim{Kind: scheduler.Free}
 	alone = scheduler.Claim{Kind: scheduler.Alone}
-	tests = scheduler.Claim{Kind: scheduler.Shell}              // npm test
-	cd    = scheduler.Claim{Kind: scheduler.Shell, Moves: true} // cd x && make
+	tests = scheduler.Claim{Kind: scheduler.Shell}              // the command "npm test"
+	cd    = scheduler.Claim{Kind: scheduler.Shell, Moves: true} // the command "cd x && make"
 	log   = scheduler.Claim{Kind: scheduler.Shell, Paths: []string{"/w/log"}}
 	undo  = scheduler.Claim{Kind: scheduler.Edit, Anywhere: true}
 )
 
-// TestReasons has at least one case for each row of the table, and the pairs that must not wait.
+// TestReasons checks at least one case for each row of the table, and the pairs that must not wait.
 func TestReasons(t *testing.T) {
 	const no, yes, brief = "", "yes", "brief"
 	for _, c := range []struct {
@@ -42,24 +42,24 @@ func TestReasons(t *testing.T) {
 		earlier, later scheduler.Claim
 		want           string
 	}{
-		// A command that cannot change the session.
+		// Cases with a command that cannot change the session.
 		{"test, then an absolute read", tests, read("/w/a"), no},
 		{"test, then a relative read", tests, readHere("/w/a"), no},
 		{"test, then a free call", tests, free, no},
 		{"a command that writes the file", log, read("/w/log"), yes},
 		{"a command that writes a file below", log, readHere("/w"), yes},
 		{"a command that writes another file", log, read("/w/logs"), no},
-		// A command that may change the directory.
+		// Cases with a command that can change the working directory.
 		{"cd, then an absolute read", cd, read("/w/a"), no},
 		{"cd, then a relative read", cd, readHere("/w/a"), brief},
 		{"cd, then a read without a path", cd, scheduler.Claim{Kind: scheduler.Read, UsesDir: true}, brief},
 		{"cd, then a free call", cd, free, no},
-		// Any command.
+		// Cases with two arbitrary commands.
 		{"test, then a command", tests, tests, yes},
 		{"cd, then a command", cd, tests, yes},
 		{"test, then an edit", tests, edit("/w/a"), yes},
 		{"test, then undo", tests, undo, yes},
-		// Changes of files.
+		// Cases with changes of files.
 		{"an edit, then a read of the file", edit("/w/a"), read("/w/a"), yes},
 		{"an edit, then a search above", edit("/w/sub/a"), readHere("/w"), yes},
 		{"an edit, then another file", edit("/w/a"), read("/w/ab"), no},
@@ -71,18 +71,18 @@ func TestReasons(t *testing.T) {
 		{"an edit, then a free call", edit("/w/a"), free, no},
 		{"an edit, then a read without files", edit("/w/a"), scheduler.Claim{Kind: scheduler.Read, UsesDir: true}, no},
 		{"an edit below the root", edit("/a"), read("/"), yes},
-		// Reads come before what would change them.
+		// Cases in which a read precedes a call that could change its result.
 		{"a read, then a read", read("/w/a"), read("/w/a"), no},
 		{"a read, then an edit of the file", read("/w/a"), edit("/w/a"), yes},
 		{"a read, then an edit of another", read("/w/a"), edit("/w/b"), no},
 		{"a read, then a command", read("/w/a"), tests, yes},
 		{"a read without files, then a command", scheduler.Claim{Kind: scheduler.Read}, cd, no},
-		// Free calls.
+		// Cases with free calls.
 		{"a free call, then a command", free, cd, no},
 		{"a free call, then an edit", free, edit("/w/a"), no},
 		{"a free call, then one that runs alone", free, alone, no},
 		{"two free calls", free, free, no},
-		// Tools of unknown effect.
+		// Cases with tools of unknown effect.
 		{"alone, then alone", alone, alone, yes},
 		{"alone, then a read", alone, read("/w/a"), yes},
 		{"alone, then an edit", alone, edit("/w/a"), yes},
@@ -91,7 +91,7 @@ func TestReasons(t *testing.T) {
 		{"a read, then alone", read("/w/a"), alone, yes},
 		{"an edit, then alone", edit("/w/a"), alone, yes},
 		{"a command, then alone", tests, alone, yes},
-		// Batches.
+		// Cases with batches.
 		{"a batch: safe, then safe", scheduler.Claim{InOrder: true, Safe: true}, scheduler.Claim{InOrder: true, Safe: true}, no},
 		{"a batch: safe, then not", scheduler.Claim{InOrder: true, Safe: true}, scheduler.Claim{InOrder: true}, yes},
 		{"a batch: free, but not safe", scheduler.Claim{InOrder: true, Kind: scheduler.Shell}, scheduler.Claim{InOrder: true, Kind: scheduler.Free}, yes},
@@ -104,7 +104,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// randomClaim returns a random call, with paths in a small tree.
+// randomClaim returns a random claim with paths in a small tree.
 func randomClaim(rng *rand.Rand) scheduler.Claim {
 	c := scheduler.Claim{Kind: scheduler.Kind(rng.IntN(5)), UsesDir: rng.IntN(2) == 0, Anywhere: rng.IntN(8) == 0}
 	for range rng.IntN(3) {
@@ -114,7 +114,8 @@ func randomClaim(rng *rand.Rand) scheduler.Claim {
 	return c
 }
 
-// simulation is a simple model of a line: a call runs as soon as it need not wait for any earlier call in the line.
+// The type "simulation" is a simple model of a line. A call runs as soon as it has no reason to wait for an earlier call
+// in the line.
 type simulation struct {
 	claims  []scheduler.Claim
 	ended   []bool
@@ -145,8 +146,9 @@ func (m *simulation) advance() {
 	}
 }
 
-// TestLineAgainstSimulation applies random arrivals, ends, cancellations and announcements to a line and to the simulation.
-// In both, the same calls must run: no call waits without a reason, and none runs in spite of one.
+// TestLineAgainstSimulation applies random arrivals, ends, cancellations and announcements to a line and to the
+// simulation. The same calls must run in the line and in the simulation. A call must wait exactly if it has a reason to
+// wait.
 func TestLineAgainstSimulation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
 	for range 400 {
@@ -189,8 +191,8 @@ func TestLineAgainstSimulation(t *testing.T) {
 	}
 }
 
-// TestABriefWaitEnds checks that a read starts behind a command that can change the directory once its patience is over,
-// and that it knows the command.
+// TestABriefWaitEnds checks a read behind a command that can change the working directory. The read must start when its
+// patience ends, and Passed must return the label of the command.
 func TestABriefWaitEnds(t *testing.T) {
 	s := scheduler.New(4)
 	s.Patience = time.Nanosecond
@@ -211,7 +213,7 @@ func TestABriefWaitEnds(t *testing.T) {
 	if calls := s.Calls(); len(calls) != 2 || !calls[0].Running || !calls[1].Running || calls[1].Reason != "" {
 		t.Errorf("%+v", calls)
 	}
-	// An edit of the file is not a reason of this kind.
+	// The wait for an edit of the same file is not brief.
 	other := s.Enqueue("s")
 	other.Claim(edit("/w/a"))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -221,8 +223,8 @@ func TestABriefWaitEnds(t *testing.T) {
 	}
 }
 
-// TestFreeCallsAreAlwaysReachable checks that a free call starts while the session runs as many calls as it may, behind calls
-// of every kind, and before an earlier call is described.
+// TestFreeCallsAreAlwaysReachable checks that a free call starts at once: behind calls of every kind, before an earlier
+// call is described, and while the session runs its maximum number of calls.
 func TestFreeCallsAreAlwaysReachable(t *testing.T) {
 	s := scheduler.New(1)
 	for _, c := range []scheduler.Claim{alone, cd, edit("/w/a"), readHere("/w"), tests} {
@@ -234,7 +236,7 @@ func TestFreeCallsAreAlwaysReachable(t *testing.T) {
 	wait(t, k)()
 }
 
-// TestLongBatches checks that the order of a long batch holds while its calls end in random order.
+// TestLongBatches checks that the calls of a long batch keep their order if they end in random order.
 func TestLongBatches(t *testing.T) {
 	s := scheduler.New(10)
 	var mu sync.Mutex

@@ -1,8 +1,8 @@
 // Package scheduler determines the order of calls.
 //
-// [Scheduler.Enqueue] gives a call its place in its session, and [Ticket.Claim] describes the call. [Ticket.Wait] waits
-// until the call can start: until no earlier call of the session is a reason to wait. [Why] is the table of reasons.
-// [Gates] limits the number of concurrent calls in all sessions.
+// [Scheduler.Enqueue] adds a call to the end of its session's line, and [Ticket.Claim] describes the call. [Ticket.Wait]
+// waits until no earlier call of the session prevents the call from starting. [Why] returns the reason why one call
+// waits for another. [Gates] limits the number of concurrent calls in all sessions.
 package scheduler
 
 import (
@@ -15,7 +15,8 @@ import (
 
 // Scheduler orders the calls of each session. It is safe for concurrent use.
 type Scheduler struct {
-	// Patience limits brief waits. Zero means [DefaultPatience]. It must be set before the first call.
+	// Patience limits the waits of which [Reason.Brief] is true. Zero means [DefaultPatience]. Patience must be set
+	// before the first call.
 	Patience time.Duration
 
 	maxParallel int
@@ -25,7 +26,7 @@ type Scheduler struct {
 }
 
 // New returns a scheduler that runs at most maxParallel calls of a session at the same time. Calls of the kind Free do
-// not count.
+// not count towards the limit.
 func New(maxParallel int) *Scheduler {
 	return &Scheduler{maxParallel: max(1, maxParallel), sessions: make(map[string]*line)}
 }
@@ -40,27 +41,28 @@ func (s *Scheduler) SetMaxParallel(n int) {
 	}
 }
 
-// line holds the calls of one session that have not ended, in the order in which they arrived.
+// The type "line" holds the calls of one session that have not ended, in the order of their arrival.
 type line struct {
 	calls   []*place
-	running int // counted calls that run
-	loose   int // calls in the line that are not InOrder
+	running int // number of running calls that count towards the limit
+	loose   int // number of calls in the line without InOrder
 }
 
-// place is a call in its line.
+// The type "place" is a call in a line.
 type place struct {
 	claim   *Claim    // nil until Claim
-	since   time.Time // when the call arrived, or when it started
+	since   time.Time // time of the call's arrival, or of its start
 	running bool
-	counted bool // whether the call counts for the maximum number of concurrent calls
+	counted bool // whether the call counts towards the maximum number of concurrent calls
 	ready   chan struct{}
-	waited  bool // whether an earlier call was a reason to wait
-	// impatient means that the brief wait is over. passed is the earlier call that the call then did not wait for.
+	waited  bool // whether an earlier call made the call wait
+	// impatient means that the brief wait is over. The field passed is the earlier call for which the call no longer
+	// waited.
 	impatient bool
 	passed    *place
 }
 
-// free reports whether the call does not count for the maximum number of concurrent calls.
+// The method "free" reports whether the call does not count towards the maximum number of concurrent calls.
 func (p *place) free() bool { return p.claim.Kind == Free && !p.claim.InOrder }
 
 // Ticket represents a call in the line of its session. A nil Ticket represents a child call, which does not wait.
@@ -69,11 +71,11 @@ type Ticket struct {
 	session string
 	line    *line
 	place   *place
-	last    Wait // what the call waited for when Wait returned an error
+	last    Wait // reason for the wait at the time when Wait returned an error
 }
 
-// Enqueue adds a call to the end of its session's line without blocking. Until the caller describes the call with
-// Claim, the call does not start, and later calls wait for it. The caller must call Claim and then Wait, or Abandon.
+// Enqueue adds a call to the end of its session's line without blocking. The call does not start before Claim describes
+// it, and later calls wait until then. The caller must call Claim and then Wait, or Abandon.
 func (s *Scheduler) Enqueue(session string) *Ticket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +90,8 @@ func (s *Scheduler) Enqueue(session string) *Ticket {
 	return &Ticket{s: s, session: session, line: l, place: p}
 }
 
-// Claim describes the call. It must be called once, before Wait. If an earlier command can still change the directory, the
-// paths of a call that depends on the directory are not known yet.
+// Claim describes the call. It must be called once, before Wait. While an earlier command can still change the working
+// directory, the paths of a call that depends on the working directory are unknown.
 func (k *Ticket) Claim(c Claim) {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
@@ -104,12 +106,12 @@ func (k *Ticket) Claim(c Claim) {
 	if i == len(k.line.calls)-1 {
 		k.s.admit(k.line, i)
 	} else {
-		k.s.advance(k.line) // later calls can have waited for the description
+		k.s.advance(k.line) // start later calls that waited for the description
 	}
 	k.place.waited = !k.place.running
 }
 
-// Waits reports whether other calls prevented the call from starting when it was described.
+// Waits reports whether other calls prevented the start of the call when Claim described it.
 func (k *Ticket) Waits() bool { return k != nil && k.place.waited }
 
 // Wait waits until the call can start. The caller must call done at the end of the call. If Wait returns an error, it is
@@ -133,7 +135,7 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 			k.place.impatient = true
 			k.s.advance(k.line)
 			k.s.mu.Unlock()
-		case <-ctx.Done(): // even if the call could start just before ctx ended
+		case <-ctx.Done(): // even if the call was able to start just before ctx ended
 			k.last, _ = k.Waiting()
 			k.leave()
 			return nil, ctx.Err()
@@ -141,13 +143,13 @@ func (k *Ticket) Wait(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// leave removes the call from its line, whether it runs or waits.
+// The method "leave" removes the running or waiting call from its line.
 func (k *Ticket) leave() {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
 	l := k.line
 	i := slices.Index(l.calls, k.place)
-	copy(l.calls[1:i+1], l.calls[:i]) // calls end near the front of a long line
+	copy(l.calls[1:i+1], l.calls[:i]) // efficient, because calls usually end near the front of a long line
 	l.calls[0] = nil
 	l.calls = l.calls[1:]
 	if k.place.claim == nil || !k.place.claim.InOrder {
@@ -165,9 +167,9 @@ func (k *Ticket) leave() {
 // Abandon removes the call from the line. The caller uses Abandon in place of Wait.
 func (k *Ticket) Abandon() { k.leave() }
 
-// advance starts the waiting calls of a line that can start.
+// The method "advance" starts the calls of a line that no longer have to wait.
 func (s *Scheduler) advance(l *line) {
-	stopped := false // whether a call of a batch waits; then all later calls of the batch wait, too
+	stopped := false // whether a call of a batch waits; all later calls of the batch then also wait
 	for i, p := range l.calls {
 		if p.running || p.claim == nil || stopped && p.claim.InOrder {
 			continue
@@ -181,7 +183,7 @@ func (s *Scheduler) advance(l *line) {
 	}
 }
 
-// admit starts a waiting call if it can start.
+// The method "admit" starts a waiting call if the call can start.
 func (s *Scheduler) admit(l *line, i int) bool {
 	p := l.calls[i]
 	if !p.free() && l.running >= s.maxParallel {
@@ -198,8 +200,8 @@ func (s *Scheduler) admit(l *line, i int) bool {
 	return true
 }
 
-// blocker returns the first earlier call that is a reason for the call i to wait, with the reason. It returns nil if the call
-// can start.
+// The method "blocker" returns the first earlier call for which the call with index i must wait, and the reason. It
+// returns nil if the call can start.
 func (l *line) blocker(i int) (*place, Reason) {
 	p := l.calls[i]
 	p.passed = nil
@@ -222,8 +224,8 @@ func (l *line) blocker(i int) (*place, Reason) {
 	return nil, Reason{}
 }
 
-// Settle replaces the description of a call that runs. The new description must not have more effects than the old one:
-// later calls can then have fewer reasons to wait.
+// Settle replaces the description of a running call. The new description must not have more effects than the old
+// description. Later calls can then have fewer reasons to wait.
 func (k *Ticket) Settle(c Claim) {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
@@ -232,8 +234,8 @@ func (k *Ticket) Settle(c Claim) {
 	k.s.advance(k.line)
 }
 
-// Keeps announces that a running command will not change the directory and the variables of its session. Later calls then
-// have fewer reasons to wait.
+// Keeps records that a running command will not change the working directory and the variables of its session. Later
+// calls can then have fewer reasons to wait.
 func (k *Ticket) Keeps() {
 	if k == nil {
 		return
@@ -243,20 +245,20 @@ func (k *Ticket) Keeps() {
 	if !k.place.claim.Moves {
 		return
 	}
-	changed := *k.place.claim // a copy, because the labels of claims are read without the lock
+	changed := *k.place.claim // change a copy, because other goroutines read the labels of claims without the lock
 	changed.Moves = false
 	k.place.claim = &changed
 	k.s.advance(k.line)
 }
 
-// Wait describes what a call waits for. The zero value means that the call could start.
+// Wait describes the reason why a call waits. The zero value means that the call could start.
 type Wait struct {
-	// Label names the call that is waited for. It is empty if the call only waits for a free slot.
+	// Label names the call that must end first. It is empty if the call only waits for a free slot.
 	Label  string
 	Reason string
 }
 
-// Waiting returns what the call waits for. ok is false if the call can start.
+// Waiting returns the reason why the call waits. The result ok is false if the call can start.
 func (k *Ticket) Waiting() (w Wait, ok bool) {
 	if k == nil {
 		return w, false
@@ -274,11 +276,11 @@ func (k *Ticket) Waiting() (w Wait, ok bool) {
 	return w, true
 }
 
-// WaitedFor returns what the call waited for when Wait returned an error.
+// WaitedFor returns the reason why the call waited when Wait returned an error.
 func (k *Ticket) WaitedFor() Wait { return k.last }
 
-// Passed returns the earlier call that the call did not wait for, because the brief wait was over. ok is false without
-// such a call.
+// Passed returns the label of the earlier call for which the call stopped waiting because the brief wait was over. The
+// result ok is false if no such earlier call exists.
 func (k *Ticket) Passed() (label string, ok bool) {
 	if k == nil {
 		return "", false
@@ -294,7 +296,7 @@ func (k *Ticket) Passed() (label string, ok bool) {
 	return of(), true
 }
 
-// String returns the description for people, such as "bash: npm test (a session has one shell)".
+// String returns a description for users, such as "bash: npm test (a session has one shell)".
 func (w Wait) String() string {
 	if w.Label == "" {
 		return "other calls (" + cmp.Or(w.Reason, "they came first") + ")"
@@ -322,14 +324,14 @@ type CallStatus struct {
 	Session string `json:"session"`
 	Call    string `json:"call"`
 	Running bool   `json:"running"`
-	// Since is the time at which the call started, or arrived if it waits.
+	// Since is the start time of a running call, or the arrival time of a waiting call.
 	Since time.Time `json:"since"`
-	// WaitsFor names the call that is waited for, and Reason is the reason. They are empty for a running call.
+	// WaitsFor names the call that must end first, and Reason is the reason. Both fields are empty for a running call.
 	WaitsFor string `json:"waits_for,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 }
 
-// Calls lists the calls that have not ended, the oldest first.
+// Calls lists the calls that have not ended, oldest first.
 func (s *Scheduler) Calls() []CallStatus {
 	type labels struct{ own, other func() string }
 	out := []CallStatus{}
@@ -350,7 +352,7 @@ func (s *Scheduler) Calls() []CallStatus {
 		}
 	}
 	s.mu.Unlock()
-	for i, n := range names { // outside of the lock, because a label can take time
+	for i, n := range names { // call the functions without the lock, because a label can take time
 		out[i].Call = n.own()
 		if n.other != nil {
 			out[i].WaitsFor = n.other()

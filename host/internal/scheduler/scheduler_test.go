@@ -13,14 +13,14 @@ import (
 	"toolhost.dev/host/internal/scheduler"
 )
 
-// enqueue queues a call of a batch.
+// The function "enqueue" queues a call of a batch.
 func enqueue(s *scheduler.Scheduler, session string, safe bool) *scheduler.Ticket {
 	k := s.Enqueue(session)
 	k.Claim(scheduler.Claim{InOrder: true, Safe: safe})
 	return k
 }
 
-// admitted reports whether the call of a ticket can start now. It does not wait.
+// The function "admitted" reports whether the call of a ticket can start now. It does not wait.
 func admitted(t *testing.T, k *scheduler.Ticket) (done func(), ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -38,8 +38,8 @@ func wait(t *testing.T, k *scheduler.Ticket) func() {
 	return done
 }
 
-// model is a simple implementation of a session's queue. The first waiting call starts as soon as the running calls
-// permit it.
+// The type "model" is a simple implementation of a session's queue. The first waiting call starts as soon as the running
+// calls permit it.
 type model struct {
 	limit   int
 	waiting []int
@@ -63,8 +63,8 @@ func (m *model) remove(from *[]int, i int) {
 	m.advance()
 }
 
-// TestAgainstModel applies the same random operations to the scheduler and to the model. In both, the same calls must
-// run.
+// TestAgainstModel applies the same random operations to the scheduler and to the model. The same calls must run in the
+// scheduler and in the model.
 func TestAgainstModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 300 {

@@ -27,29 +27,31 @@ import (
 )
 
 const (
-	// linger is the time for which a process keeps the lock after the last call. It is long enough for the delayed write of
-	// the session. Calls that follow each other quickly also lock only once.
+	// The constant "linger" is the time for which a process keeps the lock after the last call. It is long enough for
+	// the delayed write of the session. Calls in quick succession then lock only once.
 	linger = 50 * time.Millisecond
 	// maxHold is the time after which a process releases the lock between two calls, even under constant load.
 	maxHold = 10 * time.Second
-	// pause is the time for which a process does not lock again after maxHold. Waiting processes try more often.
+	// The constant "pause" is the time for which a process does not lock again after maxHold. Waiting processes try at
+	// shorter intervals.
 	pause = 3 * maxPoll
 	// firstPoll and maxPoll limit the time between two attempts to lock.
 	firstPoll, maxPoll = 2 * time.Millisecond, 25 * time.Millisecond
-	// quiet is the time after which a waiting call reports the holder.
+	// The constant "quiet" is the time after which a waiting call reports the holder.
 	quiet = 100 * time.Millisecond
-	// described is the time after which the lock file names the command of the holder. Most calls end earlier.
+	// The constant "described" is the time after which the lock file contains the command of the holder. Most calls end
+	// earlier.
 	described = 20 * time.Millisecond
-	// retry is the time before another attempt to save a session.
+	// The constant "retry" is the time before another attempt to save a session.
 	retry = time.Second
-	// dying limits the time for which a caller waits until a killed holder has released its files. Its id can belong to
-	// another process meanwhile.
+	// The constant "dying" limits the time for which a caller waits until a killed holder has released its files. The
+	// limit is needed because another process can get the same process id.
 	dying = time.Second
-	// swept is the age after which [Locks.Sweep] removes the file of a killed process.
+	// The constant "swept" is the age after which [Locks.Sweep] removes the file of a killed process.
 	swept = time.Hour
 )
 
-// Locks holds the locks of one process. A nil Locks locks nothing. It is safe for concurrent use.
+// Locks holds the locks of one process. The methods of a nil Locks do not lock. Locks is safe for concurrent use.
 type Locks struct {
 	dir  string
 	save func() error
@@ -64,14 +66,14 @@ func New(dir string, save func() error) *Locks {
 	return &Locks{dir: dir, save: save, held: make(map[string]*lock)}
 }
 
-// lock is the lock of one session. Locks.mu protects its fields.
+// The type "lock" is the lock of one session. Locks.mu protects its fields.
 type lock struct {
 	users    int
 	taking   bool // whether a call is locking the file
 	changed  chan struct{}
-	file     *os.File // nil while the lock is not held
+	file     *os.File // nil while the process does not hold the lock
 	since    time.Time
-	released time.Time // when maxHold ended the last hold
+	released time.Time // time of the last release because of maxHold
 	closing  *time.Timer
 	naming   *time.Timer
 }
@@ -82,7 +84,7 @@ type Holder struct {
 	Command string `json:"command,omitempty"`
 }
 
-// String returns the description for people, such as "process 812 (bash: npm test)".
+// String returns a description for users, such as "process 812 (bash: npm test)".
 func (h Holder) String() string {
 	switch {
 	case h.PID == 0:
@@ -144,13 +146,13 @@ func (l *Locks) Take(ctx context.Context, session string, label func() string, w
 	return sync.OnceFunc(func() { l.leave(session, k) }), true, nil
 }
 
-// announce wakes the calls that wait in this process.
+// The method "announce" wakes the calls that wait in this process.
 func (k *lock) announce() {
 	close(k.changed)
 	k.changed = make(chan struct{})
 }
 
-// join adds a call to a held lock.
+// The method "join" adds a call to a held lock.
 func (l *Locks) join(k *lock, label func() string) {
 	k.users++
 	if k.closing != nil {
@@ -163,7 +165,7 @@ func (l *Locks) join(k *lock, label func() string) {
 	}
 }
 
-// leave ends a call. After the last one, the lock is released soon.
+// The method "leave" ends a call. The lock is released soon after the last call.
 func (l *Locks) leave(session string, k *lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +194,7 @@ func (l *Locks) closeAfter(wait time.Duration, session string, k *lock) {
 		defer l.mu.Unlock()
 		switch {
 		case k.closing != timer || k.users > 0 || k.file == nil:
-		case err != nil: // the next holder would not see the session, so keep the lock
+		case err != nil: // keep the lock, because the next holder would not see the changes of the session
 			l.closeAfter(retry, session, k)
 		default:
 			l.unlock(session, k)
@@ -201,12 +203,12 @@ func (l *Locks) closeAfter(wait time.Duration, session string, k *lock) {
 	k.closing = timer
 }
 
-// unlock releases the lock. The caller holds l.mu.
+// The method "unlock" releases the lock. The caller must hold l.mu.
 func (l *Locks) unlock(session string, k *lock) {
 	_ = os.Remove(k.file.Name())
 	_ = k.file.Close()
 	k.file, k.closing = nil, nil
-	if time.Since(k.since) >= maxHold { // remember it until the pause is over
+	if time.Since(k.since) >= maxHold { // keep the entry until the pause ends
 		k.released = time.Now()
 		time.AfterFunc(2*pause, func() {
 			l.mu.Lock()
@@ -220,14 +222,14 @@ func (l *Locks) unlock(session string, k *lock) {
 	l.drop(session, k)
 }
 
-// drop forgets a lock that nobody holds or waits for. The caller holds l.mu.
+// The method "drop" removes the entry of a lock without holder and waiting calls. The caller must hold l.mu.
 func (l *Locks) drop(session string, k *lock) {
 	if k.file == nil && !k.taking && time.Since(k.released) > pause {
 		delete(l.held, session)
 	}
 }
 
-// Close releases all locks. The sessions must be saved already.
+// Close releases all locks. The caller must first save the sessions.
 func (l *Locks) Close() {
 	if l == nil {
 		return
@@ -246,7 +248,7 @@ func (l *Locks) Sweep() {
 	if l == nil {
 		return
 	}
-	entries, _ := os.ReadDir(l.dir) // an unreadable directory contains nothing to remove
+	entries, _ := os.ReadDir(l.dir) // error ignored: nothing can be removed from an unreadable directory
 	for _, e := range entries {
 		path := filepath.Join(l.dir, e.Name())
 		st, err := os.Lstat(path)
@@ -263,8 +265,8 @@ func (l *Locks) Sweep() {
 const suffix = ".lock"
 
 // awaitEnd waits until a killed process has released all its files, for at most the duration dying. The kernel releases
-// them one after another. The caller of [Locks.Take] must not see the session's lock free, and the journal of the process
-// still locked.
+// the files one after another. Otherwise a caller of [Locks.Take] could get the session's lock while the journal of the
+// killed process is still locked.
 func awaitEnd(ctx context.Context, pid int) {
 	ctx, cancel := context.WithTimeout(ctx, dying)
 	defer cancel()
@@ -277,14 +279,14 @@ func awaitEnd(ctx context.Context, pid int) {
 	}
 }
 
-// ended reports whether a process has no thread left that could have files open.
+// The function "ended" reports whether all threads of a process have ended. A process without threads has no open files.
 func ended(pid int) bool {
 	if pid == os.Getpid() || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 		return true
 	}
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil { // a system without /proc: wait until the parent has seen the end
+	if err != nil { // without /proc, wait until the parent has reaped the process
 		return false
 	}
 	_, state, _ := strings.Cut(string(stat), ") ")
@@ -294,7 +296,7 @@ func ended(pid int) bool {
 
 // lockFile locks the file of a session.
 func (l *Locks) lockFile(ctx context.Context, session string, released time.Time, waiting func(Holder)) (*os.File, error) {
-	sum := sha256.Sum256([]byte(session)) // a session's id can be longer than the name of a file
+	sum := sha256.Sum256([]byte(session)) // hash, because a session id can be longer than a file name
 	path := filepath.Join(l.dir, hex.EncodeToString(sum[:16])+suffix)
 	began, poll := time.Now(), max(firstPoll, pause-time.Since(released))
 	told := false
@@ -311,7 +313,7 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 				return nil, fmt.Errorf("the session cannot be locked: %w", err)
 			}
 			if f != nil {
-				if last := holder(path); last.PID != 0 { // it did not remove the file, so it was killed
+				if last := holder(path); last.PID != 0 { // the last holder left the file, so it was killed
 					awaitEnd(ctx, last.PID)
 				}
 				describe(f, "")
@@ -335,10 +337,10 @@ func (l *Locks) lockFile(ctx context.Context, session string, released time.Time
 	}
 }
 
-// open opens and locks a file. It returns nil without an error if another process holds the lock.
+// The function "open" opens and locks a file. It returns nil without an error if another process holds the lock.
 func open(path string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600) // do not wait for a writer of a pipe
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600) // O_NONBLOCK, so that a named pipe does not block
 		if err != nil {
 			return nil, err
 		}
@@ -352,7 +354,7 @@ func open(path string) (*os.File, error) {
 		case err != nil:
 			return nil, errors.Join(err, f.Close())
 		}
-		// The last holder can have removed the file after it was opened here.
+		// The last holder can remove the file between the open and the lock.
 		locked, err := f.Stat()
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -364,7 +366,8 @@ func open(path string) (*os.File, error) {
 	}
 }
 
-// describe writes the holder to its lock file. Failures are ignored, because the description is only for people.
+// The function "describe" writes the holder to its lock file. It ignores errors, because only people need the
+// description.
 func describe(f *os.File, command string) {
 	b, err := json.Marshal(Holder{PID: os.Getpid(), Command: command})
 	if err != nil {
@@ -375,10 +378,10 @@ func describe(f *os.File, command string) {
 	}
 }
 
-// maxDescription limits how much of a lock file is read, in bytes.
+// maxDescription limits the number of bytes that are read from a lock file.
 const maxDescription = 64 << 10
 
-// holder reads the holder from a lock file. The result is empty if the file has no description.
+// The function "holder" reads the holder from a lock file. The result is empty if the file has no description.
 func holder(path string) (h Holder) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -387,7 +390,7 @@ func holder(path string) (h Holder) {
 	defer f.Close() //nolint:errcheck // only read
 	b, err := io.ReadAll(io.LimitReader(f, maxDescription))
 	if err == nil {
-		_ = json.Unmarshal(b, &h) // ignore the error: the holder is unknown
+		_ = json.Unmarshal(b, &h) // error ignored: an invalid description means an unknown holder
 	}
 	return h
 }

@@ -28,7 +28,8 @@ func take(t *testing.T, l *Locks, session string) (release func(), fresh bool) {
 	return release, fresh
 }
 
-// TestProcessesExcludeEachOther uses two Locks as two processes: kernel locks of different open files exclude each other.
+// TestProcessesExcludeEachOther uses two Locks in place of two processes, because kernel locks of different open files
+// exclude each other.
 func TestProcessesExcludeEachOther(t *testing.T) {
 	dir := t.TempDir()
 	save := func() error { return nil }
@@ -49,7 +50,7 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				inside.Add(-1)
 				second()
-				second() // is allowed
+				second() // a second call is allowed
 				l.Close()
 			}
 		})
@@ -60,7 +61,8 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestCanceledWait checks that a call that gives up learns the holder and leaves nothing, and that the lock stays usable.
+// TestCanceledWait checks a call whose wait is canceled. The call must get the name of the holder, and the lock must
+// stay usable.
 func TestCanceledWait(t *testing.T) {
 	dir := t.TempDir()
 	var unsaved atomic.Bool
@@ -85,7 +87,7 @@ func TestCanceledWait(t *testing.T) {
 	if len(b.held) != 0 {
 		t.Errorf("%v", b.held)
 	}
-	other, fresh := take(t, b, "other") // other sessions are free
+	other, fresh := take(t, b, "other") // locks of other sessions are free
 	if !fresh {
 		t.Error("a new lock is not fresh")
 	}
@@ -105,7 +107,7 @@ func TestCanceledWait(t *testing.T) {
 	b.Close()
 }
 
-// TestAwaitEnd checks that a caller waits for a holder that is being killed, and not for one that has ended.
+// TestAwaitEnd checks that a caller waits for a holder that is still ending, but not for a holder that has ended.
 func TestAwaitEnd(t *testing.T) {
 	c := exec.Command("sleep", "60")
 	if err := c.Start(); err != nil {
@@ -123,7 +125,7 @@ func TestAwaitEnd(t *testing.T) {
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if runtime.GOOS == "linux" { // there, a process that nobody has waited for counts as ended
+	if runtime.GOOS == "linux" { // on Linux, a process that is not reaped counts as ended
 		awaitEnd(t.Context(), pid)
 		if !ended(pid) {
 			t.Error("a killed process does not count as ended")
@@ -135,7 +137,7 @@ func TestAwaitEnd(t *testing.T) {
 	}
 }
 
-// TestTakeAfterAKill checks that the lock of a killed holder is given only after the end of the holder.
+// TestTakeAfterAKill checks that Take returns the lock of a killed holder only after the end of the holder.
 func TestTakeAfterAKill(t *testing.T) {
 	c := exec.Command("sleep", "60")
 	if err := c.Start(); err != nil {
@@ -167,7 +169,7 @@ func TestTakeAfterAKill(t *testing.T) {
 	}
 }
 
-// TestLockIsNoFile checks that a pipe, a link or a directory in place of a lock file is refused at once.
+// TestLockIsNoFile checks that Take immediately fails if the lock file is a pipe, a link or a directory.
 func TestLockIsNoFile(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
 		"pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },

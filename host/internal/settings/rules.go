@@ -50,12 +50,12 @@ func Rules(cfg *config.Config) (policy.Rules, error) {
 	return out, cfg.BadRules(bad)
 }
 
-// searched returns the directories in which the operator's programs are found.
+// The function "searched" returns the directories in which the host searches the operator's programs.
 func searched() []string {
 	return slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) || dir != filepath.Clean(dir) })
 }
 
-// prepare converts a rule for the policy. It also returns the problems of the rule.
+// The function "prepare" converts a rule for the policy. It also returns the problems of the rule.
 func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	rule := policy.Rule{
 		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Set: r.Set,
@@ -67,7 +67,7 @@ func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 // Listed returns patterns for the names of the only programs that commands can execute under a configuration. It returns
 // nil if they can execute all programs.
 func Listed(cfg *config.Config) []string {
-	rules, _ := Rules(cfg) // an invalid rule is reported elsewhere, and lists nothing
+	rules, _ := Rules(cfg) // error ignored: other code reports invalid rules, and they list no programs
 	if p := policy.New(rules); p.Lists() {
 		return append([]string{}, p.Listed()...)
 	}

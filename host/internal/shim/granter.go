@@ -71,7 +71,7 @@ func (g *Granter) Inherit() *os.File {
 	return g.server.Inherit
 }
 
-// listen starts the server at the first call. It reports whether commands can reach the host.
+// The method "listen" starts the server at the first call. It reports whether commands can reach the host.
 func (g *Granter) listen() bool {
 	if g.binary == "" {
 		return false
@@ -86,7 +86,7 @@ func (g *Granter) listen() bool {
 	return !g.failed.Load()
 }
 
-// check disables the granter if err is not nil.
+// The method "check" disables the granter if err is not nil.
 func (g *Granter) check(err error) {
 	if err != nil {
 		g.failed.Store(true)
@@ -118,7 +118,7 @@ func (g *Granter) Programs(names []string) *Programs {
 func (p *Programs) Available() bool { return p.granter.Available() }
 
 // Grant permits the commands of a call to use the programs until the caller calls revoke or ctx ends. A nil result means
-// that commands cannot call tools. revoke returns when all programs of the call have ended.
+// that commands cannot call tools. The function revoke returns when all programs of the call have ended.
 func (p *Programs) Grant(ctx context.Context, handle Handler) (commands *tool.Commands, revoke func()) {
 	g := p.granter
 	if !g.listen() {
@@ -132,8 +132,8 @@ func (p *Programs) Grant(ctx context.Context, handle Handler) (commands *tool.Co
 	return &tool.Commands{Dir: p.dir, Address: g.server.Address(g.opts.InheritedFD), Token: token}, revoke
 }
 
-// link creates a link for each program. The name of the directory depends on the shim and on the tools. Therefore other
-// releases, and hosts with other tools, use different directories.
+// The method "link" creates a link for each program. The name of the directory depends on the shim and on the tools.
+// Therefore other releases, and hosts with other tools, use different directories.
 func (p *Programs) link() error {
 	parent, err := p.granter.Dir()
 	if err != nil {

@@ -56,7 +56,7 @@ type Server struct {
 	wg     sync.WaitGroup
 }
 
-// grant permits one call to use shims.
+// The type "grant" permits one call to use shims.
 type grant struct {
 	ctx    context.Context //nolint:containedctx // the call's, which its shims' calls end with
 	handle Handler
@@ -99,8 +99,8 @@ func (s *Server) Address(fd int) string {
 	return s.listener.Addr().String()
 }
 
-// Grant permits the commands of a call to use shims until the caller calls revoke or ctx ends. revoke returns when all
-// shims of the call have ended.
+// Grant permits the commands of a call to use shims until the caller calls revoke or ctx ends. The function revoke
+// returns when all shims of the call have ended.
 func (s *Server) Grant(ctx context.Context, handle Handler) (token string, revoke func()) {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // the error is ignored, because Read always succeeds
@@ -137,7 +137,7 @@ func (s *Server) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // shims must wait while no descriptor is free
+		case err != nil: // wait, because no descriptor is free
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -145,7 +145,7 @@ func (s *Server) accept() {
 	}
 }
 
-// enter registers a shim for the call with the given token. It returns nil if the call has ended.
+// The method "enter" registers a shim for the call with the given token. It returns nil if the call has ended.
 func (s *Server) enter(token string) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// TestSame checks that a stamp counts only if a later change certainly has another time.
+// TestSame checks that a stamp counts only if every later change has a different time.
 func TestSame(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, c := range []struct {
-		taken time.Duration // after the change
+		taken time.Duration // time between the change and the stamp
 		other Stamp
 		want  bool
 	}{
@@ -20,7 +20,7 @@ func TestSame(t *testing.T) {
 		{time.Second, Stamp{Sec: 1000, Mode: 1}, false},
 		{time.Second, Stamp{Sec: 1000, Size: 1}, false},
 		{time.Millisecond, Stamp{Sec: 1000}, false},
-		{-time.Hour, Stamp{Sec: 1000}, false}, // another clock, or one that was set back
+		{-time.Hour, Stamp{Sec: 1000}, false}, // a different clock, or a clock that went back
 	} {
 		s := Stamp{Sec: 1000, Taken: now.Add(c.taken)}
 		if got := s.Same(&c.other); got != c.want {

@@ -58,12 +58,13 @@ type AuditEntry struct {
 
 // Programs lists the programs that a call executed.
 type Programs struct {
-	// Count is the number of executions. Denied is the number of those that were denied.
+	// Count is the number of executions, and Denied is the number of denied executions.
 	Count  int `json:"count"`
 	Denied int `json:"denied,omitempty"`
-	// First contains the first different programs, and further denied ones.
+	// First contains the first different programs. It also contains programs that were denied later.
 	First []Program `json:"first"`
-	// Omitted is the number of executions that First does not contain. OmittedDenied is the number of those that were denied.
+	// Omitted is the number of executions that First does not contain. OmittedDenied is the number of denied executions
+	// among them.
 	Omitted       int `json:"omitted,omitempty"`
 	OmittedDenied int `json:"omitted_denied,omitempty"`
 }
@@ -96,7 +97,7 @@ func (d *DB) Audit(a *Auditing) {
 // maxPendingAudit limits the number of entries that wait while the database cannot be written.
 const maxPendingAudit = 20_000
 
-// AddAudit adds a call to the log without blocking. It does nothing if the log is off.
+// AddAudit adds a call to the log without blocking. It does nothing if the log is disabled.
 func (d *DB) AddAudit(e AuditEntry) {
 	if d.auditing.Load() == nil || d.auditOff.Load() {
 		return
@@ -154,7 +155,7 @@ func hooksText(hooks []string, mask func(string) string) string {
 		kept[i] = mask(h)
 	}
 	b, err := json.Marshal(kept)
-	if err != nil { // cannot happen for strings
+	if err != nil { // impossible for strings
 		panic(err)
 	}
 	return string(b)
@@ -175,7 +176,7 @@ func programsText(r *Programs, command, mask func(string) string) string {
 		p.Command, p.Path, p.Loads = mask(p.Command), mask(p.Path), mask(p.Loads)
 	}
 	b, err := json.Marshal(kept)
-	if err != nil { // cannot happen for strings
+	if err != nil { // impossible for strings
 		panic(err)
 	}
 	return string(b)

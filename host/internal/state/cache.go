@@ -11,7 +11,8 @@ type fileVersion struct {
 	size, mtime int64
 }
 
-// version returns the current version of the database file. The zero value means unknown.
+// The method "version" returns the current version of the database file. The zero value means that the version is
+// unknown.
 func (d *DB) version() fileVersion {
 	if d.path == "" {
 		return fileVersion{}
@@ -26,11 +27,11 @@ func (d *DB) version() fileVersion {
 // Limits of the cache.
 const (
 	maxCachedSessions = 1000
-	maxCachedStates   = 16 << 20 // in bytes
+	maxCachedStates   = 16 << 20 // size in bytes
 )
 
-// cache holds data from one version of the database file. It saves two queries per call: for the session and for the
-// plugin state. To check the file version takes a tenth of the time of a query.
+// The type "cache" holds data from one version of the database file. It saves two queries per call: for the session and
+// for the plugin state. A check of the file version takes a tenth of the time of a query.
 type cache struct {
 	mu       sync.Mutex
 	valid    fileVersion
@@ -39,7 +40,8 @@ type cache struct {
 	size     int // total size of states, in bytes
 }
 
-// session returns a session from the cache. ok is false if the cache does not contain the session at file version v.
+// The method "session" returns a session from the cache. The result ok is false if the cache does not contain the
+// session at file version v.
 func (c *cache) session(id string, v fileVersion) (Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,8 +49,8 @@ func (c *cache) session(id string, v fileVersion) (Session, bool) {
 	return s, ok && c.at(v)
 }
 
-// state returns a plugin's state in a session from the cache. The second result is false if the cache does not contain
-// the state at file version v.
+// The method "state" returns a plugin's state in a session from the cache. The second result is false if the cache does
+// not contain the state at file version v.
 func (c *cache) state(k key, v fileVersion) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,8 +101,8 @@ func (c *cache) addState(k key, state []byte) {
 	put(&c.states, k, state)
 }
 
-// wrote adds the data in a batch to the cache and keeps all other data. The batch changed the file version from before
-// to after. The caller must make sure that no other process wrote in between.
+// The method "wrote" adds the data in a batch to the cache and keeps all other data. The batch changed the file version
+// from before to after. The caller must make sure that no other process wrote to the database meanwhile.
 func (c *cache) wrote(b *batch, before, after fileVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

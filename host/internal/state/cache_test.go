@@ -77,7 +77,7 @@ func TestCache(t *testing.T) {
 	expect("after another's write", false)
 	look("/w/c", "three")
 
-	// Two processes write one after the other without reading.
+	// Two processes write in turn without reading.
 	theirs.SavePluginState("s", "p", []byte("four"))
 	flush(theirs)
 	ours.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/d"})

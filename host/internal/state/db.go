@@ -105,7 +105,8 @@ CREATE TABLE journals (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, at_ns INTEGER 
 `}
 
 // DB is an open database. It is safe for concurrent use. Most writes wait a short time and are then written as a batch.
-// After [DB.Commit], a killed host loses no changes of sessions: the next host finds them in the journal.
+// After [DB.Commit], the end of a killed host loses no changes of sessions, because the next host reads them from the
+// journal.
 type DB struct {
 	sql  *sql.DB
 	path string
@@ -123,21 +124,21 @@ type DB struct {
 	cache cache
 
 	flush      sync.Mutex // held during a write to the database; locked before mu
-	recovering sync.Mutex // held during Recover; locked before the others
+	recovering sync.Mutex // held during Recover; locked before the other mutexes
 
 	mu         sync.Mutex
-	cond       *sync.Cond // of mu; signaled after each write
+	cond       *sync.Cond // condition of mu; signaled after each write
 	pending    batch
 	writing    batch  // batch that the flusher is writing; lookups must also search this batch
 	unkept     batch  // changes in pending that the journal does not contain
 	changes    uint64 // number of changes
-	kept       uint64 // number of changes that a kill cannot lose
+	kept       uint64 // number of changes that survive a kill of the process
 	holding    bool   // whether the running write includes changes that the journal does not contain
 	journaling bool   // whether a record is being appended to the journal
 	through    bool   // see WriteThrough
 	journal    journal
-	orphans    []*orphan // adopted journals; see replay
-	orphaned   batch     // the changes from these journals; they are older than the changes in the field pending
+	orphans    []*orphan // adopted journals; see the method "replay"
+	orphaned   batch     // changes from the adopted journals; they are older than the changes in the field "pending"
 
 	signal   chan struct{}
 	done     chan struct{}

@@ -87,8 +87,8 @@ func (d *DB) Approve(config, plugin string, tools []tool.Definition, first bool)
 	return err
 }
 
-// Reported records that the operator was notified of definitions. told is false if another host recorded the same
-// definitions earlier.
+// Reported records that the operator was notified of definitions. The result told is false if another host recorded the
+// same definitions earlier.
 func (d *DB) Reported(config, plugin string, sum Sum) (told bool, err error) {
 	res, err := d.sql.Exec(`UPDATE definitions SET reported_sum = ?3, since_ns = ?4 WHERE config = ?1 AND plugin = ?2 AND reported_sum <> ?3`, config, plugin, sum[:], time.Now().UnixNano())
 	if err != nil {

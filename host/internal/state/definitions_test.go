@@ -39,7 +39,7 @@ func TestDefinitions(t *testing.T) {
 		}
 	}
 	must(db.Approve("c", "p", []tool.Definition{a}, true))
-	must(db.Approve("c", "p", []tool.Definition{other}, true)) // simulates another host that approves first
+	must(db.Approve("c", "p", []tool.Definition{other}, true)) // simulates another host that approves the definitions first
 	known, err := db.Definitions("c")
 	if err != nil || len(known) != 1 || known["p"].Approved != sum(a) || known["p"].Reported != sum(a) {
 		t.Errorf("%v %v", known, err)

@@ -82,7 +82,7 @@ func (d *DB) Description(key [32]byte) (desc *tool.Description, checkedBy string
 	return k.Description, k.CheckedBy, nil
 }
 
-// kept is the JSON form in which the database contains a description.
+// The type "kept" is the JSON form in which the database contains a description.
 type kept struct {
 	*tool.Description
 	CheckedBy string `json:"checked_by,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// unsaved returns the writes that may not be in the database yet.
+// The method "unsaved" returns the writes that the database possibly does not contain yet.
 func (d *DB) unsaved() batch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -21,7 +21,7 @@ func (d *DB) unsaved() batch {
 // Fork copies the directory, the file states and the plugins' states of a session to a new session. It does nothing if
 // the source session does not exist.
 func (d *DB) Fork(from, to string) error {
-	unsaved := d.unsaved() // before the queries: what is saved meanwhile is in the database
+	unsaved := d.unsaved() // before the queries, because the flusher can write the batch at any time
 	s, known, err := d.Session(from)
 	if err != nil || !known {
 		return err

@@ -13,7 +13,7 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// outside runs an SQL statement on a separate connection, as another program does.
+// The function "outside" runs an SQL statement on a separate connection, as another program does.
 func outside(t *testing.T, dir, statement string) {
 	t.Helper()
 	raw, err := sql.Open("sqlite", filepath.Join(dir, "state.db"))
@@ -113,7 +113,7 @@ func TestBlockedAuditLogRecovers(t *testing.T) {
 // opened. Then all entries must be written.
 func TestFallbackKeepsTheAuditLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file with the name of the directory
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file at the path prevents the creation of the directory
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)

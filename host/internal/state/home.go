@@ -38,7 +38,8 @@ type Home struct {
 	Runtime func() (string, error)
 }
 
-// Plugins returns the directory that contains the private directories of all plugins. It returns "" if nothing is kept.
+// Plugins returns the directory that contains the private directories of all plugins. It returns "" if the host keeps no
+// state.
 func (h Home) Plugins() string {
 	if h.Root == "" {
 		return ""
@@ -54,8 +55,8 @@ func (h Home) Plugin(name string) string {
 	return filepath.Join(h.Plugins(), name)
 }
 
-// Principals returns the directory that contains the directories of plugins for owners other than the local user. It
-// returns "" if nothing is kept.
+// Principals returns the directory that contains the directories of plugins for all owners except the local user. It
+// returns "" if the host keeps no state.
 func (h Home) Principals() string {
 	if h.Root == "" {
 		return ""
@@ -69,12 +70,12 @@ func (h Home) PluginOf(owner, name string) string {
 	if owner == "" || h.Root == "" {
 		return h.Plugin(name)
 	}
-	sum := sha256.Sum256([]byte(owner)) // the owner can be longer than the name of a file
+	sum := sha256.Sum256([]byte(owner)) // hash, because an owner can be longer than a file name
 	return filepath.Join(h.Principals(), hex.EncodeToString(sum[:16]), name)
 }
 
-// Output returns the directory for a plugin's output files, such as output that is too long to show. All tools can read
-// of the owner can read these files. Output returns "" if the host keeps no state.
+// Output returns the directory for a plugin's output files, such as long output of commands. All tools that run for the
+// same owner can read these files. Output returns "" if the host keeps no state.
 func (h Home) Output(owner, plugin string) string {
 	dir := h.PluginOf(owner, plugin)
 	if dir == "" {
@@ -105,10 +106,10 @@ func (h Home) Commands() (string, error) { return h.below("commands") }
 // Pinned returns the directory for copies of pinned binaries.
 func (h Home) Pinned() (string, error) { return h.below("pinned") }
 
-// Masks returns the directory with what tools find in place of denied paths.
+// Masks returns the directory with the files that replace denied paths for tools.
 func (h Home) Masks() (string, error) { return h.below("masks") }
 
-// Quarantine returns the directory above the quarantine.
+// Quarantine returns the parent directory of the quarantine.
 func (h Home) Quarantine() (string, error) { return h.below("") }
 
 func (h Home) below(name string) (string, error) {

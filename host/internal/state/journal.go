@@ -21,35 +21,35 @@ import (
 	"toolhost.dev/host/internal/flock"
 )
 
-// journal keeps the writes of sessions that are answered but not yet in the database. Each process appends to files of its
-// own. The page cache keeps the bytes of a killed process, so no fsync is needed. Another process writes what a killed
-// process left to the database; see [DB.Recover].
+// The type "journal" stores the writes of answered calls that the database does not contain yet. Each process has its own
+// files. The page cache keeps the bytes of a killed process, so no fsync is needed. Another process later applies the
+// journal of a killed process to the database; see [DB.Recover].
 //
-// A journal consists of segments. Each write to the database starts a new segment and then empties the older ones. The
-// database holds the number of the last record that it contains, so no record is applied twice.
+// A journal consists of segments. Each write to the database starts a new segment and then empties the older segments. The
+// database contains the number of the last applied record, so that no record is applied twice.
 type journal struct {
 	dir string
-	id  string // empty before the first record
+	id  string // id of the journal; empty before the first record
 	seq uint64 // number of the last record
 	old []*os.File
-	now *os.File // nil before the first record of a segment
-	// unsaved contains segments to which records can be appended although the database did not get the earlier ones.
+	now *os.File // current segment; nil before the first record of a segment
+	// unsaved contains segments that can take further records although the database lacks their earlier records.
 	unsaved []*os.File
-	// spare contains empty segments, and made is the number of segments.
+	// The field "spare" contains empty segments, and the field "made" is the number of segments.
 	spare []*os.File
 	made  int
-	owner *os.File // locked as long as the process lives
+	owner *os.File // file that is locked while the process lives
 	known known    // the journals of other processes
 }
 
 const (
 	journalHead   = "toolhost journal 1\n"
 	journalSuffix = ".owner"
-	frameHead     = 8 // length and checksum
+	frameHead     = 8 // size of length and checksum
 	maxFrame      = 1 << 30
 )
 
-// record is a group of writes in a journal. Its fields correspond to those of [batch].
+// The type "record" is a group of writes in a journal. Its fields correspond to the fields of [batch].
 type record struct {
 	Seq      uint64          `json:"n"`
 	Sessions []sessionRecord `json:"sessions,omitempty"`
@@ -88,8 +88,8 @@ type historyRecord struct {
 	Success bool  `json:"k,omitempty"`
 }
 
-// raw is a text of any bytes, such as the name of a file. JSON would replace bytes that are not UTF-8, so such a text is
-// encoded as a list with its base64 encoding.
+// The type "raw" is a text of any bytes, such as the name of a file. JSON would replace bytes that are not UTF-8.
+// Therefore such a text is encoded as a list with its base64 encoding.
 type raw string
 
 // MarshalJSON implements [json.Marshaler].
@@ -111,7 +111,7 @@ func (r *raw) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// recordOf returns the writes of a batch as a record. Audit entries are not part of it.
+// recordOf returns the writes of a batch as a record. The record does not contain audit entries.
 func recordOf(b *batch) *record {
 	var r record
 	for _, s := range b.sessions {
@@ -127,13 +127,13 @@ func recordOf(b *batch) *record {
 	for k, s := range b.pluginStates {
 		r.States = append(r.States, stateRecord{Session: raw(k.session), Plugin: raw(k.name), State: s})
 	}
-	for _, e := range b.history { // its commands are masked
+	for _, e := range b.history { // commands in the batch are masked
 		r.History = append(r.History, historyRecord{Session: raw(e.Session), At: e.At.UnixNano(), Command: raw(e.Command), Tool: raw(e.Tool), Success: e.Success})
 	}
 	return &r
 }
 
-// onto adds the writes of a record to a batch.
+// The method "onto" adds the writes of a record to a batch.
 func (r *record) onto(b *batch) {
 	for _, s := range r.Sessions {
 		put(&b.sessions, string(s.ID), Session{ID: string(s.ID), Workspace: string(s.Workspace), Cwd: string(s.Cwd)})
@@ -151,9 +151,9 @@ func (r *record) onto(b *batch) {
 	}
 }
 
-// Commit returns when no kill of this process can lose the changes made so far. It writes them to the journal, together
-// with the changes of other callers that wait. If the journal cannot be written, Commit writes to the database. If that
-// fails, too, the changes stay in memory and are saved later, and Commit returns the error.
+// Commit returns when a kill of this process can no longer lose the earlier changes. It writes the changes to the
+// journal, together with the changes of other waiting callers. If the journal cannot be written, Commit writes to the
+// database. If both writes fail, Commit returns the error, and the changes stay in memory for a later write.
 func (d *DB) Commit() error {
 	if d.path == "" {
 		return nil
@@ -187,7 +187,7 @@ func (d *DB) Commit() error {
 	return nil
 }
 
-// WriteThrough makes each Commit write to the database, so that other processes see the changes at once.
+// WriteThrough makes each Commit write to the database, so that other processes immediately see the changes.
 func (d *DB) WriteThrough() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,7 +198,8 @@ func (d *DB) unsavable(err error) error {
 	return fmt.Errorf("%s: %w", filepath.Dir(d.path), withSpace(err, d.path))
 }
 
-// appendUnkept appends the unkept changes to the journal. The caller holds d.mu, which is unlocked meanwhile.
+// appendUnkept appends the changes in the field "unkept" to the journal. The caller must hold d.mu. appendUnkept unlocks
+// d.mu during the write.
 func (d *DB) appendUnkept() error {
 	b, upTo := d.unkept, d.changes
 	d.unkept, d.journaling = batch{}, true
@@ -216,7 +217,7 @@ func (d *DB) appendUnkept() error {
 	return err
 }
 
-// append writes a record. One caller at a time may call it.
+// The method "append" writes a record. Only one goroutine at a time is allowed to call it.
 func (j *journal) append(r *record) error {
 	if j.now == nil {
 		if err := j.begin(); err != nil {
@@ -236,7 +237,7 @@ func (j *journal) append(r *record) error {
 		return errors.New("the record is too large")
 	}
 	if n, err := j.now.Write(frame); err != nil {
-		if n > 0 { // a torn record would hide the following ones, so continue in another segment
+		if n > 0 { // use another segment, because an incomplete record would hide later records in this segment
 			j.old = append(j.old, j.now)
 			j.now = nil
 		}
@@ -246,7 +247,7 @@ func (j *journal) append(r *record) error {
 	return nil
 }
 
-// begin opens an empty segment. It creates the journal if it does not exist.
+// The method "begin" opens an empty segment. It creates a missing journal.
 func (j *journal) begin() error {
 	if j.owner == nil {
 		if err := j.create(); err != nil {
@@ -257,7 +258,7 @@ func (j *journal) begin() error {
 		j.now, j.unsaved = j.unsaved[last], j.unsaved[:last]
 		return nil
 	}
-	for len(j.spare) == 0 || j.made < 2 { // one segment is usually in use while the database gets the other
+	for len(j.spare) == 0 || j.made < 2 { // two segments, because the journal grows in one while the database receives the records of the other
 		f, err := os.OpenFile(filepath.Join(j.dir, j.id+"."+strconv.Itoa(j.made)), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 		if err != nil {
 			return err
@@ -275,7 +276,7 @@ func (j *journal) begin() error {
 	return err
 }
 
-// create makes the file that is locked as long as this process lives.
+// The method "create" creates the file that is locked while this process lives.
 func (j *journal) create() error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
@@ -288,7 +289,7 @@ func (j *journal) create() error {
 		if err != nil {
 			return err
 		}
-		if !flock.Try(f) { // a recovering process was faster
+		if !flock.Try(f) { // a recovering process locked the file first
 			_ = f.Close()
 			continue
 		}
@@ -305,7 +306,8 @@ func (j *journal) create() error {
 	}
 }
 
-// rotate ends the current segment. The next record begins another one. It returns the segments that it ended.
+// The method "rotate" ends the current segment. The next record begins a new segment. The method returns the ended
+// segments.
 func (j *journal) rotate() (ended []*os.File) {
 	ended, j.unsaved = j.unsaved, nil
 	if j.now != nil {
@@ -316,14 +318,14 @@ func (j *journal) rotate() (ended []*os.File) {
 	return ended
 }
 
-// reuse permits further records in segments that rotate ended, because the database did not get their records. Otherwise
-// each failed write to the database would cost a file.
+// The method "reuse" permits further records in ended segments, because the database did not receive their records.
+// Otherwise each failed write to the database would create another file.
 func (j *journal) reuse(ended []*os.File) {
 	j.old = slices.DeleteFunc(j.old, func(f *os.File) bool { return slices.Contains(ended, f) })
 	j.unsaved = append(j.unsaved, ended...)
 }
 
-// empty removes the content of the first n segments, because the database contains their records.
+// The method "empty" removes the content of the first n segments, because the database contains their records.
 func (j *journal) empty(n int) {
 	for _, f := range j.old[:n] {
 		if f.Truncate(0) == nil {
@@ -333,7 +335,7 @@ func (j *journal) empty(n int) {
 	j.old = append([]*os.File(nil), j.old[n:]...)
 }
 
-// remove deletes the files of the journal, because the database contains all records.
+// The method "remove" deletes the files of the journal, because the database contains all records.
 func (j *journal) remove() {
 	if j.owner == nil {
 		return
@@ -348,19 +350,19 @@ func (j *journal) remove() {
 	*j = journal{dir: j.dir}
 }
 
-// closeJournal removes the journal if the database contains all of it.
+// closeJournal removes the journal if the database contains all its records.
 func (d *DB) closeJournal() {
 	d.mu.Lock()
 	saved := d.pending.empty()
 	id := d.journal.id
 	for _, o := range d.orphans {
-		_ = o.owner.Close() // another process applies them
+		_ = o.owner.Close() // error ignored: another process applies the journal
 	}
 	if saved {
 		d.journal.remove()
 	}
 	d.mu.Unlock()
 	if saved && id != "" {
-		_, _ = d.sql.Exec(`DELETE FROM journals WHERE id = ?`, id) // the row is removed later otherwise
+		_, _ = d.sql.Exec(`DELETE FROM journals WHERE id = ?`, id) // error ignored: a later recovery removes the row
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"toolhost.dev/host/internal/flock"
 )
 
-// openTest opens a database without its background writes, so that a test decides when they happen.
+// openTest opens a database without its background writes. The test controls the time of each write.
 func openTest(t *testing.T, dir string) *DB {
 	t.Helper()
 	d, err := Open(dir, slog.New(slog.DiscardHandler))
@@ -27,9 +27,9 @@ func openTest(t *testing.T, dir string) *DB {
 	return d
 }
 
-// die ends a database as a kill does: its lock is gone, and nothing more is written.
+// The function "die" simulates a kill of the process: it releases the lock and prevents further writes.
 func die(d *DB) {
-	d.flush.Lock() // forever
+	d.flush.Lock() // never unlocked
 	_ = d.journal.owner.Close()
 }
 
@@ -40,8 +40,8 @@ func commit(t *testing.T, d *DB) {
 	}
 }
 
-// TestCommittedChangesSurviveAKill checks each kind of change, with and without an earlier write to the database, and
-// with a record that was torn by the kill.
+// TestCommittedChangesSurviveAKill checks each kind of change, with and without an earlier write to the database. It
+// also checks a record that the kill left incomplete.
 func TestCommittedChangesSurviveAKill(t *testing.T) {
 	dir := t.TempDir()
 	d := openTest(t, dir)
@@ -49,7 +49,7 @@ func TestCommittedChangesSurviveAKill(t *testing.T) {
 	d.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w"})
 	d.AddHistory(Entry{Session: "s", At: time.Unix(1, 0), Command: "first", Tool: "bash", Success: true})
 	commit(t, d)
-	if err := d.Flush(); err != nil { // the journal still has the first record if the process dies before it is emptied
+	if err := d.Flush(); err != nil { // the journal keeps its first record if the process dies before it empties the journal
 		t.Fatal(err)
 	}
 	d.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/sub"})
@@ -67,7 +67,7 @@ func TestCommittedChangesSurviveAKill(t *testing.T) {
 	_, _ = f.Write([]byte{200, 0, 0, 0, 1, 2, 3, 4, '{'})
 	_ = f.Close()
 
-	for range 2 { // the second time, nothing is left to recover
+	for range 2 { // the second recovery finds no journal
 		next := openTest(t, dir)
 		s, known, err := next.Session("s")
 		if err != nil || !known || s.Cwd != "/w/sub" {
@@ -92,11 +92,11 @@ func TestCommittedChangesSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestBytesSurviveAKill checks that texts that are not UTF-8, such as names of files, come back unchanged.
+// TestBytesSurviveAKill checks that texts with invalid UTF-8, such as names of files, stay unchanged.
 func TestBytesSurviveAKill(t *testing.T) {
 	dir := t.TempDir()
 	d := openTest(t, dir)
-	d.flush.Lock() // it must be the journal that keeps them
+	d.flush.Lock() // block writes to the database, so that only the journal keeps the changes
 	file := tool.FileState{Path: "/w/\xff\xfe[\ufffd", ModTime: time.Unix(5, 7), Size: 3}
 	d.SaveSession(Session{ID: "s\x80", Workspace: "/w/\xc3", Cwd: "/w/\xc3/\xff"})
 	d.SavePluginState("s\x80", "bash", []byte("A=\xff"))
@@ -120,7 +120,8 @@ func TestBytesSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestCorruptLength checks that a segment costs no more memory than its size, whatever length a record claims.
+// TestCorruptLength checks that the recovery of a segment needs no more memory than the segment's size, whatever length
+// a record contains.
 func TestCorruptLength(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "segment")
 	if err := os.WriteFile(path, []byte(journalHead+"\xff\xff\xff\x3f\x00\x00\x00\x00{}"), 0o600); err != nil {
@@ -137,8 +138,8 @@ func TestCorruptLength(t *testing.T) {
 	}
 }
 
-// TestDamagedJournal checks that a journal with changed bytes is kept, that its records before the damage count, and that
-// one whose last record is incomplete is not kept.
+// TestDamagedJournal checks that the recovery keeps a journal with changed bytes and applies the records before the
+// damage. It must not keep a journal whose last record is incomplete.
 func TestDamagedJournal(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(b []byte) []byte
@@ -182,7 +183,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// unwritable makes all writes of sessions fail until the returned function is called.
+// The function "unwritable" makes all writes of sessions fail until the caller calls repair.
 func unwritable(t *testing.T, d *DB) (repair func()) {
 	t.Helper()
 	exec := func(query string) {
@@ -195,7 +196,7 @@ func unwritable(t *testing.T, d *DB) (repair func()) {
 }
 
 // TestOrphanOfAnUnwritableDatabase checks that calls see the changes of a killed host although the database cannot be
-// written, also if the host that adopted them is killed, and that newer changes win.
+// written. This must also hold if the host that adopted the changes is killed. Newer changes must replace older changes.
 func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
 	dir := t.TempDir()
 	killed, adopts, next := openTest(t, dir), openTest(t, dir), openTest(t, dir)
@@ -213,7 +214,7 @@ func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
 	if s, known, err := adopts.Session("s"); err != nil || !known || s.Cwd != "/w/answered" {
 		t.Errorf("%+v %v %v", s, known, err)
 	}
-	if err := next.Recover(); err != nil { // the journal belongs to the other process
+	if err := next.Recover(); err != nil { // the other process has locked the journal
 		t.Error(err)
 	}
 	if len(next.orphans) > 0 {
@@ -221,7 +222,7 @@ func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
 	}
 	adopts.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w/newer"})
 	commit(t, adopts)
-	adopts.flush.Lock() // it is killed
+	adopts.flush.Lock() // simulate a kill of the process
 	time.Sleep(10 * time.Millisecond)
 	rename(t, adopts, "00")
 	_ = adopts.journal.owner.Close()
@@ -255,7 +256,7 @@ func TestOrphanOfAnUnwritableDatabase(t *testing.T) {
 	}
 }
 
-// rename renames the journal of a database. The name decides when it is found.
+// The function "rename" renames the journal of a database. The name determines the order in which the recovery finds it.
 func rename(t *testing.T, d *DB, id string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(d.journal.dir, d.journal.id+".*"))
@@ -285,7 +286,7 @@ func TestSegmentsOfAnUnwritableDatabase(t *testing.T) {
 		t.Errorf("%d files (%v)", len(files), err)
 	}
 	d.flush.Lock()
-	_ = d.journal.owner.Close() // it is killed
+	_ = d.journal.owner.Close() // simulate a kill of the process
 	repair()
 	next := openTest(t, dir)
 	defer next.Close()
@@ -301,7 +302,7 @@ func TestJournalOfALivingProcess(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openTest(t, dir), openTest(t, dir)
 	defer b.Close()
-	a.flush.Lock() // it must be the journal that keeps the session
+	a.flush.Lock() // block writes to the database, so that only the journal keeps the session
 	a.SaveSession(Session{ID: "a", Workspace: "/w", Cwd: "/w"})
 	commit(t, a)
 	if err := b.Recover(); err != nil {
@@ -319,8 +320,8 @@ func TestJournalOfALivingProcess(t *testing.T) {
 	}
 }
 
-// TestCommitWithoutAJournal checks that a commit goes to the database if there is no journal. If both fail, the commit
-// returns an error, the changes stay, and a later commit writes them.
+// TestCommitWithoutAJournal checks that a commit writes to the database if the journal cannot be written. If both writes
+// fail, the commit must return an error and keep the changes. A later commit must write them.
 func TestCommitWithoutAJournal(t *testing.T) {
 	dir := t.TempDir()
 	d := openTest(t, dir)
@@ -352,7 +353,7 @@ func TestCommitWithoutAJournal(t *testing.T) {
 	}
 }
 
-// stored returns a session as another process reads it.
+// The function "stored" returns a session as another process reads it.
 func stored(t *testing.T, dir, id string) Session {
 	t.Helper()
 	other := openTest(t, dir)
@@ -364,14 +365,14 @@ func stored(t *testing.T, dir, id string) Session {
 	return s
 }
 
-// TestOneProcessRecovers checks that a process waits while another one recovers. Otherwise it could use a session before
-// the changes of the killed process are in the database, and these would overwrite its own changes later.
+// TestOneProcessRecovers checks that a process waits while another process recovers a journal. Otherwise the process
+// could use a session too early, and the recovery would overwrite its changes.
 func TestOneProcessRecovers(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openTest(t, dir), openTest(t, dir)
 	defer b.Close()
 	a.SaveSession(Session{ID: "s", Workspace: "/w", Cwd: "/w"})
-	a.flush.Lock() // nothing is written to the database
+	a.flush.Lock() // block writes to the database
 	commit(t, a)
 	_ = a.journal.owner.Close()
 	other, err := os.OpenFile(filepath.Join(dir, recoverFile), os.O_RDWR|os.O_CREATE, 0o600)
@@ -397,7 +398,8 @@ func TestOneProcessRecovers(t *testing.T) {
 	}
 }
 
-// TestBadJournals checks that a journal that cannot be read stays, and that neither it nor a named pipe prevents the recovery of others.
+// TestBadJournals checks that an unreadable journal stays on disk. Neither this journal nor a named pipe must prevent
+// the recovery of other journals.
 func TestBadJournals(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openTest(t, dir), openTest(t, dir)

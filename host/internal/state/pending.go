@@ -10,7 +10,7 @@ import (
 
 type key struct{ session, name string }
 
-// batch is a set of writes. A later write replaces an earlier write with the same key.
+// The type "batch" is a set of writes. A later write replaces an earlier write with the same key.
 type batch struct {
 	sessions     map[string]Session
 	files        map[key]fileChange
@@ -35,7 +35,8 @@ func put[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
-// change calls f to add writes to the pending batch and to the batch for the journal. Then it wakes the flusher.
+// The method "change" calls f to add writes to the pending batch and to the batch for the journal. Then it wakes the
+// flusher.
 func (d *DB) change(f func(b *batch)) {
 	d.mu.Lock()
 	f(&d.pending)
@@ -62,7 +63,7 @@ func (d *DB) wake() {
 	}
 }
 
-// flusher writes the pending batch after a short delay. It runs until Close.
+// The method "flusher" writes the pending batch after a short delay. It runs until Close.
 func (d *DB) flusher() {
 	defer close(d.stopped)
 	delay, failed := flushDelay, false
@@ -124,7 +125,7 @@ func (d *DB) Flush() error {
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.journaling { // it uses the segments
+	for d.journaling { // wait, because the goroutine that writes the journal uses the segments
 		d.cond.Wait()
 	}
 	if err != nil {
@@ -137,7 +138,7 @@ func (d *DB) Flush() error {
 	} else {
 		d.kept = max(d.kept, upTo)
 		d.journal.empty(segments)
-		d.orphans, d.orphaned = nil, batch{} // nothing is adopted during a flush
+		d.orphans, d.orphaned = nil, batch{} // safe, because no journal is adopted during a flush
 		for _, o := range orphans {
 			if err := d.removeOrphan(o); err != nil {
 				d.log.Warn("a journal cannot be removed, although the database contains its changes", "journal", o.owner.Name(), "why", err)
@@ -151,9 +152,10 @@ func (d *DB) Flush() error {
 }
 
 // keepBeforeFlush appends the unkept changes to the journal if possible, so that no Commit has to wait for the flush. It
-// returns when nothing is being appended. The caller holds d.mu, which is unlocked meanwhile.
+// returns when no other goroutine writes to the journal. The caller must hold d.mu. keepBeforeFlush unlocks d.mu
+// meanwhile.
 func (d *DB) keepBeforeFlush() {
-	for range 3 { // under load, there are always new changes
+	for range 3 { // limited, because new changes never stop under load
 		for d.journaling {
 			d.cond.Wait()
 		}
@@ -166,7 +168,8 @@ func (d *DB) keepBeforeFlush() {
 	}
 }
 
-// onto adds the writes of batch b to batch a. If both contain the same key, the write of b replaces the write of a.
+// The method "onto" adds the writes of batch b to batch a. If both contain the same key, the write of b replaces the
+// write of a.
 func (b *batch) onto(a *batch) {
 	for k, v := range b.sessions {
 		put(&a.sessions, k, v)
@@ -181,8 +184,8 @@ func (b *batch) onto(a *batch) {
 	a.audit = append(a.audit, b.audit...)
 }
 
-// write writes a batch in one transaction. The database also gets the numbers of the last records of the journals that it
-// then contains. The caller holds d.flush.
+// The method "write" writes a batch in one transaction. For each journal in journals, it also writes the number of the
+// last record that the database then contains. The caller must hold d.flush.
 func (d *DB) write(b batch, journals ...applied) error {
 	ctx := context.Background()
 	conn, err := d.sql.Conn(ctx)
@@ -248,7 +251,7 @@ func (d *DB) writeBatch(w *writer, b batch) {
 	d.writeAudit(w, b.audit)
 }
 
-// writer runs statements in a transaction. After the first error it skips all further statements.
+// The type "writer" runs statements in a transaction. After the first error, it skips all further statements.
 type writer struct {
 	tx  *sql.Tx
 	err error
@@ -262,21 +265,21 @@ func (w *writer) statement(of *sql.Stmt) *sql.Stmt {
 	return w.own[of]
 }
 
-// exec runs a prepared statement.
+// The method "exec" runs a prepared statement.
 func (w *writer) exec(statement *sql.Stmt, args ...any) {
 	if w.err == nil {
 		_, w.err = w.statement(statement).Exec(args...)
 	}
 }
 
-// run runs a rarely used statement without preparing it.
+// The method "run" runs a rarely used statement without preparing it.
 func (w *writer) run(query string, args ...any) {
 	if w.err == nil {
 		_, w.err = w.tx.Exec(query, args...)
 	}
 }
 
-// number runs a query and returns the single number in its result.
+// The method "number" runs a query and returns the single number in its result.
 func (w *writer) number(query *sql.Stmt) (n int64) {
 	if w.err == nil {
 		w.err = w.statement(query).QueryRow().Scan(&n)
@@ -284,7 +287,8 @@ func (w *writer) number(query *sql.Stmt) (n int64) {
 	return n
 }
 
-// lookup searches the batches for the newest value with a key. Such a value is not yet in the database.
+// The function "lookup" searches the batches for the newest value with a key. The database does not contain such a value
+// yet.
 func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -302,7 +306,7 @@ func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) 
 // forever, because every run of an agent can create a session and a configuration.
 const maxIdle = 90 * 24 * time.Hour
 
-// forget deletes sessions and configurations that nobody used for maxIdle.
+// The function "forget" deletes sessions and configurations that were not used for maxIdle.
 func forget(tx *sql.Tx) error {
 	before := time.Now().Add(-maxIdle).UnixNano()
 	for _, step := range []string{`DELETE FROM applied WHERE at_ns < ?`, `DELETE FROM journals WHERE at_ns < ?`} {

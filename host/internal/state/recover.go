@@ -21,13 +21,13 @@ import (
 	"toolhost.dev/host/internal/flock"
 )
 
-// known holds the journals of other processes that were alive at the last look.
+// The type "known" holds the journals of other processes that were alive at the last check.
 type known struct {
-	at    time.Time // modification time of the directory at the last look
+	at    time.Time // modification time of the directory at the last check
 	files []string
 }
 
-// Recover writes what killed processes left in their journals to the database. It is fast if no process was killed.
+// Recover applies the journals of killed processes to the database. It is fast if no process was killed.
 func (d *DB) Recover() error {
 	if d.path == "" {
 		return nil
@@ -48,7 +48,7 @@ func (d *DB) Recover() error {
 			return err
 		}
 		k.at, k.files = changed, names
-		if time.Since(changed) < time.Second { // another change can have the same time
+		if time.Since(changed) < time.Second { // a second change can have the same modification time
 			k.at = time.Time{}
 		}
 	}
@@ -57,8 +57,8 @@ func (d *DB) Recover() error {
 	if len(others) == 0 {
 		return nil
 	}
-	// One process recovers at a time. Another one waits, because it must not use a session before its journal is applied:
-	// otherwise the journal would overwrite what that process has changed.
+	// Only one process recovers at a time. Another process must wait, because it must not use a session before the
+	// session's journal is applied. Otherwise the journal would overwrite newer changes.
 	turn, err := os.OpenFile(filepath.Join(filepath.Dir(d.journal.dir), recoverFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
@@ -67,7 +67,8 @@ func (d *DB) Recover() error {
 	if err := flock.Apply(turn, unix.LOCK_EX); err != nil {
 		return err
 	}
-	// If a host was killed on a full disk, it had adopted the journal of an earlier one, and its own has the newer changes.
+	// On a full disk, a host adopts the journal of an earlier host. If it is then killed, its own journal contains the
+	// newer changes and must be applied later.
 	slices.SortStableFunc(others, func(a, b string) int { return lastWrite(a).Compare(lastWrite(b)) })
 	var errs []error
 	for _, path := range others {
@@ -101,7 +102,7 @@ func escapeGlob(path string) string {
 func (d *DB) ownJournal() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.journaling { // the journal can be created meanwhile
+	for d.journaling { // wait, because another goroutine can be creating the journal
 		d.cond.Wait()
 	}
 	if d.journal.owner == nil {
@@ -166,16 +167,16 @@ func (d *DB) recoverJournal(path string) (err error) {
 	return d.removeOrphan(&o)
 }
 
-// damagedPrefix begins the names of segments that are kept for a person.
+// damagedPrefix begins the names of damaged segments that the host keeps for inspection by a person.
 const damagedPrefix = "damaged-"
 
-// applied is the number of the last record of a journal that the database contains.
+// The type "applied" is the number of a journal's last record that the database contains.
 type applied struct {
 	id  string
 	seq uint64
 }
 
-// orphan is the journal of a process that was killed. This process has locked it.
+// The type "orphan" is the journal of a killed process. This process has locked the journal.
 type orphan struct {
 	applied
 	owner *os.File
@@ -193,14 +194,14 @@ func (d *DB) removeOrphan(o *orphan) error {
 	return err
 }
 
-// replay writes the records of a journal to the database, except those that it already contains. If the database cannot be
-// written, for example on a full disk, calls must not run without these changes. Then replay adopts the journal: calls see
-// its changes, and it stays locked until the database contains them.
+// The method "replay" writes the records of a journal to the database. It skips records that the database already
+// contains. If the database cannot be written, for example on a full disk, replay adopts the journal. Calls then see the
+// journal's changes, and the journal stays locked until the database contains them.
 func (d *DB) replay(o *orphan, records []*record) (adopted bool, err error) {
 	if len(records) == 0 {
 		return false, nil
 	}
-	d.flush.Lock() // one transaction at a time uses the prepared statements
+	d.flush.Lock() // only one transaction at a time can use the prepared statements
 	defer d.flush.Unlock()
 	var done uint64
 	rows := d.sql.QueryRow(`SELECT COALESCE((SELECT seq FROM journals WHERE id = ?), 0)`, o.id)
@@ -231,7 +232,7 @@ func (d *DB) replay(o *orphan, records []*record) (adopted bool, err error) {
 	return true, nil
 }
 
-// openRegular opens a regular file. It does not wait for a writer of a pipe, and follows no link.
+// openRegular opens a regular file. It does not block on a named pipe and does not follow a link.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -243,8 +244,8 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// readSegment reads the records of a segment up to the first one that is incomplete or damaged. A process that is killed
-// leaves an incomplete record, which it did not answer. A damaged one is complete and has other bytes than were written.
+// readSegment reads the records of a segment before the first incomplete or damaged record. A kill can leave an
+// incomplete record; its call was never answered. A damaged record is complete but contains changed bytes.
 func readSegment(path string) (out []*record, damaged bool, err error) {
 	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -262,7 +263,7 @@ func readSegment(path string) (out []*record, damaged bool, err error) {
 	in := bufio.NewReader(f)
 	head := make([]byte, len(journalHead))
 	if _, err := io.ReadFull(in, head); err != nil {
-		return nil, false, nil // no record was written
+		return nil, false, nil // the segment contains no record
 	}
 	if string(head) != journalHead {
 		return nil, false, errors.New("its format is unknown. Update this program if a later version wrote it, or remove the file")
@@ -270,7 +271,7 @@ func readSegment(path string) (out []*record, damaged bool, err error) {
 	for {
 		var frame [frameHead]byte
 		if _, err := io.ReadFull(in, frame[:]); err != nil {
-			return out, false, nil // the end, or a record that was not answered
+			return out, false, nil // end of the segment, or an incomplete record without an answered call
 		}
 		n := binary.LittleEndian.Uint32(frame[:])
 		if left -= frameHead + int64(n); left < 0 {

@@ -35,7 +35,7 @@ type Entry struct {
 	Tool      string
 	Success   bool
 
-	masked bool // whether the secrets in Command are masked already
+	masked bool // whether the secrets in Command are already masked
 }
 
 // Session returns the session with the given id. ok is false if the session does not exist.
@@ -158,7 +158,7 @@ func (d *DB) MaskCommand(command string) string {
 	return command
 }
 
-// masked returns the text of an entry with secrets masked.
+// The method "masked" returns the text of an entry with secrets masked.
 func (d *DB) masked(e *Entry) string {
 	m := d.masking.Load()
 	switch {
@@ -174,7 +174,7 @@ func (d *DB) masked(e *Entry) string {
 	return e.Command + " " + m.Arguments(e.Arguments)
 }
 
-// AddHistory adds a command to the history. It masks the secrets now, because the journal must not contain them.
+// AddHistory adds a command to the history. It masks the secrets at once, because the journal must not contain secrets.
 func (d *DB) AddHistory(e Entry) {
 	e.Command, e.Arguments, e.masked = d.masked(&e), nil, true
 	d.change(func(b *batch) { b.history = append(b.history, e) })
@@ -222,11 +222,11 @@ func (d *DB) Began(session string) time.Time {
 // maxSummary limits the length of a summary in characters.
 const maxSummary = 200
 
-// Summaries returns the summaries in the states of a session's plugins by the name of the plugin. A state has a summary if it
-// is a JSON object in which the member "summary" is a string that is not empty. A summary has one line of limited length, and
-// secrets in it are masked.
+// Summaries returns the summaries in the states of a session's plugins by plugin name. The summary is the member
+// "summary" of a state. It counts only if the state is a JSON object and the member is a non-empty string. Summaries
+// shortens each summary to one line and masks secrets.
 func (d *DB) Summaries(session string) (map[string]string, error) {
-	unsaved := d.unsaved() // before the query: what is saved meanwhile is in the database
+	unsaved := d.unsaved() // before the query, because the flusher can write the batch at any time
 	states := make(map[string][]byte)
 	rows, err := d.sql.Query(`SELECT plugin, state FROM plugin_states WHERE session = ? AND substr(CAST(state AS BLOB), 1, 1) = x'7B'`, session)
 	if err != nil {

@@ -314,7 +314,7 @@ func TestUnusableDatabases(t *testing.T) {
 	}
 }
 
-// truncated shortens the database file to one and a half pages.
+// The function "truncated" shortens the database file to one and a half pages.
 func truncated(dir string) error {
 	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -384,7 +384,7 @@ func TestKilledWriter(t *testing.T) {
 		}
 		f, _, err := db.FileState("s", "/f")
 		if err != nil || f.Size != int64(found) && f.Size != int64(found)-1 {
-			// The process can be killed after the first of two writes. Therefore the file state can be one round older.
+			// The process can be killed between the two writes. Therefore the file state can be one round older.
 			t.Errorf("the session is of %d, and the file of %d: %v", found, f.Size, err)
 		}
 		db.Close()

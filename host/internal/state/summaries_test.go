@@ -31,7 +31,7 @@ func TestSummaries(t *testing.T) {
 	check()
 	flush(t, db)
 	check()
-	db.SavePluginState("s", "todo", []byte(`{"summary":"2 of 2 done"}`)) // what is not saved yet replaces what is
+	db.SavePluginState("s", "todo", []byte(`{"summary":"2 of 2 done"}`)) // an unsaved state replaces the saved state
 	want["todo"] = "2 of 2 done"
 	check()
 }

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// livenessChecks is the number of health checks that a plugin must fail before it counts as hung, and livenessTimeout
-	// limits each.
+	// A plugin counts as hung after it fails livenessChecks health checks. The timeout of each check is livenessTimeout.
 	livenessChecks, livenessTimeout = 2, 2 * time.Second
 )
 
-// suspect checks whether a process hangs, because it did not acknowledge the end of a call. If it does not answer the
-// health checks, it is killed, and the next call starts another one. Any answer shows that it does not hang.
+// The method "suspect" checks whether a process hangs. It is called if the process did not acknowledge the end of a
+// call. A process that answers no health check is killed, and the next call starts a new process. Any answer proves that
+// the process does not hang.
 func (p *Plugin) suspect(in *instance) {
 	if !in.checking.CompareAndSwap(false, true) {
 		return
@@ -37,9 +37,9 @@ func (p *Plugin) suspect(in *instance) {
 // stopChecks is the time between two checks of whether a process is stopped.
 const stopChecks = 5 * time.Second
 
-// watchForStop returns when the process has ended. If a signal such as SIGSTOP stopped the process during a call, nobody
-// would notice before the timeout of the call, so watchForStop treats the process as hung. A process that is only slow is
-// never stopped.
+// watchForStop returns when the process has ended. If a signal such as SIGSTOP stops the process during a call,
+// watchForStop treats the process as hung. Otherwise the call would wait for its timeout. A slow process is never
+// killed.
 func (p *Plugin) watchForStop(in *instance) {
 	tick := time.NewTicker(stopChecks)
 	defer tick.Stop()

@@ -20,7 +20,7 @@ import (
 	"toolhost.dev/sdk/toolrpc"
 )
 
-// instance is a running process of a plugin. An instance never changes: a reload creates a new instance.
+// The type "instance" is a running process of a plugin. An instance never changes: a reload creates a new instance.
 type instance struct {
 	client *plugin.Client
 	proc   *process
@@ -30,12 +30,12 @@ type instance struct {
 	calls     leases
 	once      sync.Once
 	began     time.Time
-	discovers bool        // whether the plugin discovers its tools at run time, so that they can change
+	discovers bool        // whether the plugin discovers its tools at run time; such tools can change
 	proven    atomic.Bool // whether the process answered a call
-	checking  atomic.Bool // see Plugin.suspect
+	checking  atomic.Bool // whether the method "suspect" is running; see Plugin.suspect
 	hung      atomic.Bool // whether the process was killed because it did not answer
 	countOnce sync.Once
-	atEnd     int64 // see callsAtEnd
+	atEnd     int64 // number of running calls at the end of the process; see callsAtEnd
 }
 
 func (in *instance) dead() bool {
@@ -47,7 +47,8 @@ func (in *instance) dead() bool {
 	}
 }
 
-// stop waits for running calls, at most for the duration grace. Then it ends the process and its process group.
+// The method "stop" waits for running calls, at most for the duration grace. Then it ends the process and its process
+// group.
 func (in *instance) stop(grace time.Duration) {
 	in.once.Do(func() {
 		idle := in.calls.end()
@@ -58,8 +59,8 @@ func (in *instance) stop(grace time.Duration) {
 			case <-time.After(grace):
 			}
 		}
-		// When the lifeline closes, the plugin cancels its calls and cleans up. go-plugin can also wait for a plugin,
-		// but it polls.
+		// When the lifeline closes, the plugin cancels its calls and cleans up. The wait function of go-plugin is not
+		// used, because it polls.
 		if in.proc.pid() != 0 {
 			_ = in.proc.lifeline.Close()
 			if in.client != nil && in.client.NegotiatedVersion() == toolrpc.LegacyVersion {
@@ -77,9 +78,9 @@ func (in *instance) stop(grace time.Duration) {
 // stopTimeout is the time within which a plugin must clean up. After this time the plugin is killed.
 const stopTimeout = 2 * time.Second
 
-// launch performs the steps 1 to 4 in the package comment. The error describes the problem of the binary and the remedy.
-// If launch fails after the process started, it returns the instance together with the error, and the caller must stop
-// the instance.
+// The method "launch" performs the steps 1 to 4 in the package comment. Its error describes the problem of the binary
+// and the remedy. If launch fails after the start of the process, it returns both the instance and the error, and the
+// caller must stop the instance.
 func (p *Plugin) launch() (*instance, error) {
 	timeout := p.spec.StartTimeout
 	if timeout <= 0 {
@@ -107,7 +108,7 @@ func (p *Plugin) launch() (*instance, error) {
 		}
 	}
 	in.discovers = slices.Contains(in.desc.Capabilities, tool.CapabilityDiscovery)
-	if !in.discovers { // a plugin that discovers its tools knows them only after Configure
+	if !in.discovers { // a plugin that discovers its tools has no tool list before Configure
 		if err := p.accept(in.desc); err != nil {
 			return in, err
 		}
@@ -129,7 +130,7 @@ func (p *Plugin) launch() (*instance, error) {
 	return in, nil
 }
 
-// rediscover asks the plugin after a call whether its tools changed.
+// The method "rediscover" asks the plugin after a call whether its tools changed.
 func (p *Plugin) rediscover(in *instance) {
 	ctx, cancel := context.WithTimeout(p.life, rediscoverTimeout)
 	defer cancel()
@@ -152,10 +153,10 @@ func (p *Plugin) accept(d *tool.Description) error {
 	return p.spec.Accept(d)
 }
 
-// connect starts the process and performs go-plugin's handshake.
+// The method "connect" starts the process and performs go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
 	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), calls: newLeases(), began: time.Now()}
-	defer in.proc.closeStarted() // after connect, nothing calls Start
+	defer in.proc.closeStarted() // after connect returns, no goroutine calls Start
 	if executable := p.spec.Executable; executable != nil {
 		path, err := executable()
 		if err != nil {
@@ -203,7 +204,8 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 	return in, proto, err
 }
 
-// configure sends the configuration to the plugin. It returns an error if the plugin rejects the configuration.
+// The method "configure" sends the configuration to the plugin. It returns an error if the plugin rejects the
+// configuration.
 func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	diags := checkConfig(in.desc, p.spec.Config)
 	if len(diags) == 0 {
@@ -224,7 +226,7 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	return nil
 }
 
-// explain returns an error with the reason for a failed start. The error of go-plugin contains no reason.
+// The method "explain" returns an error with the reason for a failed start. The error of go-plugin contains no reason.
 func (in *instance) explain(ctx context.Context, err error, timeout time.Duration) error {
 	proc := in.proc
 	if proc.pid() == 0 {

@@ -28,7 +28,7 @@ func TestLeases(t *testing.T) {
 		t.Errorf("%d leases", n)
 	}
 	none := newLeases()
-	<-none.end() // must not block, because nobody took a lease
+	<-none.end() // must not block, because no lease exists
 }
 
 func TestLeasesAtOnce(t *testing.T) {

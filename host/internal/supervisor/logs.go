@@ -41,9 +41,8 @@ func scanLines(r io.Reader, f func([]byte)) {
 	}
 }
 
-// logLine writes a line of a plugin to the host's log. If the line has hclog's JSON format, it keeps its level and
-// message. Otherwise the whole line becomes the message. logLine validates every field, because a plugin can print any
-// value.
+// logLine writes a line of a plugin to the host's log. A line in hclog's JSON format keeps its level and message. Any
+// other line becomes the message. logLine validates every field, because a plugin can print any value.
 func logLine(log *slog.Logger, plugin string, line []byte) {
 	level, msg := slog.LevelInfo, string(line)
 	if line[0] == '{' {
@@ -75,7 +74,7 @@ func levelOf(s string) slog.Level {
 	return slog.LevelInfo
 }
 
-// tail stores the last complete lines of an output. A limit applies to their total size in bytes.
+// The type "tail" stores the last complete lines of an output. A limit applies to their total size in bytes.
 type tail struct {
 	mu    sync.Mutex
 	lines [][]byte
@@ -105,11 +104,12 @@ func (t *tail) add(line []byte) {
 	}
 }
 
-// crash matches the first line of the report that Go's runtime prints about a panic or a fatal signal. In this report,
-// addresses matches the lines that mean nothing to a user.
+// The pattern "crash" matches the first line of the report that Go's runtime prints about a panic or a fatal signal. The
+// pattern "addresses" matches the lines of this report that do not help a user.
 var crash, addresses = regexp.MustCompile(`^(panic|fatal error|SIG[A-Z0-9]+): `), regexp.MustCompile(`^(PC=0x|\[signal )`)
 
-// cause returns the first line of the report about a crash, or else the last line, truncated if it is long.
+// The method "cause" returns the first line of the report about a crash. Without a crash, it returns the last line. It
+// truncates a long line.
 func (t *tail) cause() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,7 +128,8 @@ func (t *tail) cause() string {
 	return text
 }
 
-// said returns the report about a crash without registers and stacks. Without a crash, it returns the last lines.
+// The method "said" returns the report about a crash without registers and stacks. Without a crash, it returns the last
+// lines.
 func (t *tail) said() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 type Plugin struct {
 	super *Supervisor
 	spec  Spec
-	// life is canceled when the plugin is closed. The cancellation also ends a start in progress.
+	// The context "life" is canceled when the plugin is closed. The cancellation also ends a start in progress.
 	life context.Context //nolint:containedctx // see there
 	end  context.CancelFunc
 
@@ -131,7 +131,7 @@ func (p *Plugin) Describe(ctx context.Context) (*tool.Description, error) {
 	return in.desc, nil
 }
 
-// acquire leases the published instance. If no instance is running, it starts an instance.
+// The method "acquire" leases the published instance. If no instance is running, it starts an instance.
 func (p *Plugin) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if in := p.current.Load(); in != nil && in.calls.take() {
@@ -227,7 +227,7 @@ func (p *Plugin) prepareAndLaunch() (*instance, error) {
 	return p.launch()
 }
 
-// forget removes a dead instance. The next call then starts a new instance.
+// The method "forget" removes a dead instance. The next call then starts a new instance.
 func (p *Plugin) forget(in *instance) {
 	if p.current.CompareAndSwap(in, nil) {
 		why := in.exitText()
@@ -263,7 +263,7 @@ func (p *Plugin) Discard() {
 	p.super.mu.Unlock()
 }
 
-// close stops the plugin. It returns when all processes have ended. Several goroutines can call it.
+// The method "close" stops the plugin. It returns when all processes have ended. Several goroutines can call it.
 func (p *Plugin) close(grace time.Duration) {
 	p.closing.Do(func() {
 		p.end()
@@ -283,8 +283,8 @@ func (p *Plugin) close(grace time.Duration) {
 	})
 }
 
-// Environment returns the environment of a plugin, including the extra variables. Of the host's variables, it contains
-// only variables that most programs need.
+// Environment returns the environment of a plugin, including the variables in extra. It copies only those variables of
+// the host that most programs need.
 func Environment(extra map[string]string) []string {
 	var env []string
 	for _, k := range []string{
@@ -334,7 +334,7 @@ func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnost
 	return diags
 }
 
-// plainDiagnostics formats problems of a configuration. It is used if the embedding program has no formatter of its own.
+// plainDiagnostics formats problems of a configuration. It is the default if the embedding program has no formatter.
 func plainDiagnostics(diags []tool.Diagnostic) string {
 	var lines []string
 	for _, d := range diags {

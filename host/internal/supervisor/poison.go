@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxStrikes is the number of processes that the same call can end. Then the host refuses it.
+	// After maxStrikes processes ended during the same call, the host refuses the call.
 	maxStrikes = 2
-	// strikeLife is the time after which the host tries such a call again.
+	// strikeLife is the time after which the host permits a refused call again.
 	strikeLife = 10 * time.Minute
 	// maxPoisons limits the number of remembered calls of a plugin.
 	maxPoisons = 1000
 )
 
-// poisons remembers the calls during which the plugin's process ended. A session does not try the same call more than
-// twice, so that it cannot take the plugin from other callers. Other sessions can make the call: it can do something else
-// there, and it can have been the only victim of another cause.
+// The type "poisons" remembers the calls during which the plugin's process ended. A session can try the same call only
+// twice; otherwise it could repeatedly end the plugin of other callers. Other sessions can still make the call, because
+// it can have a different effect there, and because another call can be the cause.
 type poisons struct {
 	mu sync.Mutex
 	by map[[sha256.Size]byte]strikes
@@ -32,12 +32,12 @@ type strikes struct {
 	n    int
 	last time.Time
 	why  string
-	// repeatable reports whether another try in a process of its own has no further effects.
+	// The field "repeatable" reports whether the call can run again in a separate process without further effects.
 	repeatable bool
 }
 
-// keyOf identifies a call: its session, its tool, its arguments, and what else it depends on in its session. Each principal
-// has plugins of its own; see [Plugin.within].
+// keyOf returns a key that identifies a call. The key depends on the session, the tool, the arguments, and the session
+// state that the call uses. It omits the principal, because each principal has separate plugins; see [Plugin.within].
 func keyOf(call *tool.Call) [sha256.Size]byte {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(call.SessionID), []byte(call.Tool), call.Arguments, []byte(call.Cwd), call.SessionState} {
@@ -49,11 +49,11 @@ func keyOf(call *tool.Call) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// of returns the strikes of a call.
+// The method "of" returns the strikes of a call.
 func (p *poisons) of(call *tool.Call) strikes {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.by) == 0 { // the usual case needs no key
+	if len(p.by) == 0 { // fast path: usually no call has strikes, and no key is needed
 		return strikes{}
 	}
 	s := p.by[keyOf(call)]
@@ -63,7 +63,7 @@ func (p *poisons) of(call *tool.Call) strikes {
 	return s
 }
 
-// strike records that the process ended during a call. It returns the number of strikes.
+// The method "strike" records that the process ended during a call. It returns the number of strikes.
 func (p *poisons) strike(call *tool.Call, why string, repeatable bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *poisons) strike(call *tool.Call, why string, repeatable bool) int {
 	return s.n
 }
 
-// clear forgets the strikes of a call that succeeded.
+// The method "clear" deletes the strikes of a successful call.
 func (p *poisons) clear(call *tool.Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,40 +89,40 @@ func (p *poisons) clear(call *tool.Call) {
 	}
 }
 
-// refused returns the error for a call that ended the plugin too often.
+// The method "refused" returns the error for a call that ended the plugin too often.
 func (p *Plugin) refused(call string, s strikes) *tool.Error {
 	return tool.Errorf(tool.Unavailable, "%s was not run, because this call ended plugin %s %d times (%s). Make another call, or change its arguments. This session can make the same call again in %s, or after toolhost plugin reload %s.",
 		call, p.spec.Name, s.n, s.why, (strikeLife - time.Since(s.last)).Round(time.Second), p.spec.Name).From(tool.SourceHost)
 }
 
-// repeatable reports whether a tool can run again without further effects.
+// The method "repeatable" reports whether a tool can run again without further effects.
 func (in *instance) repeatable(name string) bool {
 	i := slices.IndexFunc(in.desc.Tools, func(d tool.Definition) bool { return d.Name == name })
 	return i >= 0 && (in.desc.Tools[i].Traits.ReadOnly || in.desc.Tools[i].Traits.Idempotent)
 }
 
-// blame records the end of a process for a call that it ran. The end of a process that ran one call alone is due to this
-// call. If several calls ran, each of them that can be repeated is suspected. The next try of a suspected call runs in a
-// process of its own, which shows whether the suspicion is right. A call that cannot be repeated is not suspected,
-// because a process of its own would lose what it leaves running.
+// The method "blame" records that a process ended during a call. If the process ran only one call, this call is the
+// cause. If it ran several calls, each repeatable call is suspected. The next try of a suspected call runs in a separate
+// process, which shows whether the suspicion is right. Other calls are not suspected, because a separate process would
+// lose their background processes.
 func (p *Plugin) blame(in *instance, call *tool.Call, counted *Plugin) {
 	repeatable := in.repeatable(call.Tool)
 	if in.callsAtEnd() > 1 && !repeatable {
 		return
 	}
 	if counted.poisons.strike(call, in.proc.exitCause(), repeatable) >= maxStrikes {
-		counted.recovery.absolve() // the call is to blame, and not the plugin
+		counted.recovery.absolve() // the call is the cause, so the plugin's failures do not count
 	}
 }
 
-// callsAtEnd returns the number of calls that the process ran when it ended. Each of these calls must ask before it
-// releases its lease.
+// callsAtEnd returns the number of calls that the process ran when it ended. Each of these calls must call callsAtEnd
+// before it releases its lease.
 func (in *instance) callsAtEnd() int64 {
 	in.countOnce.Do(func() { in.atEnd = in.calls.n.Load() })
 	return in.atEnd
 }
 
-// isolation is a process in which suspected calls run, one at a time.
+// The type "isolation" is a process that runs suspected calls, one at a time.
 type isolation struct {
 	turn chan struct{}
 
@@ -132,8 +132,8 @@ type isolation struct {
 	closed bool
 }
 
-// isolated returns a plugin with a process that runs no other call. The caller must call done, with true if the process
-// ended.
+// The method "isolated" returns a plugin with a process that runs no other call. The caller must call done. The argument
+// of done reports whether the process ended.
 func (p *Plugin) isolated(ctx context.Context) (alone *Plugin, done func(ended bool), err error) {
 	i := &p.isolation
 	i.mu.Lock()
@@ -169,7 +169,7 @@ func (p *Plugin) isolated(ctx context.Context) (alone *Plugin, done func(ended b
 	}, nil
 }
 
-// close stops the process of suspected calls.
+// The method "close" stops the process of suspected calls.
 func (i *isolation) close(grace time.Duration) {
 	i.mu.Lock()
 	i.closed = true
@@ -180,7 +180,7 @@ func (i *isolation) close(grace time.Duration) {
 	}
 }
 
-// current returns the plugin of suspected calls, or nil.
+// The method "current" returns the plugin of suspected calls, or nil.
 func (i *isolation) current() *Plugin {
 	i.mu.Lock()
 	defer i.mu.Unlock()

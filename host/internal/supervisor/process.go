@@ -24,13 +24,13 @@ import (
 // maxHandshake limits the handshake line, in bytes. The line can contain a certificate.
 const maxHandshake = 16 << 10
 
-// process runs a plugin binary. It implements the runner of go-plugin. It passes only the handshake line to go-plugin,
-// because other output of a plugin could panic or block the readers of go-plugin.
+// The type "process" runs a plugin binary. It implements the runner of go-plugin. It passes only the handshake line to
+// go-plugin, because other output of a plugin could panic or block the readers of go-plugin.
 type process struct {
 	name      string
 	path      string
 	socketDir string
-	inherit   *os.File // a file for the process; nil if the process needs none
+	inherit   *os.File // file for the process to inherit; can be nil
 	confine   func() (*Confined, error)
 	ended     func() // called when the process has ended; can be nil
 	log       *slog.Logger
@@ -40,7 +40,7 @@ type process struct {
 	cmd          *exec.Cmd
 	lifeline     *os.File // closed when the host no longer needs the process
 	handshake    *io.PipeReader
-	lastWords    *tail // the end of stderr, and of stdout before the handshake
+	lastWords    *tail // last lines of stderr, and of stdout before the handshake
 
 	shaken  atomic.Bool // whether the process sent the handshake line
 	garbage atomic.Pointer[string]
@@ -63,7 +63,8 @@ func newProcess(spec *Spec, log *slog.Logger) *process {
 	}
 }
 
-// prepare sets the environment and the socket directory of the process. The caller must call prepare once, before Start.
+// The method "prepare" sets the environment and the socket directory of the process. The caller must call it once,
+// before Start.
 func (p *process) prepare(env []string, socketDir string) {
 	p.cmd.Env, p.socketDir = env, socketDir
 }
@@ -129,7 +130,7 @@ func (p *process) Start(context.Context) (err error) {
 	return nil
 }
 
-// run starts the process. If run returns nil, the process is running.
+// The method "run" starts the process. If it returns nil, the process is running.
 func (p *process) run() error {
 	running := func(err error) error { return err }
 	if p.confine != nil {
@@ -199,7 +200,7 @@ func (p *process) readStdout(r *os.File, line *io.PipeWriter) {
 	scanLines(in, func(b []byte) { p.log.Info("plugin stdout", "plugin", p.name, "line", string(b)) })
 }
 
-// accept reports whether a line is a valid handshake line. It stores the protocol version of the handshake.
+// The method "accept" reports whether a line is a valid handshake line. It stores the protocol version of the handshake.
 func (p *process) accept(line string) bool {
 	parts := strings.Split(line, "|")
 	if len(parts) < 5 {
@@ -253,7 +254,7 @@ func (p *process) Name() string { return p.name }
 // ID implements the runner of go-plugin.
 func (p *process) ID() string { return strconv.Itoa(p.pid()) }
 
-// pid returns the id of the process, or 0 if the start failed. It waits until Start returns.
+// The method "pid" returns the id of the process, or 0 if the start failed. It waits until Start returns.
 func (p *process) pid() int {
 	<-p.started
 	if p.cmd.Process == nil {

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// attributes returns the attributes of a new process. The process runs in its own process group, so that the host can
-// kill all its child processes. The terminal's Ctrl-C does not reach this group. The kernel ends the process when the
-// host's thread that started it ends. The process stays in the session of the host: with a separate session, the
-// kernel's scheduling would nearly double the round-trip time on a busy machine.
+// The function "attributes" returns the attributes of a new process. The process gets a separate process group, so that
+// the host can kill all its child processes. The terminal's Ctrl-C does not reach this group. The kernel ends the
+// process when the host's thread that started it ends. The process stays in the host's session, because a separate
+// session would nearly double the round-trip time on a busy machine.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
@@ -23,7 +23,7 @@ func isStopped(pid int) bool {
 	if err != nil {
 		return false
 	}
-	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" ")) // the name before it can contain anything
+	_, rest, ok := bytes.Cut(b[bytes.LastIndexByte(b, ')')+1:], []byte(" ")) // skip the name in parentheses, because it can contain any character
 	return ok && bytes.HasPrefix(rest, []byte("T "))
 }
 

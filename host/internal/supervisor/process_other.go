@@ -6,7 +6,7 @@ import "syscall"
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// isStopped reports whether a signal stopped a process. It is unknown here.
+// isStopped always returns false, because this system offers no check for stopped processes.
 func isStopped(int) bool { return false }
 
 func forkFromSafeThread(start func() error) error { return start() }

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// outputWait is the time for which other processes can keep a program's output open after the program ends.
+// outputWait is the time for which the host waits for a program's output after the program ends. Other processes can
+// keep the output open.
 const outputWait = 500 * time.Millisecond
 
 // Run runs a program of the operator, but not a plugin. It kills the program's process group when the program, ctx or
@@ -44,9 +45,9 @@ func Run(ctx context.Context, cmd *exec.Cmd) error {
 	return err
 }
 
-// group is a process group that ends when the host ends. Its leader is a shell that waits on a pipe. Only the host keeps
-// the pipe open. The kernel's parent-death signal is not sufficient, because it does not end the program's child
-// processes. While the leader is not reaped, no other process group can get the same number.
+// The type "group" is a process group that ends when the host ends. Its leader is a shell that waits on a pipe. Only the
+// host keeps the pipe open. The kernel's parent-death signal is not sufficient, because it does not end the program's
+// child processes. No other process group can get the same number before the host reaps the leader.
 type group struct{ leader *exec.Cmd }
 
 func newGroup() (*group, error) {
@@ -64,7 +65,7 @@ func newGroup() (*group, error) {
 
 func (g *group) id() int { return g.leader.Process.Pid }
 
-// end kills all processes of the group. The caller must call end once.
+// The method "end" kills all processes of the group. The caller must call it once.
 func (g *group) end() {
 	killGroup(g.id())
 	_ = g.leader.Wait()

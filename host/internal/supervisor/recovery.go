@@ -53,7 +53,7 @@ const (
 	Resumed         // a suspended plugin answered a call
 )
 
-// recovery counts the failures of a plugin.
+// The type "recovery" counts the failures of a plugin.
 type recovery struct {
 	restart Restart
 	breaker circuitbreaker.CircuitBreaker[any]
@@ -82,7 +82,7 @@ func newRecovery(r Restart, observe func(Event, string)) *recovery {
 	}
 }
 
-// permit returns an error if the plugin is suspended. If permit returns nil, the caller can try a start.
+// The method "permit" returns an error if the plugin is suspended. If it returns nil, the caller can try a start.
 func (r *recovery) permit(plugin string) error {
 	if r.breaker.TryAcquirePermit() {
 		return nil
@@ -97,7 +97,7 @@ func (r *recovery) permit(plugin string) error {
 		plugin, r.row, wait, plugin, r.lastWhy).From(tool.SourcePlugin)
 }
 
-// backoff returns the delay before the next start of the plugin.
+// The method "backoff" returns the delay before the next start of the plugin.
 func (r *recovery) backoff() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,25 +107,26 @@ func (r *recovery) backoff() time.Duration {
 	return min(firstBackoff<<min(r.row-2, 10), maxBackoff)
 }
 
-// failed records a failed start.
+// The method "failed" records a failed start.
 func (r *recovery) failed(why string) {
 	r.observe(Failed, why)
 	r.count(why)
 }
 
-// ended records an unexpected exit of a process. If proven is true, the process answered a call before.
+// The method "ended" records an unexpected exit of a process. The argument proven reports whether the process answered a
+// call before.
 func (r *recovery) ended(proven bool, why string) {
 	r.mu.Lock()
 	r.crashes++
 	r.lastWhy, r.lastTime = why, time.Now()
 	r.mu.Unlock()
 	r.observe(Ended, why)
-	if !proven || !r.breaker.IsClosed() { // a breaker that is not closed needs every result to permit another start
+	if !proven || !r.breaker.IsClosed() { // in other states, the breaker needs every result before it permits another start
 		r.count(why)
 	}
 }
 
-// count increases the number of consecutive failures.
+// The method "count" increments the number of consecutive failures.
 func (r *recovery) count(why string) {
 	r.mu.Lock()
 	r.row++
@@ -138,7 +139,8 @@ func (r *recovery) count(why string) {
 	}
 }
 
-// proven resets the number of consecutive failures. It must be called when a process answers its first call.
+// The method "proven" resets the number of consecutive failures. It must be called when a process answers its first
+// call.
 func (r *recovery) proven() {
 	r.mu.Lock()
 	r.row = 0
@@ -150,7 +152,7 @@ func (r *recovery) proven() {
 	}
 }
 
-// absolve resets the failures after the arguments of a call proved to be their cause.
+// The method "absolve" resets the failures if the arguments of a call are their cause.
 func (r *recovery) absolve() { r.proven() }
 
 func (r *recovery) status(st *Status) {
@@ -176,7 +178,7 @@ func (r *recovery) status(st *Status) {
 // Suspended reports whether the plugin is suspended because of repeated failures.
 func (p *Plugin) Suspended() bool { return !p.recovery.breaker.IsClosed() }
 
-// watch waits for the end of an instance. It restarts the plugin if no call restarts it first.
+// The method "watch" waits for the end of an instance. It restarts the plugin if no call restarts it first.
 func (p *Plugin) watch(in *instance) {
 	p.watchForStop(in)
 	p.forget(in)
@@ -191,7 +193,8 @@ func (p *Plugin) watch(in *instance) {
 	_ = p.waitForStart(p.life) // the error is ignored here, because the status contains it
 }
 
-// killedFromOutside reports whether another program or the kernel killed the process, so that its end has no cause in it.
+// killedFromOutside reports whether another program or the kernel killed the process. In this case, the plugin did not
+// cause the end.
 func killedFromOutside(in *instance) bool {
 	if in == nil || !in.dead() {
 		return false
@@ -204,8 +207,8 @@ func killedFromOutside(in *instance) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// crashed returns the error for a call whose plugin process ended during the call. The argument answer is the error that
-// the call got, which contains the tool's own words if it could still answer.
+// The method "crashed" returns the error for a call whose plugin process ended during the call. The argument answer is
+// the error of the call. It contains the tool's error message if the tool was still able to answer.
 func (p *Plugin) crashed(call string, in *instance, answer *tool.Error) *tool.Error {
 	next, effects := "The plugin is started again", "It is unknown whether this call took effect."
 	if in.repeatable(call) {

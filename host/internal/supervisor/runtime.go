@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ownedPrivately returns an error if another user could have created a directory. Another user can do this if the parent
-// directory is writable for others.
+// ownedPrivately returns an error if another user can have created a directory. This is possible if other users can
+// write to the parent directory.
 func ownedPrivately(dir string) error {
 	st, err := os.Lstat(dir)
 	if err != nil {
@@ -22,7 +22,7 @@ func ownedPrivately(dir string) error {
 	return nil
 }
 
-// sweep removes the socket directories that ended hosts left behind.
+// The function "sweep" removes the socket directories of ended hosts.
 func sweep(base string) {
 	entries, err := os.ReadDir(base)
 	if err != nil {

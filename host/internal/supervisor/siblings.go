@@ -19,10 +19,10 @@ const (
 	maxOwned = 64
 )
 
-// siblings manages the additional processes of a plugin. The accessible directories of a confined process are fixed at
-// its start. Sessions with different roots therefore need different processes. A process for one session cannot access
-// the files of another session. Principals with the same roots have different processes, too, so that their commands
-// cannot reach each other's shells and output.
+// The type "siblings" manages the additional processes of a plugin. The accessible directories of a confined process are
+// fixed at its start. Therefore sessions with different roots need different processes, and a process for one session
+// cannot access the files of another session. Principals with the same roots also have different processes, so that
+// their commands cannot reach each other's shells and output.
 type siblings struct {
 	mu     sync.Mutex
 	own    string // identity of the plugin's default roots; empty until computed
@@ -36,8 +36,8 @@ type sibling struct {
 	used  time.Time
 }
 
-// within returns a plugin with a process that belongs to an owner and is confined to the given roots. The caller must
-// call the returned function after the last use of the plugin.
+// The method "within" returns a plugin whose process belongs to an owner and is confined to the given roots. The caller
+// must call the returned function after the last use of the plugin.
 func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 	if owner == "" && (p.spec.Confine == nil || len(roots) == 0) {
 		return p, func() {}
@@ -83,9 +83,10 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 	}
 }
 
-// evict makes room for another sibling of an owner. It removes the sibling of this owner with the oldest last use, so that
-// owners do not end the processes of each other. If all owners together have too many, it removes a sibling of the owner
-// that has most. It returns nil if there is room, or if all these siblings are in use.
+// The method "evict" removes a sibling if the limit for an owner or for all owners is reached. If the owner has too many
+// siblings, it removes the owner's least recently used sibling, so that owners do not end each other's processes. If all
+// owners together have too many, it removes a sibling of the owner with the most siblings. The method returns nil if no
+// limit is reached, or if all candidates are in use.
 func (s *siblings) evict(owner string) *sibling {
 	count := make(map[string]int)
 	for _, o := range s.by {
@@ -133,8 +134,8 @@ func (s *siblings) close(grace time.Duration) {
 	wg.Wait()
 }
 
-// identify returns a text that identifies a set of roots by their inodes. If a directory is removed and created again,
-// its identity changes. The text does not contain the plugin's state directory, because the plugin can always access
+// The function "identify" returns a text that identifies a set of roots by their inodes. The text changes if a directory
+// is removed and created again. It does not contain the plugin's state directory, because the plugin can always access
 // this directory.
 func identify(roots []tool.Root, stateDir string) string {
 	var key strings.Builder

@@ -41,8 +41,8 @@ func TestWithin(t *testing.T) {
 	if roots := slices.Concat(own, mk("state/output")); within(roots) != p {
 		t.Error("a root in the plugin's own state directory takes another process")
 	}
-	// The kernel treats a directory that is created again as a different directory. Keep the first directory open, so
-	// that the new directory has a different inode number.
+	// The kernel treats a recreated directory as a different directory. Keep the first directory open, so that the new
+	// directory has a different inode number.
 	held, err := os.Open(own[0].Path)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestWithinOwners(t *testing.T) {
 	if n := len(p.siblings.by); n != maxSiblings+1 {
 		t.Errorf("%d processes are kept", n)
 	}
-	for i := range 2 * maxOwned { // each owner has one
+	for i := range 2 * maxOwned { // each owner has one workspace
 		within(fmt.Sprint("owner", i), 0)
 	}
 	if n := len(p.siblings.by); n != maxOwned {

@@ -67,8 +67,8 @@ type Spec struct {
 	Owner string
 	// OutputBytes is the maximum size of the plugin's output files. Zero means that the plugin chooses the limit.
 	OutputBytes int64
-	// OfOwner returns the state directory and the maximum size of output files for processes of an owner; see
-	// [Set.Reserve]. It can be nil.
+	// OfOwner returns the state directory and the maximum size of output files for the processes of an owner; see
+	// [Set.Reserve]. OfOwner can be nil.
 	OfOwner func(owner string) (stateDir string, outputBytes int64)
 	// Inherit returns a file that the plugin receives as descriptor InheritedFD. The supervisor does not close this
 	// file. A nil file and a nil Inherit mean that the plugin receives no file.
@@ -78,7 +78,7 @@ type Spec struct {
 	Executable func() (string, error)
 	// Permit is called before each call. An error refuses the call. A nil Permit permits every call.
 	Permit func(*tool.Call) error
-	// Confine confines a process before its start and can change the whole command. It returns nil if the process needs
+	// Confine confines a process before its start. It can replace the whole command. It returns nil if the process needs
 	// no confinement. A nil Confine means that no process is confined.
 	Confine func(Start) (*Confined, error)
 	// Diagnose formats the problems in a plugin's configuration for the operator. If Diagnose is nil, the supervisor
@@ -217,8 +217,8 @@ func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool
 	return res
 }
 
-// call runs a call in the process of the plugin, which it also returns. The plugin counted counts the arguments that end
-// the process. The process is nil if it did not start.
+// The method "call" runs a call in the process of the plugin and also returns the process. The plugin counted records
+// calls whose arguments end the process. The returned process is nil if it did not start.
 func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, counted *Plugin) (res *tool.Result, in *instance) {
 	in, err := p.acquire(ctx)
 	if err != nil {
@@ -277,7 +277,7 @@ func (l *Lease) Hook(ctx context.Context, input *tool.HookInput) (*tool.HookAnsw
 }
 
 // mayHaveDied reports whether the death of the plugin's process can be the cause of an error. If the process dies, the
-// connection closes. A running call then fails with a cancellation. A process that is told to end cancels its calls, and
+// connection closes, and a running call fails with a cancellation. A process that ends on request cancels its calls, but
 // their tools can still answer.
 func mayHaveDied(ctx context.Context, e *tool.Error) bool {
 	switch {
@@ -305,7 +305,7 @@ func (s *Supervisor) Close(grace time.Duration) {
 				first = append(first, p)
 			}
 		}
-		if len(first) == 0 { // the plugins depend on each other in a cycle
+		if len(first) == 0 { // dependency cycle
 			first, later = later, nil
 		}
 		var wg sync.WaitGroup
@@ -344,7 +344,8 @@ func makeRuntimeDir() (string, error) {
 		return "", err
 	}
 	if err := ownedPrivately(base); err != nil {
-		// Another user created the name in a shared directory. This user must not be able to prevent the start.
+		// Another user created a directory with this name in a shared directory. This user must not be able to prevent
+		// the start.
 		var made error
 		if base, made = os.MkdirTemp(filepath.Dir(base), fmt.Sprintf("toolhost-%d-*", os.Getuid())); made != nil {
 			return "", errors.Join(err, made)

@@ -15,8 +15,8 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Approvals compares the definitions of tools with the approved definitions. A plugin's first definitions are approved
-// automatically, later changes by the operator. Approvals is safe for concurrent use.
+// Approvals compares the definitions of tools with the approved definitions. The first definitions of a plugin are
+// approved automatically, but the operator must approve later changes. Approvals is safe for concurrent use.
 //
 // It monitors neither bundled plugins nor pinned plugins. [Pins] compares the definitions of pinned plugins.
 type Approvals struct {
@@ -49,13 +49,13 @@ type Review struct {
 	// Changes are the differences. Since is the time when the operator was first notified of them.
 	Changes []registry.Change
 	Since   time.Time
-	// Pending are the full names of the tools that cannot be called before an approval, sorted.
+	// Pending contains the sorted full names of the tools that cannot be called before an approval.
 	Pending []string
 
 	tools    []tool.Definition
 	sum      state.Sum
-	first    bool // the plugin has no earlier definitions
-	reported bool // the operator was notified of Changes
+	first    bool // whether the plugin has no earlier definitions
+	reported bool // whether the operator was notified of Changes
 }
 
 // Key returns the database key of the configuration. Two configurations can use the same name for different plugins.
@@ -66,7 +66,7 @@ func (a *Approvals) Key() string {
 	return a.pins.Path()
 }
 
-// monitored reports whether a plugin's definitions are compared with approved definitions.
+// The method "monitored" reports whether a plugin's definitions are compared with approved definitions.
 func (a *Approvals) monitored(s Subject) bool {
 	if !s.Mounted && filepath.Dir(s.Path) == filepath.Clean(a.bundled) {
 		return false
@@ -120,8 +120,8 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	return desc, pending, r, nil
 }
 
-// withhold returns the description with the approved definitions in place of the changed definitions. Unapproved
-// definitions must stay hidden. The map contains the reason why each changed tool cannot be called.
+// The method "withhold" returns the description with the approved definitions in place of the changed definitions.
+// Unapproved definitions must stay hidden. The map contains the reason why each changed tool cannot be called.
 func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Definition) (*tool.Description, map[string]string) {
 	out := *desc
 	out.Tools = slices.Clone(desc.Tools)
@@ -152,7 +152,8 @@ func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Def
 	return &out, pending
 }
 
-// compare returns all differences between two descriptions, including differences that do not affect callers.
+// The function "compare" returns all differences between two descriptions, including differences that do not affect
+// callers.
 func compare(from, to []tool.Definition) []registry.Change {
 	changes := registry.Compare(from, to)
 	was := Definitions(from)

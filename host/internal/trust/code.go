@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 )
 
-// code are the extensions of files that programs load as code.
+// The map "code" contains the file extensions of code that programs load.
 var code = map[string]bool{
 	".sh": true, ".bash": true, ".py": true, ".pyz": true, ".js": true, ".mjs": true, ".cjs": true, ".ts": true, ".mts": true, ".rb": true, ".pl": true,
 	".php": true, ".lua": true, ".jar": true, ".so": true, ".node": true, ".wasm": true, ".dylib": true, ".class": true, ".mk": true,
 }
 
-// IsCode reports whether the name of a file is that of code.
+// IsCode reports whether a file name has the extension of code.
 func IsCode(path string) bool { return code[filepath.Ext(path)] }
 
 // IsScript reports whether a program is a script.
@@ -27,10 +27,10 @@ func IsScript(path string) bool {
 	return err == nil && string(head[:]) == "#!"
 }
 
-// CodeBeside returns the files of code in the directory of a script, which the script can load.
+// CodeBeside returns the code files in the directory of a script. The script can load these files.
 func CodeBeside(script string) (paths []string) {
 	dir := filepath.Dir(script)
-	entries, _ := os.ReadDir(dir) // a directory that cannot be read has nothing to load
+	entries, _ := os.ReadDir(dir) // error ignored: a script cannot load files from an unreadable directory
 	for _, e := range entries {
 		if path := filepath.Join(dir, e.Name()); path != script && !e.IsDir() && IsCode(path) {
 			paths = append(paths, path)

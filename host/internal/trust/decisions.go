@@ -43,7 +43,7 @@ func (c *Content) Digest() string {
 		for _, path := range slices.Sorted(maps.Keys(part)) {
 			fmt.Fprintf(h, "%q %s\n", path, part[path])
 		}
-		_, _ = io.WriteString(h, "\n") // a hash never fails
+		_, _ = io.WriteString(h, "\n") // error ignored, because a hash never fails
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
@@ -70,7 +70,7 @@ func (c *Content) Differences(other *Content) (paths []string) {
 
 // Hash returns the SHA-256 of a file for a [Content]. It returns "" if the file does not exist.
 func Hash(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait for the writer of a pipe
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK, so that a named pipe does not block
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -98,18 +98,17 @@ type Decision struct {
 	Restrictions json.RawMessage `json:"restrictions,omitempty"`
 }
 
-// Decisions is the trust store, a file that belongs to the user. The file is read at each use, so that a running host
-// sees new decisions. If the file cannot be read, nothing is trusted. Several processes can use the store at the same
-// time.
+// Decisions is the trust store, a file that belongs to the user. Each use reads the file, so that a running host sees
+// new decisions. If the file is unreadable, no content is trusted. Several processes can use the store at the same time.
 type Decisions struct {
 	dir string
-	err error // why nothing in the store counts
+	err error // reason why the store must not be used, or nil
 }
 
 // OpenDecisions returns the trust store in a state directory. It does not read the file.
 func OpenDecisions(stateDir string) *Decisions { return &Decisions{dir: stateDir} }
 
-// Distrust makes every use of the store fail with err, because somebody else can write the store.
+// Distrust makes every use of the store fail with err. It is called if another user or a tool can write to the store.
 func (d *Decisions) Distrust(err error) { d.err = err }
 
 type decisionsFile struct {
@@ -185,7 +184,7 @@ func (d *Decisions) read() (*decisionsFile, error) {
 
 func (d *Decisions) file() ownfile.File { return ownfile.File{Path: d.Path(), Name: "the trust store"} }
 
-// change locks the store, calls do, and replaces the file atomically.
+// The method "change" locks the store, calls the function do, and replaces the file atomically.
 func (d *Decisions) change(do func(*decisionsFile) error) error {
 	return d.file().Change(func() (any, error) {
 		f, err := d.read()

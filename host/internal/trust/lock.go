@@ -122,8 +122,8 @@ func Definitions(tools []tool.Definition) map[string]ToolPins {
 	return out
 }
 
-// canonical returns the schema without insignificant blanks. It keeps the order of properties, because positional
-// arguments depend on this order.
+// The function "canonical" returns the schema without insignificant blanks. It keeps the order of properties, because
+// positional arguments depend on this order.
 func canonical(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
@@ -134,7 +134,7 @@ func canonical(raw json.RawMessage) string {
 
 func hash(parts ...any) string {
 	b, err := json.Marshal(parts)
-	if err != nil { // cannot happen for strings and booleans
+	if err != nil { // impossible for strings and booleans
 		panic(err)
 	}
 	sum := sha256.Sum256(b)

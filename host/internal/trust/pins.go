@@ -17,7 +17,7 @@ type Pins struct {
 	off  bool
 	hash func(path string) ([32]byte, error)
 	dir  func() (string, error)
-	// guard returns the trusted hash of a file if tools can write the file; see [PinOptions].
+	// The function "guard" returns the trusted hash of a file if tools can write the file; see [PinOptions].
 	guard func(path string) (sum string, guarded bool)
 	start func(Start) error
 }
@@ -26,9 +26,10 @@ type Pins struct {
 type Start struct {
 	// Block is the block of the program, such as `hook "x"`.
 	Block string
-	// Cwd is the working directory of the program if the block names none.
+	// Cwd is the working directory of the program if the block contains no working directory.
 	Cwd string
-	// PerCall selects the programs that start once for each call. Otherwise the other programs of the block start.
+	// PerCall selects the programs that start once for each call. If PerCall is false, the other programs of the block
+	// start.
 	PerCall bool
 }
 
@@ -104,7 +105,7 @@ func (p *Pins) checkLock(sum string) error {
 	return nil
 }
 
-// trusted returns the SHA-256 that a binary must have. It returns "" for a binary that tools cannot write.
+// The method "trusted" returns the SHA-256 that a binary must have. It returns "" for a binary that tools cannot write.
 func (p *Pins) trusted(path string) (string, error) {
 	sum, guarded := p.guard(path)
 	if guarded && sum == "" {
@@ -119,8 +120,8 @@ func (p *Pins) Trusted(path string) string {
 	return sum
 }
 
-// mustBe returns the SHA-256 that a plugin's binary must have. It returns "" if the plugin can use any binary. pinned
-// reports whether the lock file contains the SHA-256.
+// mustBe returns the SHA-256 that a plugin's binary must have. It returns "" if the plugin can use any binary. The
+// result pinned reports whether the lock file contains the SHA-256.
 func (p *Pins) mustBe(plugin, path string) (sum string, pinned bool, err error) {
 	trusted, err := p.trusted(path)
 	if err != nil {
@@ -152,7 +153,7 @@ func (p *Pins) CheckBinary(plugin, path string) error {
 	return nil
 }
 
-// CheckStart returns an error if a program must not start because its files are not as a person trusted them.
+// CheckStart returns an error if a program must not start because its files differ from the trusted files.
 func (p *Pins) CheckStart(s Start) error { return p.start(s) }
 
 // Executable returns the file to run for a plugin. If the binary is pinned, or if tools can write it, the file is a copy
@@ -170,7 +171,7 @@ func (p *Pins) Executable(plugin, path string) (string, error) {
 	if sum == "" {
 		return path, nil
 	}
-	if !pinned && IsScript(path) { // a script finds the files beside it only where it is
+	if !pinned && IsScript(path) { // a script needs the files in its original directory
 		return path, errors.Join(p.CheckBinary(plugin, path), p.checkBeside(path))
 	}
 	store, err := p.Store()
@@ -184,7 +185,8 @@ func (p *Pins) Executable(plugin, path string) (string, error) {
 	return copied, nil
 }
 
-// checkBeside returns an error if code beside a script, which tools can write, is not as it was trusted.
+// checkBeside returns an error if a code file beside a script differs from the trusted file. It checks only files that
+// tools can write.
 func (p *Pins) checkBeside(script string) error {
 	for _, path := range CodeBeside(script) {
 		sum, guarded := p.guard(path)

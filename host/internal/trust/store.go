@@ -43,7 +43,8 @@ func (s *Store) Executable(path, pinned string) (string, error) {
 	return copied, nil
 }
 
-// place returns the path of a copy. The file name is the name of the original, because process lists show it.
+// The method "place" returns the path of a copy. The copy has the file name of the original, because process lists show
+// this name.
 func (s *Store) place(path, pinned string) string {
 	return filepath.Join(s.Dir, pinned, filepath.Base(path))
 }

@@ -99,7 +99,7 @@ func (w *Watcher) run() {
 	}
 }
 
-// matters reports whether an event concerns a watched file or directory.
+// The method "matters" reports whether an event concerns a watched file or directory.
 func (w *Watcher) matters(e fsnotify.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func (w *Watcher) matters(e fsnotify.Event) bool {
 	return ok && (names == nil || slices.Contains(names, filepath.Base(e.Name)))
 }
 
-// update watches the directories that determine the watched paths. It stops watching all other directories.
+// The method "update" watches the directories that determine the watched paths. It stops watching all other directories.
 func (w *Watcher) update() {
 	for range 3 { // try again, because paths can change between find and Add
 		want := w.find()
