@@ -198,7 +198,7 @@ func (a *asked) forbids(p *host.Principal, given *answerBody) (code int, kind to
 	if given.Digest != "" && given.Digest != a.Digest {
 		return http.StatusConflict, tool.Conflict, "the answer is for another content of the ask; read GET /v1/asks again"
 	}
-	if p == nil || a.Permission == nil && p.Name == a.Principal { // a question is for the user of the caller
+	if p == nil || a.Permission == nil && p.Name == a.Principal { // the caller answers its own questions
 		return 0, "", ""
 	}
 	if p.Name == a.Principal {

@@ -21,8 +21,8 @@ func allowed(conn *net.UnixConn) error {
 	return err
 }
 
-// PeerUser returns the user id of the process that opened a connection. It returns an error for a process of the host's
-// user that has more restrictions than the host, because the process could be a command in the host's sandbox.
+// PeerUser returns the user id of the process that opened a connection. It returns an error if the process runs as the
+// host's user but has more restrictions than the host. Such a process could be a command in the host's sandbox.
 func PeerUser(conn *net.UnixConn) (int, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

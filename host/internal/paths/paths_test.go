@@ -170,7 +170,7 @@ func BenchmarkSweep(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	time.Sleep(2 * stamp.Settled) // the state of a directory that has just changed does not count
+	time.Sleep(2 * stamp.Settled) // wait, because the state of a directory is not trusted shortly after a change
 	f := New([]Root{{dir, true}}, Rules{Hide: []string{"**/.env"}})
 	for b.Loop() {
 		if _, _, err := f.Sweep(); err != nil {

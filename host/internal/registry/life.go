@@ -176,9 +176,9 @@ func (l *Lives) of(name string) *Life {
 }
 
 // Publish updates the states for a new registry. New tools become ready, tools that the registry disables become
-// disabled, and missing tools become unregistered. Calls must not use the registry before Publish. The function
-// suspended reports whether a plugin is suspended. The tools of a suspended plugin stay disabled. A nil suspended means
-// that no plugin is suspended.
+// disabled, and missing tools become unregistered. Calls must not use the registry before Publish. The
+// argument "suspended" reports whether a plugin is suspended, so that its tools stay disabled. If it is nil, no plugin is
+// suspended.
 func (l *Lives) Publish(r *Registry, suspended func(plugin string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
