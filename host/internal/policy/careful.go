@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -160,7 +161,7 @@ func (f *facts) reverts() bool {
 	if f.c.Name() == "patch" {
 		return (strings.Contains(short, "R") || canHave(long, "reverse")) && !slices.Contains(long, "dry-run")
 	}
-	return matchesAny(f.c, reverting) && !helps(f.c)
+	return matchesAny(f.c, reverting()) && !helps(f.c)
 }
 
 var reverting = patterns("hg revert *", "hg update --clean *", "hg update -C *", "hg up -C *", "hg checkout -C *", "hg purge *", "hg strip *", "svn revert *", "svn cleanup --remove-unversioned *")
@@ -186,17 +187,21 @@ var publishing = patterns(
 	"ssh *", "sftp *", "ftp *", "lftp *", "mail *", "mailx *", "sendmail *", "mutt *",
 )
 
-func patterns(texts ...string) map[string][]script.Pattern {
-	out := make(map[string][]script.Pattern)
-	for _, text := range texts {
-		p, err := script.ParsePattern(text)
-		if err != nil {
-			panic(err) // cannot happen, because the text is a constant of this package
+// patterns returns a function that returns patterns by the names of their programs. It parses them on first use, because
+// most hosts need none of them.
+func patterns(texts ...string) func() map[string][]script.Pattern {
+	return sync.OnceValue(func() map[string][]script.Pattern {
+		out := make(map[string][]script.Pattern)
+		for _, text := range texts {
+			p, err := script.ParsePattern(text)
+			if err != nil {
+				panic(err) // cannot happen, because the text is a constant of this package
+			}
+			name := filepath.Base(p.Name())
+			out[name] = append(out[name], p)
 		}
-		name := filepath.Base(p.Name())
-		out[name] = append(out[name], p)
-	}
-	return out
+		return out
+	})
 }
 
 // matchesAny reports whether a command matches one of the patterns for its name.
@@ -217,7 +222,7 @@ func publishes(f *facts) bool {
 	switch c.Name() {
 	case "git":
 		transports := f.req.byGit && len(args) > 0 && slices.Contains([]string{"send-pack", "http-push"}, args[0]) // the command "git push" that starts these programs was judged before
-		return matchesAny(c, publishing) && !dry(args) && !transports
+		return matchesAny(c, publishing()) && !dry(args) && !transports
 	case "scp", "rsync":
 		return slices.ContainsFunc(operands, isRemotePath)
 	case "curl":
@@ -251,10 +256,10 @@ func publishes(f *facts) bool {
 		last := args[len(args)-1] // the git command that starts ssh is judged instead
 		return len(operands) > 0 && short != "V" && !strings.HasPrefix(last, "git-upload-pack ") && !strings.HasPrefix(last, "git-receive-pack ")
 	}
-	return matchesAny(c, publishing) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals), func(words []script.Word) bool {
+	return matchesAny(c, publishing()) || slices.ContainsFunc(withoutOptions(c.Words[1:], maxSubcommands, maxGlobals), func(words []script.Word) bool {
 		plain := *c
 		plain.Words = slices.Concat(c.Words[:1], words)
-		return matchesAny(&plain, publishing)
+		return matchesAny(&plain, publishing())
 	})
 }
 
@@ -421,7 +426,7 @@ var ignorant = []string{
 
 // readsCredentials reports whether a command reads credentials.
 func readsCredentials(f *facts) bool {
-	if matchesAny(f.c, telling) && !helps(f.c) {
+	if matchesAny(f.c, telling()) && !helps(f.c) {
 		return true
 	}
 	if f.c.Remote || slices.Contains(ignorant, f.c.Name()) || strings.HasPrefix(f.c.Words[0].Text, "tool:") {

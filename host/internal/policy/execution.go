@@ -320,7 +320,7 @@ func (p *Policy) ruled() map[string]bool {
 		maps.Copy(out, concerned)
 	}
 	if p.rules.Careful && !p.rules.NoBuiltin {
-		for _, all := range []map[string][]script.Pattern{publishing, telling, reverting} {
+		for _, all := range []map[string][]script.Pattern{publishing(), telling(), reverting()} {
 			for name := range all {
 				out[name] = true
 			}
