@@ -464,7 +464,10 @@ func TestUnixSocket(t *testing.T) {
 		_ = c.Process.Signal(os.Interrupt)
 		_ = c.Wait()
 	})
-	eventually(t, "the server listens", func() bool { _, err := os.Stat(socket); return err == nil })
+	eventually(t, "the server listens", func() bool { // the file exists before the server listens
+		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", socket)
+		return err == nil && conn.Close() == nil
+	})
 	get := func(dial func(context.Context, string, string) (net.Conn, error)) (int, string) {
 		t.Helper()
 		web := &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: time.Minute}

@@ -97,7 +97,7 @@ func exitStatus(res *host.Result) error {
 	return cli.ExitError(cli.ExitFailure)
 }
 
-// jobNotes matches a note of the tool bash that the command continues as a job.
+// jobNotes matches the note in which bash says that a command became a job.
 var jobNotes = regexp.MustCompile(`^\[The command .* the job job-[0-9a-f]+`)
 
 // jobsEnd is the note that replaces notes about jobs, because jobs end with a single run.

@@ -43,8 +43,8 @@ func (c *comparison) principal(old, now *principal.Block) {
 	c.limit("bytes of output files of "+name, uint64(old.MaxOutput), uint64(now.MaxOutput))
 }
 
-// The method "wider" compares lists of permitted values. A nil list permits everything. If narrow is set, a nil list
-// permits less than any other list.
+// wider records a change if now permits values that old did not permit. A nil list permits all values. If narrow is
+// set, a list that is not empty permits more than a nil list.
 func (c *comparison) wider(what, all string, old, now []string, narrow bool) {
 	switch added := lost(now, old); {
 	case narrow && len(now) > 0:

@@ -234,8 +234,8 @@ func some(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:shown], ", "), len(list)-shown)
 }
 
-// The function "lowers" reports whether a rule can permit calls. An allow rule can do so. An ask rule can do so if it
-// overrides a built-in rule or the denial of unlisted programs.
+// lowers reports whether a rule can permit calls that are refused without it. Such a rule is an allow rule, or an ask
+// rule that overrides a built-in rule or the denial of unlisted programs.
 func lowers(r *config.PermissionRule, listed bool) bool {
 	return r.Effect == "allow" || r.Effect == "ask" && (len(r.Builtins) > 0 || listed && len(r.Commands) > 0)
 }

@@ -33,16 +33,7 @@ func onHangup(f func()) { hangup.Store(&f) }
 // WithHangup returns a context that SIGHUP cancels. After [Settings.OpenLive], SIGHUP triggers a reload and no longer
 // cancels the context.
 func WithHangup(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	onHangup(cancel)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP)
-	go func() {
-		for range signals {
-			(*hangup.Load())()
-		}
-	}()
-	return ctx
+	return withSignal(ctx, syscall.SIGHUP, &hangup)
 }
 
 // interrupted points to the function that handles SIGINT.
@@ -53,13 +44,20 @@ func OnInterrupt(f func()) { interrupted.Store(&f) }
 
 // WithInterrupt returns a context that SIGINT cancels, unless [OnInterrupt] sets another function.
 func WithInterrupt(ctx context.Context) context.Context {
+	return withSignal(ctx, os.Interrupt, &interrupted)
+}
+
+// withSignal returns a context and sets handler to the function that cancels it. Each signal calls the handler that is
+// set when it arrives.
+func withSignal(ctx context.Context, s os.Signal, handler *atomic.Pointer[func()]) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
-	OnInterrupt(cancel)
+	f := func() { cancel() }
+	handler.Store(&f)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt)
+	signal.Notify(signals, s)
 	go func() {
 		for range signals {
-			(*interrupted.Load())()
+			(*handler.Load())()
 		}
 	}()
 	return ctx
