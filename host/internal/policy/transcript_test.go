@@ -11,7 +11,8 @@ import (
 
 // TestTranscript counts how often the modes "open" and "careful" ask about the commands in a file, and logs these
 // commands. The environment variable TOOLHOST_TRANSCRIPT names the file, a JSON array of scripts.
-// TOOLHOST_TRANSCRIPT_WORKSPACE names the workspace, which need not exist.
+// TOOLHOST_TRANSCRIPT_WORKSPACE names the workspace, which must be a git repository with a changed file: otherwise, git
+// commands lose nothing.
 func TestTranscript(t *testing.T) {
 	file, ws := os.Getenv("TOOLHOST_TRANSCRIPT"), os.Getenv("TOOLHOST_TRANSCRIPT_WORKSPACE")
 	if file == "" {
