@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Limits applies to a group of processes together. Zero fields mean no limit.
+// Limits are the limits for all processes of a group together. A zero field means no limit.
 type Limits struct {
 	// Memory limits the memory in bytes, including file caches that cannot be dropped.
 	Memory uint64 `json:"memory,omitempty"`
@@ -75,7 +75,7 @@ func Find(mounts, proc string) (*Tree, error) {
 			return nil, fmt.Errorf("the cgroup %s does not have the controller %s: %s", path, c, advice)
 		}
 	}
-	if filepath.Base(dir) == own { // an earlier configuration has moved the host
+	if filepath.Base(dir) == own { // an earlier configuration moved the host to the child cgroup
 		dir = filepath.Dir(dir)
 	}
 	for _, name := range []string{".", "cgroup.procs", "cgroup.subtree_control"} {
@@ -95,7 +95,7 @@ func Find(mounts, proc string) (*Tree, error) {
 	return &Tree{dir: dir}, nil
 }
 
-// divide moves this process to a child cgroup and enables the controllers for child cgroups.
+// divide moves this process to a child cgroup. It then enables the controllers for the other child cgroups.
 func (t *Tree) divide() error {
 	if t.divided {
 		return nil

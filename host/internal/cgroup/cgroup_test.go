@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// tree creates directories that look like a cgroup /a/b which contains this process.
+// tree creates directories that imitate the cgroup /a/b. The group contains this process.
 func tree(t *testing.T, files map[string]string) (mounts, proc, dir string) {
 	t.Helper()
 	mounts, proc = t.TempDir(), t.TempDir()

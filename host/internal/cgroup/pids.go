@@ -30,7 +30,7 @@ func FindPids(mounts, proc string) (*Pids, error) {
 		}
 		top := filepath.Join(mounts, "pids")
 		dir := filepath.Join(top, filepath.Clean("/"+parts[2]))
-		if !exists(filepath.Join(dir, "cgroup.procs")) { // in a container, the path can be that of the machine
+		if !exists(filepath.Join(dir, "cgroup.procs")) { // in a container, the path can be the path outside of the container
 			dir = top
 		}
 		if !exists(filepath.Join(dir, "cgroup.procs")) || !writable(dir) {
@@ -64,7 +64,8 @@ func (p *Pids) Make(n uint64) (*PidsGroup, error) {
 func (p *Pids) sweep() {
 	old, _ := filepath.Glob(filepath.Join(p.dir, prefix+"*"))
 	for _, dir := range old {
-		// A host in another container can have an id that is unknown here, and a plugin that is about to join its group.
+		// The group of a host in another container looks unused, because the host's id is unknown here. Keep new groups,
+		// because a plugin of that host can be about to join.
 		if st, err := os.Stat(dir); err != nil || time.Since(st.ModTime()) < time.Minute {
 			continue
 		}

@@ -38,7 +38,7 @@ func TestFindPids(t *testing.T) {
 	}
 }
 
-// TestSweepPids checks that the groups of hosts that have ended are removed, and no others.
+// TestSweepPids checks that the groups of ended hosts are removed, and that all other groups are kept.
 func TestSweepPids(t *testing.T) {
 	p := &Pids{dir: t.TempDir()}
 	old := time.Now().Add(-time.Hour)

@@ -17,7 +17,8 @@ type Killed struct {
 	Used uint64
 }
 
-// The intervals between measurements. The machine must use half of the limit before the processes can come close to it.
+// These are the intervals between two measurements. The interval is long while the machine uses less than half of the
+// limit.
 const (
 	idle   = time.Second
 	normal = 250 * time.Millisecond
@@ -49,7 +50,7 @@ func Watch(pid int, limit uint64, killed func(Killed)) (stop func()) {
 
 // check measures once and returns the time until the next measurement.
 func check(pid int, limit uint64, killed func(Killed)) time.Duration {
-	// A look at the whole machine is much faster than one at all processes.
+	// Reading the memory of the whole machine is much faster than reading the memory of all its processes.
 	if used := machineUsed(); used < limit/2 {
 		return idle
 	} else if used < limit {
@@ -67,7 +68,7 @@ func check(pid int, limit uint64, killed func(Killed)) time.Duration {
 	}
 	used := sum(all)
 	slices.SortFunc(all, func(a, b process) int {
-		if (a.pid == pid) != (b.pid == pid) { // the process itself is the last
+		if (a.pid == pid) != (b.pid == pid) { // sort the process itself last
 			return cmp.Compare(bit(a.pid == pid), bit(b.pid == pid))
 		}
 		return cmp.Compare(b.anonymous, a.anonymous)
@@ -103,7 +104,8 @@ func sum(all []process) (n uint64) {
 type process struct {
 	pid, parent, group int
 	name               string
-	// began is the time of the process's start, in the kernel's unit. A later process with the same id differs in it.
+	// began is the start time of the process, in the kernel's unit. It distinguishes the process from a later process
+	// with the same id.
 	began string
 	// anonymous is the size of its anonymous memory in bytes.
 	anonymous uint64

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Machine returns the memory that this machine or container has, in bytes. It returns 0 if it is unknown.
+// Machine returns the memory of this machine or container, in bytes. It returns 0 if the size is unknown.
 var Machine = sync.OnceValue(func() uint64 {
 	total, ok := value("/proc/meminfo", "MemTotal:")
 	if !ok {
@@ -121,7 +121,7 @@ func (p *process) file(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(p.pid), name)
 }
 
-// exact returns the process's share of anonymous memory. Computing it takes the kernel milliseconds.
+// exact returns the process's share of anonymous memory. The kernel needs milliseconds to compute the share.
 func (p *process) exact() uint64 {
 	if n, ok := value(p.file("smaps_rollup"), "Pss_Anon:"); ok {
 		return n

@@ -128,7 +128,7 @@ func (t *Tool) Ended(c Call) {
 	}
 }
 
-// running tracks the number of running calls over time.
+// running measures how many calls run over time.
 type running struct {
 	now, most int
 	since     time.Time     // time of the last change

@@ -32,8 +32,8 @@ type PluginStats struct {
 	// PIDs contains the ids of the running processes.
 	PIDs []int `json:"pids"`
 	// Usage contains the resource usage of the plugin's processes and their child processes. Memory is the current
-	// value. All other fields are totals since the start of the host. An ended process counts with its last known
-	// values. Usage is nil if the system does not report it.
+	// value. All other fields are totals since the start of the host, and include ended processes up to their last
+	// measurement. Usage is nil if the system does not report it.
 	Usage *Usage `json:"usage,omitempty"`
 }
 

@@ -89,7 +89,7 @@ type Times struct {
 	Buckets map[float64]uint64 `json:"-"`
 }
 
-// The limits of the reported buckets are the powers of two between 64 µs and 18 minutes.
+// The reported buckets end at the powers of two between 64 µs and 18 minutes.
 const firstTold, lastTold = 6, 30
 
 func (t *times) summary() Times {

@@ -1,7 +1,7 @@
-// Package ownfile keeps state in JSON files that belong to the user. Most callers want [File].
+// Package ownfile stores state of the user in JSON files. Most callers use [File].
 //
-// A file counts only if no other user could have written it. It is replaced as a whole, so that no reader sees an
-// incomplete file, also after a crash.
+// A file that another user could have written is rejected. Each change replaces the whole file, so that no reader sees
+// an incomplete file, even after a crash.
 package ownfile
 
 import (
@@ -103,7 +103,7 @@ func Replace(path string, content []byte, mode fs.FileMode) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name()) // the error that matters is the first one
+			_ = os.Remove(f.Name()) // ignore this error, because the first error is returned
 		}
 	}()
 	if _, err = f.Write(content); err == nil {

@@ -13,7 +13,7 @@ type counter struct {
 	N int `json:"n"`
 }
 
-// TestChange checks that concurrent changes are not lost, and that a failed change leaves the file as it was.
+// TestChange checks that concurrent changes are not lost, and that a failed change does not change the file.
 func TestChange(t *testing.T) {
 	f := File{Path: filepath.Join(t.TempDir(), "state", "count.json"), Name: "the count"}
 	increase := func() error {
@@ -49,7 +49,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestOwn checks that a file that somebody else could have written does not count.
+// TestOwn checks that a file that another user could have written is rejected.
 func TestOwn(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) File { return File{Path: filepath.Join(dir, name), Name: name} }

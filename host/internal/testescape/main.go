@@ -135,13 +135,13 @@ var attempts = map[string]func(n int) error{
 		}
 		return err
 	},
-	// hold uses memory for a while.
+	// The attempt "hold" uses memory for a while.
 	"hold": func(mb int) error {
 		_, err := use(mb)
 		time.Sleep(5 * time.Second)
 		return err
 	},
-	// share uses memory that four more processes share.
+	// The attempt "share" uses memory that four more processes share.
 	"share": func(mb int) error {
 		b, err := use(mb)
 		for range 4 {

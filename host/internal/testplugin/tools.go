@@ -106,7 +106,7 @@ type napArgs struct {
 	Alone bool `json:"alone,omitempty" jsonschema:"one call after the other"`
 }
 
-// bed is held by the call that naps alone.
+// bed is the mutex that a call holds while it naps alone.
 var bed sync.Mutex
 
 func nap(ctx context.Context, call *sdk.Call, in napArgs) (*sdk.Result, error) {

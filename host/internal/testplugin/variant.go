@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// A variant of the plugin is a copy of its binary with a line at the end, so that tests have
-// many versions without building them:
+// variant describes a copy of the plugin's binary with an additional last line. Tests thus have many versions without
+// building them. The line has this form:
 //
 //	!variant version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes needs=read,exec?,$TOKEN
 type variant map[string]string
@@ -87,7 +87,7 @@ func needs(list string) *sdk.Needs {
 	return n
 }
 
-// named is a tool together with its name, because the SDK does not export the name.
+// named is a tool with its name, because the SDK does not export the name.
 type named struct {
 	name string
 	tool sdk.Tool
