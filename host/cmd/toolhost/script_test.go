@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sync/errgroup"
 )
 
 // bin is the directory of the tested binaries: toolhost, its bundled plugins and the host's test plugin. They are built
@@ -57,20 +58,35 @@ func build(dir string) error {
 	if runtime.GOOS == "linux" {
 		binaries["testescape"] = "toolhost.dev/host/internal/testescape"
 	}
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
 	for out, pkg := range binaries {
-		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, out), pkg) // use the same flags as in the Makefile
-		c.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if (out == "toolhost" || out == "toolhost-sandbox" || out == "toolhost-shim") && runtime.GOOS == "linux" {
-			c.Args[3] += " -E main.entry"
-		}
-		if b, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", pkg, err, b)
-		}
+		all.Go(func() error { return buildBinary(filepath.Join(dir, out), pkg) })
+	}
+	if err := all.Wait(); err != nil {
+		return err
 	}
 	if err := installTrusting(dir); err != nil {
 		return err
 	}
 	return buildExample(dir, "legacy")
+}
+
+// buildBinary builds a program with the flags of the Makefile.
+func buildBinary(out, pkg string) error {
+	flags := "-ldflags=-s -w"
+	switch filepath.Base(pkg) {
+	case "toolhost", "toolhost-sandbox", "toolhost-shim":
+		if runtime.GOOS == "linux" && filepath.Base(filepath.Dir(out)) != "plain" {
+			flags += " -E main.entry"
+		}
+	}
+	c := exec.Command("go", "build", "-trimpath", flags, "-o", out, pkg)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", pkg, err, b)
+	}
+	return nil
 }
 
 // installTrusting installs a wrapper that most scripts run as toolhost. The wrapper trusts the project files of the
