@@ -10,6 +10,8 @@
 //	GET  /v1/asks    lists the open asks of calls over this interface
 //	POST /v1/asks/ID answers an ask: {"outcome": "accepted", "values": […]}
 //	     /mcp        serves MCP over HTTP
+//	GET  /.well-known/oauth-protected-resource
+//	            says where to get a token, without a token
 //	GET  /healthz    returns "ok", without a token
 //	GET  /readyz     returns "ok", or the status 503 while the host shuts down, without a token
 package api
@@ -113,6 +115,8 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		}
 		_, _ = io.WriteString(w, "ok\n")
 	})
+	all.HandleFunc("/.well-known/oauth-protected-resource", s.resource)
+	all.HandleFunc("/.well-known/oauth-protected-resource/", s.resource)
 	all.Handle("/", s.authenticated(calls))
 	return s.named(http.NewCrossOriginProtection().Handler(all))
 }
@@ -132,13 +136,15 @@ func (s *server) named(next http.Handler) http.Handler {
 			name = h
 		}
 		name = strings.Trim(name, "[]")
-		for _, known := range s.opts.Hosts {
-			if strings.EqualFold(name, known) {
-				next.ServeHTTP(w, r)
-				return
-			}
+		known := s.opts.Hosts
+		if s.opts.Clients != nil {
+			known = slices.Concat(known, s.opts.Clients.Names())
 		}
-		refuse(w, http.StatusForbidden, tool.Security, fmt.Sprintf("this server does not have the name %q; use %s", name, strings.Join(s.opts.Hosts, ", ")))
+		if slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		refuse(w, http.StatusForbidden, tool.Security, fmt.Sprintf("this server does not have the name %q; use %s", name, strings.Join(known, ", ")))
 	})
 }
 
@@ -161,9 +167,13 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 		if err != nil {
 			// Do not tell an unknown client more than it needs to know.
 			s.opts.Log.Warn("a client was rejected", "from", r.RemoteAddr, "why", err)
-			w.Header().Set("WWW-Authenticate", `Bearer realm="toolhost"`)
+			status, challenge := s.opts.Clients.Refusal(r, err)
+			w.Header().Set("WWW-Authenticate", challenge)
 			refusal := rejection()
-			refuse(w, http.StatusUnauthorized, refusal.Kind, refusal.Message)
+			if status == http.StatusForbidden {
+				refusal.Message = err.Error()
+			}
+			refuse(w, status, refusal.Kind, refusal.Message)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, p)))

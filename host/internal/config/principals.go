@@ -45,6 +45,8 @@ type issuerHCL struct {
 	Name     string         `hcl:"name,label"`
 	URL      hcl.Expression `hcl:"url,optional"`
 	Audience hcl.Expression `hcl:"audience,optional"`
+	Resource hcl.Expression `hcl:"resource,optional"`
+	Scopes   hcl.Expression `hcl:"scopes,optional"`
 	At       hcl.Range      `hcl:",def_range"`
 }
 
@@ -86,8 +88,28 @@ func (d *decoder) issuer(b *issuerHCL) principal.Issuer {
 			d.fail(b.URL.Range(), fmt.Sprintf("%q cannot be an issuer", out.URL), "Use the https URL that the provider's tokens have in the claim iss.")
 		}
 	}
-	out.Audience = d.required(b.Audience, b.At, "audience", fmt.Sprintf("Issuer %q has no audience", b.Name), `audience = "toolhost"`)
+	if given(b.Resource) {
+		if out.Resource = d.text(b.Resource); !resourceURL(out.Resource) {
+			d.fail(b.Resource.Range(), fmt.Sprintf("%q cannot be the resource of issuer %q", out.Resource, b.Name), "Use the https URL under which clients reach this server, for example: https://tools.example.com/mcp.")
+		}
+	}
+	if given(b.Audience) || out.Resource == "" {
+		out.Audience = d.required(b.Audience, b.At, "audience", fmt.Sprintf("Issuer %q has no audience", b.Name), `audience = "toolhost"`)
+	}
+	if given(b.Scopes) {
+		scopes := d.texts(b.Scopes)
+		if slices.ContainsFunc(scopes, func(s string) bool { return s == "" || strings.ContainsAny(s, " \t\r\n\"\\") }) {
+			d.fail(b.Scopes.Range(), fmt.Sprintf("The scopes of issuer %q cannot be used", b.Name), "Write each scope as a text without spaces and quotes.")
+		}
+		out.Scopes = strings.Join(scopes, " ")
+	}
 	return out
+}
+
+// resourceURL reports whether a text can identify a protected resource (RFC 9728, section 1.2).
+func resourceURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && u.User == nil && u.Fragment == "" && u.RawQuery == "" && (u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()))
 }
 
 func loopback(name string) bool { return name == "localhost" || name == "127.0.0.1" || name == "::1" }

@@ -20,8 +20,23 @@ type Issuer struct {
 	Name string
 	// URL is the issuer's identifier, as in the claim "iss". Its keys are found through its discovery document.
 	URL string
-	// Audience must be in the claim "aud" of each token.
+	// Audience must be in the claim "aud" of each token. If it is empty, Resource must be there instead.
 	Audience string
+	// Resource is the URL under which clients reach this server, such as https://tools.example.com/mcp. With it, clients
+	// that have no token learn from which issuer to get one (RFC 9728). Empty means that they do not.
+	Resource string
+	// Scopes are the scopes that each token must have, separated by spaces.
+	Scopes string
+}
+
+// ScopeError means that a token is valid but has too few scopes.
+type ScopeError struct {
+	Issuer Issuer
+}
+
+// Error implements error.
+func (e *ScopeError) Error() string {
+	return fmt.Sprintf("the token of issuer %s lacks a scope; it needs: %s", e.Issuer.Name, e.Issuer.Scopes)
 }
 
 // algorithms lists the accepted signature algorithms. Symmetric algorithms and "none" are not accepted.
@@ -73,6 +88,9 @@ func (v *verifiers) verify(ctx context.Context, issuers []Issuer, raw string) (*
 	if err != nil {
 		return nil, nil, fmt.Errorf("the token of issuer %s is not valid: %w", issuer.Name, err)
 	}
+	if err := accessToken(raw, token, issuer); err != nil {
+		return nil, nil, fmt.Errorf("the token of issuer %s is not valid: %w", issuer.Name, err)
+	}
 	if token.Subject == "" {
 		return nil, nil, fmt.Errorf("the token of issuer %s has no subject", issuer.Name)
 	}
@@ -80,7 +98,58 @@ func (v *verifiers) verify(ctx context.Context, issuers []Issuer, raw string) (*
 	if err := token.Claims(&out.All); err != nil {
 		return nil, nil, fmt.Errorf("the claims of the token cannot be read: %w", err)
 	}
+	if !out.scopes(issuer.Scopes) {
+		return nil, nil, &ScopeError{Issuer: *issuer}
+	}
 	return issuer, out, nil
+}
+
+// accessToken returns an error if a token with a valid signature is not an access token for this server. An issuer signs
+// ID tokens with the same keys, and their audience is a client.
+func accessToken(raw string, token *oidc.IDToken, issuer *Issuer) error {
+	audience := func(a string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(issuer.Resource, "/") }
+	if issuer.Audience == "" && !slices.ContainsFunc(token.Audience, audience) { // otherwise, the verifier checked the audience
+		return fmt.Errorf("its audience is %q, not %q", token.Audience, issuer.Resource)
+	}
+	head, _, _ := strings.Cut(raw, ".")
+	b, err := decodeSegment(head)
+	if err != nil {
+		return err
+	}
+	var header struct {
+		Type string `json:"typ"`
+	}
+	if err := json.Unmarshal(b, &header); err != nil {
+		return err
+	}
+	switch strings.TrimPrefix(strings.ToLower(header.Type), "application/") {
+	case "", "jwt", "at+jwt": // RFC 9068, section 2.1
+	default:
+		return fmt.Errorf("its type is %q, not at+jwt", header.Type)
+	}
+	if token.Nonce != "" || token.AccessTokenHash != "" {
+		return errors.New("it is an ID token; send the access token")
+	}
+	return nil
+}
+
+// scopes reports whether the token has all wanted scopes. Issuers list the scopes in the claim "scope" (RFC 9068), or in
+// "scp".
+func (c *claims) scopes(wanted string) bool {
+	var have []string
+	for _, name := range []string{"scope", "scp"} {
+		switch value := c.All[name].(type) {
+		case string:
+			have = append(have, strings.Fields(value)...)
+		case []any:
+			for _, v := range value {
+				if s, ok := v.(string); ok {
+					have = append(have, s)
+				}
+			}
+		}
+	}
+	return !slices.ContainsFunc(strings.Fields(wanted), func(s string) bool { return !slices.Contains(have, s) })
 }
 
 // issuerOf returns the issuer in a token's claims. The claim is not yet verified.
@@ -133,7 +202,7 @@ func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerif
 		v.err = fmt.Errorf("issuer %s did not return its keys: %w. Check its url in the configuration, and the network of the host", issuer.Name, err)
 		return nil, v.err
 	}
-	v.oidc = provider.Verifier(&oidc.Config{ClientID: issuer.Audience, SupportedSigningAlgs: algorithms, Now: now})
+	v.oidc = provider.Verifier(&oidc.Config{ClientID: issuer.Audience, SkipClientIDCheck: issuer.Audience == "", SupportedSigningAlgs: algorithms, Now: now})
 	return v.oidc, nil
 }
 

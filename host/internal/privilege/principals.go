@@ -13,7 +13,7 @@ func (c *comparison) principals(old, now principal.Blocks) {
 	for _, i := range now.Issuers {
 		at := slices.IndexFunc(old.Issuers, func(o principal.Issuer) bool { return o.Name == i.Name })
 		c.when(at < 0, "tokens of issuer %s are accepted", i.Name)
-		c.when(at >= 0 && old.Issuers[max(at, 0)] != i, "issuer %s has another url or audience", i.Name)
+		c.when(at >= 0 && old.Issuers[max(at, 0)] != i, "issuer %s has another url, audience, resource or list of scopes", i.Name)
 	}
 	for _, b := range now.Principals {
 		at := slices.IndexFunc(old.Principals, func(o principal.Block) bool { return o.Name == b.Name })
