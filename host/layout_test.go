@@ -15,11 +15,11 @@ import (
 // lower layers.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
-	{"cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/setupcmd"},
+	{"cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/logincmd", "cmd/toolhost/internal/setupcmd"},
 	{"cmd/toolhost/internal/plugincmd", "cmd/toolhost/internal/review"},
 	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal"},
 	{"cmd/toolhost/internal/cli"},
-	{"api", "mcp"},
+	{"api", "mcp", "mcp/authorize"},
 	{"batch", "exposition", "export", "develop"},
 	{"admin"},
 	{"."},
@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"internal/config"},
 	{"internal/config/internal/diagnose"},
 	{"internal/config/internal/schema"},
-	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/sandbox/warden", "internal/shim", "internal/egress", "internal/footprint", "internal/repository", "router"},
+	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/sandbox/warden", "internal/shim", "internal/egress", "internal/footprint", "internal/login", "internal/repository", "router"},
 	{"internal/audit", "internal/execgate", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "agent", "scaffold"},
 	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/principal", "internal/quarantine", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace"},
 	{"agent/internal/agentfile", "internal/breadth", "internal/fingerprint", "internal/habit", "internal/ownfile", "internal/stamp", "internal/testescape", "internal/testmcp", "internal/testneed", "internal/testplugin", "internal/testserver"},

@@ -12,6 +12,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/logincmd"
 	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 	"toolhost.dev/host/mcp"
 )
@@ -62,6 +63,7 @@ Each run has a session of its own, unless --session names one that is to last.`,
 		},
 	}
 	mcpFlags(c, &opts)
+	c.AddCommand(logincmd.Commands(s)...)
 	return c
 }
 

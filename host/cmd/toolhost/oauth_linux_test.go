@@ -3,12 +3,19 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -95,4 +102,131 @@ principal "staff" {
 	few.want(403, "it needs: tools", "POST", "/v1/run", `{"command":"echo hi"}`)
 	few.want(200, resource, "GET", "/.well-known/oauth-protected-resource", "")
 	few.want(404, "toolhost token create", "GET", "/.well-known/oauth-protected-resource/other", "")
+}
+
+// TestLogin logs in at a remote server with the command, as a person with a browser does, and uses the login in a mount:
+// the token is renewed, and the login ends with the command logout. The remote server is another host.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	issuer, _ := startIssuer(t)
+	var target *url.URL
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httputil.NewSingleHostReverseProxy(target).ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	p := newPrincipals(t, fmt.Sprintf(`
+issuer "company" {
+  url      = %q
+  resource = "%s/mcp"
+  scopes   = ["tools"]
+}
+principal "staff" {
+  issuer = "company"
+  claims = { groups = "engineering" }
+}
+`, issuer, front.URL))
+	var err error
+	target, err = url.Parse(p.base)
+	must(t, err)
+
+	dir := mcpDir(t)
+	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, "bundled = false\nfield \"up\" {\n  mcp {\n    url = \"%s/mcp\"\n  }\n}\n", front.URL), 0o600))
+	state := t.TempDir()
+	command := func(args ...string) string {
+		t.Helper()
+		c := toolhost(t, dir, append([]string{"--state", state}, args...)...)
+		c.Stderr = nil
+		out, _ := c.CombinedOutput() // the callers check the output
+		return string(out)
+	}
+	expect := func(out, want string) {
+		t.Helper()
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in: %s", want, out)
+		}
+	}
+	const call = `up:bash --command "echo from the server"`
+	expect(command("run", call), "toolhost mcp login up")
+	expect(command("mcp", "status"), "none")
+	expect(command("mcp", "login", "down"), `field "down" has no remote server`)
+
+	login := toolhost(t, dir, "--state", state, "mcp", "login", "up", "--no-browser")
+	login.Stderr = nil
+	stderr, err := login.StderrPipe()
+	must(t, err)
+	var stdout strings.Builder
+	login.Stdout = &stdout
+	must(t, login.Start())
+	lines := bufio.NewScanner(stderr)
+	page := ""
+	for page == "" && lines.Scan() {
+		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "http") {
+			page = line
+		}
+	}
+	at, err := url.Parse(page)
+	must(t, err)
+	back := browse(t, page, at.Query().Get("redirect_uri"))
+	forged := *back
+	forged.RawQuery = "code=evil&state=evil"
+	get := func(u string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, u, nil)
+		must(t, err)
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		must(t, res.Body.Close())
+		return res.StatusCode
+	}
+	if code := get(forged.String()); code != http.StatusBadRequest {
+		t.Errorf("an answer with another state: %d", code)
+	}
+	if code := get(back.String()); code != http.StatusOK {
+		t.Errorf("the answer: %d", code)
+	}
+	rest, err := io.ReadAll(stderr)
+	must(t, err)
+	if err := login.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, rest)
+	}
+	expect(stdout.String(), "Logged in at "+front.URL+"/mcp for field up: renewed automatically")
+
+	expect(command("run", call), "from the server")
+	expect(command("mcp", "status"), "renewed automatically")
+	files, err := filepath.Glob(filepath.Join(state, "logins", "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	stored := func() (l map[string]any) {
+		b, err := os.ReadFile(files[0])
+		must(t, err)
+		must(t, json.Unmarshal(b, &l))
+		return l
+	}
+	delivered := filepath.Join(state, "plugins", "up", "access-token")
+	before := stored()
+	if b, err := os.ReadFile(delivered); err != nil || string(b) != before["access_token"] {
+		t.Errorf("the plugin got %q, %v", b, err)
+	}
+	for _, file := range []string{files[0], delivered} {
+		if st, err := os.Stat(file); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %v", file, st.Mode(), err)
+		}
+	}
+
+	old := stored()
+	old["obtained"], old["expiry"] = "2020-01-01T00:00:00Z", "2020-01-01T01:00:00Z"
+	b, err := json.Marshal(old)
+	must(t, err)
+	must(t, os.WriteFile(files[0], b, 0o600))
+	expect(command("run", call), "from the server")
+	if now := stored(); now["access_token"] == before["access_token"] || now["refresh_token"] == before["refresh_token"] {
+		t.Error("the login was not renewed")
+	}
+
+	expect(command("mcp", "logout", "up"), "is removed")
+	expect(command("run", call), "toolhost mcp login up")
+	expect(command("mcp", "logout", "up"), "has no login")
+	if _, err := os.Stat(delivered); err == nil {
+		t.Error("the plugin still has the token")
+	}
 }

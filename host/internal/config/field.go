@@ -210,3 +210,19 @@ func (d *decoder) passOn(values map[string]any, ranges bodyRanges, out *Plugin, 
 	}
 	out.Config, out.config = b, ranges
 }
+
+// Server returns the URL of the remote server that the plugin mounts, or "". The result header reports whether the
+// configuration contains the header Authorization for the server.
+func (p *Plugin) Server() (server string, header bool) {
+	var c struct {
+		URL     string            `json:"url"`
+		Headers map[string]string `json:"headers"`
+	}
+	if !p.Mounted || json.Unmarshal(p.Config, &c) != nil {
+		return "", false
+	}
+	for name := range c.Headers {
+		header = header || strings.EqualFold(name, "Authorization")
+	}
+	return c.URL, header
+}

@@ -20,6 +20,7 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/roots"
@@ -196,6 +197,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 		State:   e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,
 		Confine:   confine,
 		Commands:  commands,
+		Logins:    login.NewKeeper(login.Open(e.home.Root), e.opts.Log),
 		Overrides: new(generation.Overrides),
 		Log:       e.opts.Log,
 	}
@@ -303,6 +305,7 @@ func (e *Engine) Close() error {
 		e.super.Close(closeGrace)
 		searched := builder.Confine.Repositories.Close() // run after the last process exits, and before the audit log closes
 		builder.Commands.Close()
+		builder.Logins.Close()
 		builder.Close()
 		e.closing.err = errors.Join(searched, e.state.Close())
 		e.locks.Close() // from here on, other processes can use the sessions

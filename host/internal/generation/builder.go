@@ -17,6 +17,7 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
@@ -62,6 +63,7 @@ type Builder struct {
 	Supervisor *supervisor.Supervisor
 	Confine    *confinement.Parts
 	Commands   *shim.Granter
+	Logins     *login.Keeper
 	Overrides  *Overrides
 	Log        *slog.Logger
 	// Current returns the published generation. It returns nil before the first publication.
@@ -154,7 +156,12 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 		OfOwner: func(owner string) (string, int64) {
 			return b.Home.PluginOf(owner, c.Name), cfg.Access.OutputBytes(owner)
 		},
-		Confine:    func(s supervisor.Start) (*supervisor.Confined, error) { return launcher.Launch(&p.Plugin, s) },
+		Confine: func(s supervisor.Start) (*supervisor.Confined, error) {
+			if server, header := p.Server(); server != "" && !header {
+				b.Logins.Deliver(context.Background(), server, s.StateDir)
+			}
+			return launcher.Launch(&p.Plugin, s)
+		},
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(c.Name, diags) },
 		Inherit:    func() *os.File { return b.inherit(p) },
 		Executable: func() (string, error) { return b.Pins(cfg).Executable(c.Name, c.Path) },

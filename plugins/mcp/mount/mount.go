@@ -51,6 +51,7 @@ type mount struct {
 	// return.
 	end   func()
 	cfg   Config
+	state string // the plugin's own directory
 	roots []tool.Root
 	calls running
 
@@ -82,7 +83,7 @@ func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
 }
 
 func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
-	m.roots = s.Roots
+	m.roots, m.state = s.Roots, s.StateDir
 	if c.Cwd == "" && len(s.Roots) > 0 {
 		c.Cwd = s.Roots[0].Path
 	}

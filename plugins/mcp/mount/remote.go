@@ -6,7 +6,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/net/http/httpguts"
@@ -19,7 +22,7 @@ func (m *mount) remote() mcp.Transport {
 	return &mcp.StreamableClientTransport{
 		Endpoint: m.cfg.URL, MaxEventSize: maxFrame,
 		HTTPClient: &http.Client{
-			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport},
+			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport, state: m.state},
 			// The headers can contain secrets for this server only. Therefore all redirects are refused.
 			CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 				return fmt.Errorf("the server redirects to %s; correct url in the mcp block", r.URL.Redacted())
@@ -32,6 +35,39 @@ func (m *mount) remote() mcp.Transport {
 type headers struct {
 	set  map[string]string
 	base http.RoundTripper
+	// state is the plugin's own directory. The host writes the access token of the operator's login there.
+	state string
+}
+
+// tokenFile is the name of the file with the access token.
+const tokenFile = "access-token"
+
+// login adds the access token of the operator's login to a request. The file is read each time, because the host replaces
+// it when the token is renewed.
+func (h *headers) login(r *http.Request) {
+	if h.state == "" {
+		return
+	}
+	token, err := os.ReadFile(filepath.Join(h.state, tokenFile))
+	if err != nil || !httpguts.ValidHeaderFieldValue(string(token)) { // no login; the server says whether it needs one
+		return
+	}
+	r.Header.Set("Authorization", "Bearer "+string(token))
+}
+
+// refused returns an error with a remedy if the server refuses a request because of its token. The argument own reports
+// whether the token is from the configuration.
+func (h *headers) refused(res *http.Response, own bool) error {
+	field := filepath.Base(h.state) // the host names the directory after the field
+	switch {
+	case res.StatusCode == http.StatusUnauthorized && own:
+		return errors.New("the server refuses the header Authorization of the mcp block; correct it, or remove it and log in: toolhost mcp login " + field)
+	case res.StatusCode == http.StatusUnauthorized:
+		return errors.New("the server needs a login; run: toolhost mcp login " + field)
+	case res.StatusCode == http.StatusForbidden && strings.Contains(res.Header.Get("WWW-Authenticate"), "insufficient_scope"):
+		return errors.New("the login at the server lacks a scope; log in again: toolhost mcp login " + field)
+	}
+	return nil
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -40,9 +76,16 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	for k, v := range h.set {
 		r.Header.Set(k, v)
 	}
+	own := r.Header.Get("Authorization") != ""
+	if !own {
+		h.login(r)
+	}
 	res, err := h.base.RoundTrip(r)
 	if err != nil {
 		return nil, err
+	}
+	if err := h.refused(res, own); err != nil {
+		return nil, errors.Join(err, res.Body.Close())
 	}
 	if canceled != nil {
 		canceled.tell()

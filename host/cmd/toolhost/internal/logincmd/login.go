@@ -1,0 +1,204 @@
+// Package logincmd implements the commands that log in at the remote servers of mounts.
+package logincmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/mcp/authorize"
+)
+
+// Commands returns the subcommands of "toolhost mcp" for logins.
+func Commands(s *cli.Settings) []*cobra.Command {
+	return []*cobra.Command{newLogin(s), newLogout(s), newStatus(s)}
+}
+
+type loginFlags struct {
+	scopes    []string
+	clientID  string
+	secretEnv string
+	port      int
+	noBrowser bool
+	wait      time.Duration
+}
+
+func newLogin(s *cli.Settings) *cobra.Command {
+	var f loginFlags
+	c := &cobra.Command{
+		Use:   "login FIELD",
+		Short: "Log in at the remote MCP server of a field",
+		Long: `Log in at the remote MCP server of a field (OAuth 2.1). The program finds the authorization server,
+registers itself there, opens the browser and waits for the answer. The login is kept in the state
+directory, renewed before it expires, and used by running hosts within seconds. The process that
+connects to the server gets only the access token.`,
+		Example: "toolhost mcp login github\ntoolhost mcp login github --scope repo:read --no-browser",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return f.run(c.Context(), s, args[0]) },
+	}
+	c.Flags().StringSliceVar(&f.scopes, "scope", nil, "`scope` to request, instead of those that the server names; can be repeated")
+	c.Flags().StringVar(&f.clientID, "client-id", "", "`id` of a client that you registered, if the server does not let programs register themselves")
+	c.Flags().StringVar(&f.secretEnv, "client-secret-env", "", "environment `variable` with the secret of this client")
+	c.Flags().IntVar(&f.port, "port", 0, "local `port` to which the browser returns, if the client is registered with one (default any)")
+	c.Flags().BoolVar(&f.noBrowser, "no-browser", false, "print the page instead of opening a browser")
+	c.Flags().DurationVar(&f.wait, "wait", 5*time.Minute, "how long to wait for the answer in the browser")
+	return c
+}
+
+func (f *loginFlags) run(ctx context.Context, s *cli.Settings, field string) error {
+	server, err := admin.FindRemoteServer(s.Options(), field)
+	if err != nil {
+		return err
+	}
+	if server.Header {
+		return fmt.Errorf("the mcp block of field %q sends its own header Authorization; remove the header to use a login", field)
+	}
+	secret := ""
+	if f.secretEnv != "" {
+		if secret = os.Getenv(f.secretEnv); secret == "" || f.clientID == "" {
+			return fmt.Errorf("--client-secret-env needs --client-id and a value in the variable %s", f.secretEnv)
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, f.wait, fmt.Errorf("no answer within %v; try again, or give more time with --wait", f.wait))
+	defer cancel()
+	got, err := authorize.Login(ctx, authorize.Options{
+		Resource: server.URL, Client: admin.LoginClient(server.URL), Show: f.show, Scopes: f.scopes, ClientID: f.clientID, ClientSecret: secret, Port: f.port,
+	})
+	switch {
+	case errors.Is(err, authorize.ErrNotNeeded):
+		fmt.Printf("The server of field %s needs no login.\n", field)
+		return nil
+	case err != nil:
+		return errors.New(cli.Clean(fmt.Sprintf("cannot log in at %s: %v", server.URL, err)))
+	}
+	l := &admin.Login{
+		Resource: server.URL, Issuer: got.Issuer, ClientID: got.ClientID, ClientSecret: got.ClientSecret, TokenURL: got.TokenURL, AuthStyle: got.AuthStyle,
+		RevokeURL: got.RevokeURL, Scopes: got.Scopes, Access: got.Token.AccessToken, Refresh: got.Token.RefreshToken, Obtained: time.Now(), Expiry: got.Token.Expiry,
+	}
+	if err := admin.SaveLogin(s.Options(), l); err != nil {
+		return err
+	}
+	fmt.Printf("Logged in at %s for field %s: %s. Running hosts use the login within seconds.\n", server.URL, field, validity(l))
+	return nil
+}
+
+// show shows the page of the authorization server to the user.
+func (f *loginFlags) show(page string) {
+	fmt.Fprintf(os.Stderr, "Log in on this page, and then return here:\n\n  %s\n\n", page)
+	if f.noBrowser || !term.IsTerminal(int(os.Stderr.Fd())) {
+		return
+	}
+	program := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		program = "open"
+	}
+	_ = exec.Command(program, page).Start() //nolint:gosec // the page is an http URL; the error is ignored, because the user sees the address
+}
+
+// validity describes how long a login is valid.
+func validity(l *admin.Login) string {
+	switch {
+	case l.Refresh != "":
+		return "renewed automatically"
+	case l.Expiry.IsZero():
+		return "without an end"
+	case time.Now().After(l.Expiry):
+		return "expired at " + l.Expiry.Local().Format(time.DateTime) + "; log in again"
+	}
+	return "valid until " + l.Expiry.Local().Format(time.DateTime) + ", and not renewed"
+}
+
+func newLogout(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "logout FIELD",
+		Short: "Forget the login at the remote MCP server of a field, and revoke it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			server, err := admin.FindRemoteServer(s.Options(), args[0])
+			if err != nil {
+				return err
+			}
+			removed, revoked, err := admin.RemoveLogin(c.Context(), s.Options(), server)
+			if err != nil {
+				return err
+			}
+			if !removed {
+				fmt.Printf("Field %s has no login.\n", args[0])
+				return nil
+			}
+			fmt.Printf("The login of field %s is removed.\n", args[0])
+			if revoked != nil {
+				fmt.Fprintf(os.Stderr, "warning: the tokens are not revoked: %v. They end when they expire, or when you revoke them on the page of %s.\n", revoked, server.URL)
+			}
+			return nil
+		},
+	}
+}
+
+// status is one line of the output of "toolhost mcp status".
+type status struct {
+	Field  string    `json:"field"`
+	URL    string    `json:"url"`
+	State  string    `json:"state"`
+	Issuer string    `json:"issuer,omitempty"`
+	Scopes []string  `json:"scopes,omitempty"`
+	Expiry time.Time `json:"expires,omitzero"`
+}
+
+func newStatus(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "List the remote MCP servers of the configuration with their logins",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			servers, err := admin.RemoteServers(s.Options())
+			if err != nil {
+				return err
+			}
+			list := make([]status, 0, len(servers))
+			for i := range servers {
+				list = append(list, describe(&servers[i]))
+			}
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, list)
+			}
+			if len(list) == 0 {
+				fmt.Println(`No field has a remote server. Add one: field "NAME" { mcp { url = "https://…" } }.`)
+				return nil
+			}
+			w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "FIELD\tSERVER\tLOGIN\tISSUER\tSCOPES")
+			for _, e := range list {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Field, e.URL, e.State, e.Issuer, strings.Join(e.Scopes, " "))
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func describe(r *admin.RemoteServer) status {
+	out := status{Field: r.Field, URL: r.URL, State: "none"}
+	switch {
+	case r.Header:
+		out.State = "header of the configuration"
+	case r.Err != nil:
+		out.State = r.Err.Error()
+	case r.Login != nil:
+		out.State, out.Issuer, out.Expiry = validity(r.Login), cli.Clean(r.Login.Issuer), r.Login.Expiry
+		for _, s := range r.Login.Scopes {
+			out.Scopes = append(out.Scopes, cli.Clean(s))
+		}
+	}
+	return out
+}

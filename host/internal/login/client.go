@@ -1,0 +1,63 @@
+package login
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+	"time"
+
+	"toolhost.dev/host/internal/hostlist"
+)
+
+// timeout limits one request to an issuer.
+const timeout = 10 * time.Second
+
+// Client returns an HTTP client for the issuer of a server's tokens. The server names the issuer, so a hostile server
+// could name an address inside of the operator's network. Therefore the client connects only to public addresses, and
+// only with TLS, unless the server itself is on this machine or in the operator's network.
+func Client(resource string) *http.Client {
+	private := inside(resource)
+	dialer := &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		if !private && !hostlist.Public(at.Addr().Unmap()) {
+			return fmt.Errorf("the address %s is not public, but the server is", at.Addr())
+		}
+		return nil
+	}}
+	return &http.Client{
+		Timeout:   timeout,
+		Transport: &secured{private: private, base: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableKeepAlives: true}},
+	}
+}
+
+// secured refuses requests without TLS, unless private is set. It also sees the requests that follow a redirect.
+type secured struct {
+	private bool
+	base    http.RoundTripper
+}
+
+func (s *secured) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && !s.private {
+		return nil, fmt.Errorf("%s is not an https URL", r.URL.Redacted())
+	}
+	return s.base.RoundTrip(r)
+}
+
+// inside reports whether a server is on this machine or in the operator's network, by its host name.
+func inside(resource string) bool {
+	u, err := url.Parse(resource)
+	if err != nil {
+		return false
+	}
+	if u.Hostname() == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	return err == nil && !hostlist.Public(a.Unmap())
+}

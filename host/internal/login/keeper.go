@@ -1,0 +1,164 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"toolhost.dev/host/internal/ownfile"
+)
+
+// TokenFile is the name of the file with the access token in the state directory of a plugin.
+const TokenFile = "access-token"
+
+// interval is the time between two checks of the delivered tokens. A login or logout takes effect after this time.
+const interval = 5 * time.Second
+
+// Keeper delivers access tokens to plugins. A plugin never gets the refresh token. A Keeper is safe for concurrent use.
+type Keeper struct {
+	store *Store
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	places map[place]string   // last delivered token
+	failed map[string]failure // last failure by server
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+// place is the state directory of a plugin that connects to a server.
+type place struct{ resource, dir string }
+
+// failure is a login that could not be renewed.
+type failure struct {
+	obtained time.Time // identifies the login
+	at       time.Time
+}
+
+// retryAfter is the time after which a login that could not be renewed is renewed again.
+const retryAfter = time.Minute
+
+// NewKeeper returns a keeper for a store. The caller must call Close.
+func NewKeeper(s *Store, log *slog.Logger) *Keeper {
+	return &Keeper{store: s, log: log, places: make(map[place]string), failed: make(map[string]failure)}
+}
+
+// Deliver writes the access token for a server to the state directory of a plugin, and replaces the file when the token
+// changes. Without a login, it removes the file. It is called before the plugin starts.
+func (k *Keeper) Deliver(ctx context.Context, resource, dir string) {
+	if k.store.dir == "" || dir == "" {
+		return
+	}
+	k.mu.Lock()
+	p := place{resource, dir}
+	if _, known := k.places[p]; !known {
+		k.places[p] = "\x00" // differs from every token, so that the file is written or removed
+	}
+	if k.stop == nil {
+		var watch context.Context
+		watch, k.stop = context.WithCancel(context.WithoutCancel(ctx))
+		k.done = make(chan struct{})
+		go k.watch(watch)
+	}
+	k.mu.Unlock()
+	k.update(ctx, p)
+}
+
+// watch updates all places at intervals.
+func (k *Keeper) watch(ctx context.Context) {
+	defer close(k.done)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		k.mu.Lock()
+		var all []place
+		for p := range k.places {
+			all = append(all, p)
+		}
+		k.mu.Unlock()
+		for _, p := range all {
+			k.update(ctx, p)
+		}
+	}
+}
+
+// update makes the file of a place agree with the store.
+func (k *Keeper) update(ctx context.Context, p place) {
+	token := ""
+	if k.waits(p.resource) {
+		return
+	}
+	l, err := k.store.Fresh(ctx, p.resource)
+	if err != nil && ctx.Err() == nil {
+		k.fail(p.resource)
+		k.log.Warn("a login cannot be used", "server", host(p.resource), "error", err, "remedy", "toolhost mcp login "+filepath.Base(p.dir))
+	}
+	if l != nil {
+		token = l.Access
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if ctx.Err() != nil || k.places[p] == token {
+		return
+	}
+	if err := write(filepath.Join(p.dir, TokenFile), token); err != nil {
+		k.log.Warn("an access token cannot be delivered", "server", host(p.resource), "error", err)
+		return
+	}
+	k.places[p] = token
+}
+
+// waits reports whether the login at a server failed a short time ago and is still the same login.
+func (k *Keeper) waits(resource string) bool {
+	k.mu.Lock()
+	f, ok := k.failed[resource]
+	k.mu.Unlock()
+	if !ok || time.Since(f.at) > retryAfter {
+		return false
+	}
+	l, err := k.store.Load(resource)
+	return err != nil || l != nil && l.Obtained.Equal(f.obtained)
+}
+
+// fail records that the login at a server failed.
+func (k *Keeper) fail(resource string) {
+	f := failure{at: time.Now()}
+	if l, err := k.store.Load(resource); err == nil && l != nil {
+		f.obtained = l.Obtained
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failed[resource] = f
+}
+
+// write replaces a file. It removes the file if the token is empty.
+func write(file, token string) error {
+	if token != "" {
+		return ownfile.Replace(file, []byte(token), 0o600)
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Close stops the updates. The delivered tokens stay, because other hosts with the same state directory use them, too.
+func (k *Keeper) Close() {
+	k.mu.Lock()
+	stop, done := k.stop, k.done
+	k.mu.Unlock()
+	if stop == nil {
+		return
+	}
+	stop()
+	<-done
+}
