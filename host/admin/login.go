@@ -24,7 +24,7 @@ type RemoteServer struct {
 	URL   string
 	// Header reports whether the configuration sends a header Authorization. A login is then not used.
 	Header bool
-	// Login is the login at the server. It is nil if there is none. Err is the reason why it cannot be read.
+	// Login is the login at the server. A nil Login means that nobody logged in. Err is the reason why it cannot be read.
 	Login *Login
 	Err   error
 }

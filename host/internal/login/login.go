@@ -84,7 +84,7 @@ func host(resource string) string {
 	return "the server"
 }
 
-// Load returns the login at a server, or nil if there is none.
+// Load returns the login at a server, or nil if nobody logged in.
 func (s *Store) Load(resource string) (*Login, error) {
 	if s.dir == "" {
 		return nil, nil

@@ -49,7 +49,7 @@ func (h *headers) login(r *http.Request) {
 		return
 	}
 	token, err := os.ReadFile(filepath.Join(h.state, tokenFile))
-	if err != nil || !httpguts.ValidHeaderFieldValue(string(token)) { // no login; the server says whether it needs one
+	if err != nil || !httpguts.ValidHeaderFieldValue(string(token)) { // without a login, the server answers if it needs one
 		return
 	}
 	r.Header.Set("Authorization", "Bearer "+string(token))
