@@ -10,6 +10,9 @@ type Root struct {
 	// Path is the path of the directory. It is absolute and without symbolic links.
 	Path     string `json:"path"`
 	Writable bool   `json:"writable"`
+	// Source is the directory of the host that the plugin's sandbox shows at Path. Empty means Path itself. Only the host
+	// uses Source, and plugins never receive it.
+	Source string `json:"-"`
 }
 
 // Contains reports whether path is the root's directory or is below it.

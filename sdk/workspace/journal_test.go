@@ -164,6 +164,7 @@ func TestRecovery(t *testing.T) {
 		backup      bool      // true if the temporary file is a backup in the journal
 		ready       time.Time // time at which the backup was complete
 		elsewhere   bool      // true if the root of the file is not open
+		foreign     bool      // true if the write was in another directory that had the same path
 		want        string
 		kept        bool // true if the temporary file must remain
 		journal     bool // true if the journal file must remain
@@ -176,6 +177,7 @@ func TestRecovery(t *testing.T) {
 		"killed with another's version": {target: newText, put: "theirs", want: newText, kept: true, err: "changed by another program"},
 		"changed since":                 {target: "later", put: "NEW", want: "later"},
 		"another root":                  {target: oldText, put: "NEW", want: oldText, kept: true, journal: true, elsewhere: true},
+		"another directory":             {target: "theirs", put: oldText, backup: true, ready: time.Now(), want: "theirs", kept: true, journal: true, foreign: true},
 		"backup not complete":           {target: oldText, put: "old", backup: true, want: oldText},
 		"written half":                  {target: "NEW content", put: oldText, backup: true, ready: time.Now(), want: oldText},
 		"written wholly":                {target: newText, put: oldText, backup: true, ready: time.Now(), want: newText},
@@ -196,6 +198,9 @@ func TestRecovery(t *testing.T) {
 			write(dir+"/w/f", c.target)
 			write(put, c.put)
 			record := fmt.Sprintf(`{"id":1,"temp":%q,"target":%q,"backup":%v,"old":"%x"}`+"\n", put, dir+"/w/f", c.backup, sha256.Sum256([]byte(oldText)))
+			if c.foreign {
+				record = strings.Replace(record, `"id":1,`, `"id":1,"device":1,"inode":1,`, 1)
+			}
 			become := sha256.Sum256([]byte(newText))
 			switch {
 			case !c.ready.IsZero():

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -39,6 +41,9 @@ func (w *Workspace) recoverWrite(r journal.Record) (recovered bool, err error) {
 	if here := err == nil && target.Writable() && target.String() == r.Target; !here {
 		return false, nil
 	}
+	if device, inode := target.directory(); r.Inode != 0 && (device != r.Device || inode != r.Inode) {
+		return false, nil // the directory of another session at the same path
+	}
 	now, err := w.ReadFile(target, MaxFileSize)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return true, fmt.Errorf("a write to %s was interrupted; the old or new content is in %s: %w", r.Target, r.Temp, err)
@@ -47,6 +52,19 @@ func (w *Workspace) recoverWrite(r journal.Record) (recovered bool, err error) {
 		return true, w.recoverBackup(r, target, now)
 	}
 	return true, w.recoverTemp(r, now)
+}
+
+// directory returns the identity of the directory that contains the path. It returns zero if the identity is unknown.
+func (p Path) directory() (device, inode uint64) {
+	info, err := p.tree.dir.Stat(filepath.Dir(p.rel))
+	if err != nil {
+		return 0, 0
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0
+	}
+	return uint64(st.Dev), st.Ino //nolint:unconvert // the types depend on the system
 }
 
 // recoverTemp removes a temporary file. The temporary file contains either the new content or, after the exchange of

@@ -33,6 +33,7 @@ type writeJob struct {
 // note returns the journal record for the temporary file or backup that the write creates next.
 func (j *writeJob) note(temp string, backup bool) journal.Record {
 	r := journal.Record{Temp: temp, Target: j.path.abs, Backup: backup}
+	r.Device, r.Inode = j.path.directory()
 	if j.opt.Expect != nil {
 		r.Old = j.opt.Expect.Hash()
 	}

@@ -52,7 +52,7 @@ func TestLimits(t *testing.T) {
 			{"memory message", `memory = "64MiB"`, `head -c 200000000 /dev/zero | tail -c 190000000 | wc -c | grep -q 190000000 && echo ESCAPED`, "The memory of a process is limited to 64MiB"},
 			{"file size", "", `truncate -s 9G sparse && echo ESCAPED`, "The size of a file is limited to 8GiB"},
 			{"core", "", `[ "$(ulimit -c)" = 0 ] || echo ESCAPED`, ""},
-			{"temporary", `temporary = "4MiB"`, `head -c 8000000 /dev/zero > /tmp/toolhost-limit && echo ESCAPED; rm -f /tmp/toolhost-limit; exit 1`, "holds at most 4MiB"},
+			{"temporary", `temporary = "4MiB"`, `head -c 8000000 /dev/zero > /var/tmp/toolhost-limit && echo ESCAPED; rm -f /var/tmp/toolhost-limit; exit 1`, "holds at most 4MiB"},
 		} {
 			if tc.name == "temporary" && b.Abilities.Confines && !b.Abilities.OwnRoot {
 				continue

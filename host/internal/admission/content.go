@@ -10,11 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trust"
 )
@@ -74,7 +74,7 @@ func (s Source) content(cfg *config.Config) (*trust.Content, error) {
 const separators = " \t\r\n;|&()<>'\"`=:,$"
 
 // interpreters matches the names of programs that run the files in their arguments.
-var interpreters = regexp.MustCompile(`^(ba|da|z|k|c|fi)?sh$|^(python|node|ruby|perl|php|lua|deno|bun|java|env|npx|uv|uvx|tsx|ts-node|make)[0-9.]*$`)
+var interpreters = lazyregexp.New(`^(ba|da|z|k|c|fi)?sh$|^(python|node|ruby|perl|php|lua|deno|bun|java|env|npx|uv|uvx|tsx|ts-node|make)[0-9.]*$`)
 
 // filesOf returns the program of a command and the code files in its arguments and environment. It omits data files,
 // because programs change them. Relative names are searched in the directory of the configuration, in the workspace, and

@@ -3,23 +3,23 @@ package admission
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // The variable "runners" maps programs to the task files that they read in their working directory.
 var runners = []struct {
-	program *regexp.Regexp
+	program *lazyregexp.Regexp
 	files   []string
 }{
-	{regexp.MustCompile(`^g?make$`), []string{"Makefile", "makefile", "GNUmakefile"}},
-	{regexp.MustCompile(`^(npm|npx|pnpm|yarn|bun|bunx|tsx|ts-node)$`), []string{"package.json", ".npmrc", ".yarnrc.yml", ".pnpmfile.cjs"}},
-	{regexp.MustCompile(`^(uv|uvx|poetry|pdm|hatch)$`), []string{"pyproject.toml", "uv.toml"}},
-	{regexp.MustCompile(`^deno$`), []string{"deno.json", "deno.jsonc"}},
-	{regexp.MustCompile(`^just$`), []string{"justfile", "Justfile", ".justfile"}},
+	{lazyregexp.New(`^g?make$`), []string{"Makefile", "makefile", "GNUmakefile"}},
+	{lazyregexp.New(`^(npm|npx|pnpm|yarn|bun|bunx|tsx|ts-node)$`), []string{"package.json", ".npmrc", ".yarnrc.yml", ".pnpmfile.cjs"}},
+	{lazyregexp.New(`^(uv|uvx|poetry|pdm|hatch)$`), []string{"pyproject.toml", "uv.toml"}},
+	{lazyregexp.New(`^deno$`), []string{"deno.json", "deno.jsonc"}},
+	{lazyregexp.New(`^just$`), []string{"justfile", "Justfile", ".justfile"}},
 }
 
 // The variable "entries" lists the files that an interpreter runs if its argument is a directory.

@@ -1,22 +1,88 @@
 package call
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/scratch"
 )
 
-// Message returns the call as a message for the plugin.
-func (c *Call) Message() *tool.Call {
+// Message returns the call as a message for the plugin. The plugin sees the temporary directory of the session as
+// temporary describes. A nil temporary means that the plugin does not see it.
+func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *tool.Call {
 	r := &c.Request
-	return &tool.Call{
+	out := &tool.Call{
 		ID: r.ID, MessageID: r.MessageID, Tool: c.Identity.Tool.Definition.Name, Arguments: Object(c.Decision.Arguments),
 		SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots,
 	}
+	if tmp := r.Session.Temporary; tmp.Path != "" && temporary != nil {
+		s := r.Session
+		s.Temporary = temporary(c.Identity.Tool.Plugin, tmp)
+		out.Roots = s.All()
+		if rel, in := tmp.Rel(out.Cwd); in && s.Temporary.Path != tmp.Path && scratch.OnHost(r.Session.All(), out.Cwd) != out.Cwd {
+			out.Cwd = filepath.Join(s.Temporary.Path, rel)
+		}
+	}
+	return out
+}
+
+// UsesTemporary reports whether the call can use the temporary directory of its session, apart from the paths in its
+// arguments. Only such calls run in a process that sees this directory. Other calls share a process with other sessions.
+func (c *Call) UsesTemporary() bool {
+	tmp := c.Request.Session.Temporary
+	switch {
+	case tmp.Path == "":
+		return false
+	case c.Identity.Tool.Commands, tmp.Contains(c.Decision.Sent.Cwd) && scratch.OnHost(c.Request.Session.All(), c.Decision.Sent.Cwd) != c.Decision.Sent.Cwd:
+		return true
+	}
+	// A text can contain paths, such as a patch or a pattern of a search. A search reads files whose names begin so.
+	mark := tmp.Path + "/"
+	if c.Identity.Tool.Definition.Traits.ReadOnly {
+		mark = `"` + tmp.Path
+	}
+	return c.contains(mark, tmp.Path) || c.changesUnnamed() && !scratch.Empty(tmp.Source)
+}
+
+// contains reports whether the arguments contain a text that begins with a path, apart from paths in the session's roots.
+func (c *Call) contains(text, path string) bool {
+	rest := c.Decision.Sent.Arguments
+	for {
+		i := bytes.Index(rest, []byte(text))
+		if i < 0 {
+			return false
+		}
+		at := rest[i+len(text)-len(strings.TrimLeft(text, `"`)):]
+		rest = rest[i+len(text):]
+		if !slices.ContainsFunc(c.Request.Session.Roots, func(r tool.Root) bool { return len(r.Path) > len(path) && bytes.HasPrefix(at, []byte(r.Path)) }) {
+			return true
+		}
+	}
+}
+
+// changesUnnamed reports whether the call can change files that its arguments do not name, as undo does.
+func (c *Call) changesUnnamed() bool {
+	if c.Identity.Tool.Definition.Traits.ReadOnly {
+		return false
+	}
+	unnamed := false
+	for _, p := range c.Identity.Tool.Schema().Params() {
+		if p.Path == "" || p.Path == "read" {
+			continue
+		}
+		if raw, given := c.Decision.Arguments[p.Name]; given && string(raw) != `""` {
+			return false
+		}
+		unnamed = true
+	}
+	return unnamed
 }
 
 // Question returns the call as a request for the policy.

@@ -47,6 +47,9 @@ type Session struct {
 	// Principal is the caller, who owns the session. A call without a principal is refused.
 	Principal *principal.Principal
 	Roots     []tool.Root
+	// Temporary is the temporary directory of the session, which all its tools share; see package scratch. A zero Temporary
+	// means that the session has none.
+	Temporary tool.Root
 	// Displaced reports that the saved directory of the session is missing or outside all roots. Cwd is then the
 	// workspace.
 	Displaced bool
@@ -55,9 +58,17 @@ type Session struct {
 	Gone string
 }
 
-// Contains reports whether a directory is in one of the session's roots.
+// Contains reports whether a directory is in one of the session's roots or in its temporary directory.
 func (s Session) Contains(dir string) bool {
-	return slices.ContainsFunc(s.Roots, func(r tool.Root) bool { return r.Contains(dir) })
+	return s.Temporary.Contains(dir) || slices.ContainsFunc(s.Roots, func(r tool.Root) bool { return r.Contains(dir) })
+}
+
+// All returns the session's roots and its temporary directory.
+func (s Session) All() []tool.Root {
+	if s.Temporary.Path == "" {
+		return s.Roots
+	}
+	return append(slices.Clip(s.Roots), s.Temporary)
 }
 
 // Client receives the events of a running call and answers its questions. If the client has a method ReachesPerson()

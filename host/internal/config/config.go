@@ -253,7 +253,8 @@ type Limits struct {
 	// Processes limits the number of processes and threads of the whole plugin. Files limits the number of open files
 	// per process.
 	Processes, Files uint64
-	// Temporary limits the size of each directory in memory, such as /tmp, in bytes.
+	// Temporary limits the size of each directory in memory, such as /var/tmp, and of a session's temporary files, in
+	// bytes.
 	Temporary uint64
 	// CPU limits the processor time, in whole seconds.
 	CPU time.Duration

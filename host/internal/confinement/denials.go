@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/sandbox"
 )
 
@@ -92,7 +92,7 @@ func (l *Launcher) Denied(p *config.Plugin, roots []tool.Root, since time.Time, 
 }
 
 // protectedGit matches the error messages of programs that cannot write to the protected files of a repository.
-var protectedGit = regexp.MustCompile(`(?im)\.git/(?:modules/\S*/)?(?:config|hooks)\b.*(?:resource busy|read-only)|(?:Device or resource busy|Read-only file system).*\.git\b|could not write config file \S*\.git/|\.git\b.*Device or resource busy`)
+var protectedGit = lazyregexp.New(`(?im)\.git/(?:modules/\S*/)?(?:config|hooks)\b.*(?:resource busy|read-only)|(?:Device or resource busy|Read-only file system).*\.git\b|could not write config file \S*\.git/|\.git\b.*Device or resource busy`)
 
 // redirects records for each root whether a file already redirected git before the first plugin started. The host does
 // not rename such old files.

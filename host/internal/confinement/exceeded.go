@@ -3,7 +3,6 @@ package confinement
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -11,13 +10,14 @@ import (
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/footprint"
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/sandbox"
 	"toolhost.dev/host/internal/state"
 )
 
 // The variable "exceeded" lists the messages that programs print when they reach a limit.
 var exceeded = []struct {
-	printed *regexp.Regexp
+	printed *lazyregexp.Regexp
 	// limit returns the value of the limit as text. It returns "" if there is no limit.
 	limit func(sandbox.Profile) string
 	// always reports whether a message of a successful call also counts. A shell can fail to fork and still succeed. The
@@ -30,17 +30,17 @@ var exceeded = []struct {
 	hint func(sandbox.Profile) string
 }{
 	{
-		regexp.MustCompile(`(?i)(?:can't|cannot|can not|unable to|failed to) (?:fork|start new thread|create (?:a )?(?:new |native )?(?:OS |native )?thread)|pthread_create.*(?:failed|Resource temporarily unavailable)|BlockingIOError: \[Errno 11\]|spawn\S* .*EAGAIN|fork/exec .*resource temporarily unavailable|Cannot fork|newosproc`),
+		lazyregexp.New(`(?i)(?:can't|cannot|can not|unable to|failed to) (?:fork|start new thread|create (?:a )?(?:new |native )?(?:OS |native )?thread)|pthread_create.*(?:failed|Resource temporarily unavailable)|BlockingIOError: \[Errno 11\]|spawn\S* .*EAGAIN|fork/exec .*resource temporarily unavailable|Cannot fork|newosproc`),
 		func(p sandbox.Profile) string { return number(p.Limits.Processes) },
 		false, "The processes and threads of the tool are limited to %s together", "processes", nil,
 	},
 	{
-		regexp.MustCompile(`(?m)^\S+: (?:line \d+: )?fork: (?:retry: )?Resource temporarily unavailable$`),
+		lazyregexp.New(`(?m)^\S+: (?:line \d+: )?fork: (?:retry: )?Resource temporarily unavailable$`),
 		func(p sandbox.Profile) string { return number(p.Limits.Processes) },
 		true, "The processes and threads of the tool are limited to %s together", "processes", nil,
 	},
 	{
-		regexp.MustCompile(`(?i)Too many open files|\bEMFILE\b`),
+		lazyregexp.New(`(?i)Too many open files|\bEMFILE\b`),
 		func(p sandbox.Profile) string { return number(p.Limits.Files) },
 		false, "The open files of a process are limited to %s", "files",
 		func(p sandbox.Profile) string {
@@ -51,7 +51,7 @@ var exceeded = []struct {
 		},
 	},
 	{
-		regexp.MustCompile(`(?i)Cannot allocate memory|\bENOMEM\b|MemoryError|memory exhausted|std::bad_alloc|cannot allocate \d+|out of memory|(?:failed to allocate|can not mmap).*(?:errno: 12|shadow memory)|insufficient memory`),
+		lazyregexp.New(`(?i)Cannot allocate memory|\bENOMEM\b|MemoryError|memory exhausted|std::bad_alloc|cannot allocate \d+|out of memory|(?:failed to allocate|can not mmap).*(?:errno: 12|shadow memory)|insufficient memory`),
 		func(p sandbox.Profile) string { return size(p.Limits.Memory) },
 		false, "The memory of a process is limited to %s", "memory",
 		func(p sandbox.Profile) string {
@@ -62,7 +62,7 @@ var exceeded = []struct {
 		},
 	},
 	{
-		regexp.MustCompile(`(?i)File size limit exceeded|File too large|\bEFBIG\b|exit (?:code|status) 153\b`),
+		lazyregexp.New(`(?i)File size limit exceeded|File too large|\bEFBIG\b|exit (?:code|status) 153\b`),
 		func(p sandbox.Profile) string { return size(p.Limits.FileSize) },
 		false, "The size of a file is limited to %s", "file_size",
 		func(p sandbox.Profile) string {
@@ -73,13 +73,13 @@ var exceeded = []struct {
 		},
 	},
 	{
-		regexp.MustCompile(`(?i)No space left on device|\bENOSPC\b`),
+		lazyregexp.New(`(?i)No space left on device|\bENOSPC\b`),
 		func(p sandbox.Profile) string { return size(p.Temporary) },
-		false, "If the full device is /tmp, /var/tmp or /dev/shm: each is in memory and holds at most %s", "temporary",
+		false, "If the full device is /var/tmp or /dev/shm: each is in memory and holds at most %s", "temporary",
 		func(sandbox.Profile) string { return ". $TMPDIR is on disk" },
 	},
 	{
-		regexp.MustCompile(`(?i)CPU time limit exceeded|exit (?:code|status) 152\b`),
+		lazyregexp.New(`(?i)CPU time limit exceeded|exit (?:code|status) 152\b`),
 		func(p sandbox.Profile) string { return number(p.Limits.CPU) },
 		false, "The processor time of a process is limited to %s seconds", "cpu", nil,
 	},

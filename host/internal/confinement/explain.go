@@ -3,18 +3,18 @@ package confinement
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
 // refusedByMask matches lines in which a program reports an access that a mask refused.
-var refusedByMask = regexp.MustCompile(`(?im)^.*(?:permission denied|read-only|resource busy|not permitted|invalid cross-device link|EACCES|EROFS|EBUSY).*$`)
+var refusedByMask = lazyregexp.New(`(?im)^.*(?:permission denied|read-only|resource busy|not permitted|invalid cross-device link|EACCES|EROFS|EBUSY).*$`)
 
 // refusals lists substrings of the messages that refusedByMask matches. A search for the substrings is much faster than
 // the expression, and most output contains no such substring.

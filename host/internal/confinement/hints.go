@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,7 +13,9 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/scratch"
 )
 
 // Ended describes the end of a command of a plugin. The sandbox can be the cause of a failure.
@@ -46,7 +47,7 @@ func (l *Launcher) Limits(p *config.Plugin) string {
 		limits = append(limits, "no network")
 	}
 	if backend.Abilities().OwnRoot {
-		limits = append(limits, "private, temporary /tmp and home")
+		limits = append(limits, "private /tmp and home")
 	}
 	return "Sandbox: " + strings.Join(append(limits, "only the workspace can be changed"), "; ") + "."
 }
@@ -72,7 +73,7 @@ func (l *Launcher) Hint(p *config.Plugin, roots []tool.Root, e Ended) string {
 }
 
 // offline matches messages of programs that cannot look up a name or reach a network.
-var offline = regexp.MustCompile(`(?i)could ?n[o']t resolve|temporary failure (?:in name resolution|resolving)|name or service not known|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b|network is unreachable|nodename nor servname|name resolution failed|unknown host|lookup [\w.-]+(?: on \S+)?: `)
+var offline = lazyregexp.New(`(?i)could ?n[o']t resolve|temporary failure (?:in name resolution|resolving)|name or service not known|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b|network is unreachable|nodename nor servname|name resolution failed|unknown host|lookup [\w.-]+(?: on \S+)?: `)
 
 // networkPrograms maps programs that use the network to the exit statuses of a failed connection. A nil list means that
 // every failure counts. waitingPrograms lists programs that retry connections for a long time and print little.
@@ -140,7 +141,7 @@ func programsOf(script string) (names []string) {
 }
 
 // The variable "named" matches host names in commands and in messages of programs.
-var named = regexp.MustCompile(`(?i)(?:[a-z+]+://(?:[^/\s@'"]*@)?|resolve host:? |resolve hostname |resolve |EAI_AGAIN |ENOTFOUND |lookup |host=')'?(\[[0-9a-f:]+\]|[a-z0-9][a-z0-9.-]*)`)
+var named = lazyregexp.New(`(?i)(?:[a-z+]+://(?:[^/\s@'"]*@)?|resolve host:? |resolve hostname |resolve |EAI_AGAIN |ENOTFOUND |lookup |host=')'?(\[[0-9a-f:]+\]|[a-z0-9][a-z0-9.-]*)`)
 
 // hostsIn returns the host names in a text, except the names of this machine. The result "local" reports whether the
 // text contains a name of this machine.
@@ -159,7 +160,7 @@ func hostsIn(text string) (hosts []string, local bool) {
 }
 
 // notFound matches the message of bash about an unknown command.
-var notFound = regexp.MustCompile(`(?m)(?:^|: )([\w.+-]+): command not found$`)
+var notFound = lazyregexp.New(`(?m)(?:^|: )([\w.+-]+): command not found$`)
 
 // The function "elsewhere" returns directories that contain programs but are often missing in PATH.
 func elsewhere() []string {
@@ -189,16 +190,16 @@ func programHint(e Ended) string {
 // These expressions match lines in which a program reports a failed write or a missing file, and the absolute paths in a
 // line.
 var (
-	refusedWrite = regexp.MustCompile(`(?im)^.*(?:read-only file system|\bEROFS\b).*$`)
-	refusedRead  = regexp.MustCompile(`(?im)^.*(?:permission denied|\bEACCES\b|no such file or directory|\bENOENT\b).*$`)
-	absolutePath = regexp.MustCompile("(?:^|[\\s'\"`(‘=])(/[^\\s'\"`:,;)’]+)")
+	refusedWrite = lazyregexp.New(`(?im)^.*(?:read-only file system|\bEROFS\b).*$`)
+	refusedRead  = lazyregexp.New(`(?im)^.*(?:permission denied|\bEACCES\b|no such file or directory|\bENOENT\b).*$`)
+	absolutePath = lazyregexp.New("(?:^|[\\s'\"`(‘=])(/[^\\s'\"`:,;)’]+)")
 )
 
 // shownDirs lists the system directories that are visible in the sandbox.
 var shownDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/proc", "/sys", "/dev"}
 
 // secret matches paths of keys and passwords. Hints never suggest making these paths visible.
-var secret = regexp.MustCompile(`(?i)/\.(?:ssh|aws|gnupg|kube|docker|azure|netrc|pgpass|npmrc|git-credentials)\b|/(?:g?shadow|sudoers)\b|secret|credential|token|password`)
+var secret = lazyregexp.New(`(?i)/\.(?:ssh|aws|gnupg|kube|docker|azure|netrc|pgpass|npmrc|git-credentials)\b|/(?:g?shadow|sudoers)\b|secret|credential|token|password`)
 
 // pathHint returns a hint for a path that the sandbox protects from writing or does not show.
 func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool.Root, backend sandbox.Backend, printed string) string {
@@ -221,8 +222,10 @@ func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool
 		path := outside(line, shown)
 		switch {
 		case path == "" || missing && !own || secret.MatchString(path):
-		case missing && under(path, "/tmp") && (home == "" || !under(path, home)):
-			return "The sandbox has a /tmp of its own, which begins empty with each start of toolhost and which other programs do not see. Keep files in the workspace"
+		case missing && under(path, scratch.Path) && (home == "" || !under(path, home)):
+			if _, err := os.Lstat(path); err == nil {
+				return fmt.Sprintf("The session has a %[1]s of its own, which other programs do not see. To show the file of the host, the operator sets read = [%[2]q] in the sandbox block of %[3]s", scratch.Path, path, block(l.cfg, p))
+			}
 		default:
 			return fmt.Sprintf("The sandbox does not show %[1]s. To show it, the operator sets read = [%[1]q] in the sandbox block of %[2]s", path, block(l.cfg, p))
 		}

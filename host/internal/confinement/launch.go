@@ -3,26 +3,29 @@ package confinement
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+
+	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/supervisor"
 )
 
 // Launch confines a plugin process before its start. It can change the whole command. It returns nil if the plugin is
 // not confined. The supervisor calls Launch as its Confine function.
 func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor.Confined, error) {
-	backend, weaker, err := l.Choose(p, start.Roots)
+	roots, temporary := scratch.Split(start.Roots)
+	backend, weaker, err := l.Choose(p, roots)
 	if err != nil {
 		return nil, err
 	}
 	can := backend.Abilities()
 	if !can.Confines {
-		if weaker != nil {
-			l.parts.Log.Info("the plugin is not confined", "plugin", p.Name, "why", weaker)
-		}
+		l.unconfined(p, start.Cmd, temporary, weaker)
 		return nil, nil
 	}
 	if err := l.Verify(p, start.Cmd.Path); err != nil {
@@ -30,12 +33,13 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	}
 	prof := Profile(p)
 	at, err := l.place(p, prof, start)
+	at.Roots, at.Temporary = roots, temporary
 	if err != nil {
 		return nil, err
 	}
-	l.unguard(&prof, can.OwnRoot, start.Roots)
+	l.unguard(&prof, can.OwnRoot, roots)
 	if prof.WriteRoots && !prof.WriteGit && can.OwnRoot {
-		l.parts.redirects.observe(start.Roots)
+		l.parts.redirects.observe(roots)
 	}
 	policy, env, err := prof.Policy(at, l.Kernel().ABI)
 	if err != nil {
@@ -43,7 +47,7 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	}
 	var kept *masked
 	if can.OwnRoot {
-		if kept, err = l.mask(p, &prof, start.Roots, &policy); err != nil {
+		if kept, err = l.mask(p, &prof, roots, &policy); err != nil {
 			return nil, fmt.Errorf("the sandbox cannot be set up: %w", err)
 		}
 	}
@@ -74,10 +78,20 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	return &supervisor.Confined{Running: c.running, Ended: c.ended}, nil
 }
 
+// unconfined prepares the start of a plugin that is not confined. A non-nil weaker is the reason.
+func (l *Launcher) unconfined(p *config.Plugin, cmd *exec.Cmd, temporary tool.Root, weaker error) {
+	if weaker != nil {
+		l.parts.Log.Info("the plugin is not confined", "plugin", p.Name, "why", weaker)
+	}
+	if temporary.Path != "" {
+		cmd.Env = append(cmd.Env, "TMPDIR="+temporary.Path)
+	}
+}
+
 // place determines the paths for a plugin's sandbox and creates the directories among them.
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
-	at := sandbox.Place{Binary: start.Cmd.Path, Roots: start.Roots, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
+	at := sandbox.Place{Binary: start.Cmd.Path, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
 	if listable(p) {
 		at.Listed = l.listed
 	}

@@ -1,6 +1,7 @@
 package confinement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -21,7 +22,7 @@ func gateKey(plugin, owner string, roots []tool.Root) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q", plugin, owner)
 	for _, r := range roots {
-		fmt.Fprintf(&b, " %q", r.Path)
+		fmt.Fprintf(&b, " %q", cmp.Or(r.Source, r.Path))
 	}
 	return b.String()
 }

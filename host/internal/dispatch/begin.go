@@ -111,7 +111,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	if c.Identity.Answer != nil {
 		res = p.d.answer(ctx, c)
 	} else {
-		c.Decision.Sent = c.Message()
+		c.Decision.Sent = c.Message(p.d.Temporary)
 		p.d.gate(c)
 		res = p.d.run(ctx, c)
 	}

@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/script"
 )
 
@@ -146,7 +147,7 @@ func pathParams(e *registry.Entry) (out []*tool.Param) {
 // target resolves symbolic links in the same way as the function "target". It is faster for paths in a root of the
 // session, because the path of a root contains no symbolic links.
 func (p *Pending) target(path string) string {
-	path = filepath.Clean(path)
+	path = scratch.OnHost(p.call.Request.Session.All(), filepath.Clean(path))
 	for _, root := range p.call.Request.Session.Roots {
 		if root.Contains(path) && !links(root.Path, path) {
 			return path

@@ -100,6 +100,13 @@ type Dispatcher struct {
 	// cause. Hint can be nil.
 	Hint func(plugin string, roots []tool.Root, e Ended) string
 
+	// Temporary returns the temporary directory of a session as a plugin sees it. The plugin's sandbox can show it at
+	// another path than most sandboxes do. A nil Temporary means that tools do not share temporary directories.
+	Temporary func(plugin string, now tool.Root) tool.Root
+	// TemporaryLimit returns how many bytes the temporary directory of a session can contain while a plugin runs a call.
+	// Zero means no limit. TemporaryLimit must not be nil if Temporary is set.
+	TemporaryLimit func(plugin string) uint64
+
 	// Programs begins to record and judge the programs that a call of a plugin executes. The argument "token" is the
 	// token of the call's commands. The result is nil if the plugin has no exec gate. Programs can be nil.
 	Programs func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call
@@ -130,6 +137,7 @@ func (d *Dispatcher) stages() []Stage {
 		d.authorize(),
 		d.limit(),
 		d.reauthorize(),
+		d.temporary(),
 		d.commands(),
 		d.timeout(),
 		d.session(),
@@ -255,6 +263,6 @@ func (d *Dispatcher) Judge(req call.Request) *policy.Decision {
 		}
 		return out
 	}
-	c.Decision.Sent = c.Message()
+	c.Decision.Sent = c.Message(d.Temporary)
 	return d.Policy.Judge(d.question(c))
 }

@@ -109,7 +109,7 @@ func prepared(t *testing.T, d *Dispatcher, command string) *Call {
 	if c.Identity.Answer != nil {
 		t.Fatal(c.Identity.Answer.Error)
 	}
-	c.Client, c.Shown, c.Decision.Sent = client{}, client{}, c.Message()
+	c.Client, c.Shown, c.Decision.Sent = client{}, client{}, c.Message(nil)
 	t.Cleanup(c.Release)
 	return c
 }

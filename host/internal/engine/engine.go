@@ -114,6 +114,7 @@ type Engine struct {
 	running  running
 	takeOver takeOver
 	opening  sync.Mutex // locked by the method "open"
+	cleaning sync.Once  // removes unused temporary directories of sessions
 	closing  closing
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"toolhost.dev/host/internal/dispatch"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/router"
@@ -152,7 +154,27 @@ func (e *Engine) session(req Request) (call.Session, error) {
 		return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
 	out := call.Session{Principal: who, Roots: e.Current().Roots.Of(who.Owner(), workspace, namesOutput(req))}
-	return out, e.open(&out, req, key, workspace)
+	if err := e.open(&out, req, key, workspace); err != nil {
+		return out, err
+	}
+	return inWorkspace(e.withTemporary(out)), nil
+}
+
+// withTemporary sets the temporary directory of a session.
+func (e *Engine) withTemporary(s call.Session) call.Session {
+	base, err := e.home.Scratch()
+	if err != nil {
+		return s // tools then do not share temporary files
+	}
+	s.Temporary = e.Current().Launcher.Temporary(nil, s.Roots, scratch.Dir(base, s.ID))
+	e.cleaning.Do(func() {
+		go func() {
+			if err := scratch.Clean(base); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				e.opts.Log.Warn("unused temporary directories of sessions cannot be removed", "directory", base, "error", err)
+			}
+		}()
+	})
+	return s
 }
 
 // namesOutput reports whether the text of a request contains the name of an output directory of plugins. An earlier
@@ -172,14 +194,14 @@ func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
 	if known {
 		s.Session = now
 	}
-	return inWorkspace(s), nil
+	return inWorkspace(e.withTemporary(s)), nil
 }
 
 // inWorkspace replaces the directory of a session with the workspace if the directory is missing or outside all roots.
 // It does not save the session, because another call can change the directory at the same time.
 func inWorkspace(s call.Session) call.Session {
 	s.Gone = ""
-	exists := roots.IsDir(s.Cwd)
+	exists := roots.IsDir(scratch.OnHost(s.All(), s.Cwd))
 	if s.Displaced = !exists || !s.Contains(s.Cwd); s.Displaced {
 		if !exists && s.Cwd != s.Workspace {
 			s.Gone = s.Cwd
@@ -263,7 +285,6 @@ func (e *Engine) load(out *call.Session, key *string, workspace string) (found b
 		return false, nil
 	}
 	out.Session = s
-	*out = inWorkspace(*out)
 	return true, nil
 }
 

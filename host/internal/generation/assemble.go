@@ -152,6 +152,18 @@ func (g *Generation) confine(d *dispatch.Dispatcher) {
 		}
 		return ""
 	}
+	d.Temporary = func(plugin string, now tool.Root) tool.Root {
+		if p := g.Plugin(plugin); p != nil && now.Path != now.Source {
+			return g.Launcher.Temporary(&p.Plugin, nil, now.Source)
+		}
+		return now
+	}
+	d.TemporaryLimit = func(plugin string) uint64 {
+		if p := g.Plugin(plugin); p != nil {
+			return confinement.Profile(&p.Plugin).Temporary
+		}
+		return 0
+	}
 	d.Programs = func(ctx context.Context, plugin, owner string, roots []tool.Root, token string, judge execgate.Judge) *execgate.Call {
 		if p := g.Plugin(plugin); p != nil {
 			return g.Launcher.Programs(ctx, &p.Plugin, owner, roots, token, judge)

@@ -5,7 +5,6 @@ package grants
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"toolhost.dev/host/internal/audit"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // Grants contains the needed and the granted permissions of a plugin.
@@ -65,7 +65,7 @@ var permits = []permit{
 	},
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+var variableName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
 // Missing returns an error that lists the required permissions that are not granted, with the lines that grant them. It
 // returns nil if all are granted or if the plugin declares no needs.

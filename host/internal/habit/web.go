@@ -1,13 +1,14 @@
 package habit
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // urlRE matches a URL within a text.
-var urlRE = regexp.MustCompile(`https?://[^\s<>"'` + "`" + `]+`)
+var urlRE = lazyregexp.New(`https?://[^\s<>"'` + "`" + `]+`)
 
 // address converts a prompt to a URL. Some agents let a second model read a page; their prompt accompanies the URL or
 // contains it. Here the caller reads the page itself, so only the URL is needed.

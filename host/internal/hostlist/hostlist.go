@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // List is a list of hosts that a sandbox can reach. The zero value permits no host.
@@ -25,7 +26,7 @@ type entry struct {
 	ports  bool   // whether all ports are permitted
 }
 
-var hostName = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
+var hostName = lazyregexp.New(`^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
 
 // Parse parses a list such as "proxy.golang.org", "*.github.com:443", "10.0.0.0/8:*" or "*". An entry without a port
 // permits the ports 80 and 443.

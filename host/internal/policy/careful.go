@@ -11,6 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
 )
@@ -71,7 +72,8 @@ func (f *facts) ephemeral(path string) (rel string, temporary bool) {
 	root := tool.Root{Path: f.req.Workspace}
 	inside := root.Path != "" && within(path, root.Path)
 	if !inside && f.req.Call != nil {
-		root, inside = containing(f.req.Call.Roots, path)
+		rest, _ := scratch.Split(f.req.Call.Roots)
+		root, inside = containing(rest, path)
 	}
 	if inside {
 		rel, _ = root.Rel(path)

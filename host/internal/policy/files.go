@@ -11,7 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/fingerprint"
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/stamp"
 )
 
@@ -30,25 +33,33 @@ type Files interface {
 	Fingerprint(path string) string
 }
 
-// hostFiles is the file system of the host.
-type hostFiles struct{}
+// hostFiles is the file system of the host, with the temporary directory of a session if the roots contain one.
+type hostFiles struct{ roots []tool.Root }
 
-func (hostFiles) Follow(path string) (string, error) {
-	target, _, err := follow(nil, path)
+func (h hostFiles) Follow(path string) (string, error) {
+	target, _, err := follow(h.temporary(), path)
 	return target, err
 }
 
-func (hostFiles) Lstat(path string) (device, inode uint64, dir bool, err error) {
+// temporary returns the roots if they contain the temporary directory of a session. Otherwise it returns nil.
+func (h hostFiles) temporary() []tool.Root {
+	if _, tmp := scratch.Split(h.roots); tmp.Path == tmp.Source {
+		return nil
+	}
+	return h.roots
+}
+
+func (h hostFiles) Lstat(path string) (device, inode uint64, dir bool, err error) {
 	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
+	if err := unix.Lstat(scratch.OnHost(h.roots, path), &st); err != nil {
 		return 0, 0, false, err
 	}
 	return uint64(st.Dev), st.Ino, st.Mode&unix.S_IFMT == unix.S_IFDIR, nil //nolint:unconvert // the type depends on the system
 }
 
 // Names returns an error if the path is not a directory. It does not block on a named pipe.
-func (hostFiles) Names(dir string, limit int) ([]string, error) {
-	d, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+func (h hostFiles) Names(dir string, limit int) ([]string, error) {
+	d, err := os.OpenFile(scratch.OnHost(h.roots, dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +71,8 @@ func (hostFiles) Names(dir string, limit int) ([]string, error) {
 	return names, err
 }
 
-func (hostFiles) Fingerprint(path string) string {
-	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+func (h hostFiles) Fingerprint(path string) string {
+	f, err := os.OpenFile(scratch.OnHost(h.roots, path), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return ""
 	}
@@ -78,7 +89,9 @@ func (hostFiles) Fingerprint(path string) string {
 	return fingerprint.Of(f, head[:n], st.Size())
 }
 
-func (hostFiles) Born(path string) time.Time { return stamp.Born(unix.AT_FDCWD, path) }
+func (h hostFiles) Born(path string) time.Time {
+	return stamp.Born(unix.AT_FDCWD, scratch.OnHost(h.roots, path))
+}
 
 // maxOperations limits the file operations of one judgement, including each directory entry that is read. A judgement
 // that reaches the limit is uncertain.
@@ -256,7 +269,15 @@ func (t *tree) isGitDir(dir string) bool {
 // files returns the file system of the request's operands.
 func (req *Request) files() *tree {
 	if req.tree == nil {
-		req.tree = newTree(nil)
+		req.tree = newTree(req.host())
 	}
 	return req.tree
+}
+
+// host returns the file system of the host as the tools of the request see it.
+func (req *Request) host() hostFiles {
+	if req.Call == nil {
+		return hostFiles{}
+	}
+	return hostFiles{req.Call.Roots}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/script"
 )
 
@@ -20,7 +21,7 @@ type loosePath struct {
 }
 
 // loose returns the forms of an unknown path. An empty dir means that the working directory is unknown.
-func loose(dir, text string, pattern bool) loosePath {
+func loose(host hostFiles, dir, text string, pattern bool) loosePath {
 	out := loosePath{pattern: pattern, shown: strings.ReplaceAll(text, script.Unknown, "…")}
 	full := text
 	switch {
@@ -54,13 +55,13 @@ func loose(dir, text string, pattern bool) loosePath {
 	}
 	head, rest := filepath.Clean(full[:slash+1]), full[slash+1:]
 	out.forms = []string{strings.TrimSuffix(head, "/") + "/" + rest}
-	if target, _, err := follow(nil, head); err == nil && target != head {
+	if target, err := host.Follow(head); err == nil && target != head {
 		out.forms = append(out.forms, strings.TrimSuffix(target, "/")+"/"+rest)
 	}
 	return out
 }
 
-// external reports whether the path can be outside of the roots. A pattern matches only files below the directory before
+// external reports whether the path can be outside of the roots. The temporary directory of a session is outside. A pattern matches only files below the directory before
 // the wildcard.
 func (l *loosePath) external(req *Request) bool {
 	return slices.ContainsFunc(l.forms, func(form string) bool {
@@ -68,7 +69,8 @@ func (l *loosePath) external(req *Request) bool {
 		if strings.Contains(form, script.Unknown) || !l.pattern || i < 0 {
 			return true
 		}
-		_, inside := containing(req.Call.Roots, filepath.Clean(form[:strings.LastIndexByte(form[:i], '/')+1]))
+		rest, _ := scratch.Split(req.Call.Roots)
+		_, inside := containing(rest, filepath.Clean(form[:strings.LastIndexByte(form[:i], '/')+1]))
 		return !inside
 	})
 }
@@ -78,13 +80,15 @@ func isStream(path string) bool {
 	return slices.Contains([]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/stdin"}, path) || strings.HasPrefix(path, "/dev/fd/")
 }
 
-// outsideRoots returns the paths that are outside of the call's roots.
+// outsideRoots returns the paths that are outside of the call's roots. The temporary directory of a session is outside,
+// because sandboxes without a root of their own show the one of the host.
 func (p *Policy) outsideRoots(req *Request, paths []string) (out []string) {
 	if !p.external {
 		return nil
 	}
+	rest, _ := scratch.Split(req.Call.Roots)
 	for _, path := range paths {
-		if _, inside := containing(req.Call.Roots, path); !inside && !isStream(path) {
+		if _, inside := containing(rest, path); !inside && !isStream(path) {
 			out = append(out, path)
 		}
 	}
@@ -122,7 +126,7 @@ func (p *Policy) operands(req *Request, c *script.Command, pt *part) {
 func (p *Policy) operand(req *Request, c *script.Command, text string, pattern bool, pt *part) {
 	if strings.Contains(text, script.Unknown) || pattern && strings.ContainsAny(text, "*?[") || c.Dir == "" && !filepath.IsAbs(text) {
 		if !harmless(c) { // a builtin of the shell reads no file
-			pt.loose = append(pt.loose, loose(c.Dir, text, pattern))
+			pt.loose = append(pt.loose, loose(req.host(), c.Dir, text, pattern))
 		}
 		if !strings.Contains(text, script.Unknown) && !pattern {
 			pt.written = append(pt.written, locate("", script.Word{Text: text})) // the base name is known although the directory is unknown
@@ -140,7 +144,7 @@ func (p *Policy) operand(req *Request, c *script.Command, text string, pattern b
 		pt.paths = append(pt.paths, target)
 	}
 	if n := len(pt.loose); req.files().uncertain && (n == 0 || pt.loose[n-1].shown != "…") { // add at most one entry
-		pt.loose = append(pt.loose, loose(c.Dir, script.Unknown, false))
+		pt.loose = append(pt.loose, loose(req.host(), c.Dir, script.Unknown, false))
 	}
 	pt.outside = append(pt.outside, p.outsideRoots(req, []string{target})...)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/script"
 	"toolhost.dev/sdk/tool"
 )
@@ -227,7 +228,7 @@ func (f *facts) resolve(operand string) string {
 	if operand == "" || strings.Contains(operand, script.Unknown) || dir == "" && !filepath.IsAbs(operand) {
 		return ""
 	}
-	if files.files == (hostFiles{}) { // in the file system of the host, /proc/self is the host process
+	if _, host := files.files.(hostFiles); host { // in the file system of the host, /proc/self is the host process
 		operand = ofSelf(operand, dir)
 	}
 	path := operand // do not clean the path, because ".." after a link leads elsewhere
@@ -287,7 +288,8 @@ func (f *facts) places() []guarded {
 		kinds[f.req.Workspace] = workspace // the operator permits changes to the workspace
 	}
 	if f.req.Call != nil {
-		for _, root := range f.req.Call.Roots {
+		rest, _ := scratch.Split(f.req.Call.Roots)
+		for _, root := range rest {
 			if root.Writable {
 				add(root.Path, workspace)
 			}
@@ -441,7 +443,8 @@ func (f *facts) isGit(t target, recursive, dir bool) bool {
 	top := files.repositoryOf(f.c.Dir)
 	in := f.req.Workspace != "" && within(t.path, f.req.Workspace) || top != "" && within(t.path, top)
 	if !in && f.req.Call != nil {
-		_, in = containing(f.req.Call.Roots, t.path)
+		rest, _ := scratch.Split(f.req.Call.Roots)
+		_, in = containing(rest, t.path)
 	}
 	return in
 }

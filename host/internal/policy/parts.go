@@ -79,7 +79,7 @@ func (p *Policy) parts(req *Request, d *Decision) []part {
 		for _, path := range paths {
 			abs := absolute(req.Call, path)
 			pt := part{kind: d.Kind, tool: req.Name, subject: abs, paths: []string{abs}}
-			if target, _, err := follow(nil, abs); err == nil {
+			if target, err := req.host().Follow(abs); err == nil {
 				pt.paths, pt.written = []string{target}, []string{abs}
 			}
 			out = append(out, pt)
@@ -173,13 +173,13 @@ func (p *Policy) redirects(req *Request, a *script.Analysis) (out []part) {
 				out = append(out, part{kind: KindBash, tool: req.Name, subject: "> " + path, command: nc})
 			}
 			pt := part{kind: l.kind, tool: req.Name, subject: path, written: []string{path}, paths: []string{path}, shell: true}
-			if target, _, err := follow(nil, path); err == nil && f.Path.Known() {
+			if target, err := req.host().Follow(path); err == nil && f.Path.Known() {
 				pt.paths = []string{target}
 			}
 			if f.Path.Known() && (f.Dir != "" || filepath.IsAbs(f.Path.Text)) {
 				pt.outside = p.outsideRoots(req, pt.paths)
 			} else if !p.idle {
-				pt.loose = []loosePath{loose(f.Dir, f.Path.Text, false)}
+				pt.loose = []loosePath{loose(req.host(), f.Dir, f.Path.Text, false)}
 			}
 			out = append(out, pt)
 		}

@@ -2,12 +2,16 @@ package policy
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/scratch"
 )
 
 // maxLinks limits the symbolic links in a path. The limit is the same as that of the Linux kernel.
@@ -16,7 +20,7 @@ const maxLinks = 40
 // resolve returns the target of a path and the root that contains the target. The result is only information for the
 // person who decides. A link that changes later cannot lead outside of the root, because the tool opens the path through
 // os.Root.
-func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error) {
+func (p *Policy) resolve(call *tool.Call, path string, write bool) (string, tool.Root, error) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return "", tool.Root{}, tool.Errorf(tool.Security, "The path %q contains a NUL byte. Remove it.", path)
 	}
@@ -32,14 +36,16 @@ func (p *Policy) resolve(call *tool.Call, path string) (string, tool.Root, error
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s cannot be resolved: %w.", path, err)
 	}
 	root, ok := containing(call.Roots, target)
-	if !ok {
+	if !ok || root.Source != "" && scratch.Foreign(call.Roots, target, write) {
 		via := ""
 		if target != abs {
 			via = " (it leads to " + target + ")"
 		}
 		hint := ""
-		if strings.HasPrefix(target, "/tmp/") { // confined commands see a different /tmp
-			hint = " Commands of bash can have a /tmp of their own, which other tools do not see."
+		if _, tmp := scratch.Split(call.Roots); ok {
+			hint = fmt.Sprintf(" The session has a %s of its own, which does not contain it.", tmp.Path)
+		} else if tmp.Path != "" && within(target, scratch.Path) {
+			hint = fmt.Sprintf(" Temporary files of the session are in %s.", tmp.Path)
 		}
 		return "", tool.Root{}, tool.Errorf(tool.Security, "%s is outside of the roots%s: %s. Use a path inside of a root, or ask the operator to add root %q {} to the sandbox block.%s",
 			path, via, rootList(call.Roots), filepath.Dir(target), hint)
@@ -112,7 +118,11 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 			continue
 		}
 		next := filepath.Join(at, name)
-		st, err := os.Lstat(next)
+		if aboveRoot(roots, next) {
+			at = next
+			continue
+		}
+		st, err := os.Lstat(scratch.OnHost(roots, next))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return filepath.Join(append([]string{next}, rest...)...), links, nil
@@ -128,7 +138,7 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 		if hops++; hops > maxLinks {
 			return "", links, errLinks
 		}
-		link, err := os.Readlink(next)
+		link, err := os.Readlink(scratch.OnHost(roots, next))
 		if err != nil {
 			return "", links, err
 		}
@@ -138,6 +148,13 @@ func follow(roots []tool.Root, path string) (target string, links bool, err erro
 		rest = append(strings.Split(link, "/"), rest...)
 	}
 	return at, links, nil
+}
+
+// aboveRoot reports whether a directory in the temporary directory of a session contains a root. It does not have to exist
+// there, but tools see it.
+func aboveRoot(roots []tool.Root, dir string) bool {
+	i := slices.IndexFunc(roots, func(r tool.Root) bool { return r.Source != "" && r.Contains(dir) })
+	return i >= 0 && slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Source == "" && within(r.Path, dir) })
 }
 
 // containing returns the innermost root that contains a path.
@@ -155,6 +172,7 @@ func rootList(roots []tool.Root) string {
 		return "no root is configured"
 	}
 	var names []string
+	roots, _ = scratch.Split(roots)
 	for _, r := range roots {
 		names = append(names, r.Path)
 	}

@@ -20,6 +20,7 @@ import (
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/unidiff"
 
+	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/script"
 )
 
@@ -147,6 +148,8 @@ type Decision struct {
 	Effect Effect `json:"decision"`
 	// Kind is the kind of the permission: external_directory, bash, edit, or the tool's full name.
 	Kind string `json:"kind"`
+	// Temporary reports that a path in the arguments is in the temporary directory of the session.
+	Temporary bool `json:"-"`
 	// Reason explains the decision to a person. It is empty if no rule matched.
 	Reason string `json:"reason"`
 	// Rule is the rule that determined the decision, with its position in the configuration. It is empty if no rule
@@ -219,8 +222,11 @@ func (p *Policy) Judge(req *Request) *Decision {
 			paths = pathsInDiff(paths)
 		}
 		for _, path := range paths {
-			err := p.checkPath(req.Call, path, write)
+			temporary, err := p.checkPath(req.Call, path, write)
 			if err == nil {
+				if temporary && p.judgeTemporary(req, path, d) {
+					return d
+				}
 				continue
 			}
 			root, target, ok := p.outside(req, path, write, d, err)
@@ -246,6 +252,28 @@ func (p *Policy) Judge(req *Request) *Decision {
 	return d
 }
 
+// judgeTemporary applies the rules about paths outside of the roots to a path in the temporary directory of the session. It
+// reports whether a rule denies the path.
+func (p *Policy) judgeTemporary(req *Request, path string, d *Decision) (denied bool) {
+	d.Temporary = true
+	if !p.external {
+		return false
+	}
+	abs := absolute(req.Call, path)
+	target, err := req.host().Follow(abs)
+	if err != nil {
+		target = abs
+	}
+	pt := part{kind: KindExternal, tool: req.Name, subject: target, paths: []string{target}, written: []string{abs}}
+	j := p.judgeRules(req, &pt)
+	if j.rule == nil || j.Effect != Deny && !j.rule.names(KindExternal) {
+		return false
+	}
+	j = p.restrict(req, &pt, j)
+	d.add(j)
+	return j.Effect == Deny
+}
+
 func (d *Decision) refuse(err error) {
 	if d.Effect != Deny {
 		e := tool.AsError(err)
@@ -257,7 +285,7 @@ func (d *Decision) refuse(err error) {
 // call.
 func (p *Policy) edit(call *tool.Call, paths []string) error {
 	for _, path := range paths {
-		if err := p.checkPath(call, path, true); err != nil {
+		if _, err := p.checkPath(call, path, true); err != nil {
 			return tool.AsError(err).WithCode(CodePathDenied)
 		}
 	}
@@ -319,30 +347,32 @@ func pathsInDiff(diffs []string) []string {
 	return paths
 }
 
-func (p *Policy) checkPath(call *tool.Call, path string, write bool) error {
-	target, root, err := p.resolve(call, path)
+// checkPath returns an error if a call must not use a path. The result temporary reports whether the path is in the
+// temporary directory of the session.
+func (p *Policy) checkPath(call *tool.Call, path string, write bool) (temporary bool, err error) {
+	target, root, err := p.resolve(call, path, write)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if write && !root.Writable {
-		return tool.Errorf(tool.PermissionDenied, "%s is in the read-only root %s. Choose a path in a writable root, or make this root writable in the sandbox block of the configuration.", path, root.Path)
+		return false, tool.Errorf(tool.PermissionDenied, "%s is in the read-only root %s. Choose a path in a writable root, or make this root writable in the sandbox block of the configuration.", path, root.Path)
 	}
 	// Rules can match the original path or the target of its links.
 	written := absolute(call, path)
 	for _, g := range p.rules.Deny {
 		if doublestar.MatchUnvalidated(g, target) || doublestar.MatchUnvalidated(g, written) {
-			return tool.Errorf(tool.PermissionDenied, "%s is denied by the rule deny = [%q] in the sandbox block of the configuration.", path, g)
+			return false, tool.Errorf(tool.PermissionDenied, "%s is denied by the rule deny = [%q] in the sandbox block of the configuration.", path, g)
 		}
 	}
 	if len(p.rules.Allow) == 0 {
-		return nil
+		return root.Source != "", nil
 	}
 	for _, g := range p.rules.Allow {
 		if doublestar.MatchUnvalidated(g, target) {
-			return nil
+			return root.Source != "", nil
 		}
 	}
-	return tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q).", path, p.rules.Allow)
+	return false, tool.Errorf(tool.PermissionDenied, "%s is not permitted: it matches none of the globs in the sandbox block of the configuration (allow = %q).", path, p.rules.Allow)
 }
 
 // pin replaces a path in an argument by the target of its links. The additional root of the call is the directory of that
@@ -378,7 +408,8 @@ func (p *Policy) outside(req *Request, path string, write bool, d *Decision, ref
 	if err != nil {
 		return root, "", false
 	}
-	if _, inside := containing(req.Call.Roots, target); inside {
+	rest, _ := scratch.Split(req.Call.Roots)
+	if _, inside := containing(rest, target); inside {
 		return root, "", false // another rule denies the path
 	}
 	dir := target
@@ -390,8 +421,8 @@ func (p *Policy) outside(req *Request, path string, write bool, d *Decision, ref
 	}
 	root = tool.Root{Path: dir, Writable: write}
 	call := *req.Call
-	call.Roots = slices.Concat(call.Roots, []tool.Root{root})
-	if p.checkPath(&call, path, write) != nil {
+	call.Roots = slices.Concat(rest, []tool.Root{root})
+	if _, err := p.checkPath(&call, path, write); err != nil {
 		return root, "", false
 	}
 	pt := part{kind: KindExternal, tool: req.Name, subject: target, paths: []string{target}, written: []string{abs}}

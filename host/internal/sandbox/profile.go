@@ -34,7 +34,8 @@ type Profile struct {
 	// DeniedPaths reports whether the permissions deny paths in the roots.
 	DeniedPaths bool           `json:"denied_paths,omitempty"`
 	Limits      confine.Limits `json:"limits"`
-	// Temporary limits the size of each directory in memory, in bytes. Zero means no limit.
+	// Temporary limits the size of each directory in memory and of a session's temporary files, in bytes. Zero means no
+	// limit.
 	Temporary uint64 `json:"temporary,omitempty"`
 	// Resident limits the total memory of all processes, in bytes. The host measures this memory. Zero means no limit.
 	Resident uint64 `json:"resident,omitempty"`
@@ -54,6 +55,8 @@ type Place struct {
 	// Binary is the path of the plugin's executable.
 	Binary string
 	Roots  []tool.Root
+	// Temporary is the temporary directory of a session. A zero Temporary means that the process serves no single session.
+	Temporary tool.Root
 	// SocketDir and StateDir are the plugin's private directories. Empty means that the plugin has no such directory.
 	SocketDir, StateDir string
 	// Protect lists files and directories that the plugin must not change, even if they are in a writable root.
@@ -109,23 +112,8 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 		FixedMetadata: !p.WriteRoots && !p.StartProcesses && len(p.Write) == 0,
 	}
 	env, home := at.Env, lookup(at.Env, "HOME")
-	for _, r := range at.Roots {
-		switch {
-		case p.NoRoots:
-		case r.Writable && p.WriteRoots:
-			out.Write = append(out.Write, r.Path)
-			kept := protectedPaths(r.Path, at.Protect)
-			out.Protected, out.Fixed = append(out.Protected, kept...), append(out.Fixed, parents(r.Path, kept)...)
-			if !p.WriteGit {
-				fixed, protected := gitPaths(r.Path)
-				out.Fixed, out.Protected = append(out.Fixed, fixed...), append(out.Protected, protected...)
-			}
-		case p.StartProcesses:
-			out.Run = append(out.Run, r.Path)
-		default:
-			out.Read = append(out.Read, r.Path)
-		}
-	}
+	p.roots(&out, &at)
+	p.share(&out, at.Temporary, at.SocketDir)
 	out.Write, out.Read = append(out.Write, p.Write...), append(out.Read, p.Read...)
 	for _, dir := range []string{at.SocketDir, at.StateDir} {
 		if dir != "" {
@@ -144,7 +132,7 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 			out.Scratch = append(out.Scratch, home)
 		}
 		var err error
-		if env, err = withCaches(p.withoutRetries(env), at.StateDir); err != nil {
+		if env, err = withCaches(p.withoutRetries(env), at.StateDir, at.Temporary.Path); err != nil {
 			return out, nil, err
 		}
 	case kind.static:
@@ -170,9 +158,52 @@ func (p Profile) withoutRetries(env []string) []string {
 	return append(slices.Clone(env), noRetries...)
 }
 
+// roots permits access to the roots of a session.
+func (p Profile) roots(out *confine.Policy, at *Place) {
+	for _, r := range at.Roots {
+		switch {
+		case p.NoRoots:
+		case r.Writable && p.WriteRoots:
+			out.Write = append(out.Write, r.Path)
+			kept := protectedPaths(r.Path, at.Protect)
+			out.Protected, out.Fixed = append(out.Protected, kept...), append(out.Fixed, parents(r.Path, kept)...)
+			if !p.WriteGit {
+				fixed, protected := gitPaths(r.Path)
+				out.Fixed, out.Protected = append(out.Fixed, fixed...), append(out.Protected, protected...)
+			}
+		case p.StartProcesses:
+			out.Run = append(out.Run, r.Path)
+		default:
+			out.Read = append(out.Read, r.Path)
+		}
+	}
+	out.Scratch = slices.DeleteFunc(out.Scratch, func(dir string) bool { // a root in place of an empty directory
+		return slices.ContainsFunc(at.Roots, func(r tool.Root) bool { return r.Path == dir })
+	})
+}
+
+// share permits access to the temporary directory of a session. Commands can write to it even if the roots are read-only.
+func (p Profile) share(out *confine.Policy, r tool.Root, socketDir string) {
+	write := p.StartProcesses || r.Writable && p.WriteRoots
+	switch {
+	case r.Path == "":
+	case r.Path != r.Source:
+		out.Shared, out.SharedReadOnly = r.Source, !write
+		// Each process has a socket directory with a name of its own, whose mount point would stay in the session's directory.
+		if dir := filepath.Dir(socketDir); dir != r.Path && r.Contains(dir) {
+			out.Scratch = append(out.Scratch, dir)
+		}
+	case write:
+		out.Write = append(out.Write, r.Path)
+	default:
+		out.Read = append(out.Read, r.Path)
+	}
+}
+
 // withCaches sets environment variables in env, so that programs store caches and temporary files below dir. It keeps
-// cache variables that env already contains. But it always replaces XDG_CACHE_HOME and TMPDIR.
-func withCaches(env []string, dir string) ([]string, error) {
+// cache variables that env already contains. But it always replaces XDG_CACHE_HOME and TMPDIR. If tmp is not empty, it is
+// the directory for temporary files.
+func withCaches(env []string, dir, tmp string) ([]string, error) {
 	if dir == "" {
 		return env, nil
 	}
@@ -183,7 +214,9 @@ func withCaches(env []string, dir string) ([]string, error) {
 	defer own.Close() //nolint:errcheck // only creates directories
 	for name, below := range caches {
 		path := filepath.Join(dir, below)
-		if err := own.MkdirAll(below, 0o700); err != nil { // os.Root does not follow a link that leads out of the directory
+		if name == "TMPDIR" && tmp != "" {
+			path = tmp
+		} else if err := own.MkdirAll(below, 0o700); err != nil { // os.Root does not follow a link that leads out of the directory
 			return nil, err
 		}
 		if name != "TMPDIR" && lookup(env, name) != "" && name != "XDG_CACHE_HOME" {

@@ -23,7 +23,7 @@ func (p Profile) Enforced(k *Kernel, b Backend) []string {
 		out = append(out, "programs: each one is recorded and judged when it is executed")
 	}
 	if can.OwnRoot {
-		out = append(out, "a separate root with nothing else, with an empty /tmp and home directory")
+		out = append(out, "a separate root with nothing else, with an empty home directory, and the /tmp of its session")
 	}
 	if can.OwnRoot && p.WriteRoots && !p.WriteGit {
 		out = append(out, "git: the hooks and settings of the roots' repositories cannot be written")

@@ -3,12 +3,13 @@ package script
 import (
 	"encoding/base64"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
+
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // call analyzes a simple command, or a list of assignments without a command.
@@ -184,7 +185,7 @@ func (w *walker) produced(stmts []*syntax.Stmt, sc *scope) (string, bool) {
 }
 
 // The variable "wide" matches a "printf" format with a large width or precision.
-var wide = regexp.MustCompile(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
+var wide = lazyregexp.New(`%[^a-zA-Z%]*([0-9]{3}|\*)`)
 
 // The method "printed" returns the output of the commands "echo", "printf" and "cat". The second result is false if the
 // output is unknown before the command runs.

@@ -2,12 +2,12 @@ package script
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"toolhost.dev/host/internal/lazyregexp"
 	"toolhost.dev/host/internal/recursion"
 )
 
@@ -51,7 +51,7 @@ func (w *walker) code(text string, sc *scope, where string) {
 }
 
 // The variable "names" matches each variable name in an arithmetic expression.
-var names = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+var names = lazyregexp.New(`[A-Za-z_][A-Za-z0-9_]*`)
 
 // maxIndirect limits the length of a chain of variables that contain names of variables.
 const maxIndirect = 8

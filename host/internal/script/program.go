@@ -2,9 +2,10 @@ package script
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // Carry returns the commands that a program carries out in its own process. The first command is the program itself. The
@@ -60,7 +61,7 @@ func Starts(program string) bool { return slices.Contains(starters, path.Base(pr
 func Starters() []string { return slices.Clone(starters) }
 
 // loader matches the names of dynamic linkers, which can also be started as programs.
-var loader = regexp.MustCompile(`^(ld|ld32|ld64|ld-.+|libc|libc\.musl-.+)\.so(\.[0-9.]+)?$`)
+var loader = lazyregexp.New(`^(ld|ld32|ld64|ld-.+|libc|libc\.musl-.+)\.so(\.[0-9.]+)?$`)
 
 // IsLoader reports whether a program is a dynamic linker, which runs the program in its arguments.
 func IsLoader(program string) bool { return loader.MatchString(path.Base(program)) }

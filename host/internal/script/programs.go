@@ -2,10 +2,11 @@ package script
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // find analyzes the commands that the programs "find" and "fd" run for each file.
@@ -153,7 +154,7 @@ var (
 )
 
 // bracket matches a set of characters in a glob.
-var bracket = regexp.MustCompile(`\[[^]]*\]`)
+var bracket = lazyregexp.New(`\[[^]]*\]`)
 
 // The function "narrows" reports whether the tests of "find" exclude most files. It returns false if the tests contain a
 // negation or an alternative, because these can select all files.

@@ -2,11 +2,12 @@ package script
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // maxRefused limits the number of reported refusals.
@@ -128,7 +129,7 @@ func (c *subset) calculation(n syntax.Node) {
 }
 
 // delimiter matches the end word of a heredoc, if all shells read the heredoc in the same way.
-var delimiter = regexp.MustCompile(`^(?:[A-Za-z0-9_]+|'[A-Za-z0-9_]+'|"[A-Za-z0-9_]+")$`)
+var delimiter = lazyregexp.New(`^(?:[A-Za-z0-9_]+|'[A-Za-z0-9_]+'|"[A-Za-z0-9_]+")$`)
 
 func (c *subset) redirect(r *syntax.Redirect) {
 	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
@@ -153,7 +154,7 @@ func (w *walker) variable(name string) {
 	}
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var identifier = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // The variable "meaning" lists variables that the shell, the linker or common programs read to decide which code to run.
 var meaning = []string{
@@ -237,7 +238,7 @@ func innerWords(p *syntax.ParamExp) (out []*syntax.Word) {
 	return out
 }
 
-var number = regexp.MustCompile(`^[0-9]+$`)
+var number = lazyregexp.New(`^[0-9]+$`)
 
 // arithmetic refuses an arithmetic expression with a variable that can have a value other than a number. The shell would
 // evaluate the value as an expression, which can run commands.
@@ -285,7 +286,7 @@ func simpleParameter(p *syntax.ParamExp) bool {
 }
 
 // ordinary matches the names of variables that the shell never sets automatically.
-var ordinary = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var ordinary = lazyregexp.New(`^[a-z][a-z0-9_]*$`)
 
 // span is the part of a script in which the definition of a variable applies. It ends with the list of statements that
 // contains the definition.

@@ -2,9 +2,10 @@ package script
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // allowedBuiltins lists the builtins in the subset. checkBuiltin checks the conditions for some of these builtins.
@@ -108,9 +109,9 @@ func (w *walker) checkShell(name string, words []Word) {
 }
 
 var (
-	timeoutOption = regexp.MustCompile(`^(-s|--signal=|-k|--kill-after=)[A-Za-z0-9.]+$|^(--foreground|--preserve-status|-v|--verbose)$`)
-	niceOption    = regexp.MustCompile(`^(-n|--adjustment=)?-?[0-9]+$`)
-	duration      = regexp.MustCompile(`^[0-9.]+[smhd]?$`)
+	timeoutOption = lazyregexp.New(`^(-s|--signal=|-k|--kill-after=)[A-Za-z0-9.]+$|^(--foreground|--preserve-status|-v|--verbose)$`)
+	niceOption    = lazyregexp.New(`^(-n|--adjustment=)?-?[0-9]+$`)
+	duration      = lazyregexp.New(`^[0-9.]+[smhd]?$`)
 )
 
 // checkWrapper refuses a wrapper if the analysis and the program can interpret its options differently.
@@ -308,7 +309,7 @@ func (w *walker) checkBuiltin(name string, args []Word) {
 	}
 }
 
-var setOption = regexp.MustCompile(`^[-+][euf]*o?$`)
+var setOption = lazyregexp.New(`^[-+][euf]*o?$`)
 
 // name refuses a word that is not the name of an ordinary variable.
 func (w *walker) name(a Word) {
@@ -340,8 +341,8 @@ func (w *walker) checkRead(args []Word) {
 }
 
 var (
-	unaryTest  = regexp.MustCompile(`^-[efdnzrwxsLhpSbcgkuOGNt]$`)
-	binaryTest = regexp.MustCompile(`^(=|==|!=|<|>|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef)$`)
+	unaryTest  = lazyregexp.New(`^-[efdnzrwxsLhpSbcgkuOGNt]$`)
+	binaryTest = lazyregexp.New(`^(=|==|!=|<|>|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef)$`)
 )
 
 // checkTest refuses a test with operators that are not literal, because the operator -v evaluates code in a name.

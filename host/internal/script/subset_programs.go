@@ -1,13 +1,14 @@
 package script
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"toolhost.dev/host/internal/lazyregexp"
 )
 
 // awkCode matches the parts of an awk program that can run other programs.
-var awkCode = regexp.MustCompile(`system|getline|@|\|`)
+var awkCode = lazyregexp.New(`system|getline|@|\|`)
 
 // checkAwk refuses awk programs that are unknown or can run other programs.
 func (w *walker) checkAwk(name string, args []Word) {
@@ -66,8 +67,8 @@ func (w *walker) checkSed(name string, args []Word) {
 }
 
 var (
-	sedAddress = regexp.MustCompile(`^([0-9]+|\$|\+[0-9]+|~[0-9]+)(~[0-9]+)?`)
-	sedFlags   = regexp.MustCompile(`^[gpiIM0-9]*`)
+	sedAddress = lazyregexp.New(`^([0-9]+|\$|\+[0-9]+|~[0-9]+)(~[0-9]+)?`)
+	sedFlags   = lazyregexp.New(`^[gpiIM0-9]*`)
 )
 
 // harmlessSed reports whether no command in a sed script can run another program.

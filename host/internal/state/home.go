@@ -109,6 +109,9 @@ func (h Home) Pinned() (string, error) { return h.below("pinned") }
 // Masks returns the directory with the files that replace denied paths for tools.
 func (h Home) Masks() (string, error) { return h.below("masks") }
 
+// Scratch returns the directory with the temporary directories of sessions.
+func (h Home) Scratch() (string, error) { return h.below("scratch") }
+
 // Quarantine returns the parent directory of the quarantine.
 func (h Home) Quarantine() (string, error) { return h.below("") }
 

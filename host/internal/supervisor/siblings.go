@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -12,11 +13,11 @@ import (
 )
 
 const (
-	// maxSiblings is the maximum number of additional processes of one plugin for one owner. Each process serves
-	// sessions with other roots than the roots of the host.
-	maxSiblings = 8
+	// maxSiblings is the maximum number of additional processes of one plugin for one owner. Each process serves one
+	// session that uses its temporary directory, or sessions with other roots than the roots of the host.
+	maxSiblings = 32
 	// maxOwned is the maximum number of additional processes of one plugin for all owners.
-	maxOwned = 64
+	maxOwned = 128
 )
 
 // The type "siblings" manages the additional processes of a plugin. The accessible directories of a confined process are
@@ -145,12 +146,12 @@ func identify(roots []tool.Root, stateDir string) string {
 			continue
 		}
 		var st syscall.Stat_t
-		if info, err := os.Stat(r.Path); err == nil {
+		if info, err := os.Stat(cmp.Or(r.Source, r.Path)); err == nil {
 			if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 				st = *sys
 			}
 		}
-		fmt.Fprintf(&key, "%q %t %d %d\n", r.Path, r.Writable, st.Dev, st.Ino)
+		fmt.Fprintf(&key, "%q %q %t %d %d\n", r.Path, r.Source, r.Writable, st.Dev, st.Ino)
 	}
 	return key.String()
 }

@@ -33,6 +33,10 @@ type Policy struct {
 	MaskDir string `json:"mask_dir,omitempty"`
 	// Scratch lists directories that are empty at the start and stored in memory. It requires Namespaces.
 	Scratch []string `json:"scratch,omitempty"`
+	// Shared is a directory of the host that the plugin sees as /tmp, in place of a directory in memory. It requires
+	// Namespaces. SharedReadOnly forbids writing to it.
+	Shared         string `json:"shared,omitempty"`
+	SharedReadOnly bool   `json:"shared_read_only,omitempty"`
 	// Devices lists device files that the plugin can read, write and control.
 	Devices []string `json:"devices,omitempty"`
 	// StartProcesses permits the plugin to start processes, also from binaries in Write.

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -21,8 +22,9 @@ type place struct {
 	path  string
 	write bool
 	// If scratch is true, the entry is an empty directory in memory. If link is set, the entry is a symbolic link.
-	// Otherwise fd is a detached copy of the mount at path.
+	// Otherwise fd is a detached copy of the mount at path, or at source if source is set.
 	scratch bool
+	source  string
 	link    string
 	fd      int
 	dir     bool
@@ -49,10 +51,8 @@ func enterRoot(p *Policy) error {
 	if err := unix.Mount("tmpfs", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m"); err != nil {
 		return fmt.Errorf("the new root cannot be made: %w", err)
 	}
-	for i := range places {
-		if err := places[i].put(p.TmpBytes); err != nil {
-			return fmt.Errorf("%s: %w", places[i].path, err)
-		}
+	if err := putAll(p, places); err != nil {
+		return err
 	}
 	if err := mountProc(p); err != nil {
 		return fmt.Errorf("/proc: %w", err)
@@ -88,11 +88,34 @@ func enterRoot(p *Policy) error {
 	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
+// putAll creates all entries in the new root.
+func putAll(p *Policy, places []place) error {
+	var tmp *shared
+	for i := range places {
+		pl := &places[i]
+		put := pl.put
+		if tmp.contains(pl.path) {
+			put = func(size uint64) error { return tmp.put(pl, size) }
+		}
+		if err := put(p.TmpBytes); err != nil {
+			return fmt.Errorf("%s: %w", pl.path, err)
+		}
+		if pl.source != "" {
+			tmp = newShared(pl.fd)
+		}
+	}
+	return tmp.finish(!p.SharedReadOnly)
+}
+
 // gather opens all files and directories for the new root. It returns parent directories before their content.
 func gather(p *Policy) ([]place, error) {
 	var all []place
 	for _, s := range append(slices.Clone(p.Scratch), "/dev") {
-		all = append(all, place{path: s, scratch: true, write: s != "/dev", fd: -1})
+		pl := place{path: s, scratch: true, write: s != "/dev", fd: -1}
+		if s == SharedAt && p.Shared != "" {
+			pl.scratch, pl.dir, pl.source = false, true, p.Shared
+		}
+		all = append(all, pl)
 	}
 	for _, l := range []struct {
 		paths []string
@@ -124,7 +147,7 @@ func gather(p *Policy) ([]place, error) {
 			continue
 		}
 		if !pl.scratch && pl.link == "" {
-			fd, err := unix.OpenTree(unix.AT_FDCWD, pl.path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+			fd, err := unix.OpenTree(unix.AT_FDCWD, cmp.Or(pl.source, pl.path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 			if err != nil {
 				return nil, fmt.Errorf("%s cannot be mounted in the new root: %w", pl.path, err)
 			}
@@ -188,7 +211,7 @@ func covered(there []place, pl place) bool {
 			return true
 		}
 		if strings.HasPrefix(pl.path, t.path+"/") {
-			return !t.scratch && t.link == "" && (t.write || !pl.write)
+			return !t.scratch && t.source == "" && t.link == "" && (t.write || !pl.write)
 		}
 	}
 	return false
@@ -224,7 +247,7 @@ func (pl *place) put(size uint64) error {
 		if !pl.write {
 			return nil
 		}
-		return unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d", size))
+		return mountMemory(at, size)
 	case pl.dir:
 		if err := os.MkdirAll(at, 0o755); err != nil { //nolint:gosec // as above
 			return err
@@ -237,6 +260,16 @@ func (pl *place) put(size uint64) error {
 	if err := unix.MoveMount(pl.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("the mount failed: %w", err)
 	}
+	return pl.restrict()
+}
+
+// mountMemory mounts a directory in memory. The argument "size" limits it, in bytes. Zero means no limit.
+func mountMemory(at string, size uint64) error {
+	return unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d", size))
+}
+
+// restrict removes rights from the mount of the entry, and closes its descriptor.
+func (pl *place) restrict() error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
 	if !pl.device {
 		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
@@ -246,6 +279,9 @@ func (pl *place) put(size uint64) error {
 	}
 	if err := unix.MountSetattr(pl.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 		return fmt.Errorf("the mount cannot be restricted: %w", err)
+	}
+	if pl.source != "" { // later entries need the descriptor
+		return nil
 	}
 	return unix.Close(pl.fd)
 }

@@ -44,6 +44,10 @@ type Record struct {
 	Temp   string `json:"temp,omitempty"`
 	Target string `json:"target,omitempty"`
 	Backup bool   `json:"backup,omitempty"`
+	// Device and Inode identify the directory of the target. Zero means that they are unknown. Sandboxes can show
+	// different directories at the same path.
+	Device uint64 `json:"device,omitempty"`
+	Inode  uint64 `json:"inode,omitempty"`
 	// Old is the hash of the target before the write. A zero Old means that the hash is unknown.
 	Old Hash `json:"old,omitzero"`
 	// New is the hash of the target after the write. A zero New means that the target has not changed yet.

@@ -1,0 +1,172 @@
+// Package scratch manages the temporary directories of sessions. The sandboxes of all tools of a session show its
+// directory at [Path], so that a shell and the tools for files see the same files. Most callers want [Split] and
+// [OnHost].
+//
+// A root with a Source is the temporary directory of a session. Its Path is what tools see, and its Source is the
+// directory of the host. If a sandbox cannot show a directory at another path, both are the same.
+package scratch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// Path is the path of the temporary directory in a sandbox with a root of its own.
+const Path = "/tmp"
+
+const (
+	// maxIdle is the time after which an unused directory is removed.
+	maxIdle = 7 * 24 * time.Hour
+	// cleanEvery is the minimum time between two searches for unused directories.
+	cleanEvery = time.Hour
+)
+
+// Dir returns the temporary directory of a session, below base. It does not create the directory.
+func Dir(base, session string) string {
+	sum := sha256.Sum256([]byte(session)) // a session's id can be longer than a file name
+	return filepath.Join(base, hex.EncodeToString(sum[:16]), "tmp")
+}
+
+// Make creates the temporary directory of a session if it is missing, and records its use. Only this user can reach the
+// directory, but programs that run as another user of the sandbox can use it as they use /tmp.
+func Make(dir string) error {
+	own := filepath.Dir(dir)
+	now := time.Now()
+	if st, err := os.Lstat(dir); err == nil && st.IsDir() {
+		return os.Chtimes(own, now, now)
+	}
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.Chmod(dir, 0o777|os.ModeSticky)
+}
+
+// Clean removes the directories below base that were not used for a week. It does nothing if it ran within the last
+// hour, also in another process.
+func Clean(base string) error {
+	mark := filepath.Join(base, ".cleaned")
+	if st, err := os.Lstat(mark); err == nil && time.Since(st.ModTime()) < cleanEvery {
+		return nil
+	}
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		return err
+	}
+	now := time.Now()
+	errs := []error{os.Chtimes(mark, now, now)}
+	all, err := os.ReadDir(base)
+	for _, e := range all {
+		if st, err := e.Info(); err == nil && st.IsDir() && now.Sub(st.ModTime()) > maxIdle {
+			errs = append(errs, remove(filepath.Join(base, e.Name())))
+		}
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// remove removes a directory tree, also if programs made directories in it read-only.
+func remove(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = root.Chmod(path, 0o700) // ignore the error: RemoveAll reports what it cannot remove
+		}
+		return nil
+	})
+	return errors.Join(root.Close(), os.RemoveAll(dir))
+}
+
+// Exceeds reports whether the files below dir use more than limit bytes on disk.
+func Exceeds(dir string, limit uint64) bool {
+	var used uint64
+	return errors.Is(filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // the file was removed, or a program made it unreadable
+		}
+		if info, err := d.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				used += uint64(st.Blocks) * 512
+			}
+		}
+		if used > limit {
+			return errExceeded
+		}
+		return nil
+	}), errExceeded)
+}
+
+var errExceeded = errors.New("scratch: too much data")
+
+// Empty reports whether the temporary directory of a session is missing or has no entries.
+func Empty(dir string) bool {
+	d, err := os.Open(dir)
+	if err != nil {
+		return true
+	}
+	defer d.Close() //nolint:errcheck // nothing was written
+	_, err = d.Readdirnames(1)
+	return err != nil
+}
+
+// Split returns the roots without the temporary directory of a session, and this directory. A zero directory means that
+// the roots contain none.
+func Split(roots []tool.Root) (rest []tool.Root, temporary tool.Root) {
+	i := slices.IndexFunc(roots, func(r tool.Root) bool { return r.Source != "" })
+	if i < 0 {
+		return roots, tool.Root{}
+	}
+	return slices.Concat(roots[:i], roots[i+1:]), roots[i]
+}
+
+// OnHost returns the path of the host for a path of a tool. It differs only in the temporary directory of a session.
+func OnHost(roots []tool.Root, path string) string {
+	for _, tmp := range roots {
+		if tmp.Source == "" || tmp.Source == tmp.Path {
+			continue
+		}
+		rel, in := tmp.Rel(path)
+		if !in || slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Source == "" && tmp.Contains(r.Path) && r.Contains(path) }) {
+			return path
+		}
+		return filepath.Join(tmp.Source, rel)
+	}
+	return path
+}
+
+// Foreign reports whether a path in the temporary directory of a session means a file of the host. This is so beside a
+// root, because nobody means the session's directory with a path beside a project. It is also so if only the host has the
+// first directory of the path. A new file directly in the temporary directory never is. The path must not contain links.
+func Foreign(roots []tool.Root, path string, write bool) bool {
+	rest, tmp := Split(roots)
+	rel, in := tmp.Rel(path)
+	if !in || tmp.Path == tmp.Source || rel == "." {
+		return false
+	}
+	name, _, deeper := strings.Cut(rel, "/")
+	first := tool.Root{Path: filepath.Join(tmp.Path, name)}
+	if slices.ContainsFunc(rest, func(r tool.Root) bool { return first.Contains(r.Path) }) {
+		return true
+	}
+	if _, err := os.Lstat(OnHost(roots, first.Path)); err == nil {
+		return false
+	}
+	st, err := os.Stat(first.Path)
+	return err == nil && (deeper || !write || st.IsDir())
+}

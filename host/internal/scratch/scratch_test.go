@@ -1,0 +1,100 @@
+package scratch
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMake(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "scratch")
+	a, b := Dir(base, "a"), Dir(base, "b")
+	if a == b || Dir(base, "a") != a || !Empty(a) {
+		t.Errorf("%s, %s", a, b)
+	}
+	must(t, Make(a))
+	must(t, Make(a))
+	for path, want := range map[string]os.FileMode{filepath.Dir(a): 0o700, a: 0o777} {
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, st.Mode(), err)
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(a, "f"), make([]byte, 100_000), 0o600))
+	if Empty(a) || !Exceeds(a, 50_000) || Exceeds(a, 1<<20) {
+		t.Error("the content is not measured")
+	}
+}
+
+func TestClean(t *testing.T) {
+	base := t.TempDir()
+	old, used := Dir(base, "old"), Dir(base, "used")
+	for _, dir := range []string{old, used} {
+		must(t, Make(dir))
+		must(t, os.MkdirAll(filepath.Join(dir, "d", "read-only"), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, "d", "read-only", "f"), nil, 0o400))
+		must(t, os.Chmod(filepath.Join(dir, "d", "read-only"), 0o500))
+		past := time.Now().Add(-2 * maxIdle)
+		must(t, os.Chtimes(filepath.Dir(dir), past, past))
+	}
+	must(t, Make(used))
+	must(t, Clean(base))
+	if _, err := os.Stat(filepath.Dir(old)); !os.IsNotExist(err) {
+		t.Errorf("the unused directory remains: %v", err)
+	}
+	if Empty(used) {
+		t.Error("the directory in use was removed")
+	}
+	must(t, os.Chmod(filepath.Join(used, "d", "read-only"), 0o700)) // for the cleanup of the test
+}
+
+func TestPaths(t *testing.T) {
+	top, err := os.MkdirTemp(Path, "TestPaths")
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(top)) })
+	ws, source, name := filepath.Join(top, "ws"), t.TempDir(), filepath.Base(top)
+	must(t, os.Mkdir(ws, 0o700))
+	file, err := os.CreateTemp(Path, "TestPaths")
+	must(t, err)
+	t.Cleanup(func() { must(t, os.Remove(file.Name())) })
+	must(t, file.Close())
+	must(t, os.Mkdir(filepath.Join(source, "made"), 0o700))
+	shared := tool.Root{Path: Path, Source: source, Writable: true}
+	inside, elsewhere := []tool.Root{{Path: ws}, shared}, []tool.Root{{Path: "/work"}, shared}
+	for _, c := range []struct {
+		roots       []tool.Root
+		path, host  string
+		read, write bool // whether the path is foreign
+	}{
+		{roots: elsewhere, path: "/tmp", host: source},
+		{roots: elsewhere, path: "/tmp/made/x", host: source + "/made/x"},
+		{roots: elsewhere, path: "/tmp/new", host: source + "/new"},
+		{roots: elsewhere, path: "/tmpx", host: "/tmpx"},
+		{roots: elsewhere, path: file.Name(), host: source + "/" + filepath.Base(file.Name()), read: true},
+		{roots: elsewhere, path: ws, host: source + "/" + name + "/ws", read: true, write: true},
+		{roots: inside, path: ws + "/f", host: ws + "/f", read: true, write: true}, // the innermost root decides first
+		{roots: inside, path: top + "/f", host: source + "/" + name + "/f", read: true, write: true},
+		{roots: inside, path: "/tmp/new", host: source + "/new"},
+		{roots: []tool.Root{{Path: "/work"}, {Path: source, Source: source}}, path: "/tmp/new", host: "/tmp/new"},
+		{roots: []tool.Root{{Path: "/work"}}, path: "/tmp/new", host: "/tmp/new"},
+	} {
+		if got := OnHost(c.roots, c.path); got != c.host {
+			t.Errorf("OnHost(%s) = %s, want %s", c.path, got, c.host)
+		}
+		if read, write := Foreign(c.roots, c.path, false), Foreign(c.roots, c.path, true); read != c.read || write != c.write {
+			t.Errorf("Foreign(%s) = %t, %t", c.path, read, write)
+		}
+	}
+	if rest, tmp := Split(inside); len(rest) != 1 || tmp != shared || len(inside) != 2 {
+		t.Errorf("%v, %v", rest, tmp)
+	}
+}
