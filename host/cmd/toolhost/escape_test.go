@@ -411,8 +411,10 @@ func TestDaemonsEnd(t *testing.T) {
 			for !isFile(filepath.Join(w.work, "started")) {
 				time.Sleep(10 * time.Millisecond)
 			}
-			if err := syscall.Kill(childNamed(t, int(w.host.Load()), "bash"), syscall.SIGKILL); err != nil {
-				t.Error(err)
+			for _, pid := range childrenNamed(t, int(w.host.Load()), "bash") {
+				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+					t.Error(err)
+				}
 			}
 		}()
 		w.batch(t, b.Name, "", `setsid -f env -i sleep `+nap+` </dev/null >/dev/null 2>&1; while ! pgrep -f "sleep `+nap+`" >/dev/null; do sleep 0.01; done; touch started; sleep 50`)

@@ -156,6 +156,16 @@ func (w *writing) stop() {
 // childNamed returns the id of the child process with the given binary name.
 func childNamed(t *testing.T, parent int, name string) int {
 	t.Helper()
+	all := childrenNamed(t, parent, name)
+	if len(all) == 0 {
+		t.Fatalf("process %d has no child %s", parent, name)
+	}
+	return all[0]
+}
+
+// childrenNamed returns all child processes with the given name. A plugin can have several processes.
+func childrenNamed(t *testing.T, parent int, name string) (all []int) {
+	t.Helper()
 	procs, err := filepath.Glob("/proc/[0-9]*/stat")
 	must(t, err)
 	for _, p := range procs {
@@ -168,11 +178,10 @@ func childNamed(t *testing.T, parent int, name string) int {
 		if f := strings.Fields(rest); comm == name && len(f) > 1 && f[1] == strconv.Itoa(parent) {
 			n, err := strconv.Atoi(pid)
 			must(t, err)
-			return n
+			all = append(all, n)
 		}
 	}
-	t.Fatalf("process %d has no child %s", parent, name)
-	return 0
+	return all
 }
 
 func whole(t *testing.T, work string) {
