@@ -316,6 +316,12 @@ plugin "jira" {
 #     command = ["node", "/srv/notes/server.js"]
 #     env     = { NOTES_TOKEN = env("NOTES_TOKEN", "") }
 #     cwd     = "notes" # default: the workspace
+#     # What of the server is offered to MCP clients, and what it may ask of them.
+#     offer = ["tools", "prompts", "resources", "completions", "logging"] # default: tools
+#     allow = ["elicitation", "elicitation-url", "sampling", "roots"]     # default: elicitation
+#     # Each session has a connection of its own. Default: "shared", or "client" if allow has
+#     # sampling or roots.
+#     sessions = "client"
 #   }
 #
 #   sandbox {

@@ -66,7 +66,18 @@ type Request struct {
 	// Principal is the caller, as [Directory.Authenticate] returns it. Nil means the user of this process, who has all
 	// rights. A program that serves other callers must set it.
 	Principal *Principal
+	// Endpoint is the name of an endpoint in the configuration. The call, and the calls of its commands, can only use the
+	// tools of this endpoint. Empty means no restriction.
+	Endpoint string
+	// Exchange is set for a request of an MCP client that is not a call of a tool. Name is then the name of its item, for
+	// the logs, and Arguments are the parameters of the method. The result of the method is in [Result.Data].
+	Exchange *Exchange
+	// Client describes the MCP client that makes the call. It is nil for other callers.
+	Client *tool.ClientInfo
 }
+
+// Exchange identifies the plugin, the method and the item of a request of an MCP client; see [Host.Items].
+type Exchange = engine.Exchange
 
 // Run runs one request. If client is nil, progress is discarded and asks are declined. If ctx is canceled, the tool is
 // canceled and the result is an error.

@@ -64,6 +64,19 @@ type Update = engine.Update
 // The function f must return quickly and must not change the host.
 func (h *Host) Subscribe(f func(Update)) (cancel func()) { return h.engine.Subscribe(f) }
 
+// Item is something that a plugin offers to MCP clients besides its tools, such as a prompt.
+type Item = engine.Item
+
+// Items returns what plugins offer to MCP clients besides tools.
+func (h *Host) Items() []*Item { return h.engine.Items() }
+
+// Notice is a notification of a plugin for MCP clients.
+type Notice = engine.Notice
+
+// Listen calls f with each notification of a plugin for MCP clients until the caller calls cancel. The function f must
+// return quickly and must not call the host.
+func (h *Host) Listen(f func(Notice)) (cancel func()) { return h.engine.Listen(f) }
+
 // ToolState is the state of a tool, such as executing.
 type ToolState = engine.ToolState
 

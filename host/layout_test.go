@@ -15,7 +15,7 @@ import (
 // lower layers.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
-	{"cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/logincmd", "cmd/toolhost/internal/setupcmd"},
+	{"cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/logincmd", "cmd/toolhost/internal/setupcmd", "cmd/toolhost/internal/toolscmd"},
 	{"cmd/toolhost/internal/plugincmd", "cmd/toolhost/internal/review"},
 	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal"},
 	{"cmd/toolhost/internal/cli"},
@@ -31,13 +31,13 @@ var layers = [][]string{
 	{"internal/confinement", "internal/roots", "internal/trust", "internal/dispatch"},
 	{"internal/childcall", "internal/pulse"},
 	{"internal/help", "internal/call"},
-	{"internal/config"},
+	{"internal/config", "internal/find"},
 	{"internal/config/internal/diagnose"},
 	{"internal/config/internal/schema"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/sandbox/warden", "internal/shim", "internal/egress", "internal/footprint", "internal/login", "internal/repository", "router"},
 	{"internal/audit", "internal/execgate", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "agent", "scaffold"},
 	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/principal", "internal/quarantine", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace"},
-	{"agent/internal/agentfile", "internal/breadth", "internal/fingerprint", "internal/habit", "internal/ownfile", "internal/scratch", "internal/stamp", "internal/testescape", "internal/testmcp", "internal/testneed", "internal/testplugin", "internal/testserver"},
+	{"agent/internal/agentfile", "internal/breadth", "internal/fingerprint", "internal/habit", "internal/ownfile", "internal/scratch", "internal/stamp", "internal/testescape", "internal/testneed", "internal/testplugin", "internal/testserver"},
 	{"internal/flock", "internal/lazyregexp"},
 }
 

@@ -19,6 +19,8 @@ type (
 	Result = tool.Result
 	// Attachment is a file or an image in a result.
 	Attachment = tool.Attachment
+	// Content is one part of a result.
+	Content = tool.Content
 	// Health is the result of a health check.
 	Health = tool.Health
 	// Needs are the grants that a plugin needs.
@@ -74,6 +76,9 @@ type Plugin struct {
 	// Hook handles events about tools and calls of all plugins; see [tool.Hook]. The operator's configuration selects
 	// the hooks that the plugin serves. A nil Hook means that the plugin cannot serve hooks.
 	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
+	// Relay offers features of MCP besides the tools: prompts, resources, completion and logging. A nil Relay means that
+	// the plugin has only tools.
+	Relay *Relay
 	// Close is called once before the process ends. At that time no call is running, or the host has exited. Close
 	// can be nil.
 	Close func()
@@ -186,6 +191,12 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	}
 	if p.Discover != nil {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityDiscovery)
+	}
+	if p.Relay != nil {
+		d.Capabilities = append(d.Capabilities, tool.CapabilityRelay)
+		if p.Discover == nil && p.Relay.Items != nil { // otherwise the items are known after Discover
+			d.Items = p.Relay.Items()
+		}
 	}
 	d.Tools, toolErr = definitions(p.Tools)
 	return d, toolErr, errors.Join(errs...)

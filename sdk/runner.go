@@ -95,6 +95,9 @@ func (r *runner) Describe(ctx context.Context) (*tool.Description, error) {
 	if desc.Tools, toolErr = definitions(tools); toolErr != nil {
 		fmt.Fprintf(os.Stderr, "plugin %s: the host will refuse some tools: %v\n", desc.Name, toolErr)
 	}
+	if r.plugin.Relay != nil && r.plugin.Relay.Items != nil {
+		desc.Items = r.plugin.Relay.Items()
+	}
 	r.served.Store(serve(&desc, tools))
 	return &desc, nil
 }
@@ -158,7 +161,7 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 		}
 		failed := tool.Failed(err)
 		if res != nil { // a failed call can also return data and effects
-			failed.Title, failed.Metadata, failed.Data, failed.Attachments = res.Title, res.Metadata, res.Data, res.Attachments
+			failed.Title, failed.Metadata, failed.Data, failed.Attachments, failed.Contents = res.Title, res.Metadata, res.Data, res.Attachments, res.Contents
 			failed.Effects, failed.SessionState, failed.Cwd = res.Effects, res.SessionState, res.Cwd
 		}
 		return failed

@@ -118,7 +118,7 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 		}
 	}
 	if desc := i.description(p.Name); desc != nil {
-		t.Version, defs = desc.Version, desc.Tools // also use tools that the host could not register
+		t.Version, defs = desc.Version, desc.Defined() // also use tools that the host could not register
 	}
 	if pin, ok := i.trust.lock.Plugins[p.Name]; ok {
 		t.Pinned, t.PinnedSHA256 = true, pin.SHA256
@@ -217,7 +217,7 @@ func (i *inspection) pinAll(names []string, accept bool) (old []string, err erro
 		if p.Pinned && p.PinnedSHA256 != p.SHA256 {
 			old = append(old, p.PinnedSHA256)
 		}
-		t.lock.Plugins[p.Name] = trust.Pin{Path: p.Path, SHA256: p.SHA256, Version: desc.Version, Tools: trust.Definitions(desc.Tools)}
+		t.lock.Plugins[p.Name] = trust.Pin{Path: p.Path, SHA256: p.SHA256, Version: desc.Version, Tools: trust.Definitions(desc.Defined())}
 		p.Pinned, p.PinnedSHA256, p.Changes = true, p.SHA256, nil
 	}
 	return old, errors.Join(errs...)
@@ -250,7 +250,7 @@ func (i *inspection) approve(names []string) error {
 		return err
 	}
 	for _, n := range names {
-		if err := i.engine.Reloader().Builder.Approvals(nil).Approve(n, i.description(n).Tools); err != nil {
+		if err := i.engine.Reloader().Builder.Approvals(nil).Approve(n, i.description(n).Defined()); err != nil {
 			return fmt.Errorf("the approval of plugin %s cannot be stored: %w", n, err)
 		}
 	}

@@ -53,6 +53,8 @@ type Options struct {
 	Request host.Request
 	// MCP handles requests to /mcp. Nil disables /mcp.
 	MCP http.Handler
+	// Endpoints handles requests to /mcp/{endpoint}. Nil disables these paths.
+	Endpoints http.Handler
 	// Hosts lists the host names, without a port, that clients are allowed to use for the server. Nil means the names of
 	// this machine. The check stops web pages that reach the server under a host name of their own.
 	Hosts []string
@@ -103,8 +105,11 @@ func Handler(h *host.Host, opts Options) http.Handler {
 	if opts.MCP != nil {
 		calls.Handle("/mcp", requires("call", http.MaxBytesHandler(opts.MCP, MaxBody).ServeHTTP))
 	}
+	if opts.Endpoints != nil {
+		calls.Handle("/mcp/{endpoint}", requires("call", http.MaxBytesHandler(opts.Endpoints, MaxBody).ServeHTTP))
+	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp, /healthz or /readyz")
+		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
 	})
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })

@@ -38,7 +38,7 @@ var Formats = []Format{Anthropic, OpenAI, OpenAIResponses, Gemini, XML, JSONProm
 
 // Function is a tool as a function for models.
 type Function struct {
-	// Name is a name that every API accepts. It consists of at most 40 characters: a-z, 0-9, '_' and '-'.
+	// Name is a name that every API accepts. It consists of at most 48 characters: a-z, 0-9, '_' and '-'.
 	Name string
 	// Tool is the full name of the tool. It is empty for the function that [Single] returns.
 	Tool        string

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,26 +32,75 @@ func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	f.mu.Lock()
 	r := f.run
 	f.mu.Unlock()
-	params := form(ask)
+	requests, err := requestsOf(ask)
+	if err != nil {
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}, nil //nolint:nilerr // the plugin's requests are invalid
+	}
 	type reply struct {
-		result *mcp.ElicitResult
-		err    error
+		answers mcp.InputResponseMap
+		err     error
 	}
 	replies := make(chan reply, 1)
 	go func() {
-		res, err := r.ask(params)
-		replies <- reply{res, err}
+		answers, err := r.ask(requests)
+		replies <- reply{answers, err}
 	}()
 	timer := time.NewTimer(f.patience)
 	defer timer.Stop()
 	select {
 	case a := <-replies:
-		return answer(ask, a.result, a.err)
+		if len(ask.Requests) > 0 {
+			return answerRequests(a.answers, a.err)
+		}
+		res, _ := a.answers[answerKey].(*mcp.ElicitResult)
+		if res == nil {
+			res = &mcp.ElicitResult{Action: "cancel"}
+		}
+		return answer(ask, res, a.err)
 	case <-timer.C:
 		return tool.Answer{Outcome: tool.AnswerTimeout, Message: errTimeout.Error()}, nil
 	case <-ctx.Done():
 		return tool.Answer{}, ctx.Err()
 	}
+}
+
+// AnswersRequests marks a client that takes [tool.Ask.Requests].
+func (f *front) AnswersRequests() {}
+
+// answerKey is the key of the question of an ask that is not a set of requests.
+const answerKey = "answer"
+
+// requestsOf converts an ask to requests to the client.
+func requestsOf(ask tool.Ask) (mcp.InputRequestMap, error) {
+	if len(ask.Requests) == 0 {
+		return mcp.InputRequestMap{answerKey: form(ask)}, nil
+	}
+	all := make(map[string]tool.ClientRequest, len(ask.Requests))
+	for _, r := range ask.Requests {
+		if len(r.Params) == 0 {
+			r.Params = json.RawMessage("{}")
+		}
+		all[r.Key] = r
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	var out mcp.InputRequestMap
+	err = json.Unmarshal(raw, &out)
+	return out, err
+}
+
+// answerRequests converts the client's answers to requests to an answer of the host.
+func answerRequests(answers mcp.InputResponseMap, err error) (tool.Answer, error) {
+	if err != nil {
+		return answer(tool.Ask{}, nil, err)
+	}
+	content, err := json.Marshal(answers)
+	if err != nil {
+		return tool.Answer{}, err
+	}
+	return tool.Answer{Outcome: tool.Accepted, Content: content}, nil
 }
 
 // form converts an ask to the flat form that MCP clients can display.

@@ -3,49 +3,74 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/export"
 	"toolhost.dev/sdk/tool"
 )
 
 // handler returns the handler for calls of one function.
-func (s *Server) handler(f export.Function) mcp.ToolHandler {
+func (s *Server) handler(f function) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		ctx, done := s.posts.follow(ctx, req)
-		defer done()
-		if req.Params.RequestState != "" {
-			r, err := s.parked.resume(ctx, req)
-			if err != nil {
-				return nil, err
-			}
-			return s.addHandle(req, s.parked.wait(ctx, r)), nil
+		in, f := toolCall(req), called(ctx, f)
+		out, bad, err := s.serve(ctx, in, func() (host.Request, *tool.Error) { return s.request(f, in, req.Params.Arguments) })
+		switch {
+		case err != nil:
+			return nil, err
+		case bad != nil:
+			return toResult(tool.Failed(bad), f), nil
+		case out.requests != nil:
+			return s.addHandle(in, &mcp.CallToolResult{InputRequests: out.requests, RequestState: out.state}), nil
 		}
-		workspace, leave := s.roots.enter(ctx, req.Session)
-		defer leave()
-		call, bad := s.request(f, req)
-		call.Workspace = workspace
-		if bad != nil {
-			return toResult(tool.Failed(bad)), nil
+		if err := protocolError(out.result, f); err != nil {
+			return nil, err
 		}
-		// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
-		front := &front{patience: s.opts.AskTimeout, approver: s.approver(call.Principal)}
-		pending := s.host.Begin(call, front)
-		leave()
-		res := s.parked.wait(ctx, s.parked.begin(ctx, req, func(r *run) *mcp.CallToolResult {
-			front.begin(r)
-			res := pending.Run(r.ctx)
-			front.end()
-			return toResult(res)
-		}))
-		return s.addHandle(req, res), nil
+		return s.addHandle(in, toResult(out.result, f)), nil
 	}
+}
+
+// protocolError returns the error of a mounted server that says that the client lacks a capability. Clients understand it
+// only as an error of the protocol.
+func protocolError(res *tool.Result, f function) error {
+	if e := res.Error; e != nil && f.mounted && e.Source == tool.SourceTool && e.Code == mcp.CodeMissingRequiredClientCapabilities {
+		return &jsonrpc.Error{Code: int64(e.Code), Message: e.Message, Data: e.Data}
+	}
+	return nil
+}
+
+// serve carries out a request of a client: it begins a call, or continues a parked one. The function build returns the
+// request for the host.
+func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Request, *tool.Error)) (out outcome, bad *tool.Error, err error) {
+	ctx, done := s.posts.follow(ctx, in.header(postHeader))
+	defer done()
+	if in.state != "" {
+		out, err = s.parked.resume(ctx, in)
+		return out, nil, err
+	}
+	workspace, leave := s.roots.enter(ctx, in.session)
+	defer leave()
+	call, bad := build()
+	if bad != nil {
+		return out, bad, nil
+	}
+	call.Workspace = workspace
+	// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
+	front := &front{patience: s.opts.AskTimeout, approver: s.approver(call.Principal)}
+	pending := s.host.Begin(call, front)
+	leave()
+	return s.parked.wait(ctx, s.parked.begin(ctx, in, func(r *run) *tool.Result {
+		front.begin(r)
+		res := pending.Run(r.ctx)
+		front.end()
+		return res
+	})), nil, nil
 }
 
 // approver returns the client that answers the permission asks of a principal's calls. It returns nil if the client that
@@ -58,18 +83,14 @@ func (s *Server) approver(p *host.Principal) host.Client {
 }
 
 // request converts a client's request to a request of the host.
-func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Request, *tool.Error) {
-	call := host.Request{Principal: principalOf(req.GetExtra())}
-	call.Session, call.From = s.sessionOf(req)
-	if extra := req.GetExtra(); extra != nil {
-		call.Trace = extra.Header.Get("traceparent")
-	}
+func (s *Server) request(f function, in *incoming, arguments json.RawMessage) (host.Request, *tool.Error) {
+	call := s.base(in)
 	if f.Tool != "" {
-		call.Name, call.Arguments = f.Tool, req.Params.Arguments
+		call.Name, call.Arguments = f.Tool, arguments
 		return call, nil
 	}
 	var args struct{ Command *string }
-	if err := json.Unmarshal(req.Params.Arguments, &args); err != nil || args.Command == nil {
+	if err := json.Unmarshal(arguments, &args); err != nil || args.Command == nil {
 		return call, tool.Errorf(tool.InvalidArguments, `The arguments have no command. Give one, such as {"command": "read main.go"}.`).From(tool.SourceHost)
 	}
 	call.Command = *args.Command
@@ -78,15 +99,15 @@ func (s *Server) request(f export.Function, req *mcp.CallToolRequest) (host.Requ
 
 // sessionOf returns the host session for a request. If the session does not exist yet, it begins as a copy of the
 // session from.
-func (s *Server) sessionOf(req *mcp.CallToolRequest) (session, from string) {
+func (s *Server) sessionOf(in *incoming) (session, from string) {
 	switch {
 	case s.opts.Session != "":
 		return s.opts.Session, ""
-	case req.Session != nil && req.Session.ID() != "" && req.ProtocolVersion() < stateless:
-		return "mcp:" + req.Session.ID(), ""
+	case in.session != nil && in.session.ID() != "" && in.version < stateless:
+		return "mcp:" + in.session.ID(), ""
 	}
-	if handle := handleOf(req); handle != "" {
-		return "mcp:handle:" + handle, s.session
+	if handle := in.handle(); handle != "" {
+		return "mcp:handle:" + s.opts.Endpoint + ":" + handle, s.session
 	}
 	return s.session, ""
 }
@@ -149,17 +170,39 @@ func (f *front) notify(message string, metadata map[string]any, pause time.Durat
 		return
 	}
 	ctx, req := f.run.attached()
-	if req == nil || req.Params.GetProgressToken() == nil {
+	if req == nil || req.token == nil {
 		return
 	}
 	f.count++
-	p := &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: f.count, Message: message}
+	p := &mcp.ProgressNotificationParams{ProgressToken: req.token, Progress: f.count, Message: message}
 	if len(metadata) > 0 {
 		p.Meta = mcp.Meta{metaPrefix + "metadata": metadata}
 	}
-	_ = req.Session.NotifyProgress(ctx, p) // ignore errors, because a disconnected client also cancels its call
+	_ = req.session.NotifyProgress(ctx, p) // ignore errors, because a disconnected client also cancels its call
 	f.last = time.Now()
 }
+
+// Log implements [tool.Logger]. It sends a log message to the client, which can have chosen a level.
+func (f *front) Log(m tool.LogMessage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended || f.run == nil {
+		return
+	}
+	ctx, req := f.run.attached()
+	if req == nil || !slices.Contains(logLevels, m.Level) {
+		return
+	}
+	var data any = m.Data
+	if m.Data == nil {
+		data = ""
+	}
+	_ = req.session.Log(ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(m.Level), Logger: clean(m.Logger), Data: data}) //nolint:staticcheck // ignore errors as in notify; revisions before 2026-07-28 have logging
+	f.last = time.Now()
+}
+
+// logLevels lists the levels of log messages.
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // clean removes control characters, because the output of commands and plugins could control a terminal.
 func clean(s string) string {

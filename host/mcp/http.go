@@ -64,14 +64,10 @@ func (p *posts) remove(id string) {
 	delete(p.by, id)
 }
 
-// follow returns a context that also ends with the HTTP request of a call. The caller must call done.
-func (p *posts) follow(ctx context.Context, req *mcp.CallToolRequest) (_ context.Context, done func()) {
-	extra := req.GetExtra()
-	if extra == nil {
-		return ctx, func() {}
-	}
+// follow returns a context that also ends with the HTTP request that has the id. The caller must call done.
+func (p *posts) follow(ctx context.Context, id string) (_ context.Context, done func()) {
 	p.mu.Lock()
-	post := p.by[extra.Header.Get(postHeader)]
+	post := p.by[id]
 	p.mu.Unlock()
 	if post == nil {
 		return ctx, func() {}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk/tool"
 )
 
 // stateless is the first revision of the protocol in which a server must not send requests to a client during a call.
@@ -49,27 +51,34 @@ type run struct {
 	asks  chan *question
 	done  chan struct{}
 	// result is set before done is closed.
-	result *mcp.CallToolResult
+	result *tool.Result
 
 	mu  sync.Mutex
-	now *mcp.CallToolRequest // the request that currently waits for the call, or nil
-	ctl context.Context      // the context of the waiting request
+	now *incoming       // the request that currently waits for the call, or nil
+	ctl context.Context // the context of the waiting request
 }
 
-// question is a question of a call to its client.
+// question is a set of requests of a call to its client.
 type question struct {
-	params *mcp.ElicitParams
-	answer chan *mcp.ElicitResult
+	requests mcp.InputRequestMap
+	answer   chan mcp.InputResponseMap
+}
+
+// outcome is the answer to a request: a result, or requests to the client with the state to send back.
+type outcome struct {
+	result   *tool.Result
+	requests mcp.InputRequestMap
+	state    string
 }
 
 // attached returns the request that currently waits for the call, and its context. It returns nil if no request waits.
-func (r *run) attached() (context.Context, *mcp.CallToolRequest) {
+func (r *run) attached() (context.Context, *incoming) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ctl, r.now
 }
 
-func (r *run) attach(ctx context.Context, req *mcp.CallToolRequest) {
+func (r *run) attach(ctx context.Context, req *incoming) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ctl, r.now = ctx, req
@@ -83,24 +92,25 @@ func (r *run) detach() {
 
 // reachesPerson reports whether the client supports asks.
 func (r *run) reachesPerson() bool {
-	_, req := r.attached()
-	if req == nil {
-		return false
-	}
-	c := req.ClientCapabilities()
-	return c != nil && c.Elicitation != nil
+	_, in := r.attached()
+	return in != nil && in.can(&mcp.ElicitParams{})
 }
 
-// ask sends a question to the client and waits for the answer of the client's user.
-func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	ctx, req := r.attached()
-	if req == nil || !r.reachesPerson() {
+// ask sends requests to the client and waits for the answers.
+func (r *run) ask(requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
+	ctx, in := r.attached()
+	if in == nil {
 		return nil, errNobody
 	}
-	if req.ProtocolVersion() < stateless {
-		return req.Session.Elicit(ctx, p)
+	for _, q := range requests {
+		if !in.can(q) {
+			return nil, errNobody
+		}
 	}
-	q := &question{params: p, answer: make(chan *mcp.ElicitResult, 1)}
+	if in.version < stateless {
+		return askSession(ctx, in.session, requests)
+	}
+	q := &question{requests: requests, answer: make(chan mcp.InputResponseMap, 1)}
 	select {
 	case r.asks <- q:
 	case <-r.ctx.Done():
@@ -114,12 +124,47 @@ func (r *run) ask(p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	}
 }
 
+// askSession sends requests to a client with a session, all at the same time.
+//
+//nolint:staticcheck // revisions before 2026-07-28 have sampling and roots
+func askSession(ctx context.Context, session *mcp.ServerSession, requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var errs []error
+	answers := make(mcp.InputResponseMap, len(requests))
+	for key, request := range requests {
+		all.Go(func() {
+			var a mcp.InputResponse
+			var err error
+			switch p := request.(type) {
+			case *mcp.ElicitParams:
+				a, err = session.Elicit(ctx, p)
+			case *mcp.CreateMessageWithToolsParams:
+				a, err = session.CreateMessageWithTools(ctx, p)
+			case *mcp.ListRootsParams:
+				a, err = session.ListRoots(ctx, p)
+			default:
+				err = errNobody
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+				return
+			}
+			answers[key] = a
+		})
+	}
+	all.Wait()
+	return answers, errors.Join(errs...)
+}
+
 // begin starts a call in a new goroutine.
-func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call func(*run) *mcp.CallToolResult) *run {
+func (l *parkedCalls) begin(ctx context.Context, in *incoming, call func(*run) *tool.Result) *run {
 	// A client without a session continues the call in another request, so the call must outlive the current request.
 	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &run{ctx: own, stop: stop, bound: about(req), owner: ownerOf(req), asks: make(chan *question), done: make(chan struct{})}
-	r.attach(ctx, req)
+	r := &run{ctx: own, stop: stop, bound: in.hash(), owner: in.owner(), asks: make(chan *question), done: make(chan struct{})}
+	r.attach(ctx, in)
 	go func() {
 		defer close(r.done)
 		r.result = call(r)
@@ -127,41 +172,32 @@ func (l *parkedCalls) begin(ctx context.Context, req *mcp.CallToolRequest, call 
 	return r
 }
 
-// about returns a hash of the function, the arguments and the client in a request.
-func about(req *mcp.CallToolRequest) [sha256.Size]byte {
-	h := sha256.New()
-	for _, part := range []string{ownerOf(req), req.Params.Name, string(req.Params.Arguments)} {
-		h.Write([]byte(part))
-		h.Write([]byte{0})
-	}
-	return [sha256.Size]byte(h.Sum(nil))
-}
-
 // wait waits for the end of a call or for its next question.
-func (l *parkedCalls) wait(ctx context.Context, r *run) *mcp.CallToolResult {
+func (l *parkedCalls) wait(ctx context.Context, r *run) outcome {
 	select {
 	case <-r.done:
 		r.stop(nil)
-		return r.result
+		return outcome{result: r.result}
 	case q := <-r.asks:
-		r.detach()
-		state, err := l.park(r, q)
-		if err != nil {
-			r.stop(err)
-			<-r.done
-			return r.result
-		}
-		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{answerKey: q.params}, RequestState: state}
+		return l.hold(r, q)
 	case <-ctx.Done(): // the client canceled its call or disconnected
 		r.stop(context.Cause(ctx))
 		<-r.done
-		return r.result
+		return outcome{result: r.result}
 	}
 }
 
-// answerKey is the key of the question in requests and answers. All questions use the same key, because a call asks one
-// question at a time.
-const answerKey = "answer"
+// hold parks a call and returns its question.
+func (l *parkedCalls) hold(r *run, q *question) outcome {
+	r.detach()
+	state, err := l.park(r, q)
+	if err != nil {
+		r.stop(err)
+		<-r.done
+		return outcome{result: r.result}
+	}
+	return outcome{requests: q.requests, state: state}
+}
 
 // waiting is a parked call with its open question.
 type waiting struct {
@@ -208,24 +244,27 @@ func (l *parkedCalls) take(state string) *waiting {
 	return w
 }
 
-// resume continues a parked call with the client's answer. It returns an error if the state is unknown or belongs to
-// another call.
-func (l *parkedCalls) resume(ctx context.Context, req *mcp.CallToolRequest) (*run, error) {
-	w := l.take(req.Params.RequestState)
-	if w == nil || w.bound != about(req) {
+// resume continues a parked call with the client's answers, and waits for its end or its next question. If an answer is
+// missing, it returns the question again. It returns an error if the state is unknown or belongs to another call.
+func (l *parkedCalls) resume(ctx context.Context, in *incoming) (outcome, error) {
+	w := l.take(in.state)
+	if w == nil || w.bound != in.hash() {
 		if w != nil {
 			w.stop(errors.New("the requestState was used for another call"))
 		}
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is unknown, used, expired or from another call; call again without requestState"}
+		return outcome{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is unknown, used, expired or from another call; call again without requestState"}
 	}
 	w.timer.Stop()
-	w.attach(ctx, req)
-	answer, ok := req.Params.InputResponses[answerKey].(*mcp.ElicitResult)
-	if !ok || answer == nil {
-		answer = &mcp.ElicitResult{Action: "cancel"}
+	answers := make(mcp.InputResponseMap, len(w.question.requests))
+	for key := range w.question.requests {
+		if in.responses[key] == nil {
+			return l.hold(w.run, w.question), nil
+		}
+		answers[key] = in.responses[key]
 	}
-	w.question.answer <- answer
-	return w.run, nil
+	w.attach(ctx, in)
+	w.question.answer <- answers
+	return l.wait(ctx, w.run), nil
 }
 
 // close cancels the parked calls. Further calls cannot be parked.

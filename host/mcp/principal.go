@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
+	"toolhost.dev/sdk/tool"
 )
 
 // extraPrincipal is the key of the principal in the token information of a request.
@@ -69,26 +70,35 @@ func principalOf(extra *mcp.RequestExtra) *host.Principal {
 	return p
 }
 
-// ownerOf returns the name of the principal that sent a request. It is empty for the local user.
-func ownerOf(req *mcp.CallToolRequest) string {
-	if e := req.GetExtra(); e != nil && e.TokenInfo != nil {
-		return e.TokenInfo.UserID
-	}
-	return ""
-}
-
-// onlyAllowed removes the tools that the principal may not call from lists of tools.
+// onlyAllowed removes what the principal may not use from lists.
 func (s *Server) onlyAllowed(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)
-		list, ok := res.(*mcp.ListToolsResult)
-		p := principalOf(req.GetExtra())
-		if !ok || err != nil || p == nil {
+		p := s.caller(req.GetExtra())
+		if err != nil || p == nil {
 			return res, err
 		}
-		out := *list
-		out.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *mcp.Tool) bool { return !s.allowed(p, t.Name) })
-		return &out, nil
+		switch list := res.(type) {
+		case *mcp.ListToolsResult:
+			out := *list
+			out.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *mcp.Tool) bool { return !s.allowed(p, t.Name) })
+			return &out, nil
+		case *mcp.ListPromptsResult:
+			out := *list
+			out.Prompts = slices.DeleteFunc(slices.Clone(list.Prompts), func(x *mcp.Prompt) bool { return !s.relay.allowed(p, tool.ItemPrompt, x.Name) })
+			return &out, nil
+		case *mcp.ListResourcesResult:
+			out := *list
+			out.Resources = slices.DeleteFunc(slices.Clone(list.Resources), func(x *mcp.Resource) bool { return !s.relay.allowed(p, tool.ItemResource, x.URI) })
+			return &out, nil
+		case *mcp.ListResourceTemplatesResult:
+			out := *list
+			out.ResourceTemplates = slices.DeleteFunc(slices.Clone(list.ResourceTemplates), func(x *mcp.ResourceTemplate) bool {
+				return !s.relay.allowed(p, tool.ItemTemplate, x.URITemplate)
+			})
+			return &out, nil
+		}
+		return res, err
 	}
 }
 
@@ -102,7 +112,7 @@ func (s *Server) allowed(p *host.Principal, function string) bool {
 		}
 	}
 	s.mu.Unlock()
-	if full == "" { // the single tool, whose commands are checked when they run
+	if full == "" || full == searchTool { // the commands of the single tool are checked when they run
 		return true
 	}
 	for _, t := range s.host.Tools() {
@@ -116,21 +126,9 @@ func (s *Server) allowed(p *host.Principal, function string) bool {
 // keySession is the key of a client's handle in the metadata of requests and results.
 const keySession = metaPrefix + "session"
 
-// maxHandle is the maximum length of a handle.
-const maxHandle = 128
-
-// handleOf returns the handle that a client sent back, or "".
-func handleOf(req *mcp.CallToolRequest) string {
-	handle, _ := req.Params.Meta[keySession].(string)
-	if len(handle) > maxHandle {
-		return ""
-	}
-	return handle
-}
-
 // addHandle adds a handle to the result if the client has neither a connection nor a handle.
-func (s *Server) addHandle(req *mcp.CallToolRequest, res *mcp.CallToolResult) *mcp.CallToolResult {
-	if res == nil || s.opts.Session != "" || req.ProtocolVersion() < stateless || req.GetExtra() == nil || req.GetExtra().Header == nil || handleOf(req) != "" {
+func (s *Server) addHandle(in *incoming, res *mcp.CallToolResult) *mcp.CallToolResult {
+	if res == nil || s.opts.Session != "" || in.version < stateless || in.extra == nil || in.extra.Header == nil || in.handle() != "" {
 		return res
 	}
 	out := *res

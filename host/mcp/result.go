@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"encoding/json"
 	"fmt"
 	"mime"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,9 +22,10 @@ const metaPrefix = "toolhost.dev/"
 // base64. The limit does not apply to images.
 const maxInline = 64 << 10
 
-// toResult converts a result for an MCP client. The text contains all information for the model. toResult omits
-// structured data, because clients would show the data to the model in place of the text.
-func toResult(res *tool.Result) *mcp.CallToolResult {
+// toResult converts a result of a function for an MCP client. The text contains all information for the model. toResult
+// omits structured data unless the function declares its schema, because clients would show the data to the model in place
+// of the text.
+func toResult(res *tool.Result, f function) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{IsError: !res.Success(), Meta: mcp.Meta{}}
 	meta := map[string]any{
 		"call_id": res.Run.CallID, "tool": res.Run.Tool, "plugin": res.Run.Plugin, "plugin_version": res.Run.PluginVersion,
@@ -43,6 +46,13 @@ func toResult(res *tool.Result) *mcp.CallToolResult {
 		text = e.Message
 		out.Meta[metaPrefix+"error"] = map[string]any{"kind": e.Kind, "code": e.Code, "source": e.Source}
 	}
+	if f.structured && res.Data != nil {
+		out.StructuredContent = res.Data
+	}
+	if blocks := ordered(res, text); blocks != nil {
+		out.Content = blocks
+		return out
+	}
 	var rest []mcp.Content
 	for i, a := range res.Attachments {
 		c, note := content(a, i)
@@ -58,6 +68,73 @@ func toResult(res *tool.Result) *mcp.CallToolResult {
 	}
 	out.Content = append(out.Content, rest...)
 	return out
+}
+
+// ordered returns the parts of a result in their order. It returns nil if the result does not describe its parts, or if
+// they no longer match the text. What the host added at the end of the text becomes a part of its own.
+func ordered(res *tool.Result, text string) []mcp.Content {
+	var out []mcp.Content
+	pos, texts := 0, 0
+	for _, part := range res.Contents {
+		var extra struct {
+			Type        string           `json:"type"`
+			Annotations *mcp.Annotations `json:"annotations"`
+			Meta        mcp.Meta         `json:"_meta"`
+		}
+		if part.Block != nil && json.Unmarshal(part.Block, &extra) != nil {
+			return nil
+		}
+		own := ""
+		if isText := part.Attachment == 0 && extra.Type == ""; isText || part.Text > 0 {
+			if texts++; texts > 1 {
+				if !strings.HasPrefix(text[pos:], "\n") {
+					return nil
+				}
+				pos++
+			}
+			if part.Text < 0 || part.Text > len(text)-pos {
+				return nil
+			}
+			own = text[pos : pos+part.Text]
+			pos += part.Text
+		}
+		switch {
+		case extra.Type != "":
+			c := decodeBlock(part.Block)
+			if c == nil {
+				return nil
+			}
+			out = append(out, c)
+		case part.Attachment == 0:
+			out = append(out, &mcp.TextContent{Text: own, Annotations: extra.Annotations, Meta: extra.Meta})
+		case part.Attachment > len(res.Attachments):
+			return nil
+		default:
+			a := res.Attachments[part.Attachment-1]
+			if strings.HasPrefix(a.MediaType, "audio/") {
+				out = append(out, &mcp.AudioContent{Data: a.Content, MIMEType: a.MediaType, Annotations: extra.Annotations, Meta: extra.Meta})
+				break
+			}
+			out = append(out, &mcp.ImageContent{Data: a.Content, MIMEType: a.MediaType, Annotations: extra.Annotations, Meta: extra.Meta})
+		}
+	}
+	if rest := text[pos:]; out != nil && strings.TrimSpace(rest) != "" {
+		if texts > 0 && !strings.HasPrefix(rest, "\n") {
+			return nil
+		}
+		out = append(out, &mcp.TextContent{Text: strings.TrimLeft(rest, "\n")})
+	}
+	return out
+}
+
+// decodeBlock converts a content block. It returns nil for a block that is not valid.
+func decodeBlock(raw json.RawMessage) mcp.Content {
+	var res mcp.CallToolResult
+	list := slices.Concat([]byte(`{"content":[`), raw, []byte(`]}`))
+	if json.Unmarshal(list, &res) != nil || len(res.Content) != 1 {
+		return nil
+	}
+	return res.Content[0]
 }
 
 // content converts an attachment: an image stays an image, a small file is embedded, and a larger file becomes a link.

@@ -11,19 +11,23 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/export"
+	"toolhost.dev/sdk/tool"
 )
 
 // Options configures a server. The zero value is valid.
@@ -32,6 +36,8 @@ type Options struct {
 	Single bool
 	// Tools are the full names of the tools to offer. Nil means all enabled tools.
 	Tools []string
+	// Endpoint is the name of an endpoint in the configuration, which determines the tools. It excludes Single and Tools.
+	Endpoint string
 	// Session is the session for all clients. If Session is empty, each connection has its own session. A client without
 	// a connection gets a handle in its first result, and continues its session by sending the handle back. The clients of
 	// a principal that send no handle share one session until the server is closed.
@@ -63,9 +69,19 @@ type Server struct {
 	session string
 
 	mu      sync.Mutex
-	offered []export.Function
+	offered []function
+	lazy    lazy
+	relay   *relay
 
 	unfollow func()
+}
+
+// function is an offered tool.
+type function struct {
+	export.Function
+	definition []byte // the definition for clients, as JSON
+	mounted    bool   // whether the tool belongs to a mounted server
+	structured bool   // whether the definition has a schema for structured results
 }
 
 // New returns a server for a host's tools. The server notifies its clients when the tools change. If New returns an
@@ -81,14 +97,20 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	if s.session == "" {
 		s.session = newSession()
 	}
+	s.lazy.uses = sync.OnceValue(h.Uses)
 	s.roots = &workspaces{use: opts.Roots, start: h.Status().Workspace, by: make(map[*mcp.ServerSession]*clientRoots)}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version}, &mcp.ServerOptions{
-		Instructions: strings.TrimSpace(instructions(opts.Single) + " " + export.Limits(h.Tools())), Logger: opts.Log, PageSize: 500,
+		Instructions: strings.TrimSpace(s.instructions() + " " + export.Limits(h.Tools())), Logger: opts.Log, PageSize: 500,
 		//nolint:staticcheck // see workspaces.of
 		RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) { s.roots.changed(req.Session) },
-		Capabilities:            &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+		Capabilities:            capabilities,
+		CompletionHandler:       s.complete,
+		SubscribeHandler:        s.subscribe,
+		UnsubscribeHandler:      s.unsubscribe,
 	})
-	s.mcp.AddReceivingMiddleware(onlyTools, s.onlyAllowed)
+	s.relay = newRelay(s)
+	s.mcp.AddReceivingMiddleware(s.onlyOffered, s.onlyAllowed, s.lazily)
+	s.mcp.AddSendingMiddleware(s.onlyNeeded)
 	s.follow()
 	return s, s.refresh()
 }
@@ -121,19 +143,6 @@ func (s *Server) follow() {
 	}()
 }
 
-// onlyTools rejects methods of capabilities that the server does not announce. Without onlyTools, the SDK would answer
-// them with empty lists.
-func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		for _, feature := range []string{"prompts/", "resources/", "completion/", "logging/"} {
-			if strings.HasPrefix(method, feature) {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "toolhost supports only tools, no " + method}
-			}
-		}
-		return next(ctx, method, req)
-	}
-}
-
 func newSession() string { return "mcp:" + newHandle() }
 
 func newHandle() string { return rand.Text() }
@@ -145,44 +154,84 @@ func (s *Server) refresh() error {
 	functions, tools, err := s.wanted()
 	var gone []string
 	for _, old := range s.offered {
-		if !slices.ContainsFunc(functions, func(f export.Function) bool { return f.Name == old.Name }) {
+		if !slices.ContainsFunc(functions, func(f function) bool { return f.Name == old.Name }) {
 			gone = append(gone, old.Name)
 		}
 	}
-	if len(gone) > 0 {
+	changed := len(gone) > 0
+	if changed {
 		s.mcp.RemoveTools(gone...)
 	}
 	for i, f := range functions {
-		if slices.ContainsFunc(s.offered, func(old export.Function) bool { return same(old, f) }) {
+		if slices.ContainsFunc(s.offered, func(old function) bool {
+			return f.Name == old.Name && f.Tool == old.Tool && bytes.Equal(f.definition, old.definition)
+		}) {
 			continue
 		}
-		s.mcp.AddTool(tools[i], s.handler(f))
+		if bad := safely(func() { s.mcp.AddTool(tools[i], s.handler(f)) }); bad != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", f.Tool, bad))
+		}
+		changed = true
+	}
+	if changed && s.offered != nil {
+		s.lazy.changed()
 	}
 	s.offered = functions
-	return err
+	return errors.Join(err, s.relay.refresh())
 }
 
-func same(a, b export.Function) bool {
-	return a.Name == b.Name && a.Tool == b.Tool && a.Description == b.Description && string(a.Schema) == string(b.Schema)
+// safely calls a function of the SDK that panics for a definition that is not valid. A mounted server sends definitions,
+// so one of them must not stop the host.
+func safely(add func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the definition cannot be offered: %v", p)
+		}
+	}()
+	add()
+	return nil
 }
 
 // wanted returns the functions to offer, with their definitions for clients.
-func (s *Server) wanted() ([]export.Function, []*mcp.Tool, error) {
-	all := s.host.Tools()
-	if s.opts.Tools != nil {
-		all = slices.DeleteFunc(all, func(t host.Tool) bool { return !slices.Contains(s.opts.Tools, t.FullName) })
+func (s *Server) wanted() ([]function, []*mcp.Tool, error) {
+	o := s.offer()
+	switch o.mode {
+	case modeSingle:
+		f := export.Single(o.tools)
+		t := &mcp.Tool{Name: f.Name, Title: "Run a command", Description: f.Description, InputSchema: f.Schema}
+		return []function{{Function: f, definition: definition(t)}}, []*mcp.Tool{t}, nil
+	case modeLazy:
+		return o.lazyFunctions(s.lazy.uses())
 	}
-	if s.opts.Single {
-		f := export.Single(all)
-		return []export.Function{f}, []*mcp.Tool{{Name: f.Name, Title: "Run a command", Description: f.Description, InputSchema: f.Schema}}, nil
-	}
-	functions, err := export.Functions(all)
-	tools := make([]*mcp.Tool, len(functions))
+	functions, err := export.Functions(o.tools)
+	offered, tools := definitions(functions, o.tools)
+	return offered, tools, err
+}
+
+// definitions returns the functions to offer, with their definitions for clients.
+func definitions(functions []export.Function, of []host.Tool) ([]function, []*mcp.Tool) {
+	offered, tools := make([]function, len(functions)), make([]*mcp.Tool, len(functions))
 	for i, f := range functions {
-		t := all[slices.IndexFunc(all, func(t host.Tool) bool { return t.FullName == f.Tool })]
-		tools[i] = &mcp.Tool{Name: f.Name, Description: f.Description, InputSchema: f.Schema, Annotations: annotations(t)}
+		t := of[slices.IndexFunc(of, func(t host.Tool) bool { return t.FullName == f.Tool })]
+		tools[i] = &mcp.Tool{Name: f.Name, Title: t.Title, Description: f.Description, InputSchema: f.Schema, Annotations: annotations(t)}
+		// Without a schema, an SDK accepts any result. With a schema, it refuses a result without data.
+		structured := len(t.Output) > 0 && t.Category != tool.CategoryBuiltin
+		if structured {
+			tools[i].OutputSchema = t.Output
+		}
+		_ = json.Unmarshal(t.Icons, &tools[i].Icons) // without valid icons, the tool has none
+		offered[i] = function{Function: f, definition: definition(tools[i]), mounted: t.Category == tool.CategoryMCP, structured: structured}
 	}
-	return functions, tools, err
+	return offered, tools
+}
+
+// definition returns the definition of a tool as JSON.
+func definition(t *mcp.Tool) []byte {
+	b, err := json.Marshal(t)
+	if err != nil {
+		return nil // the SDK refuses the tool
+	}
+	return b
 }
 
 func annotations(t host.Tool) *mcp.ToolAnnotations {
@@ -193,15 +242,20 @@ func annotations(t host.Tool) *mcp.ToolAnnotations {
 // Close cancels the calls that wait for an answer.
 func (s *Server) Close() {
 	s.unfollow()
+	s.relay.close()
 	s.parked.close()
 }
 
 const threeLayers = `toolhost runs one command line in three layers: agent tools (read, edit, grep, ...), field tools (field:NAME COMMAND), and bash for everything else.`
 
-func instructions(single bool) string {
-	if single {
-		return threeLayers + ` The tool bash takes any of them. "help" lists the tools, and "NAME --help" describes one tool. ` +
-			`Read a file before editing it. Prefer the tools to cat, sed and grep in the shell: they are faster, bounded, and checked.`
+const readFirst = ` Read a file before editing it. Prefer the tools to cat, sed and grep in the shell: they are faster, bounded, and checked.`
+
+func (s *Server) instructions() string {
+	switch s.mode() {
+	case modeLazy:
+		return threeLayers + ` Only the most important tools are listed here. find_tools finds the others and answers with commands, which bash runs.` + readFirst
+	case modeSingle:
+		return threeLayers + ` The tool bash takes any of them. "help" lists the tools, and "NAME --help" describes one tool.` + readFirst
 	}
 	return threeLayers + ` Each tool is offered here under its own name, a field tool as NAME_COMMAND. Inside a script that you give to bash ` +
 		`the field tools work too, as in: field:NAME COMMAND --q x | jq . ("help" there lists them). ` +

@@ -17,7 +17,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/export"
 	"toolhost.dev/sdk/lines"
 	"toolhost.dev/sdk/tool"
 )
@@ -237,7 +236,7 @@ func (l *stream) call(r *request) bool {
 		return false
 	}
 	f, ok := l.server.function(r.Params.Name)
-	if !ok {
+	if !ok || f.Tool == searchTool { // the middleware adds the found tools to the client's list
 		return false
 	}
 	workspace, known := l.server.roots.peek(session)
@@ -249,8 +248,8 @@ func (l *stream) call(r *request) bool {
 		cancel(nil)
 		return false // another running request has the same id
 	}
-	req := &mcp.CallToolRequest{Session: session, Params: &mcp.CallToolParamsRaw{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments}}
-	call, bad := l.server.request(f, req)
+	in := toolCall(&mcp.CallToolRequest{Session: session, Params: &mcp.CallToolParamsRaw{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments}})
+	call, bad := l.server.request(f, in, r.Params.Arguments)
 	call.Workspace = workspace
 	front := &front{patience: l.server.opts.AskTimeout}
 	var pending *host.Pending
@@ -259,24 +258,43 @@ func (l *stream) call(r *request) bool {
 	}
 	l.calls.Go(func() {
 		var res *mcp.CallToolResult
+		var refused error
 		if bad != nil {
-			res = toResult(tool.Failed(bad))
+			res = toResult(tool.Failed(bad), f)
 		} else {
 			now := &run{ctx: ctx}
-			now.attach(ctx, req)
+			now.attach(ctx, in)
 			front.begin(now)
 			result := pending.Run(ctx)
 			front.end()
-			res = toResult(result)
+			refused = protocolError(result, f)
+			res = toResult(result, f)
 		}
 		canceled := ctx.Err() != nil
 		l.remove(string(r.ID))
 		cancel(nil)
-		if !canceled { // do not answer a canceled request, because the client expects no response
+		var e *jsonrpc.Error
+		switch {
+		case canceled: // do not answer a canceled request, because the client expects no response
+		case errors.As(refused, &e):
+			l.writeError(r.ID, e)
+		default:
 			l.writeResponse(r.ID, res)
 		}
 	})
 	return true
+}
+
+// writeError answers a request with an error of the protocol.
+func (l *stream) writeError(id json.RawMessage, e *jsonrpc.Error) {
+	line, err := json.Marshal(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   *jsonrpc.Error  `json:"error"`
+	}{"2.0", id, e})
+	if err == nil {
+		_, _ = l.Write(append(line, '\n')) // ignore errors, because the client's input also ends when it disconnects
+	}
 }
 
 // canceled handles a cancel notification for a running call. It returns false for other messages.
@@ -318,12 +336,12 @@ func (l *stream) refuse(line []byte, code int, message string) {
 }
 
 // function returns the offered function with the given name.
-func (s *Server) function(name string) (export.Function, bool) {
+func (s *Server) function(name string) (function, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.offered, func(f export.Function) bool { return f.Name == name })
+	i := slices.IndexFunc(s.offered, func(f function) bool { return f.Name == name })
 	if i < 0 {
-		return export.Function{}, false
+		return function{}, false
 	}
 	return s.offered[i], true
 }

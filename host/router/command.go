@@ -60,7 +60,9 @@ type Command struct {
 	Raw         string                     `json:"raw"`
 	IsHelp      bool                       `json:"is_help"`
 	HelpVerbose bool                       `json:"help_verbose"`
-	Error       *tool.Error                `json:"error"`
+	// Search is a search for tools. It is nil for all other commands.
+	Search *Search     `json:"search,omitempty"`
+	Error  *tool.Error `json:"error"`
 	// Arguments contains Kwargs, and default values for the missing parameters. It is set only if all arguments are
 	// valid.
 	Arguments map[string]json.RawMessage `json:"-"`

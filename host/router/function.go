@@ -65,11 +65,14 @@ func Function(name string, arguments json.RawMessage, tools Tools) *Command {
 const helpName = "help"
 
 // functionHelp routes a call of the function "help". Without arguments, "help" lists the tools. With one argument, whose
-// parameter name does not matter, "help" describes the tool that the argument names.
+// parameter name does not matter, "help" describes the tool that the argument names. With a query it searches for tools.
 func (c *Command) functionHelp(arguments json.RawMessage, tools Tools) *Command {
 	given, err := objectOf(helpName, arguments)
 	if err != nil {
 		return c.refuse(err)
+	}
+	if _, ok := given["query"]; ok {
+		return c.searchWith(given)
 	}
 	c.Name, c.IsHelp, c.HelpVerbose, c.Rule, c.Reason = "", true, len(given) > 0, RuleHelp, "the call asks for help"
 	if len(given) == 0 {

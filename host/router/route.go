@@ -172,6 +172,9 @@ func (c *Command) toTool(s *simple, tools Tools, opts Options) *Command {
 	if first.quoted || first.dynamic || strings.Contains(first.text, "/") {
 		return c.native(RuleForced, "the first word is quoted, expanded or a path")
 	}
+	if first.text == "help" && isSearch(rest) {
+		return c.search(rest)
+	}
 	t, known := resolve(first.text, rest, tools)
 	if !known {
 		if first.text == "help" && len(rest) == 1 && !rest[0].quoted {

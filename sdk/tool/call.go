@@ -27,6 +27,10 @@ type Call struct {
 	SessionState []byte
 	// Trace holds W3C trace context headers.
 	Trace map[string]string
+	// Client describes the client of MCP that makes the call. It is nil for other callers.
+	Client *ClientInfo
+	// Method is the method of MCP that the call carries; see [Relay]. It is empty for a call of a tool.
+	Method string
 	// Commands contains the data with which commands of the call can use the host's tools. If Commands is nil, the
 	// commands cannot use tools.
 	Commands *Commands
@@ -104,10 +108,13 @@ const (
 	Stderr
 )
 
-// Ask is a permission request or a question to a person. Exactly one of the fields is set.
+// Ask is a permission request, a question to a person, or a set of requests to the client. Exactly one of the fields is
+// set.
 type Ask struct {
 	Permission *Permission
 	Question   *Question
+	// Requests are requests to a client of MCP, which gets all of them at the same time.
+	Requests []ClientRequest
 }
 
 // PermissionEdit is the kind of a permission to change files whose paths are not in the call's arguments. The
@@ -150,6 +157,9 @@ type Answer struct {
 	// Values contains the chosen options or the free text.
 	Values  []string
 	Message string
+	// Content is the answer to [Ask.Requests]: a JSON object that maps the key of each request to its result, as MCP
+	// defines it. It is nil unless the outcome is Accepted.
+	Content json.RawMessage
 	// By is the principal who answered if the caller did not answer. Only the host sets By; plugins do not receive it.
 	By string
 }

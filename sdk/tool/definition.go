@@ -19,6 +19,8 @@ const (
 	CategoryBuiltin Category = "builtin"
 	CategoryCustom  Category = "custom"
 	CategoryMCP     Category = "mcp"
+	// CategoryRelay is the category of exchanges with a [Relay] in the host. No tool can have it.
+	CategoryRelay Category = "relay"
 )
 
 // Definition contains everything that a caller needs to know to use a tool.
@@ -43,6 +45,10 @@ type Definition struct {
 	// DefaultTimeout limits the duration of a call. Zero means the host's default. A negative value means that the
 	// tool limits its calls itself and the host enforces only its upper limit.
 	DefaultTimeout time.Duration `json:"default_timeout,omitempty"`
+	// Title is the name of the tool for people. It can be empty.
+	Title string `json:"title,omitempty"`
+	// Icons is a JSON array of icons, as MCP defines it. Nil means no icons.
+	Icons json.RawMessage `json:"icons,omitempty"`
 }
 
 // Traits are promises about a tool. They determine how the host treats the tool. The zero value promises nothing and

@@ -67,6 +67,8 @@ type Error struct {
 	// RetryAfter is the time after which another try of an unavailable tool can succeed. Zero means that the time is
 	// unknown. In JSON, the value is in seconds.
 	RetryAfter time.Duration `json:"-"`
+	// Data is additional data for programs, any JSON value. It can be nil.
+	Data json.RawMessage `json:"data,omitempty"`
 
 	cause error
 }
@@ -148,7 +150,7 @@ func AsError(err error) *Error {
 		if err.Error() == e.Message {
 			return e
 		}
-		return &Error{Kind: e.Kind, Code: e.Code, Source: e.Source, RetryAfter: e.RetryAfter, Message: err.Error(), cause: err}
+		return &Error{Kind: e.Kind, Code: e.Code, Source: e.Source, RetryAfter: e.RetryAfter, Data: e.Data, Message: err.Error(), cause: err}
 	case errors.Is(err, context.Canceled):
 		return &Error{Kind: Canceled, Message: "The call was canceled.", cause: err}
 	case errors.Is(err, context.DeadlineExceeded):

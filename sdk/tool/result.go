@@ -19,6 +19,10 @@ type Result struct {
 	// Data is the structured result. It satisfies the tool's output schema. A failed call can also have data.
 	Data        json.RawMessage
 	Attachments []Attachment
+	// Contents lists the parts of the result in their order, for clients of MCP. Nil means the text, and then the
+	// attachments. The text of the result is the concatenation of the parts that have text, with a line feed between
+	// them. A hook that changes the result removes Contents.
+	Contents []Content
 
 	// The following fields are for the host. The host does not pass them to callers.
 

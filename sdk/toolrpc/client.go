@@ -31,6 +31,7 @@ var ErrAbandoned = errors.New("the plugin did not acknowledge the end of the cal
 // concurrent use.
 type Client struct {
 	rpc    toolpb.PluginServiceClient
+	relay  toolpb.RelayServiceClient
 	shared atomic.Pointer[sharedStream] // nil if the plugin does not support the method Calls
 	kept   keptStreams
 	// HostVersion is the version of the host. The client sends it to the plugin.
@@ -40,16 +41,17 @@ type Client struct {
 var (
 	_ tool.Plugin = (*Client)(nil)
 	_ tool.Hook   = (*Client)(nil)
+	_ tool.Relay  = (*Client)(nil)
 )
 
 // NewClient returns a client that uses the connection.
 func NewClient(conn grpc.ClientConnInterface) *Client {
-	return &Client{rpc: toolpb.NewPluginServiceClient(conn)}
+	return &Client{rpc: toolpb.NewPluginServiceClient(conn), relay: toolpb.NewRelayServiceClient(conn)}
 }
 
 // Describe implements [tool.Plugin].
 func (c *Client) Describe(ctx context.Context) (*tool.Description, error) {
-	r, err := c.rpc.Describe(ctx, &toolpb.DescribeRequest{HostVersion: c.HostVersion})
+	r, err := c.rpc.Describe(ctx, &toolpb.DescribeRequest{HostVersion: c.HostVersion, Capabilities: hostCapabilities})
 	if err != nil {
 		return nil, callError(err)
 	}
@@ -163,6 +165,9 @@ type line interface {
 // line returns the stream for a call. A call that is usually short and can be abandoned without harm uses the shared
 // stream. Every other call gets a stream of its own.
 func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
+	if call.Method != "" {
+		return c.exchange(ctx)
+	}
 	if shared := c.shared.Load(); shared != nil {
 		if shared.takes(call.Tool) {
 			return shared.begin(c.rpc)
@@ -181,7 +186,10 @@ func (c *Client) line(ctx context.Context, call *tool.Call) (line, error) {
 
 // ownLine is a stream that serves a single call.
 type ownLine struct {
-	stream grpc.BidiStreamingClient[toolpb.CallRequest, toolpb.CallResponse]
+	stream interface {
+		Send(m *toolpb.CallRequest) error
+		Recv() (*toolpb.CallResponse, error)
+	}
 	cancel context.CancelFunc
 	mu     sync.Mutex // locked during Send, which is not safe for concurrent use
 }
@@ -230,6 +238,10 @@ func (c *conversation) listen() (*tool.Result, error) {
 				s = tool.Stderr
 			}
 			c.peer.Output(s, m.Output.GetChunk())
+		case *toolpb.CallResponse_Log:
+			if l, ok := c.peer.(tool.Logger); ok {
+				l.Log(tool.LogMessage{Level: m.Log.GetLevel(), Logger: m.Log.GetLogger(), Data: validJSON(m.Log.GetData())})
+			}
 		case *toolpb.CallResponse_Ask:
 			go c.answer(m.Ask) // use a goroutine, because a person can take minutes while other messages must be handled
 		case *toolpb.CallResponse_FileStateQuery:

@@ -99,6 +99,7 @@ func descriptionToPB(d *tool.Description) *toolpb.DescribeResponse {
 	return &toolpb.DescribeResponse{
 		Name: valid(d.Name), Version: valid(d.Version), MinHostVersion: valid(d.MinHostVersion), ConfigSchema: d.ConfigSchema,
 		Tools: mapSlice(d.Tools, definitionToPB), Capabilities: mapSlice(d.Capabilities, valid), Needs: needsToPB(d.Needs),
+		Items: mapSlice(d.Items, itemToPB),
 	}
 }
 
@@ -106,6 +107,7 @@ func descriptionFromPB(d *toolpb.DescribeResponse) *tool.Description {
 	return &tool.Description{
 		Name: d.GetName(), Version: d.GetVersion(), MinHostVersion: d.GetMinHostVersion(), ConfigSchema: d.GetConfigSchema(),
 		Tools: mapSlice(d.GetTools(), definitionFromPB), Capabilities: d.GetCapabilities(), Needs: needsFromPB(d.GetNeeds()),
+		Items: itemsFromPB(d.GetItems()),
 	}
 }
 
@@ -150,6 +152,7 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 		},
 		Category: valid(string(d.Category)), Version: valid(d.Version), Examples: mapSlice(d.Examples, valid),
 		StdinParameter: valid(d.StdinParameter), DefaultTimeoutMs: milliseconds(d.DefaultTimeout),
+		Title: valid(d.Title), Icons: d.Icons,
 	}
 }
 
@@ -163,6 +166,7 @@ func definitionFromPB(d *toolpb.Tool) tool.Definition {
 		},
 		Category: tool.Category(d.GetCategory()), Version: d.GetVersion(), Examples: d.GetExamples(),
 		StdinParameter: d.GetStdinParameter(), DefaultTimeout: time.Duration(d.GetDefaultTimeoutMs()) * time.Millisecond,
+		Title: d.GetTitle(), Icons: validJSON(d.GetIcons()),
 	}
 }
 
@@ -189,8 +193,8 @@ func startToPB(c *tool.Call, timeout time.Duration) *toolpb.Start {
 		commands = &toolpb.Commands{Dir: valid(c.Commands.Dir), Address: valid(c.Commands.Address), Token: c.Commands.Token}
 	}
 	return &toolpb.Start{
-		Commands: commands,
-		CallId:   c.ID, Tool: c.Tool, Arguments: c.Arguments, SessionId: valid(c.SessionID), MessageId: valid(c.MessageID),
+		Commands: commands, Client: clientToPB(c.Client), Method: valid(c.Method),
+		CallId: c.ID, Tool: c.Tool, Arguments: c.Arguments, SessionId: valid(c.SessionID), MessageId: valid(c.MessageID),
 		Cwd: valid(c.Cwd), Roots: mapSlice(c.Roots, rootToPB), TimeoutMs: milliseconds(timeout), SessionState: c.SessionState, Trace: c.Trace,
 	}
 }
@@ -201,8 +205,8 @@ func callFromPB(s *toolpb.Start) *tool.Call {
 		commands = &tool.Commands{Dir: c.GetDir(), Address: c.GetAddress(), Token: c.GetToken()}
 	}
 	return &tool.Call{
-		Commands: commands,
-		ID:       s.GetCallId(), Tool: s.GetTool(), Arguments: s.GetArguments(), SessionID: s.GetSessionId(), MessageID: s.GetMessageId(),
+		Commands: commands, Client: clientFromPB(s.GetClient()), Method: s.GetMethod(),
+		ID: s.GetCallId(), Tool: s.GetTool(), Arguments: s.GetArguments(), SessionID: s.GetSessionId(), MessageID: s.GetMessageId(),
 		Cwd: s.GetCwd(), Roots: mapSlice(s.GetRoots(), rootFromPB), SessionState: s.GetSessionState(), Trace: s.GetTrace(),
 	}
 }
@@ -244,7 +248,7 @@ func errorToPB(e *tool.Error) *toolpb.Error {
 	if !ok {
 		kind = toolpb.Kind_KIND_INTERNAL
 	}
-	return &toolpb.Error{Kind: kind, Code: int32(e.Code), Message: valid(e.Message), RetryAfterMs: e.RetryAfter.Milliseconds()}
+	return &toolpb.Error{Kind: kind, Code: int32(e.Code), Message: valid(e.Message), RetryAfterMs: e.RetryAfter.Milliseconds(), Data: e.Data}
 }
 
 func errorFromPB(e *toolpb.Error) *tool.Error {
@@ -256,7 +260,7 @@ func errorFromPB(e *toolpb.Error) *tool.Error {
 		kind = tool.Internal
 	}
 	return &tool.Error{
-		Kind: kind, Code: int(e.GetCode()), Message: e.GetMessage(), Source: tool.SourceTool,
+		Kind: kind, Code: int(e.GetCode()), Message: e.GetMessage(), Source: tool.SourceTool, Data: validJSON(e.GetData()),
 		RetryAfter: time.Duration(max(0, min(e.GetRetryAfterMs(), maxRetryAfter.Milliseconds()))) * time.Millisecond,
 	}
 }
@@ -268,6 +272,7 @@ func resultToPB(r *tool.Result) *toolpb.Result {
 			return &toolpb.Attachment{Type: attachments.toPB[a.Type], Path: valid(a.Path), MediaType: valid(a.MediaType), Content: a.Content}
 		}),
 		Effects: mapSlice(r.Effects, effectToPB), SessionState: r.SessionState, Cwd: valid(r.Cwd),
+		Contents: mapSlice(r.Contents, contentToPB),
 	}
 }
 
@@ -278,6 +283,7 @@ func resultFromPB(r *toolpb.Result) *tool.Result {
 			return tool.Attachment{Type: attachments.toGo[a.GetType()], Path: a.GetPath(), MediaType: a.GetMediaType(), Content: a.GetContent()}
 		}),
 		Effects: mapSlice(r.GetEffects(), effectFromPB), SessionState: r.SessionState, Cwd: r.GetCwd(),
+		Contents: mapSlice(r.GetContents(), contentFromPB),
 	}
 	if len(r.GetData()) > 0 {
 		out.Data = r.GetData()
@@ -305,7 +311,10 @@ func askToPB(id uint32, a tool.Ask) (*toolpb.Ask, error) {
 			Text: valid(q.Text), Options: mapSlice(q.Options, valid), Multiple: q.Multiple, FreeText: q.FreeText,
 		}}}, nil
 	}
-	return nil, fmt.Errorf("toolrpc: an ask must have a permission or a question")
+	if len(a.Requests) > 0 {
+		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Requests{Requests: &toolpb.ClientRequests{Requests: mapSlice(a.Requests, requestToPB)}}}, nil
+	}
+	return nil, fmt.Errorf("toolrpc: an ask must have a permission, a question or requests")
 }
 
 func askFromPB(a *toolpb.Ask) tool.Ask {
@@ -314,12 +323,15 @@ func askFromPB(a *toolpb.Ask) tool.Ask {
 			Kind: p.GetKind(), Title: p.GetTitle(), Patterns: p.GetPatterns(), Metadata: fromJSONObject(p.GetMetadata()),
 		}}
 	}
+	if r := a.GetRequests(); r != nil {
+		return tool.Ask{Requests: mapSlice(r.GetRequests(), requestFromPB)}
+	}
 	q := a.GetQuestion()
 	return tool.Ask{Question: &tool.Question{Text: q.GetText(), Options: q.GetOptions(), Multiple: q.GetMultiple(), FreeText: q.GetFreeText()}}
 }
 
 func answerToPB(id uint32, a tool.Answer) *toolpb.Answer {
-	return &toolpb.Answer{AskId: id, Outcome: outcomes.toPB[a.Outcome], Values: mapSlice(a.Values, valid), Message: valid(a.Message)}
+	return &toolpb.Answer{AskId: id, Outcome: outcomes.toPB[a.Outcome], Values: mapSlice(a.Values, valid), Message: valid(a.Message), Content: a.Content}
 }
 
 func answerFromPB(a *toolpb.Answer) tool.Answer {
@@ -327,7 +339,7 @@ func answerFromPB(a *toolpb.Answer) tool.Answer {
 	if !ok {
 		out = tool.Declined
 	}
-	return tool.Answer{Outcome: out, Values: a.GetValues(), Message: a.GetMessage()}
+	return tool.Answer{Outcome: out, Values: a.GetValues(), Message: a.GetMessage(), Content: validJSON(a.GetContent())}
 }
 
 func diagnosticToPB(d tool.Diagnostic) *toolpb.Diagnostic {

@@ -110,7 +110,11 @@ type grpcPlugin struct {
 }
 
 func (p *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	toolpb.RegisterPluginServiceServer(s, &server{impl: p.impl})
+	serves := &server{impl: p.impl}
+	toolpb.RegisterPluginServiceServer(s, serves)
+	if r, ok := p.impl.(tool.Relay); ok {
+		toolpb.RegisterRelayServiceServer(s, &relayServer{server: serves, impl: r})
+	}
 	return nil
 }
 

@@ -1,9 +1,12 @@
 package toolrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,9 +25,12 @@ var errHostGone = errors.New("toolrpc: the host ended the call")
 type server struct {
 	toolpb.UnimplementedPluginServiceServer
 	impl tool.Plugin
+	// requests reports whether the host passes on asks of the kind ClientRequests.
+	requests atomic.Bool
 }
 
-func (s *server) Describe(ctx context.Context, _ *toolpb.DescribeRequest) (*toolpb.DescribeResponse, error) {
+func (s *server) Describe(ctx context.Context, r *toolpb.DescribeRequest) (*toolpb.DescribeResponse, error) {
+	s.requests.Store(slices.Contains(r.GetCapabilities(), tool.CapabilityRequests))
 	d, err := s.impl.Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -72,6 +78,18 @@ func (s *server) Hook(ctx context.Context, r *toolpb.HookRequest) (*toolpb.HookR
 }
 
 func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]) error {
+	return s.serveCall(stream, s.impl.Call)
+}
+
+// callStream is the plugin's end of the stream of a call.
+type callStream interface {
+	Context() context.Context
+	Send(m *toolpb.CallResponse) error
+	Recv() (*toolpb.CallRequest, error)
+}
+
+// serveCall serves a call on a stream of its own.
+func (s *server) serveCall(stream callStream, call func(context.Context, *tool.Call, tool.Peer) *tool.Result) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -80,11 +98,11 @@ func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb
 	if start == nil {
 		return status.Error(codes.InvalidArgument, "the first message of a call must be Start")
 	}
-	p := &hostPeer{out: stream.Send, done: stream.Context().Done()}
+	p := &hostPeer{out: stream.Send, done: stream.Context().Done(), requests: s.requests.Load()}
 	ctx := lazyctx.New(stream.Context(), deadlineOf(start), func() { p.listen() })
 	defer ctx.Cancel(errHostGone)
 	p.listen = sync.OnceFunc(func() { go p.receive(stream, ctx.Cancel) })
-	return p.finish(start.GetTool(), s.impl.Call(ctx, callFromPB(start), p))
+	return p.finish(cmp.Or(start.GetTool(), start.GetMethod()), call(ctx, callFromPB(start), p))
 }
 
 // deadlineOf returns the deadline of a call, or the zero time if the call has no deadline. The deadline is only
@@ -127,7 +145,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 			}
 			continue
 		}
-		p := &hostPeer{done: stream.Context().Done(), listen: func() {}, out: func(m *toolpb.CallResponse) error {
+		p := &hostPeer{requests: s.requests.Load(), done: stream.Context().Done(), listen: func() {}, out: func(m *toolpb.CallResponse) error {
 			sending.Lock()
 			defer sending.Unlock()
 			return stream.Send(&toolpb.CallsResponse{Call: id, Message: m})
@@ -155,6 +173,8 @@ type hostPeer struct {
 	out    func(*toolpb.CallResponse) error
 	done   <-chan struct{}
 	listen func() // starts the goroutine that receives the host's messages
+	// requests reports whether the host passes on asks of the kind ClientRequests.
+	requests bool
 
 	sendMu   sync.Mutex
 	finished bool
@@ -165,7 +185,7 @@ type hostPeer struct {
 }
 
 // receive handles the host's messages until the stream ends.
-func (p *hostPeer) receive(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse], cancel func(error)) {
+func (p *hostPeer) receive(stream callStream, cancel func(error)) {
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -280,6 +300,11 @@ func (p *hostPeer) Progress(title string, metadata map[string]any) {
 	}})
 }
 
+// Log implements [tool.Logger].
+func (p *hostPeer) Log(m tool.LogMessage) {
+	_ = p.send(&toolpb.CallResponse{Message: &toolpb.CallResponse_Log{Log: &toolpb.Log{Level: valid(m.Level), Logger: valid(m.Logger), Data: m.Data}}})
+}
+
 // maxChunk is the maximum number of bytes in one Output message. It is far below the message limit.
 const maxChunk = 256 << 10
 
@@ -300,6 +325,9 @@ func (p *hostPeer) Output(s tool.Stream, chunk []byte) {
 }
 
 func (p *hostPeer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if len(ask.Requests) > 0 && !p.requests {
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "this version of the host cannot pass on requests to the client"}, nil
+	}
 	m, err := p.exchange(ctx, func(id uint32) (*toolpb.CallResponse, error) {
 		a, err := askToPB(id, ask)
 		return &toolpb.CallResponse{Message: &toolpb.CallResponse_Ask{Ask: a}}, err

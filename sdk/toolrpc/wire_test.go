@@ -192,10 +192,12 @@ func TestCallAndResultComeThrough(t *testing.T) {
 			{Operation: tool.OpRead, File: tool.FileState{Path: "/h", ModTime: at}},
 		},
 		SessionState: []byte{}, Cwd: "/w",
+		Contents: []tool.Content{{Text: 3}, {Attachment: 1, Block: json.RawMessage(`{"annotations":{}}`)}, {Block: json.RawMessage(`{"type":"resource_link"}`)}},
 	}
 	sent := &tool.Call{
 		ID: "1", Tool: "x", Arguments: json.RawMessage(`{"a":1}`), SessionID: "s", MessageID: "m\xff", Cwd: "/c", Roots: []tool.Root{{Path: "/r", Writable: true}, {Path: "/q"}},
 		SessionState: []byte("state"), Trace: map[string]string{"traceparent": "00-1"},
+		Client: &tool.ClientInfo{Capabilities: json.RawMessage(`{"roots":{}}`), LogLevel: "info", Protocol: "2026-07-28"},
 	}
 	var got *tool.Call
 	c := serve(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result { got = call; return want })
@@ -288,7 +290,7 @@ func TestAsks(t *testing.T) {
 			t.Errorf("%q, wanted %q", line, want)
 		}
 	}
-	if !strings.HasPrefix(res.Title, "unavailable") || !strings.Contains(res.Title, "must have a permission or a question") {
+	if !strings.HasPrefix(res.Title, "unavailable") || !strings.Contains(res.Title, "must have a permission, a question or requests") {
 		t.Errorf("%q", res.Title)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/toolscmd"
 	"toolhost.dev/host/export"
 	"toolhost.dev/host/router"
 )
@@ -173,7 +174,7 @@ leads to every tool.`,
 			return errors.Join(export.Write(os.Stdout, export.Format(format), functions), err)
 		},
 	}
-	c.AddCommand(newToolsHealth(s))
+	c.AddCommand(newToolsHealth(s), toolscmd.NewSearch(s), toolscmd.NewSize(s))
 	c.Flags().StringVar(&format, "format", "text", "`form`: text, json, "+formats())
 	c.Flags().BoolVar(&single, "single", false, "one function for all tools")
 	return c

@@ -173,8 +173,9 @@ func (l *leaving) yield(ctx context.Context, h *host.Host, listener net.Listener
 
 // stop ends a server. Running requests have 2 seconds to end. Then cancel ends the calls, and the requests have 2 more
 // seconds.
-func stop(web *http.Server, server *mcp.Server, cancel func()) error {
+func stop(web *http.Server, server *mcp.Server, endpoints *mcp.Endpoints, cancel func()) error {
 	server.Close()
+	endpoints.Close()
 	late := time.AfterFunc(stopGrace, cancel)
 	defer late.Stop()
 	ctx, done := context.WithTimeout(context.Background(), 2*stopGrace)

@@ -63,8 +63,15 @@ Each run has a session of its own, unless --session names one that is to last.`,
 		},
 	}
 	mcpFlags(c, &opts)
+	c.Flags().StringVar(&opts.Endpoint, "endpoint", "", "serve the tools of this endpoint of the configuration, by its `name`")
 	c.AddCommand(logincmd.Commands(s)...)
 	return c
+}
+
+// mcpOptions adds the global settings to the options of a server.
+func mcpOptions(s *cli.Settings, opts mcp.Options) mcp.Options {
+	opts.Session, opts.Log = s.Session, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime}))
+	return opts
 }
 
 func mcpFlags(c *cobra.Command, opts *mcp.Options) {
@@ -81,8 +88,15 @@ func newMCPServer(h *host.Host, s *cli.Settings, opts mcp.Options) (*mcp.Server,
 			return nil, fmt.Errorf("--tools: there is no enabled tool %q: toolhost tools lists them", name)
 		}
 	}
-	opts.Session, opts.Log = s.Session, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime}))
-	server, err := mcp.New(h, opts)
+	if opts.Endpoint != "" {
+		if opts.Single || opts.Tools != nil {
+			return nil, errors.New("--endpoint excludes --single and --tools: set mode and tools in the endpoint's block")
+		}
+		if _, err := h.Endpoint(opts.Endpoint, nil); err != nil {
+			return nil, fmt.Errorf("--endpoint: %w", err)
+		}
+	}
+	server, err := mcp.New(h, mcpOptions(s, opts))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
 	}

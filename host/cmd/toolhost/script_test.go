@@ -49,7 +49,7 @@ func build(dir string) error {
 	binaries := map[string]string{
 		"toolhost": "toolhost.dev/host/cmd/toolhost", "toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim", "plain/toolhost-shim": "toolhost.dev/host/cmd/toolhost-shim",
 		"toolhost-sandbox": "toolhost.dev/host/cmd/toolhost-sandbox",
-		"testplugin":       "toolhost.dev/host/internal/testplugin", "testmcp": "toolhost.dev/host/internal/testmcp",
+		"testplugin":       "toolhost.dev/host/internal/testplugin", "everything": "github.com/modelcontextprotocol/go-sdk/conformance/everything-server",
 		"testserver": "toolhost.dev/host/internal/testserver", "broken": "toolhost.dev/sdk/tooltest/conformance/internal/broken",
 	}
 	if err := copyManifests(filepath.Join(dir, "plugins"), binaries); err != nil {

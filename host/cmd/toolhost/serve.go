@@ -118,13 +118,15 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	if err != nil {
 		return errors.Join(err, h.Close())
 	}
+	endpoints := mcp.NewEndpoints(h, mcpOptions(s, f.mcp))
+	principal := func(r *http.Request) *host.Principal { return api.Principal(r.Context()) }
 	ctx, cancel := context.WithCancelCause(c.Context()) // canceling this context cancels the calls
 	defer cancel(nil)
 	leaving := new(leaving)
 	web := &http.Server{
 		Handler: leaving.handler(api.Handler(h, api.Options{
 			Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime})),
-			MCP: mcp.Authenticated(server.Handler(), func(r *http.Request) *host.Principal { return api.Principal(r.Context()) }),
+			MCP: mcp.Authenticated(server.Handler(), principal), Endpoints: endpoints.Handler(principal),
 		})),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -135,7 +137,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	go func() { served <- f.serve(web, listener) }()
 	replaced := f.offer(h, listener, mine)
 	serving()
-	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, func() { cancel(host.ErrStopped) }) })
+	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }) })
 }
 
 // serve serves the connections of a listener. It uses TLS if the flags name a certificate.

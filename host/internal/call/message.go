@@ -18,8 +18,14 @@ import (
 // temporary describes. A nil temporary means that the plugin does not see it.
 func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *tool.Call {
 	r := &c.Request
+	if x := r.Exchange; x != nil {
+		return &tool.Call{
+			ID: r.ID, MessageID: r.MessageID, Method: x.Method, Arguments: Object(c.Decision.Arguments), Client: r.Client,
+			SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots,
+		}
+	}
 	out := &tool.Call{
-		ID: r.ID, MessageID: r.MessageID, Tool: c.Identity.Tool.Definition.Name, Arguments: Object(c.Decision.Arguments),
+		Client: r.Client, ID: r.ID, MessageID: r.MessageID, Tool: c.Identity.Tool.Definition.Name, Arguments: Object(c.Decision.Arguments),
 		SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots,
 	}
 	if tmp := r.Session.Temporary; tmp.Path != "" && temporary != nil {
@@ -38,7 +44,7 @@ func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *
 func (c *Call) UsesTemporary() bool {
 	tmp := c.Request.Session.Temporary
 	switch {
-	case tmp.Path == "":
+	case tmp.Path == "" || c.Request.Exchange != nil:
 		return false
 	case c.Identity.Tool.Commands, tmp.Contains(c.Decision.Sent.Cwd) && scratch.OnHost(c.Request.Session.All(), c.Decision.Sent.Cwd) != c.Decision.Sent.Cwd:
 		return true

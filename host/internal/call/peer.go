@@ -25,10 +25,18 @@ type peer struct {
 // Ask implements [tool.Peer]. The policy decides on permission asks of a running tool in the same way as on the call
 // itself.
 func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	if ask.Permission == nil {
+	switch {
+	case len(ask.Requests) > 0:
+		return p.request(ctx, ask)
+	case ask.Permission == nil:
 		return p.Client.Ask(ctx, ask)
 	}
 	return p.policy.Permit(ctx, p.call.Question(), ask.Permission, p.Client, p.call.Answers(p.state))
+}
+
+// Log implements [tool.Logger].
+func (p *peer) Log(m tool.LogMessage) {
+	Log(p.Client, m)
 }
 
 // KeepsDirectory implements [tool.DirectoryKeeper].

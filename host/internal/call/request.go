@@ -30,6 +30,10 @@ type Request struct {
 	Name      string
 	Arguments json.RawMessage
 	Session   Session
+	// Exchange is set for a request of an MCP client that is not a call of a tool. Name is then the full name of its item.
+	Exchange *Exchange
+	// Client describes the MCP client that makes the call. It is nil for other callers.
+	Client *tool.ClientInfo
 	// InOrder is set for calls of a batch. Such a call runs alone unless its tool is safe for concurrent use.
 	InOrder bool
 	// Trace is the trace context of the caller. The zero value means that the caller does not trace.
@@ -39,6 +43,15 @@ type Request struct {
 	Renew func(Session) (Session, error)
 	// Changed is called after a call that can change files, before the next call of the session starts. It can be nil.
 	Changed func()
+}
+
+// Exchange is a request of an MCP client that a plugin answers. Its parameters are the arguments of the call.
+type Exchange struct {
+	Plugin string
+	Method string
+	// Kind and Item identify the item that the request is about.
+	Kind tool.ItemKind
+	Item string
 }
 
 // Session is the session of a call, with the roots of its workspace.
@@ -83,6 +96,13 @@ type Client interface {
 func ReachesPerson(c Client) bool {
 	r, ok := c.(interface{ ReachesPerson() bool })
 	return ok && r.ReachesPerson()
+}
+
+// Log passes a log message on to a client that takes log messages.
+func Log(c Client, m tool.LogMessage) {
+	if l, ok := c.(tool.Logger); ok {
+		l.Log(m)
+	}
 }
 
 // Lease permits one call to use a plugin.

@@ -21,6 +21,7 @@ type fileHCL struct {
 	Trust       *trustHCL       `hcl:"trust,block"`
 	Principals  []principalHCL  `hcl:"principal,block"`
 	Issuers     []issuerHCL     `hcl:"issuer,block"`
+	Endpoints   []endpointHCL   `hcl:"endpoint,block"`
 }
 
 type hostHCL struct {

@@ -48,10 +48,12 @@ type Config struct {
 	Permissions Permissions
 	// Access contains the principals and the issuers of their tokens. Principals are callers in addition to the local
 	// user.
-	Access  principal.Blocks
-	Audit   Audit
-	Tracing Tracing
-	Trust   Trust
+	Access principal.Blocks
+	// Endpoints contains the endpoints of MCP servers in the order of the configuration.
+	Endpoints []Endpoint
+	Audit     Audit
+	Tracing   Tracing
+	Trust     Trust
 	// LeftOut lists the optional plugins whose binaries are missing.
 	LeftOut []string
 	// Offers lists the tools of bundled plugins that require a block but have no block in the configuration.

@@ -108,6 +108,7 @@ func (d *decoder) file(f *fileHCL) {
 		d.permissions(f.Permissions)
 	}
 	d.principals(f.Principals, f.Issuers)
+	d.endpoints(f.Endpoints)
 	if f.Audit != nil {
 		d.audit(f.Audit)
 	}

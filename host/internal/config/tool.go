@@ -18,6 +18,7 @@ type toolHCL struct {
 	Queue         hcl.Expression `hcl:"queue,optional"`
 	Attempts      hcl.Expression `hcl:"attempts,optional"`
 	RetryDelay    hcl.Expression `hcl:"retry_delay,optional"`
+	Keywords      hcl.Expression `hcl:"keywords,optional"`
 	Fallback      *fallbackHCL   `hcl:"fallback,block"`
 
 	At hcl.Range `hcl:",def_range"`
@@ -51,6 +52,8 @@ type Tool struct {
 	// other tool runs. FallbackParams maps parameters of this tool to parameters of the fallback tool.
 	Fallback       string
 	FallbackParams map[string]string
+	// Keywords contains words by which a search finds the tool, in addition to the words of its definition.
+	Keywords []string
 
 	at position
 }
@@ -73,6 +76,9 @@ func (d *decoder) tool(t *toolHCL) {
 		case out.Queue == 0:
 			out.Queue = -1
 		}
+	}
+	if given(t.Keywords) {
+		out.Keywords = d.texts(t.Keywords)
 	}
 	if f := t.Fallback; f != nil {
 		out.Fallback, out.FallbackParams = f.Tool, f.Params

@@ -139,6 +139,9 @@ func (p *Pending) Identity() *call.Identity { return &p.call.Identity }
 // directory.
 func (p *Pending) parse() *router.Command {
 	req := &p.call.Request
+	if req.Exchange != nil {
+		return exchange(req)
+	}
 	if req.Name != "" {
 		return router.Function(req.Name, req.Arguments, p.d.Registry)
 	}
@@ -176,13 +179,20 @@ func (p *Pending) resolve(cmd *router.Command) {
 func (d *Dispatcher) bind(c *Call) {
 	id, cmd := &c.Identity, c.Identity.Command
 	id.Tool, id.Answer, c.Decision.Arguments = nil, nil, nil
+	if c.Request.Exchange != nil {
+		d.bindExchange(c)
+		return
+	}
 	native := cmd.Layer == router.Native
 	switch {
 	case cmd.Error != nil:
 		id.Answer = d.notFound(cmd)
 		return
+	case cmd.Search != nil:
+		id.Answer = searching
+		return
 	case cmd.IsHelp:
-		id.Answer = help.Result(d.Registry, cmd)
+		id.Answer = help.Result(d.visible(c), cmd)
 		return
 	case native && cmd.Simple:
 		if err := d.unloaded(cmd); err != nil {
@@ -214,6 +224,8 @@ func refuse(c *Call) *tool.Result {
 	switch {
 	case p == nil || !p.Has(principal.Call):
 		return call.Refused(tool.Errorf(tool.PermissionDenied, "The caller has no permission to call tools. Ask the operator for a token with this permission: toolhost token create NAME --role caller."))
+	case e != nil && p.Endpoint(e.Namespace, e.Definition.Name) != "":
+		return call.Refused(tool.Errorf(tool.PermissionDenied, "The endpoint %s does not offer %s. Use another tool, or ask the operator to add the tool to the endpoint.", p.Endpoint(e.Namespace, e.Definition.Name), e.FullName()))
 	case e != nil && !p.ToolAllowed(e.Namespace, e.Definition.Name):
 		return call.Refused(tool.Errorf(tool.PermissionDenied, "Principal %q may not call %s. Ask the operator to add the tool to the principal.", p.Name, e.FullName()))
 	}

@@ -38,7 +38,7 @@ func kindOf(e *registry.Entry) scheduler.Kind {
 		return kind
 	}
 	switch {
-	case def.Category == tool.CategoryMCP:
+	case def.Category == tool.CategoryMCP || def.Category == tool.CategoryRelay:
 		return scheduler.Free // an MCP server cannot change the session
 	case !def.Traits.ConcurrencySafe:
 		return scheduler.Alone
@@ -61,6 +61,9 @@ func (p *Pending) claim() scheduler.Claim {
 		return scheduler.Claim{Kind: scheduler.Alone, InOrder: req.InOrder, Moves: true, Label: func() string { return d.label(name, req.Command) }}
 	}
 	out := scheduler.Claim{Kind: kindOf(e), InOrder: req.InOrder, Safe: e.Definition.Traits.ConcurrencySafe}
+	if e.Definition.Category == tool.CategoryMCP {
+		out.Safe = out.Safe && e.Definition.Traits.ReadOnly // the calls of a batch can depend on what earlier ones changed in the server
+	}
 	subject := ""
 	switch out.Kind {
 	case scheduler.Shell:

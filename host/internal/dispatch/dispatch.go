@@ -19,6 +19,7 @@ import (
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/execgate"
+	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
@@ -115,6 +116,9 @@ type Dispatcher struct {
 	// no judgement before the call. A nil Gated means that no exec gate exists.
 	Gated func(plugin string, roots []tool.Root) bool
 
+	// Finder is the index for searches of tools. A nil Finder permits no search.
+	Finder *find.Index
+
 	// Log gets warnings. A nil Log discards them.
 	Log *slog.Logger
 
@@ -157,7 +161,7 @@ func compact(stages ...Stage) []Stage {
 func (d *Dispatcher) prepare() {
 	d.once.Do(func() {
 		d.run = d.build(d.execute, d.stages())
-		d.answer = d.build(func(_ context.Context, c *Call) *tool.Result { return c.Identity.Answer }, []Stage{d.record()})
+		d.answer = d.build(d.reply, []Stage{d.record()})
 	})
 }
 

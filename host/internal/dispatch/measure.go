@@ -19,7 +19,7 @@ func (d *Dispatcher) measure() Stage {
 			c.Runs()
 			e.Life.Begin()
 			c.Hold(e.Life.End)
-			c.Hold(d.Metrics.Tool(e.FullName()).Begin())
+			c.Hold(d.Metrics.Tool(metricsName(c, e.FullName())).Begin())
 			span := c.StartRun(d.Tracer)
 			res := next(ctx, c)
 			call.EndRun(span, res)

@@ -82,7 +82,7 @@ func (d *Dispatcher) count(c *Call, res *tool.Result) {
 			name = e.FullName()
 		}
 	}
-	d.Metrics.Tool(name).Ended(m)
+	d.Metrics.Tool(metricsName(c, name)).Ended(m)
 }
 
 // addHistory adds the call to the session's history.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
@@ -133,6 +134,23 @@ func (e *Engine) Unregister(ctx context.Context, name string) error {
 // Subscribe calls f with each update until the caller calls cancel.
 func (e *Engine) Subscribe(f func(Update)) (cancel func()) {
 	return e.reloader.Updates().Subscribe(f)
+}
+
+// Item is something that a plugin offers to MCP clients besides its tools.
+type Item = registry.Item
+
+// Exchange identifies the plugin, the method and the item of a request of an MCP client.
+type Exchange = call.Exchange
+
+// Notice is a notification of a plugin for MCP clients.
+type Notice = reload.Notice
+
+// Items returns what plugins offer to MCP clients besides tools.
+func (e *Engine) Items() []*Item { return e.Current().Registry.Items() }
+
+// Listen calls f with each notification of a plugin for MCP clients until the caller calls cancel.
+func (e *Engine) Listen(f func(Notice)) (cancel func()) {
+	return e.reloader.Notices().Subscribe(f)
 }
 
 // SubscribeStates calls f with each state transition of a tool until the caller calls cancel.

@@ -32,6 +32,12 @@ type decidingClient struct {
 }
 
 func (f *decidingClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if len(ask.Requests) > 0 {
+		if _, ok := f.Client.(interface{ AnswersRequests() }); ok { // a client of MCP
+			return f.Client.Ask(ctx, ask)
+		}
+		return answerRequests(ctx, f.Client, ask.Requests)
+	}
 	if ask.Permission != nil {
 		switch f.onAsk {
 		case "allow":
@@ -42,6 +48,9 @@ func (f *decidingClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, er
 	}
 	return f.Client.Ask(ctx, ask)
 }
+
+// Log implements [tool.Logger].
+func (f *decidingClient) Log(m tool.LogMessage) { call.Log(f.Client, m) }
 
 // ReachesPerson reports whether a person can answer an ask at once. If so, the policy also asks about paths outside the
 // roots. A client that can reach a person implements a method with the same name.

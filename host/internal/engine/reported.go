@@ -11,8 +11,8 @@ import (
 	"toolhost.dev/host/internal/ownfile"
 )
 
-// NewProblems returns the known failures. It omits failures of plugins that an earlier call returned for the same
-// configuration. Therefore a run of one command reports a broken plugin once, and again after a change. NewProblems
+// NewProblems returns the known failures. It omits failures of plugins and of their tools that an earlier call returned
+// for the same configuration. Therefore a run of one command reports a broken plugin once, and again after a change. NewProblems
 // always returns other failures, such as an untrusted configuration or a weaker sandbox.
 func (e *Engine) NewProblems() []string {
 	problems, broken := e.Problems(), e.Current().Broken

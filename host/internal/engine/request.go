@@ -39,6 +39,9 @@ type Request struct {
 	Workspace string
 	Trace     string
 	Principal *Principal
+	Endpoint  string
+	Exchange  *call.Exchange
+	Client    *tool.ClientInfo
 }
 
 // Pending is a request that is queued in its session.
@@ -113,7 +116,7 @@ func (e *Engine) Explain(req Request) *router.Command {
 
 func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 	return call.Request{
-		ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
+		Exchange: req.Exchange, Client: req.Client, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
 	}
 }
 
@@ -137,6 +140,10 @@ func (e *Engine) session(req Request) (call.Session, error) {
 	who := req.Principal
 	if who == nil {
 		who = e.local
+	}
+	who, err := e.within(who, req.Endpoint)
+	if err != nil {
+		return call.Session{}, err
 	}
 	workspace, err := e.workspace(who, req.Workspace)
 	if err != nil {

@@ -23,7 +23,7 @@ type Tool struct {
 	tool.Definition
 	// FullName is the name of the tool in calls, such as "read", or "jira:search" for a tool in a namespace.
 	FullName string `json:"full_name"`
-	// FunctionName is the name of the tool in function calls of models, such as "jira_search". It consists of at most 40
+	// FunctionName is the name of the tool in function calls of models, such as "jira_search". It consists of at most 48
 	// letters, digits, '_' and '-'. Requests can also use this name.
 	FunctionName string `json:"function_name"`
 	Namespace    string `json:"namespace,omitempty"`

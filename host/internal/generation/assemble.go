@@ -43,6 +43,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 		if err := b.register(g, p, known); err != nil {
 			refused[p.Name] = err
 			g.Problemf("%v", err)
+			g.Broken = append(g.Broken, g.Problems[len(g.Problems)-1])
 		}
 	}
 	absent := make(map[string]string)
@@ -88,7 +89,7 @@ func (b *Builder) register(g *Generation, p *Plugin, known trust.Known) error {
 		if overridden {
 			t.Enabled = &on
 		}
-		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", Timeout: t.Timeout, Limits: registry.Limits{
+		return registry.Settings{PendingApproval: pending[name], Enabled: t.Enabled, Overridden: overridden, Bundled: p.Bundled != "" && p.Field == "", Keywords: t.Keywords, Timeout: t.Timeout, Limits: registry.Limits{
 			Priority: t.Priority, MaxConcurrent: t.MaxConcurrent, Queue: t.Queue, Attempts: t.Attempts, RetryDelay: t.RetryDelay,
 			Fallback: t.Fallback, FallbackParams: t.FallbackParams,
 		}}
@@ -116,6 +117,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Pulse:     b.Options.Pulse,
 		Latest:    func() *dispatch.Dispatcher { return b.Current().Dispatch },
 		Unloaded:  g.whyUnloaded,
+		Finder:    &b.Calls.Finder,
 	}
 	g.confine(d)
 	if g.Config.Host.Adaptive {

@@ -15,6 +15,7 @@ import (
 	"toolhost.dev/host/internal/adaptive"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/login"
@@ -50,6 +51,7 @@ type Calls struct {
 	Gates     scheduler.Gates
 	Metrics   metrics.Metrics
 	Adaptive  adaptive.Learned
+	Finder    find.Index
 }
 
 // Builder builds generations. The caller must set the exported fields before the first use. All methods except Trust are
@@ -68,6 +70,8 @@ type Builder struct {
 	Log        *slog.Logger
 	// Current returns the published generation. It returns nil before the first publication.
 	Current func() *Generation
+	// Notified is called for each notification that a plugin sends to MCP clients. It must not block. It can be nil.
+	Notified func(p *Plugin, n tool.Notification)
 	// Rediscovered is called if a running plugin changes its tools.
 	Rediscovered func(p *Plugin, now *tool.Description)
 
@@ -126,8 +130,11 @@ func (b *Builder) vetted(cfg *config.Config) vetted {
 	return b.vetting.of(cfg)
 }
 
-// Close sends the traces that are still queued.
-func (b *Builder) Close() { b.tracing.close() }
+// Close sends the traces that are still queued, and releases the index of the tools.
+func (b *Builder) Close() {
+	b.tracing.close()
+	_ = b.Calls.Finder.Close() // error ignored: the index is in memory
+}
 
 // Roots returns the roots of sessions under a configuration.
 func (b *Builder) Roots(cfg *config.Config) *roots.Sets { return roots.New(cfg, b.Home.Output) }
@@ -168,8 +175,13 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 		Permit: func(call *tool.Call) error {
 			return b.Pins(cfg).CheckStart(trust.Start{Block: `field "` + c.Name + `"`, Cwd: call.Cwd, PerCall: true})
 		},
-		Granted:   func(d *tool.Description) error { return b.checkGrants(p, d) },
-		Accept:    func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
+		Granted: func(d *tool.Description) error { return b.checkGrants(p, d) },
+		Accept:  func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
+		Notify: func(n tool.Notification) {
+			if b.Notified != nil {
+				b.Notified(p, n)
+			}
+		},
 		DependsOn: c.DependsOn,
 		Prepare:   func(ctx context.Context) error { return b.prepare(ctx, p, peers) },
 		Observe:   func(e supervisor.Event, why string) { b.observe(p, e, why) },

@@ -38,7 +38,8 @@ type Generation struct {
 	Reviews []*trust.Review
 	// Problems lists all known failures of the generation.
 	Problems []string
-	// Broken lists the problems in Problems that are about plugins that were not loaded.
+	// Broken lists the problems in Problems that are about plugins that were not loaded, and about tools that were not
+	// registered.
 	Broken []string
 }
 

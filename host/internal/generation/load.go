@@ -155,7 +155,7 @@ func (b *Builder) logUnkept(p *Plugin, err error) {
 // The method "rediscover" logs changes of the tools that a plugin discovers at run time, and saves the new description.
 // It must be called after each such change.
 func (b *Builder) rediscover(p *Plugin, known, now *tool.Description) {
-	changes := registry.Compare(known.Tools, now.Tools)
+	changes := registry.Compare(known.Defined(), now.Defined())
 	if len(changes) == 0 {
 		return
 	}

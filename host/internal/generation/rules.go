@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -56,15 +57,16 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 	for i, t := range r.Tools {
 		if a, ok := aliases[t]; ok {
 			r.Tools[i] = a.Target()
-		} else if !slices.ContainsFunc(names, func(n string) bool { return doublestar.MatchUnvalidated(t, n) }) {
+		} else if !slices.ContainsFunc(names, func(n string) bool { return doublestar.MatchUnvalidated(t, n) }) && !g.names(t) {
 			bad["tool"] = fmt.Errorf("unknown tool %q.%s", t, suggest.DidYouMean(t, names))
 		}
 	}
-	kinds := slices.Compact(slices.Sorted(slices.Values(append([]string{policy.KindExternal, policy.KindBash, policy.KindEdit}, names...))))
+	fixed := []string{policy.KindExternal, policy.KindBash, policy.KindEdit, policy.KindRelay, policy.KindSampling}
+	kinds := slices.Compact(slices.Sorted(slices.Values(append(fixed, names...))))
 	for _, k := range r.Kinds {
 		if !slices.Contains(kinds, k) {
-			bad["kind"] = fmt.Errorf("unknown kind of permission %q. The kinds are %s, %s, %s and the names of tools.%s",
-				k, policy.KindExternal, policy.KindBash, policy.KindEdit, suggest.DidYouMean(k, kinds))
+			bad["kind"] = fmt.Errorf("unknown kind of permission %q. The kinds are %s and the names of tools.%s",
+				k, strings.Join(fixed, ", "), suggest.DidYouMean(k, kinds))
 		}
 	}
 	if len(bad) > 0 {
@@ -83,6 +85,12 @@ func (g *Generation) bind(r *policy.Rule) map[string]error {
 		}
 	}
 	return bad
+}
+
+// The method "names" reports whether a glob of a rule names a field, or what a field offers besides tools.
+func (g *Generation) names(glob string) bool {
+	namespace, rest, _ := strings.Cut(glob, ":")
+	return slices.Contains(g.Registry.Namespaces(), namespace) && (rest == "" || strings.HasPrefix(rest, "prompt/") || strings.HasPrefix(rest, "resource/"))
 }
 
 // The method "about" returns the tools to which a rule can apply.

@@ -16,26 +16,46 @@ import (
 	"toolhost.dev/host/router"
 )
 
+// View is the part of a registry that a caller may see.
+type View struct {
+	Registry *registry.Registry
+	// Allowed reports whether the caller may call a tool. Nil means that it may call all tools.
+	Allowed func(*registry.Entry) bool
+}
+
+func (v View) allowed(e *registry.Entry) bool { return v.Allowed == nil || v.Allowed(e) }
+
+// The method "shown" returns the enabled tools of a namespace that the caller may call.
+func (v View) shown(namespace string) (out []*registry.Entry) {
+	for _, e := range v.Registry.All() {
+		if e.Namespace == namespace && e.Enabled && v.allowed(e) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 // Result returns the answer to a command that asks for help.
-func Result(r *registry.Registry, c *router.Command) *tool.Result {
+func Result(v View, c *router.Command) *tool.Result {
 	switch {
 	case c.Name == "" && c.Namespace == "":
-		return &tool.Result{Output: Overview(r)}
+		return &tool.Result{Output: v.overview()}
 	case c.Name == "":
-		return &tool.Result{Output: Namespace(r, c.Namespace, c.HelpVerbose)}
+		return &tool.Result{Output: v.namespace(c.Namespace, c.HelpVerbose)}
 	}
+	r := v.Registry
 	e := r.Lookup(c.Namespace, c.Name)
-	if e == nil { // impossible, because the router found the tool
+	if e == nil || !v.allowed(e) { // the router found the tool, so the caller may not call it
 		return tool.Failed(tool.Errorf(tool.NotFound, "Tool %q is no longer available. Run help for a list.", c.Name).From(tool.SourceHost))
 	}
-	v := view{Entry: e}
+	about := view{Entry: e}
 	if a, ok := r.Aliases()[c.Alias]; ok {
-		v.alias = &a
+		about.alias = &a
 	}
 	if !c.HelpVerbose {
-		return &tool.Result{Output: v.line()}
+		return &tool.Result{Output: about.line()}
 	}
-	return &tool.Result{Output: v.detail()}
+	return &tool.Result{Output: about.detail()}
 }
 
 // The type "view" describes a tool with the name in the command. This name is the tool's own name or an alias.
@@ -76,24 +96,24 @@ func name(e *registry.Entry) string {
 	return e.Definition.Name
 }
 
-// Overview lists all tools by layer.
-func Overview(r *registry.Registry) string {
+// The method "overview" lists all tools by layer.
+func (v View) overview() string {
 	var out strings.Builder
 	out.WriteString("Agent tools (NAME -h, NAME --help for more):\n")
-	for _, e := range r.All() {
-		if e.Namespace == "" && e.Enabled {
-			fmt.Fprintf(&out, "  %-12s %s\n", e.Definition.Name, summary(e))
-		}
+	for _, e := range v.shown("") {
+		fmt.Fprintf(&out, "  %-12s %s\n", e.Definition.Name, summary(e))
 	}
-	for _, ns := range r.Namespaces() {
+	for _, ns := range v.Registry.Namespaces() {
+		tools := v.shown(ns)
+		if len(tools) == 0 && v.Allowed != nil {
+			continue
+		}
 		fmt.Fprintf(&out, "\nField tools (field:%s --help for more):\n", ns)
-		for _, e := range r.All() {
-			if e.Namespace == ns && e.Enabled {
-				fmt.Fprintf(&out, "  %-12s %s\n", "field:"+ns+" "+e.Definition.Name, summary(e))
-			}
+		for _, e := range tools {
+			fmt.Fprintf(&out, "  %-12s %s\n", "field:"+ns+" "+e.Definition.Name, summary(e))
 		}
 	}
-	out.WriteString(aliases(r))
+	out.WriteString(v.aliases())
 	out.WriteString("\nAnything else is run by the shell: pipelines, redirects, go test ./..., git status.")
 	return out.String()
 }
@@ -101,15 +121,15 @@ func Overview(r *registry.Registry) string {
 // maxAliases limits the number of listed aliases of a tool. Agents know further aliases from other programs.
 const maxAliases = 3
 
-// The function "aliases" returns a list of the shortest aliases, grouped by tool.
-func aliases(r *registry.Registry) string {
+// The method "aliases" returns a list of the shortest aliases, grouped by tool.
+func (v View) aliases() string {
 	names := make(map[string][]string)
-	for name, a := range r.Aliases() {
+	for name, a := range v.Registry.Aliases() {
 		names[a.Target()] = append(names[a.Target()], name)
 	}
 	var lines []string
-	for _, e := range r.All() {
-		if also := names[e.FullName()]; also != nil && e.Enabled {
+	for _, e := range v.Registry.All() {
+		if also := names[e.FullName()]; also != nil && e.Enabled && v.allowed(e) {
 			slices.SortFunc(also, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 			more := ""
 			if n := len(also) - maxAliases; n > 0 {
@@ -124,13 +144,10 @@ func aliases(r *registry.Registry) string {
 	return "\nOther names that are understood:\n" + strings.Join(lines, "")
 }
 
-// Namespace lists the commands of a field namespace.
-func Namespace(r *registry.Registry, namespace string, verbose bool) string {
+// The method "namespace" lists the commands of a field namespace.
+func (v View) namespace(namespace string, verbose bool) string {
 	var parts []string
-	for _, e := range r.All() {
-		if e.Namespace != namespace || !e.Enabled {
-			continue
-		}
+	for _, e := range v.shown(namespace) {
 		if verbose {
 			parts = append(parts, (&view{Entry: e}).usage()+"\n  "+summary(e))
 		} else {

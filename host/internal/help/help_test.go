@@ -67,7 +67,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s asks for no help: %v", command, c.Error)
 			continue
 		}
-		got := help.Result(r, c).Output + "\n"
+		got := help.Result(help.View{Registry: r}, c).Output + "\n"
 		path := filepath.Join("testdata", file+".golden")
 		if *update {
 			if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
@@ -83,7 +83,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	gone := &router.Command{IsHelp: true, Name: "gone"}
-	if res := help.Result(r, gone); res.Error == nil || res.Error.Kind != tool.NotFound {
+	if res := help.Result(help.View{Registry: r}, gone); res.Error == nil || res.Error.Kind != tool.NotFound {
 		t.Errorf("%+v", res)
 	}
 }

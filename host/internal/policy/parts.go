@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/script"
 )
 
@@ -43,6 +45,8 @@ func (req *Request) Kind() string {
 	switch {
 	case req.Shell:
 		return KindBash
+	case req.Definition.Category == tool.CategoryRelay:
+		return KindRelay
 	case req.Definition.Traits.ReadOnly:
 		return req.Name
 	}

@@ -24,6 +24,10 @@ const (
 	KindBash = "bash"
 	// KindEdit is the permission to change files.
 	KindEdit = "edit"
+	// KindRelay is the permission to use something of an MCP server that is not a tool.
+	KindRelay = "relay"
+	// KindSampling is the permission of an MCP server to use the model of a client.
+	KindSampling = "sampling"
 )
 
 // Rule is a rule of the operator. A rule applies to a part of a call if all fields of the rule match. A list matches if
@@ -214,9 +218,15 @@ func (r *Rule) about(kind string) bool {
 	return (r.Kinds == nil || r.names(kind)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, kind) }))
 }
 
+// matchTool reports whether a glob matches the name in a part of a call. A glob such as "github:*" also matches the prompts
+// and resources of the field, although their names contain slashes.
+func matchTool(glob string, p *part) bool {
+	return doublestar.MatchUnvalidated(glob, p.tool) || p.kind == KindRelay && doublestar.MatchUnvalidated(glob, strings.ReplaceAll(p.tool, "/", "_"))
+}
+
 // match reports whether a rule applies to a part of a call.
 func (r *Rule) match(req *Request, p *part) script.Match {
-	if r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, p.tool) }) {
+	if r.Tools != nil && !slices.ContainsFunc(r.Tools, func(g string) bool { return matchTool(g, p) }) {
 		return script.No
 	}
 	switch {
@@ -362,4 +372,14 @@ func (r *Rule) Shadows(other *Rule) bool {
 		return wide == nil || narrow != nil && !slices.ContainsFunc(narrow, func(n string) bool { return !slices.Contains(wide, n) })
 	}
 	return within(r.Tools, other.Tools) && within(r.Kinds, other.Kinds) && within(r.Paths, other.Paths) && within(r.Commands, other.Commands) && within(r.Domains, other.Domains) && within(r.Builtins, other.Builtins) && within(r.Traits, other.Traits)
+}
+
+// Forbids reports whether a rule denies all calls of a tool, whatever their arguments are.
+func (p *Policy) Forbids(name string, traits tool.Traits) bool {
+	denies := func(r Rule) bool {
+		whole := r.Effect == Deny && r.Kinds == nil && r.Paths == nil && r.Commands == nil && r.Builtins == nil && r.Domains == nil
+		named := r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
+		return whole && named && r.MatchTraits(traits)
+	}
+	return slices.ContainsFunc(p.rules.Rules, denies) || slices.ContainsFunc(p.rules.Project, denies)
 }

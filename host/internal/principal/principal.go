@@ -98,6 +98,41 @@ type Principal struct {
 	// Interactive marks a client that the local user started, so that the user of the client is the local user. Such a
 	// client can answer the asks of its own calls.
 	Interactive bool
+
+	within *endpoint // nil without an endpoint
+}
+
+// endpoint restricts a principal to the tools of an endpoint. A nil list of globs permits all tools.
+type endpoint struct {
+	name  string
+	tools []string
+}
+
+// Within returns the principal with the additional restriction that it may only call the tools of an endpoint. The globs
+// match full names of tools. A nil list adds no restriction.
+func (p *Principal) Within(name string, tools []string) *Principal {
+	out := *p
+	out.within = &endpoint{name: name, tools: tools}
+	return &out
+}
+
+// Endpoint returns the name of the endpoint that excludes a tool. It is empty if no endpoint excludes the tool.
+func (p *Principal) Endpoint(namespace, name string) string {
+	if p.within == nil || p.within.tools == nil || matchesAny(p.within.tools, namespace, name) {
+		return ""
+	}
+	if namespace != "" && slices.Contains(p.within.tools, namespace+":*") { // also prompts and resources, whose names contain slashes
+		return ""
+	}
+	return p.within.name
+}
+
+// matchesAny reports whether one of the globs matches the full name of a tool.
+func matchesAny(globs []string, namespace, name string) bool {
+	if namespace != "" {
+		name = namespace + ":" + name
+	}
+	return slices.ContainsFunc(globs, func(glob string) bool { ok, err := path.Match(glob, name); return ok && err == nil })
 }
 
 // LocalUser returns the principal of the user who runs this process. This user has all rights.
@@ -124,14 +159,13 @@ func unixName(uid int) string { return "unix:" + strconv.Itoa(uid) }
 // Has reports whether the grant contains all of the given rights.
 func (g *Grant) Has(r Rights) bool { return g.Rights&r == r }
 
-// ToolAllowed reports whether the principal is allowed to call a tool. The argument namespace is empty for an agent
-// tool.
+// ToolAllowed reports whether the principal is allowed to call a tool, also within its endpoint. The argument namespace
+// is empty for an agent tool.
 func (p *Principal) ToolAllowed(namespace, name string) bool {
-	full := name
-	if namespace != "" {
-		full = namespace + ":" + name
+	if p.Endpoint(namespace, name) != "" {
+		return false
 	}
-	if slices.ContainsFunc(p.Tools, func(glob string) bool { ok, err := path.Match(glob, full); return ok && err == nil }) {
+	if matchesAny(p.Tools, namespace, name) {
 		return true
 	}
 	if namespace == "" {

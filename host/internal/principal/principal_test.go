@@ -184,3 +184,31 @@ func TestMayAnswer(t *testing.T) {
 		t.Error("a principal without the right answers")
 	}
 }
+
+// TestWithin checks that an endpoint only removes tools of a principal.
+func TestWithin(t *testing.T) {
+	bob := &Principal{Name: "bob", Grant: Grant{Rights: Call, Tools: []string{"read", "erp:get_*"}}}
+	for _, tc := range []struct {
+		tools []string
+		calls map[string]bool
+	}{
+		{nil, map[string]bool{"read": true, "edit": false, "erp:get_a": true, "erp:put_a": false}},
+		{[]string{"*", "*:*"}, map[string]bool{"read": true, "edit": false, "erp:get_a": true, "erp:put_a": false}},
+		{[]string{"edit", "erp:*"}, map[string]bool{"read": false, "edit": false, "erp:get_a": true, "erp:put_a": false}},
+		{[]string{}, map[string]bool{"read": false, "edit": false, "erp:get_a": false}},
+	} {
+		p := bob.Within("x", tc.tools)
+		for name, want := range tc.calls {
+			namespace, short, ok := strings.Cut(name, ":")
+			if !ok {
+				namespace, short = "", name
+			}
+			if got := p.ToolAllowed(namespace, short); got != want {
+				t.Errorf("%v: %s is %v", tc.tools, name, got)
+			}
+		}
+		if p.Name != bob.Name || p.Owner() != bob.Owner() || bob.Endpoint("", "read") != "" {
+			t.Errorf("%v: another identity", tc.tools)
+		}
+	}
+}

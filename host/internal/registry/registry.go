@@ -33,6 +33,8 @@ type Entry struct {
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
 	Bundled bool
+	// Keywords contains the operator's words for the search.
+	Keywords []string
 	// Timeout is the timeout of each call. Zero means the default timeout of the host. A negative value means that the
 	// tool controls its own timeout.
 	Timeout time.Duration
@@ -78,8 +80,10 @@ type Settings struct {
 	PendingApproval string
 	// Bundled reports that the tool comes with the host.
 	Bundled bool
-	Timeout time.Duration
-	Limits  Limits
+	// Keywords contains the operator's words for the search.
+	Keywords []string
+	Timeout  time.Duration
+	Limits   Limits
 }
 
 // Limits holds the limits for calls of a tool.
@@ -113,6 +117,7 @@ type snapshot struct {
 	habits  map[string]Alias
 	absent  map[string]string // advice by the name of a tool that the configuration does not use
 	failed  map[string]error  // errors by the full name of tools that could not be registered
+	items   []*Item
 }
 
 // Alias is another name for a tool, for example a name that models know from other programs.
@@ -166,11 +171,12 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	old := r.snapshot.Load()
-	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed)}
+	next := &snapshot{byName: make(map[string]*Entry, len(old.byName)+len(desc.Tools)), order: slices.Clone(old.order), aliases: old.aliases, habits: old.habits, absent: old.absent, failed: maps.Clone(old.failed), items: slices.Clone(old.items)}
+	next.addItems(plugin, namespace, desc.Items)
 	for k, v := range old.byName {
 		next.byName[k] = v
 	}
-	var errs []error
+	var refused []refusal
 	taken := make(map[string][]string) // names that other plugins already use, by plugin
 	for _, def := range desc.Tools {
 		e, err := newEntry(plugin, namespace, def, checked, settings)
@@ -181,7 +187,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 			}
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("tool %q of plugin %s is not registered: %w", def.Name, plugin, err))
+			refused = append(refused, refusal{def.Name, err})
 			if full := (&Entry{Definition: def, Namespace: namespace}).FullName(); def.Name != "" && next.byName[full] == nil {
 				if next.failed == nil {
 					next.failed = make(map[string]error)
@@ -196,6 +202,7 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 		next.byName[e.FullName()] = e
 		next.order = append(next.order, e)
 	}
+	errs := refusals(plugin, refused)
 	for _, other := range slices.Sorted(maps.Keys(taken)) {
 		names := taken[other]
 		if other == plugin {
@@ -206,6 +213,34 @@ func (r *Registry) Add(plugin, namespace string, desc *tool.Description, checked
 	}
 	r.snapshot.Store(next)
 	return errors.Join(errs...)
+}
+
+// refusal is a tool that cannot be registered, with the reason.
+type refusal struct {
+	tool string
+	err  error
+}
+
+// A plugin with more than maxRefusals invalid tools has a single error with the first shownRefusals reasons.
+const (
+	maxRefusals   = 8
+	shownRefusals = 3
+)
+
+// refusals returns the errors about the tools of a plugin that cannot be registered. A server with many such tools has one
+// error, because its errors would hide all others.
+func refusals(plugin string, all []refusal) (errs []error) {
+	if len(all) <= maxRefusals {
+		for _, r := range all {
+			errs = append(errs, fmt.Errorf("tool %q of plugin %s is not registered: %w", r.tool, plugin, r.err))
+		}
+		return errs
+	}
+	var reasons []string
+	for _, r := range all[:shownRefusals] {
+		reasons = append(reasons, fmt.Sprintf("%q: %v", r.tool, r.err))
+	}
+	return []error{fmt.Errorf("%d tools of plugin %s are not registered; %s; toolhost status lists all of them", len(all), plugin, strings.Join(reasons, "; "))}
 }
 
 // AddAlias registers an alias for a registered tool.
@@ -318,7 +353,7 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if s.PendingApproval != "" {
 		e.Enabled, e.PendingApproval = false, s.PendingApproval
 	}
-	e.Limits, e.Bundled = s.Limits, s.Bundled
+	e.Limits, e.Bundled, e.Keywords = s.Limits, s.Bundled, s.Keywords
 	if s.Timeout > 0 {
 		e.Timeout = s.Timeout
 	}

@@ -195,3 +195,20 @@ func TestAddsAtOnce(t *testing.T) {
 		t.Errorf("%d of 200 tools", n)
 	}
 }
+
+// TestManyRefusals checks that many invalid tools of a plugin are one error with the first reasons.
+func TestManyRefusals(t *testing.T) {
+	var tools []tool.Definition
+	for i := range 24 {
+		tools = append(tools, tool.Definition{Name: fmt.Sprintf("bad_%d", i), Description: "x", Input: json.RawMessage(`{"type":"string"}`)})
+	}
+	err := registry.New().Add("p", "f", &tool.Description{Tools: tools}, false, func(string) registry.Settings { return registry.Settings{} })
+	if err == nil {
+		t.Fatal("no error")
+	}
+	text := err.Error()
+	if !strings.HasPrefix(text, `24 tools of plugin p are not registered; "bad_0": the input schema is not valid: `) || !strings.Contains(text, `"bad_2"`) || strings.Contains(text, `"bad_3"`) ||
+		!strings.HasSuffix(text, "; toolhost status lists all of them") || strings.Contains(text, "\n") {
+		t.Error(text)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -52,13 +53,17 @@ type Update struct {
 	// Tools lists three kinds of tools: new tools, tools with a changed definition, and tools that can no longer be
 	// called.
 	Tools []registry.Change
+	// Items reports that what plugins offer besides tools changed.
+	Items bool
 }
 
 // The method "announce" notifies hooks and subscribers about the differences between two generations.
 func (r *Reloader) announce(old, now *generation.Generation) {
 	r.notifyHooks(old, now)
-	if changes := registry.Compare(old.Callable(), now.Callable()); len(changes) > 0 {
-		r.updates.send(Update{Tools: changes})
+	changes := registry.Compare(old.Callable(), now.Callable())
+	items := !slices.EqualFunc(old.Registry.Items(), now.Registry.Items(), func(a, b *registry.Item) bool { return reflect.DeepEqual(a, b) })
+	if len(changes) > 0 || items {
+		r.updates.send(Update{Tools: changes, Items: items})
 	}
 }
 

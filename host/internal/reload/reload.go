@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
@@ -121,6 +123,7 @@ type Reloader struct {
 	progress progress
 	updates  Feed[Update]
 	states   Feed[registry.Transition]
+	notices  Feed[Notice]
 	notifier hook.Notifier
 }
 
@@ -130,6 +133,9 @@ func New(s Setup) *Reloader {
 	r.lives.Notify = r.states.send
 	s.Builder.Current = r.Current
 	s.Builder.Rediscovered = r.rediscovered
+	s.Builder.Notified = func(p *generation.Plugin, n tool.Notification) {
+		r.notices.send(Notice{Plugin: p.Name, Notification: n})
+	}
 	return r
 }
 
@@ -162,6 +168,15 @@ func (r *Reloader) Updates() *Feed[Update] { return &r.updates }
 
 // States returns the feed of state transitions of tools.
 func (r *Reloader) States() *Feed[registry.Transition] { return &r.states }
+
+// Notice is a notification of a plugin for MCP clients.
+type Notice struct {
+	Plugin string
+	tool.Notification
+}
+
+// Notices returns the feed of notifications of plugins for MCP clients.
+func (r *Reloader) Notices() *Feed[Notice] { return &r.notices }
 
 // Refusal returns the reason why the host does not use a plugin's version on disk. It returns "" if the host uses it.
 func (r *Reloader) Refusal(plugin string) string { return r.progress.refusal(plugin) }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -257,6 +258,25 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 		}
 		e.At, e.Duration, e.Arguments, e.Rewritten = time.Unix(0, at), time.Duration(took), json.RawMessage(arguments), strings.Fields(rewritten)
 		out = append(out, e)
+	}
+	return out, rows.Err()
+}
+
+// Uses returns the number of calls of each tool among the last entries of the audit log.
+func (d *DB) Uses(last int) (_ map[string]int, err error) {
+	out := make(map[string]int)
+	rows, err := d.sql.Query(`SELECT tool, count(*) FROM (SELECT tool FROM audit ORDER BY id DESC LIMIT ?) WHERE tool <> '' GROUP BY tool`, last)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var name string
+		var n int
+		if err := rows.Scan(&name, &n); err != nil {
+			return out, err
+		}
+		out[name] = n
 	}
 	return out, rows.Err()
 }

@@ -129,3 +129,17 @@ func TestAuditLogIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestUses checks that only the last calls count.
+func TestUses(t *testing.T) {
+	db := audited(t, t.TempDir(), 1<<30, 0)
+	for _, name := range []string{"old", "read", "x:y", "x:y", "", "read", "x:y"} {
+		db.AddAudit(state.AuditEntry{At: time.Now(), Tool: name, Arguments: []byte(`{}`), Outcome: "success"})
+	}
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := db.Uses(6); fmt.Sprint(got) != "map[read:2 x:y:3]" || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -127,7 +127,29 @@ func (p *Plugin) launch() (*instance, error) {
 	// Remove the directory with the socket, because the host is already connected. Even after a crash of the host, no
 	// file remains.
 	_ = os.RemoveAll(in.proc.socketDir)
+	if relay, ok := in.rpc.(tool.Relay); ok && slices.Contains(in.desc.Capabilities, tool.CapabilityRelay) {
+		go p.listen(in, relay)
+	}
 	return in, nil
+}
+
+// The method "listen" handles the notifications of a plugin until its process ends.
+func (p *Plugin) listen(in *instance, relay tool.Relay) {
+	err := relay.Listen(p.life, func(n tool.Notification) {
+		switch n.Method {
+		case tool.NotifyPromptsChanged, tool.NotifyResourcesChanged, tool.NotifyToolsChanged:
+			if in.discovers {
+				p.rediscover(in)
+			}
+		default:
+			if p.spec.Notify != nil {
+				p.spec.Notify(n)
+			}
+		}
+	})
+	if err != nil && !in.dead() && p.life.Err() == nil {
+		p.super.opts.Log.Info("the notifications of a plugin cannot be read", "plugin", p.spec.Name, "why", err)
+	}
 }
 
 // The method "rediscover" asks the plugin after a call whether its tools changed.

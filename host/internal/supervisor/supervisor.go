@@ -97,6 +97,9 @@ type Spec struct {
 	Granted func(*tool.Description) error
 	// Accept returns an error if the host must not use the plugin's description or tools. Accept can be nil.
 	Accept func(*tool.Description) error
+	// Notify is called for each notification of a plugin with [tool.CapabilityRelay]. It must not block. Notify can be
+	// nil.
+	Notify func(tool.Notification)
 }
 
 // Options configures a supervisor.

@@ -87,6 +87,9 @@ func hear(m message) {
 
 func list(m message) {
 	switch mode {
+	case "many":
+		listMany(m.ID)
+		return
 	case "endless":
 		reply(m.ID, fmt.Sprintf(`{"nextCursor":"%d","tools":[{"name":"t%d","description":"One of many.","inputSchema":{"type":"object"}}]}`, time.Now().UnixNano(), time.Now().UnixNano()))
 		return
@@ -100,6 +103,8 @@ func list(m message) {
 		`{"name":"getEnv","description":"A variable.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}`,
 		`{"name":"2nd tool","inputSchema":{"type":"object"}}`,
 		`{"name":"bad","description":"Its schema is none.","inputSchema":{"type":"string"}}`,
+		`{"name":"header","description":"The SDK panics for its header.","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A B"}}}}`,
+		`{"name":"loose","title":"A loose tool","description":"Its schema is not valid.","inputSchema":{"type":"object","properties":{"author":{"type":"string","default":null},"n":{"type":"number","minimum":0,"exclusiveMinimum":true}}}}`,
 		"{\"name\":\"hidden\",\"description\":\"\\u001b[31mRed\\u001b[0m \\u202eplain\\u202c\\udb40\\udc41\\udb40\\udc42.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"examples\":{\"type\":\"string\",\"description\":\"x\\udb40\\udc41y\"}}}}",
 		`{"name":"long","description":"` + strings.Repeat("word ", 2000) + `","inputSchema":{"type":"object"}}`,
 	}
@@ -132,6 +137,10 @@ func call(m message) {
 	}
 	if mode == "noise" {
 		fmt.Println("handling " + p.Name)
+	}
+	if mode == "many" {
+		text(m.ID, "called "+p.Name)
+		return
 	}
 	switch p.Name {
 	case "echo":

@@ -98,8 +98,8 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 	if known == nil || !a.monitored(s) {
 		return desc, nil, nil, nil
 	}
-	r := &Review{Plugin: s.Name, tools: desc.Tools}
-	if r.sum, _, err = state.SumOf(desc.Tools); err != nil {
+	r := &Review{Plugin: s.Name, tools: desc.Defined()}
+	if r.sum, _, err = state.SumOf(desc.Defined()); err != nil {
 		return desc, nil, nil, err
 	}
 	before, ok := known[s.Name]
@@ -112,7 +112,7 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 		a.log.Warn("the approved definitions of a plugin's tools cannot be read, so changes are not noticed", "plugin", s.Name, "error", err)
 		return desc, nil, nil, nil
 	}
-	r.Changes = compare(approved, desc.Tools)
+	r.Changes = compare(approved, desc.Defined())
 	r.reported, r.Since = before.Reported == r.sum, before.Since
 	if enforce && !a.pins.Off() && len(r.Changes) > 0 {
 		desc, pending = r.withhold(s, desc, approved)
@@ -125,6 +125,13 @@ func (a *Approvals) Review(s Subject, desc *tool.Description, known Known, enfor
 func (r *Review) withhold(s Subject, desc *tool.Description, approved []tool.Definition) (*tool.Description, map[string]string) {
 	out := *desc
 	out.Tools = slices.Clone(desc.Tools)
+	out.Items = slices.DeleteFunc(slices.Clone(desc.Items), func(i tool.Item) bool {
+		changed := slices.ContainsFunc(r.Changes, func(c registry.Change) bool { return c.Tool == i.FullName() })
+		if changed {
+			r.Pending = append(r.Pending, i.FullName())
+		}
+		return changed
+	})
 	pending := make(map[string]string)
 	for i := range out.Tools {
 		d := &out.Tools[i]
@@ -207,11 +214,11 @@ func (a *Approvals) CheckSwap(s Subject, serving, next *tool.Description) error 
 	if a.pins.Off() || !a.monitored(s) {
 		return nil
 	}
-	now, _, err := state.SumOf(next.Tools)
+	now, _, err := state.SumOf(next.Defined())
 	if err != nil {
 		return err
 	}
-	serves, _, err := state.SumOf(serving.Tools)
+	serves, _, err := state.SumOf(serving.Defined())
 	if err != nil || serves == now {
 		return err
 	}
@@ -224,7 +231,7 @@ func (a *Approvals) CheckSwap(s Subject, serving, next *tool.Description) error 
 		return err
 	}
 	var how []string
-	for _, c := range compare(approved, next.Tools) {
+	for _, c := range compare(approved, next.Defined()) {
 		how = append(how, c.String())
 	}
 	return tool.Errorf(tool.Security, "the definitions of its tools differ from the approved ones (%s). Check them with toolhost plugin info %s, then run toolhost plugin approve %s", strings.Join(how, "; "), s.Name, s.Name)

@@ -115,8 +115,12 @@ func (l *Lock) Write(path string) (err error) {
 func Definitions(tools []tool.Definition) map[string]ToolPins {
 	out := make(map[string]ToolPins, len(tools))
 	for _, d := range tools {
+		shown := []any{d.Description, d.Examples, d.Category}
+		if d.Title != "" || len(d.Icons) > 0 {
+			shown = append(shown, d.Title, canonical(d.Icons))
+		}
 		out[d.Name] = ToolPins{
-			Description: hash(d.Description, d.Examples, d.Category), Parameters: hash(canonical(d.Input), d.StdinParameter), Result: hash(canonical(d.Output)), Traits: hash(d.Traits),
+			Description: hash(shown...), Parameters: hash(canonical(d.Input), d.StdinParameter), Result: hash(canonical(d.Output)), Traits: hash(d.Traits),
 		}
 	}
 	return out

@@ -226,7 +226,7 @@ func (p *Pins) CheckTools(plugin string, desc *tool.Description) error {
 	if !ok || err != nil {
 		return err
 	}
-	changes := pin.Changes(desc.Tools)
+	changes := pin.Changes(desc.Defined())
 	if len(changes) == 0 {
 		return nil
 	}

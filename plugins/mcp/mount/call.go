@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +16,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// running contains the running calls. The map key is the token that the server uses in progress notifications.
+// running contains the running calls of a connection. The map key is the token that the server uses in progress
+// notifications.
 type running struct {
 	mu      sync.Mutex
 	last    int
@@ -35,6 +35,59 @@ type active struct {
 	canceled <-chan struct{}
 	told     chan struct{}
 	tell     func() // closes the channel "told"
+	asked    int    // the number of requests to the client
+	events   events
+}
+
+// events is the queue of a call's notifications. A caller that takes its notifications slowly must not delay the calls of
+// others on the same connection.
+type events struct {
+	mu      sync.Mutex
+	queue   chan func()
+	drained chan struct{} // closed after the last notification was sent
+	ended   bool
+}
+
+// maxEvents is the maximum number of queued notifications of a call. Further ones are dropped.
+const maxEvents = 256
+
+// post queues a notification.
+func (e *events) post(send func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended {
+		return
+	}
+	if e.queue == nil {
+		queue, drained := make(chan func(), maxEvents), make(chan struct{})
+		e.queue, e.drained = queue, drained
+		go func() {
+			defer close(drained)
+			for send := range queue {
+				send()
+			}
+		}()
+	}
+	select {
+	case e.queue <- send:
+	default:
+	}
+}
+
+// end waits until the queued notifications are sent, because they must come before the result.
+func (e *events) end() {
+	e.mu.Lock()
+	e.ended = true
+	queue, drained := e.queue, e.drained
+	e.mu.Unlock()
+	if queue == nil {
+		return
+	}
+	close(queue)
+	select {
+	case <-drained:
+	case <-time.After(cancelWait):
+	}
 }
 
 func newActive(ctx context.Context, call *sdk.Call, alive, pause func()) *active {
@@ -82,17 +135,19 @@ func (r *running) get(token string) *active {
 	return r.byToken[token]
 }
 
-// This method returns the running call if exactly one call is running. Otherwise it returns nil.
-func (r *running) only() *active {
+// ofOneSession returns a running call if all running calls belong to one session. Otherwise it returns nil: in the older
+// protocol, a request of a server does not name its call, and another session can belong to another user.
+func (r *running) ofOneSession() *active {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.byToken) != 1 {
-		return nil
-	}
+	var found *active
 	for _, a := range r.byToken {
-		return a
+		if found != nil && a.SessionID != found.SessionID {
+			return nil
+		}
+		found = a
 	}
-	return nil
+	return found
 }
 
 var errSilent = errors.New("silent")
@@ -102,25 +157,54 @@ const cancelWait = time.Second
 
 type activeKey struct{}
 
-// This method runs a tool of the server.
+// call runs a tool of the server.
 func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json.RawMessage) (*sdk.Result, error) {
+	c, done, err := m.connFor(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	params := &mcp.CallToolParams{Name: name, Arguments: args, Meta: m.meta(call)}
+	res, err := during(ctx, c, call, func(ctx context.Context, a *active, token string) (*mcp.CallToolResult, error) {
+		params.SetProgressToken(token)
+		return rounds(ctx, c, a, func() (*mcp.CallToolResult, mcp.InputRequestMap, string, error) {
+			res, err := c.session.CallTool(ctx, params)
+			if err != nil {
+				return nil, nil, "", err
+			}
+			return res, res.InputRequests, res.RequestState, nil
+		}, func(answers mcp.InputResponseMap, state string) {
+			params.InputResponses, params.RequestState = answers, state
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return result(res)
+}
+
+// during sends a request to the server and waits for the answer. It cancels the request if the server sends nothing for
+// too long.
+func during[R any](ctx context.Context, c *conn, call *sdk.Call, send func(ctx context.Context, a *active, token string) (R, error)) (R, error) {
+	m := c.mount
+	var none R
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(m.limits.Call, func() { cancel(errSilent) })
 	defer silence.Stop()
 	a := newActive(ctx, call, func() { silence.Reset(m.limits.Call) }, func() { silence.Stop() })
-	token := m.calls.add(a)
-	defer m.calls.remove(token)
-	params := &mcp.CallToolParams{Name: name, Arguments: args, Meta: mcp.Meta{}}
-	params.SetProgressToken(token)
-
+	token := c.calls.add(a)
+	defer func() {
+		c.calls.remove(token)
+		a.events.end()
+	}()
 	type answer struct {
-		res *mcp.CallToolResult
+		res R
 		err error
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		res, err := m.session.CallTool(context.WithValue(ctx, activeKey{}, a), params)
+		res, err := send(context.WithValue(ctx, activeKey{}, a), a, token)
 		answers <- answer{res, err}
 	}()
 	var got answer
@@ -140,19 +224,59 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 		}
 	}
 	if got.err == nil {
-		return result(got.res)
+		return got.res, nil
 	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errSilent):
-		return nil, sdk.Errorf(tool.Timeout, "The call was canceled because the MCP server sent neither an answer nor progress for %s. Ask for less, or raise timeout in the field block.", m.limits.Call)
+		return none, sdk.Errorf(tool.Timeout, "The call was canceled because the MCP server sent neither an answer nor progress for %s. Ask for less, or raise timeout in the field block.", m.limits.Call)
 	case cause != nil:
-		return nil, cause
+		return none, cause
 	}
-	return nil, m.failure(got.err)
+	return none, failure(got.err)
+}
+
+// meta returns the metadata of a request to the server: what the caller can be asked, as far as it is allowed, and which
+// log messages it wants.
+func (m *mount) meta(call *sdk.Call) mcp.Meta {
+	meta := mcp.Meta{}
+	if call.Client == nil {
+		return meta
+	}
+	var has map[string]json.RawMessage
+	_ = json.Unmarshal(call.Client.Capabilities, &has) // a client without valid capabilities has none
+	may := map[string]any{}
+	if m.cfg.allows(allowSampling) && has["sampling"] != nil {
+		may["sampling"] = has["sampling"]
+	}
+	if m.cfg.allows(allowRoots) && has["roots"] != nil {
+		may["roots"] = has["roots"]
+	}
+	var modes map[string]json.RawMessage
+	if has["elicitation"] != nil && json.Unmarshal(has["elicitation"], &modes) == nil {
+		ask := map[string]any{}
+		if m.cfg.allows(allowForm) && (modes["form"] != nil || modes["url"] == nil) {
+			ask["form"] = struct{}{}
+		}
+		if m.cfg.allows(allowURL) && modes["url"] != nil {
+			ask["url"] = struct{}{}
+		}
+		if len(ask) > 0 {
+			may["elicitation"] = ask
+		}
+	}
+	meta[mcp.MetaKeyClientCapabilities] = may
+	if call.Client.LogLevel != "" && m.cfg.offers(offerLogging) {
+		meta[mcp.MetaKeyLogLevel] = call.Client.LogLevel
+	}
+	return meta
 }
 
 // failure converts the error of a request to the server to an error for the host.
-func (m *mount) failure(err error) error {
+func failure(err error) error {
+	var refused *tool.Error
+	if errors.As(err, &refused) {
+		return err
+	}
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
 		// The connection has ended. The method watch ends this process during the sleep.
@@ -170,13 +294,20 @@ func (m *mount) failure(err error) error {
 	if text == "" {
 		text = fmt.Sprintf("The MCP server refused the call with the error code %d and without a message.", e.Code)
 	}
-	return sdk.Errorf(kind, "%s", text).WithCode(int(e.Code))
+	out := sdk.Errorf(kind, "%s", text).WithCode(int(e.Code))
+	if len(e.Data) <= maxErrorData && json.Valid(e.Data) {
+		out.Data = e.Data
+	}
+	return out
 }
 
+// maxErrorData is the maximum size of the data of an error, in bytes.
+const maxErrorData = 64 << 10
+
 // progress forwards a progress notification of the server to the host.
-func (m *mount) progress(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+func (c *conn) progress(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 	token, _ := r.Params.ProgressToken.(string)
-	a := m.calls.get(token)
+	a := c.calls.get(token)
 	if a == nil {
 		return
 	}
@@ -192,65 +323,5 @@ func (m *mount) progress(_ context.Context, r *mcp.ProgressNotificationClientReq
 	if r.Params.Total > 0 {
 		metadata["total"] = r.Params.Total
 	}
-	a.Progress(title, metadata)
-}
-
-// result converts the server's result of a call to a result for the host.
-func result(r *mcp.CallToolResult) (*sdk.Result, error) {
-	out := new(sdk.Result)
-	var texts []string
-	for _, c := range r.Content {
-		switch c := c.(type) {
-		case *mcp.TextContent:
-			texts = append(texts, c.Text)
-		case *mcp.ImageContent:
-			out.Attachments = append(out.Attachments, sdk.Attachment{Type: "image", MediaType: c.MIMEType, Content: c.Data})
-		case *mcp.AudioContent:
-			out.Attachments = append(out.Attachments, sdk.Attachment{Type: "file", MediaType: c.MIMEType, Content: c.Data})
-		case *mcp.EmbeddedResource:
-			if c.Resource == nil {
-				continue
-			}
-			content := c.Resource.Blob
-			if content == nil {
-				content = []byte(c.Resource.Text)
-			}
-			out.Attachments = append(out.Attachments, sdk.Attachment{Type: "file", Path: c.Resource.URI, MediaType: c.Resource.MIMEType, Content: content})
-		case *mcp.ResourceLink:
-			texts = append(texts, link(c))
-		}
-	}
-	if r.StructuredContent != nil {
-		b, err := json.Marshal(r.StructuredContent)
-		if err != nil {
-			return nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server's structured result cannot be used: %w", err)
-		}
-		out.Data = b
-		if len(r.Content) == 0 {
-			texts = append(texts, string(b))
-		}
-	}
-	out.Output = strings.Join(texts, "\n")
-	if !r.IsError {
-		return out, nil
-	}
-	why := out.Output
-	if strings.TrimSpace(why) == "" {
-		why = "The MCP server's tool failed without a message."
-	}
-	return out, sdk.Errorf(tool.ExecutionFailed, "%s", why)
-}
-
-func link(l *mcp.ResourceLink) string {
-	text := "Resource " + l.URI
-	for _, s := range []string{l.Title, l.Name} {
-		if s != "" {
-			text += " (" + s + ")"
-			break
-		}
-	}
-	if l.Description != "" {
-		text += ": " + l.Description
-	}
-	return text
+	a.events.post(func() { a.Progress(title, metadata) })
 }

@@ -43,9 +43,10 @@ func TestServerHearsOfCancel(t *testing.T) {
 			}
 			heard <- last
 		}()
-		m := &mount{limits: Limits{Call: time.Minute}}
+		m := &mount{limits: Limits{Call: time.Minute}, news: newNews()}
+		m.shared = newConn(m, "")
 		var err error
-		if m.session, err = mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), w, nil); err != nil {
+		if m.shared.session, err = mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), w, nil); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +54,7 @@ func TestServerHearsOfCancel(t *testing.T) {
 			<-called
 			cancel()
 		}()
-		if _, err := m.call(ctx, &sdk.Call{}, "waits", json.RawMessage("{}")); !errors.Is(err, context.Canceled) && tool.AsError(err).Kind != tool.Canceled {
+		if _, err := m.call(ctx, &sdk.Call{Call: &tool.Call{}}, "waits", json.RawMessage("{}")); !errors.Is(err, context.Canceled) && tool.AsError(err).Kind != tool.Canceled {
 			t.Fatal(err)
 		}
 		w.closeInput()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,15 +22,17 @@ const (
 	maxSchema = 256 << 10 // maximum size in bytes
 
 	maxNameShown = 64
+	maxTitle     = 256     // in bytes
+	maxIcons     = 8 << 10 // in bytes
 )
 
 // list requests the server's tools page by page. If a limit is reached, list returns the tools that it has received
 // so far.
-func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
+func (c *conn) list(ctx context.Context) ([]*mcp.Tool, error) {
 	var all []*mcp.Tool
 	cursor, seen := "", make(map[string]bool)
 	for range maxPages {
-		page, err := m.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		page, err := c.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
 		if err != nil {
 			return nil, err
 		}
@@ -56,12 +59,16 @@ func (m *mount) list(ctx context.Context) ([]*mcp.Tool, error) {
 func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 	out := make([]sdk.Tool, 0, len(listed))
 	taken := make(map[string]bool)
+	var repaired []string
 	for _, t := range listed {
 		if t == nil || t.Name == "" {
 			logf("warn", "the server lists a tool without a name; the tool is not used")
 			continue
 		}
-		def, err := m.definition(t)
+		def, dropped, err := m.definition(t)
+		if len(dropped) > 0 {
+			repaired = append(repaired, clean(t.Name+" ("+strings.Join(dropped, ", ")+")", maxNameShown*2))
+		}
 		if err != nil {
 			logf("warn", "the server's tool %q is not used: %v", clean(t.Name, maxNameShown), err)
 			continue
@@ -79,13 +86,18 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 			return m.call(ctx, call, name, args)
 		}))
 	}
+	if len(repaired) > 0 {
+		logf("info", "the schemas of %d tools of the server are not valid; these keywords are not used: %s", len(repaired), clean(strings.Join(repaired, "; "), maxMessage))
+	}
 	return out
 }
 
-// definition converts the server's description of a tool to a definition. It does not check the schemas. The host
-// refuses invalid schemas and reports them to the operator.
-func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
-	def := sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1}
+// definition converts the server's description of a tool to a definition. It also returns the keywords of the input
+// schema that it left out because they are invalid. If the schema still is invalid, the host refuses it and reports it to
+// the operator.
+func (m *mount) definition(t *mcp.Tool) (def sdk.Definition, dropped []string, err error) {
+	// A client of MCP can send several requests at once, so a server must expect concurrent calls.
+	def = sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1, Traits: sdk.Traits{ConcurrencySafe: true}}
 	for _, text := range []string{t.Description, t.Title, "The tool " + t.Name + " of an MCP server that sends no description."} {
 		if def.Description = strings.TrimSpace(clean(text, maxDescription)); def.Description != "" {
 			break
@@ -93,18 +105,37 @@ func (m *mount) definition(t *mcp.Tool) (sdk.Definition, error) {
 	}
 	// The annotations come from the untrusted server. Therefore they are only used to permit a retry.
 	if a := t.Annotations; a != nil {
-		def.Traits = sdk.Traits{ReadOnly: a.ReadOnlyHint, Idempotent: a.IdempotentHint || a.ReadOnlyHint}
+		def.Traits.ReadOnly, def.Traits.Idempotent = a.ReadOnlyHint, a.IdempotentHint || a.ReadOnlyHint
 	}
-	var err error
-	if def.Input, err = m.schemas.of(t.Name, t.InputSchema); err != nil {
-		return def, err
+	if def.Input, err = m.shared.schemas.of(t.Name, t.InputSchema); err != nil {
+		return def, nil, err
 	}
+	def.Input, dropped = repair(def.Input)
+	def.Title = strings.TrimSpace(clean(t.Title, maxTitle))
+	if def.Title == "" && t.Annotations != nil {
+		def.Title = strings.TrimSpace(clean(t.Annotations.Title, maxTitle))
+	}
+	def.Icons = icons(t.Icons)
 	if t.OutputSchema != nil {
 		if def.Output, err = cleanSchema(t.OutputSchema); err != nil {
 			def.Output = nil // drop the output schema, because the tool also works without it
+		} else if _, err := tool.ParseSchema(def.Output); err != nil {
+			def.Output = nil // a client that validates results would refuse all of them
 		}
 	}
-	return def, nil
+	return def, dropped, nil
+}
+
+// icons returns the icons of a tool as JSON. It omits icons whose source is not a web address or an image, and large lists.
+func icons(list []mcp.Icon) json.RawMessage {
+	list = slices.DeleteFunc(slices.Clone(list), func(i mcp.Icon) bool {
+		return !strings.HasPrefix(i.Source, "https://") && !strings.HasPrefix(i.Source, "data:image/")
+	})
+	raw, err := json.Marshal(list)
+	if err != nil || len(list) == 0 || len(raw) > maxIcons {
+		return nil
+	}
+	return raw
 }
 
 // schemas contains the input schemas in their received form. The order of properties determines the positional

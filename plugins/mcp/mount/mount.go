@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
 )
@@ -37,14 +35,17 @@ type Limits struct {
 
 // Config is the mcp block of the operator's configuration.
 type Config struct {
-	Command []string          `json:"command,omitempty" jsonschema:"The program to start, with its arguments."`
-	Env     map[string]string `json:"env,omitempty" jsonschema:"Variables to add to the program's environment."`
-	Cwd     string            `json:"cwd,omitempty" jsonschema:"The program's working directory. The default is the workspace."`
-	URL     string            `json:"url,omitempty" jsonschema:"The URL of a server for streamable HTTP."`
-	Headers map[string]string `json:"headers,omitempty" jsonschema:"Headers to send with every request to the URL."`
+	Command  []string          `json:"command,omitempty" jsonschema:"The program to start, with its arguments."`
+	Env      map[string]string `json:"env,omitempty" jsonschema:"Variables to add to the program's environment."`
+	Cwd      string            `json:"cwd,omitempty" jsonschema:"The program's working directory. The default is the workspace."`
+	URL      string            `json:"url,omitempty" jsonschema:"The URL of a server for streamable HTTP."`
+	Headers  map[string]string `json:"headers,omitempty" jsonschema:"Headers to send with every request to the URL."`
+	Offer    []string          `json:"offer,omitempty" jsonschema:"What of the server is offered: tools, prompts, resources, completions and logging. The default is tools."`
+	Allow    []string          `json:"allow,omitempty" jsonschema:"What the server may ask of a client: elicitation, elicitation-url, sampling and roots. The default is elicitation."`
+	Sessions string            `json:"sessions,omitempty" jsonschema:"Which clients share a connection to the server: shared, for all, or client, for one session each. The default is shared, or client if allow has sampling or roots."`
 }
 
-// mount is the connection to one server.
+// mount is a mounted server with its connections.
 type mount struct {
 	limits Limits
 	// end is a function that is called once after the server has ended. It usually ends the process and does not
@@ -53,14 +54,15 @@ type mount struct {
 	cfg   Config
 	state string // the plugin's own directory
 	roots []tool.Root
-	calls running
 
 	connecting sync.Mutex
-	session    *mcp.ClientSession
-	server     *server // nil if the server is remote
-	schemas    *schemas
-	tools      []sdk.Tool  // the last list of tools; nil before the first list
+	shared     *conn // nil before the first list
+	private    privateConns
+	tools      []sdk.Tool // the last list of tools; nil before the first list
+	items      atomic.Pointer[[]tool.Item]
 	stale      atomic.Bool // true if the server has announced a new list
+	news       news
+	subs       subscriptions
 
 	closed chan struct{}
 }
@@ -68,7 +70,8 @@ type mount struct {
 // Plugin returns the plugin. If remote is true, the server has a URL and the plugin does not start it. The function
 // "end" is called after the server has ended. It must end the process, because the next call needs a new process.
 func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
-	m := &mount{limits: limits, end: end, schemas: new(schemas), closed: make(chan struct{})}
+	m := &mount{limits: limits, end: end, closed: make(chan struct{}), news: newNews()}
+	m.private.mount = m
 	needs := &sdk.Needs{Read: sdk.Optional, Write: sdk.Optional, Exec: sdk.Required, Network: sdk.Optional}
 	if remote {
 		needs = &sdk.Needs{Network: sdk.Required}
@@ -78,6 +81,7 @@ func Plugin(limits Limits, remote bool, end func()) sdk.Plugin {
 		Needs:    needs,
 		Config:   sdk.NewConfig(m.configure),
 		Discover: m.discover,
+		Relay:    &sdk.Relay{Items: m.listedItems, Exchange: m.exchange, Listen: m.news.listen},
 		Close:    sync.OnceFunc(m.close),
 	}
 }
@@ -88,6 +92,9 @@ func (m *mount) configure(_ context.Context, c Config, s sdk.Setup) error {
 		c.Cwd = s.Roots[0].Path
 	}
 	m.cfg = c
+	if err := c.checkWords(); err != nil {
+		return err
+	}
 	switch {
 	case c.URL != "" && len(c.Command) > 0:
 		return &sdk.ConfigError{Path: []string{"url"}, Summary: "Both command and url are set", Detail: "Give either command or url."}
@@ -136,52 +143,52 @@ func (m *mount) discover(ctx context.Context) ([]sdk.Tool, error) {
 	defer cancel()
 	m.connecting.Lock()
 	defer m.connecting.Unlock()
-	if m.session == nil {
-		if err := m.connect(ctx); err != nil {
-			return nil, m.startError(ctx, err)
+	if m.shared == nil {
+		c := newConn(m, "")
+		if err := c.connect(ctx, ""); err != nil {
+			return nil, c.startError(ctx, err)
 		}
-		go m.watch()
+		m.shared = c
+		go m.watch(c)
 	}
 	if stale := m.stale.Swap(false); m.tools != nil && !stale {
 		return m.tools, nil
 	}
-	listed, err := m.list(ctx)
+	err := m.refresh(ctx)
 	if err != nil {
 		m.stale.Store(true)
-		return nil, m.startError(ctx, fmt.Errorf("the server does not list its tools: %w", err))
+		return nil, m.shared.startError(ctx, err)
 	}
-	m.tools = m.convert(listed)
 	return m.tools, nil
 }
 
-// startError returns the error for a server that is not ready. The error contains the end of the server's standard
-// error.
-func (m *mount) startError(ctx context.Context, err error) error {
-	text := clean(err.Error(), maxMessage)
-	if ctx.Err() != nil {
-		text = fmt.Sprintf("the server was not ready within %s (start_timeout)", m.limits.Start)
-	}
-	var what string
-	if u, err := url.Parse(m.cfg.URL); err == nil && m.cfg.URL != "" {
-		text = withoutSecrets(text, u)
-		u.User, u.RawQuery = nil, ""
-		what = "The MCP server at " + u.String()
-	} else {
-		what = fmt.Sprintf("The MCP server %q", m.cfg.Command[0]) // the arguments can contain a secret
-	}
-	if m.server != nil {
-		if m.server.died() && ctx.Err() == nil {
-			text = "the server ended: " + m.server.exitText()
+// refresh requests the server's lists again.
+func (m *mount) refresh(ctx context.Context) error {
+	var tools []sdk.Tool
+	if m.cfg.offers(offerTools) {
+		listed, err := m.shared.list(ctx)
+		if err != nil {
+			return fmt.Errorf("the server does not list its tools: %w", err)
 		}
-		if said := m.server.said.text(); said != "" {
-			text += "; its standard error ends with:\n" + said
-		}
+		tools = m.convert(listed)
 	}
-	hint := ""
-	if m.cfg.URL == "" {
-		hint = "\nA confined server can read only the roots of the session and system directories, and has no network. To allow more, add a block beside mcp: sandbox { read = [\"/DIRECTORY\"], network = true }."
+	items, err := m.shared.listItems(ctx)
+	if err != nil {
+		return err
 	}
-	return tool.Errorf(tool.Unavailable, "%s cannot be used: %s%s", what, strings.TrimSuffix(text, "\n"), hint)
+	m.items.Store(&items)
+	if m.tools = tools; m.tools == nil {
+		m.tools = []sdk.Tool{}
+	}
+	return nil
+}
+
+// listedItems returns the prompts, resources and other features that the server listed last.
+func (m *mount) listedItems() []tool.Item {
+	if items := m.items.Load(); items != nil {
+		return *items
+	}
+	return nil
 }
 
 // withoutSecrets removes the user and the query of a URL from a text, because they can contain a secret.
@@ -196,97 +203,26 @@ func withoutSecrets(text string, u *url.URL) string {
 	return text
 }
 
-// connect starts a local server or connects to a remote server. It first tries the newer protocol. A
-// server of the older protocol can react in two ways: if it ignores the first request, [wire] answers the request for
-// the server; if it exits, connect starts the server again with the older protocol.
-func (m *mount) connect(ctx context.Context) error {
-	if m.cfg.URL != "" {
-		s, err := m.client().Connect(ctx, m.remote(), nil)
-		m.session = s
-		return err
-	}
-	err := m.start(ctx, "")
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	if probed, heard := m.server.wire.probe(); !probed || heard {
-		return err
-	}
-	return m.start(ctx, legacyVersion)
-}
-
-func (m *mount) start(ctx context.Context, version string) error {
-	if m.server != nil {
-		m.server.stop(0)
-	}
-	s, err := startServer(&m.cfg, m.schemas)
-	if err != nil {
-		m.server = nil
-		return err
-	}
-	m.server = s
-	m.session, err = m.client().Connect(ctx, s.wire, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		s.wire.fail(err, false)
-	}
-	return err
-}
-
-func (m *mount) client() *mcp.Client {
-	//nolint:staticcheck // older servers have what they may work on from the roots
-	c := mcp.NewClient(&mcp.Implementation{Name: "toolhost", Version: Version}, &mcp.ClientOptions{
-		Capabilities:                &mcp.ClientCapabilities{RootsV2: &mcp.RootCapabilities{}},
-		ElicitationHandler:          m.elicit,
-		ProgressNotificationHandler: m.progress,
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { m.stale.Store(true) }, // only set the flag, because the host requests the list after each call
-	})
-	for _, r := range m.roots {
-		//nolint:staticcheck // see above
-		c.AddRoots(&mcp.Root{URI: (&url.URL{Scheme: "file", Path: r.Path}).String(), Name: filepath.Base(r.Path)})
-	}
-	return c
-}
-
-// watch waits for the end of the connection. Then it ends the process.
-func (m *mount) watch() {
-	err := m.session.Wait()
+// watch waits for the end of the shared connection. Then it ends the process.
+func (m *mount) watch(c *conn) {
+	why := c.wait()
 	select {
 	case <-m.closed:
 		return
 	default:
 	}
-	why := "the connection to the MCP server ended"
-	if err != nil {
-		why += ": " + clean(err.Error(), maxMessage)
-	}
-	if m.server != nil {
-		if m.server.died() {
-			why = "the MCP server ended: " + m.server.exitText()
-		}
-		m.server.stop(0)
-	}
+	m.private.close()
 	_, _ = fmt.Fprintln(stderr, why)
 	m.end()
 }
 
-// close ends a local server or the session with a remote server.
+// close ends a local server or the session with a remote server, and all private connections.
 func (m *mount) close() {
 	close(m.closed)
-	if m.server != nil {
-		m.server.stop(time.Second)
-		return
-	}
+	m.private.close()
 	m.connecting.Lock()
 	defer m.connecting.Unlock()
-	if m.session != nil {
-		closing := make(chan struct{})
-		go func() {
-			defer close(closing)
-			_ = m.session.Close() // ignore the error; this call ends the session in the remote server
-		}()
-		select {
-		case <-closing:
-		case <-time.After(time.Second):
-		}
+	if m.shared != nil {
+		m.shared.close(time.Second)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"toolhost.dev/sdk/child"
 )
 
@@ -24,7 +26,7 @@ type server struct {
 const endWait = 500 * time.Millisecond
 
 // startServer starts a local server and connects a wire to the server's standard input and output.
-func startServer(c *Config, schemas *schemas) (*server, error) {
+func startServer(c *Config, schemas *schemas, heard func(*jsonrpc.Request) bool) (*server, error) {
 	s := new(server)
 	cmd := exec.Command(c.Command[0], c.Command[1:]...) //nolint:gosec // running what the operator configured is the purpose
 	cmd.Dir = c.Cwd
@@ -46,7 +48,7 @@ func startServer(c *Config, schemas *schemas) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the server's program cannot be run: %w", err), inW.Close(), outR.Close())
 	}
-	s.wire = newWire(outR, inW, schemas, func() { s.stop(time.Second) })
+	s.wire = newWire(outR, inW, schemas, func() { s.stop(time.Second) }, heard)
 	go func() {
 		<-s.Exited()
 		time.Sleep(endWait)

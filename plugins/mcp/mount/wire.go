@@ -44,6 +44,9 @@ type wire struct {
 	out     *os.File
 	stop    func()
 	schemas *schemas
+	// heard handles a notification of the server in the order of the messages, before a result that follows. It returns
+	// false for a notification that the SDK must handle. It can be nil.
+	heard func(*jsonrpc.Request) bool
 
 	incoming chan jsonrpc.Message
 	writes   chan write
@@ -56,7 +59,7 @@ type wire struct {
 	mu      sync.Mutex
 	pending map[jsonrpc.ID]string // maps the ID of each unanswered request to its method
 	probed  bool
-	heard   bool // true if the server has sent at least one message
+	spoke   bool // true if the server has sent at least one message
 	noise   int
 }
 
@@ -65,9 +68,10 @@ type write struct {
 	done chan error
 }
 
-func newWire(in io.Reader, out *os.File, schemas *schemas, stop func()) *wire {
+func newWire(in io.Reader, out *os.File, schemas *schemas, stop func(), heard func(*jsonrpc.Request) bool) *wire {
 	w := &wire{
-		in: lines.NewReader(in, maxFrame), out: out, stop: stop, schemas: schemas,
+		heard: heard,
+		in:    lines.NewReader(in, maxFrame), out: out, stop: stop, schemas: schemas,
 		incoming: make(chan jsonrpc.Message), writes: make(chan write), failed: make(chan struct{}), pending: make(map[jsonrpc.ID]string),
 	}
 	go w.readAll()
@@ -111,7 +115,7 @@ func (w *wire) closeInput() { w.closeOut.Do(func() { _ = w.out.Close() }) }
 func (w *wire) probe() (probed, heard bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.probed, w.heard
+	return w.probed, w.spoke
 }
 
 // Read implements mcp.Connection.
@@ -246,7 +250,7 @@ func (w *wire) hear(line []byte) {
 			continue
 		}
 		w.mu.Lock()
-		w.heard = true
+		w.spoke = true
 		if r, ok := m.(*jsonrpc.Response); ok {
 			if w.pending[r.ID] == methodListTools {
 				w.schemas.keep(r.Result)
@@ -254,6 +258,9 @@ func (w *wire) hear(line []byte) {
 			delete(w.pending, r.ID)
 		}
 		w.mu.Unlock()
+		if r, ok := m.(*jsonrpc.Request); ok && !r.ID.IsValid() && w.heard != nil && w.heard(r) {
+			continue
+		}
 		w.deliver(m)
 	}
 }

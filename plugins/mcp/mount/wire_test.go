@@ -19,7 +19,7 @@ func testWire(t *testing.T) (w *wire, in *io.PipeWriter, out *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w = newWire(r, outW, new(schemas), func() {})
+	w = newWire(r, outW, new(schemas), func() {}, nil)
 	t.Cleanup(func() {
 		_ = w.Close()
 		_ = in.Close()

@@ -196,7 +196,7 @@ func (x Diagnostic_Severity) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Diagnostic_Severity.Descriptor instead.
 func (Diagnostic_Severity) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14, 0}
 }
 
 type Cancel_Reason int32
@@ -245,7 +245,7 @@ func (x Cancel_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Cancel_Reason.Descriptor instead.
 func (Cancel_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21, 0}
 }
 
 type Output_Stream int32
@@ -294,7 +294,7 @@ func (x Output_Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Output_Stream.Descriptor instead.
 func (Output_Stream) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25, 0}
 }
 
 type Answer_Outcome int32
@@ -351,7 +351,7 @@ func (x Answer_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Answer_Outcome.Descriptor instead.
 func (Answer_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31, 0}
 }
 
 type Attachment_Type int32
@@ -400,7 +400,7 @@ func (x Attachment_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attachment_Type.Descriptor instead.
 func (Attachment_Type) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38, 0}
 }
 
 type Effect_Operation int32
@@ -455,7 +455,7 @@ func (x Effect_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Operation.Descriptor instead.
 func (Effect_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39, 0}
 }
 
 type HealthResponse_Status int32
@@ -507,7 +507,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41, 0}
 }
 
 type HookResponse_Decision int32
@@ -559,7 +559,195 @@ func (x HookResponse_Decision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HookResponse_Decision.Descriptor instead.
 func (HookResponse_Decision) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45, 0}
+}
+
+type ExchangeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Message       *CallRequest           `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeRequest) Reset() {
+	*x = ExchangeRequest{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeRequest) ProtoMessage() {}
+
+func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ExchangeRequest) GetMessage() *CallRequest {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+type ExchangeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Message       *CallResponse          `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeResponse) Reset() {
+	*x = ExchangeResponse{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeResponse) ProtoMessage() {}
+
+func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ExchangeResponse) GetMessage() *CallResponse {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+type ListenRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListenRequest) Reset() {
+	*x = ListenRequest{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListenRequest) ProtoMessage() {}
+
+func (x *ListenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListenRequest.ProtoReflect.Descriptor instead.
+func (*ListenRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{2}
+}
+
+type ListenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of notifications/resources/updated, notifications/resources/list_changed and
+	// notifications/prompts/list_changed. The host ignores unknown methods.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// A JSON object. Empty means no parameters.
+	Params []byte `protobuf:"bytes,2,opt,name=params,proto3" json:"params,omitempty"`
+	// The session that the notification is for. Empty means all sessions.
+	SessionId     string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListenResponse) Reset() {
+	*x = ListenResponse{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListenResponse) ProtoMessage() {}
+
+func (x *ListenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListenResponse.ProtoReflect.Descriptor instead.
+func (*ListenResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListenResponse) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ListenResponse) GetParams() []byte {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+func (x *ListenResponse) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
 }
 
 type DescribeRequest struct {
@@ -573,7 +761,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[0]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -585,7 +773,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[0]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -598,7 +786,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DescribeRequest) GetHostVersion() string {
@@ -630,14 +818,17 @@ type DescribeResponse struct {
 	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// The grants that the plugin needs. Unset means that the plugin does not declare
 	// them.
-	Needs         *Needs `protobuf:"bytes,7,opt,name=needs,proto3" json:"needs,omitempty"`
+	Needs *Needs `protobuf:"bytes,7,opt,name=needs,proto3" json:"needs,omitempty"`
+	// What the plugin offers besides tools. Only plugins with the capability "relay"
+	// have items.
+	Items         []*Item `protobuf:"bytes,8,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[1]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +840,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[1]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +853,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{1}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DescribeResponse) GetName() string {
@@ -714,6 +905,79 @@ func (x *DescribeResponse) GetNeeds() *Needs {
 	return nil
 }
 
+func (x *DescribeResponse) GetItems() []*Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// Item is something that a plugin offers to clients of MCP.
+type Item struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of prompt, resource, template, completion, logging and subscription. The host
+	// ignores unknown kinds.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The name of a prompt, the URI of a resource, or a URI template. Empty for the
+	// other kinds.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The item as MCP lists it: a JSON object. Empty for the other kinds.
+	Definition    []byte `protobuf:"bytes,3,opt,name=definition,proto3" json:"definition,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Item) Reset() {
+	*x = Item{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Item) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Item) ProtoMessage() {}
+
+func (x *Item) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Item.ProtoReflect.Descriptor instead.
+func (*Item) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Item) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Item) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Item) GetDefinition() []byte {
+	if x != nil {
+		return x.Definition
+	}
+	return nil
+}
+
 // Needs lists the grants that a plugin needs or can use. The plugin's own state
 // directory and the system's clock need no grant.
 type Needs struct {
@@ -733,7 +997,7 @@ type Needs struct {
 
 func (x *Needs) Reset() {
 	*x = Needs{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +1009,7 @@ func (x *Needs) String() string {
 func (*Needs) ProtoMessage() {}
 
 func (x *Needs) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[2]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +1022,7 @@ func (x *Needs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Needs.ProtoReflect.Descriptor instead.
 func (*Needs) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{2}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Needs) GetRead() Need {
@@ -807,7 +1071,7 @@ type Secret struct {
 
 func (x *Secret) Reset() {
 	*x = Secret{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +1083,7 @@ func (x *Secret) String() string {
 func (*Secret) ProtoMessage() {}
 
 func (x *Secret) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[3]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +1096,7 @@ func (x *Secret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Secret.ProtoReflect.Descriptor instead.
 func (*Secret) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{3}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Secret) GetName() string {
@@ -871,13 +1135,17 @@ type Tool struct {
 	// The default timeout of a call. 0 means the host's default. A negative value
 	// means that the tool limits its own time, and the host applies only its maximum.
 	DefaultTimeoutMs int64 `protobuf:"varint,10,opt,name=default_timeout_ms,json=defaultTimeoutMs,proto3" json:"default_timeout_ms,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The name of the tool for people. Empty means that it has none.
+	Title string `protobuf:"bytes,11,opt,name=title,proto3" json:"title,omitempty"`
+	// A JSON array of icons, as MCP defines it. Empty means no icons.
+	Icons         []byte `protobuf:"bytes,12,opt,name=icons,proto3" json:"icons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1157,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[4]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1170,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{4}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Tool) GetName() string {
@@ -975,6 +1243,20 @@ func (x *Tool) GetDefaultTimeoutMs() int64 {
 	return 0
 }
 
+func (x *Tool) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Tool) GetIcons() []byte {
+	if x != nil {
+		return x.Icons
+	}
+	return nil
+}
+
 type Traits struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ReadOnly        bool                   `protobuf:"varint,1,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
@@ -996,7 +1278,7 @@ type Traits struct {
 
 func (x *Traits) Reset() {
 	*x = Traits{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1290,7 @@ func (x *Traits) String() string {
 func (*Traits) ProtoMessage() {}
 
 func (x *Traits) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[5]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1303,7 @@ func (x *Traits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traits.ProtoReflect.Descriptor instead.
 func (*Traits) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{5}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Traits) GetReadOnly() bool {
@@ -1084,7 +1366,7 @@ type Root struct {
 
 func (x *Root) Reset() {
 	*x = Root{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1378,7 @@ func (x *Root) String() string {
 func (*Root) ProtoMessage() {}
 
 func (x *Root) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[6]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1391,7 @@ func (x *Root) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Root.ProtoReflect.Descriptor instead.
 func (*Root) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{6}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Root) GetPath() string {
@@ -1145,7 +1427,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1439,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[7]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1452,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{7}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ConfigureRequest) GetConfig() []byte {
@@ -1217,7 +1499,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1511,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[8]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1524,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{8}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
@@ -1266,7 +1548,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1560,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[9]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1573,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{9}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Diagnostic) GetSeverity() Diagnostic_Severity {
@@ -1339,7 +1621,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1633,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[10]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1646,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{10}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CallRequest) GetMessage() isCallRequest_Message {
@@ -1458,14 +1740,19 @@ type Start struct {
 	// W3C trace context headers.
 	Trace map[string]string `protobuf:"bytes,10,rep,name=trace,proto3" json:"trace,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Unset for plugins without the capability "commands".
-	Commands      *Commands `protobuf:"bytes,11,opt,name=commands,proto3" json:"commands,omitempty"`
+	Commands *Commands `protobuf:"bytes,11,opt,name=commands,proto3" json:"commands,omitempty"`
+	// Unset if the caller is not a client of MCP.
+	Client *Client `protobuf:"bytes,12,opt,name=client,proto3" json:"client,omitempty"`
+	// The method of MCP that the call carries. Only set in RelayService.Exchange, where
+	// tool is empty.
+	Method        string `protobuf:"bytes,13,opt,name=method,proto3" json:"method,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1764,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[11]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1777,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{11}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Start) GetCallId() string {
@@ -1570,6 +1857,86 @@ func (x *Start) GetCommands() *Commands {
 	return nil
 }
 
+func (x *Start) GetClient() *Client {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *Start) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+// Client describes the client of MCP that makes a call.
+type Client struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The client's capabilities, as MCP defines them: a JSON object. The host removes
+	// those that the plugin is not allowed to use.
+	Capabilities []byte `protobuf:"bytes,1,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// The lowest level of the log messages that the client wants. Empty means that it
+	// wants none.
+	LogLevel string `protobuf:"bytes,2,opt,name=log_level,json=logLevel,proto3" json:"log_level,omitempty"`
+	// The revision of MCP that the client speaks, such as 2026-07-28.
+	Protocol      string `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Client) Reset() {
+	*x = Client{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Client) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Client) ProtoMessage() {}
+
+func (x *Client) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Client.ProtoReflect.Descriptor instead.
+func (*Client) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Client) GetCapabilities() []byte {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *Client) GetLogLevel() string {
+	if x != nil {
+		return x.LogLevel
+	}
+	return ""
+}
+
+func (x *Client) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
 // CallsRequest is a message of the host on the stream of Calls.
 type CallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1583,7 +1950,7 @@ type CallsRequest struct {
 
 func (x *CallsRequest) Reset() {
 	*x = CallsRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1962,7 @@ func (x *CallsRequest) String() string {
 func (*CallsRequest) ProtoMessage() {}
 
 func (x *CallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[12]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1975,7 @@ func (x *CallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
 func (*CallsRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{12}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CallsRequest) GetCall() uint64 {
@@ -1637,7 +2004,7 @@ type CallsResponse struct {
 
 func (x *CallsResponse) Reset() {
 	*x = CallsResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +2016,7 @@ func (x *CallsResponse) String() string {
 func (*CallsResponse) ProtoMessage() {}
 
 func (x *CallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[13]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +2029,7 @@ func (x *CallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsResponse.ProtoReflect.Descriptor instead.
 func (*CallsResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{13}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CallsResponse) GetCall() uint64 {
@@ -1695,7 +2062,7 @@ type Commands struct {
 
 func (x *Commands) Reset() {
 	*x = Commands{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +2074,7 @@ func (x *Commands) String() string {
 func (*Commands) ProtoMessage() {}
 
 func (x *Commands) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[14]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +2087,7 @@ func (x *Commands) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commands.ProtoReflect.Descriptor instead.
 func (*Commands) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{14}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Commands) GetDir() string {
@@ -1754,7 +2121,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +2133,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[15]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +2146,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{15}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Cancel) GetReason() Cancel_Reason {
@@ -1800,6 +2167,7 @@ type CallResponse struct {
 	//	*CallResponse_Ask
 	//	*CallResponse_FileStateQuery
 	//	*CallResponse_Result
+	//	*CallResponse_Log
 	Message       isCallResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1807,7 +2175,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +2187,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[16]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +2200,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{16}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CallResponse) GetMessage() isCallResponse_Message {
@@ -1887,6 +2255,15 @@ func (x *CallResponse) GetResult() *Result {
 	return nil
 }
 
+func (x *CallResponse) GetLog() *Log {
+	if x != nil {
+		if x, ok := x.Message.(*CallResponse_Log); ok {
+			return x.Log
+		}
+	}
+	return nil
+}
+
 type isCallResponse_Message interface {
 	isCallResponse_Message()
 }
@@ -1911,6 +2288,10 @@ type CallResponse_Result struct {
 	Result *Result `protobuf:"bytes,5,opt,name=result,proto3,oneof"`
 }
 
+type CallResponse_Log struct {
+	Log *Log `protobuf:"bytes,6,opt,name=log,proto3,oneof"`
+}
+
 func (*CallResponse_Progress) isCallResponse_Message() {}
 
 func (*CallResponse_Output) isCallResponse_Message() {}
@@ -1920,6 +2301,72 @@ func (*CallResponse_Ask) isCallResponse_Message() {}
 func (*CallResponse_FileStateQuery) isCallResponse_Message() {}
 
 func (*CallResponse_Result) isCallResponse_Message() {}
+
+func (*CallResponse_Log) isCallResponse_Message() {}
+
+// Log is a log message for the client of MCP that made the call. The host drops the
+// messages that the client does not want.
+type Log struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of debug, info, notice, warning, error, critical, alert and emergency.
+	Level  string `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
+	Logger string `protobuf:"bytes,2,opt,name=logger,proto3" json:"logger,omitempty"`
+	// Any JSON value.
+	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Log) Reset() {
+	*x = Log{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Log) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Log) ProtoMessage() {}
+
+func (x *Log) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Log.ProtoReflect.Descriptor instead.
+func (*Log) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Log) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *Log) GetLogger() string {
+	if x != nil {
+		return x.Logger
+	}
+	return ""
+}
+
+func (x *Log) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
 
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1935,7 +2382,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2394,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[17]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2407,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{17}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Progress) GetTitle() string {
@@ -1996,7 +2443,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2455,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[18]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2468,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{18}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Output) GetStream() Output_Stream {
@@ -2046,6 +2493,7 @@ type Ask struct {
 	//
 	//	*Ask_Permission
 	//	*Ask_Question
+	//	*Ask_Requests
 	Ask           isAsk_Ask `protobuf_oneof:"ask"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2053,7 +2501,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2513,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[19]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2526,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{19}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Ask) GetId() uint32 {
@@ -2113,6 +2561,15 @@ func (x *Ask) GetQuestion() *Question {
 	return nil
 }
 
+func (x *Ask) GetRequests() *ClientRequests {
+	if x != nil {
+		if x, ok := x.Ask.(*Ask_Requests); ok {
+			return x.Requests
+		}
+	}
+	return nil
+}
+
 type isAsk_Ask interface {
 	isAsk_Ask()
 }
@@ -2125,9 +2582,125 @@ type Ask_Question struct {
 	Question *Question `protobuf:"bytes,3,opt,name=question,proto3,oneof"`
 }
 
+type Ask_Requests struct {
+	// Only sent to a host with the capability "requests".
+	Requests *ClientRequests `protobuf:"bytes,4,opt,name=requests,proto3,oneof"`
+}
+
 func (*Ask_Permission) isAsk_Ask() {}
 
 func (*Ask_Question) isAsk_Ask() {}
+
+func (*Ask_Requests) isAsk_Ask() {}
+
+// ClientRequests are requests to the client that made the call. The client gets all of
+// them at the same time.
+type ClientRequests struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*ClientRequest       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientRequests) Reset() {
+	*x = ClientRequests{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientRequests) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientRequests) ProtoMessage() {}
+
+func (x *ClientRequests) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientRequests.ProtoReflect.Descriptor instead.
+func (*ClientRequests) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ClientRequests) GetRequests() []*ClientRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+type ClientRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the request in the answer.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// One of elicitation/create, sampling/createMessage and roots/list.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// The parameters, as MCP defines them: a JSON object. Empty means {}.
+	Params        []byte `protobuf:"bytes,3,opt,name=params,proto3" json:"params,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientRequest) Reset() {
+	*x = ClientRequest{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientRequest) ProtoMessage() {}
+
+func (x *ClientRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
+func (*ClientRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ClientRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ClientRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ClientRequest) GetParams() []byte {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
 
 type Permission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2144,7 +2717,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2729,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[20]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2742,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{20}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Permission) GetKind() string {
@@ -2212,7 +2785,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2797,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[21]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2810,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{21}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Question) GetText() string {
@@ -2269,18 +2842,21 @@ func (x *Question) GetFreeText() bool {
 }
 
 type Answer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AskId         uint32                 `protobuf:"varint,1,opt,name=ask_id,json=askId,proto3" json:"ask_id,omitempty"`
-	Outcome       Answer_Outcome         `protobuf:"varint,2,opt,name=outcome,proto3,enum=toolhost.v2.Answer_Outcome" json:"outcome,omitempty"`
-	Values        []string               `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
-	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	AskId   uint32                 `protobuf:"varint,1,opt,name=ask_id,json=askId,proto3" json:"ask_id,omitempty"`
+	Outcome Answer_Outcome         `protobuf:"varint,2,opt,name=outcome,proto3,enum=toolhost.v2.Answer_Outcome" json:"outcome,omitempty"`
+	Values  []string               `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	Message string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// For ClientRequests: a JSON object that maps the key of each request to its result,
+	// as MCP defines it. Empty unless the outcome is ACCEPTED.
+	Content       []byte `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2868,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[22]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2881,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{22}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Answer) GetAskId() uint32 {
@@ -2336,6 +2912,13 @@ func (x *Answer) GetMessage() string {
 	return ""
 }
 
+func (x *Answer) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
 // FileStateQuery requests the file states that the session knows. Paths are absolute
 // and without symbolic links.
 type FileStateQuery struct {
@@ -2348,7 +2931,7 @@ type FileStateQuery struct {
 
 func (x *FileStateQuery) Reset() {
 	*x = FileStateQuery{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2943,7 @@ func (x *FileStateQuery) String() string {
 func (*FileStateQuery) ProtoMessage() {}
 
 func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[23]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2956,7 @@ func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStateQuery.ProtoReflect.Descriptor instead.
 func (*FileStateQuery) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{23}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FileStateQuery) GetId() uint32 {
@@ -2401,7 +2984,7 @@ type FileStates struct {
 
 func (x *FileStates) Reset() {
 	*x = FileStates{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2996,7 @@ func (x *FileStates) String() string {
 func (*FileStates) ProtoMessage() {}
 
 func (x *FileStates) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[24]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +3009,7 @@ func (x *FileStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStates.ProtoReflect.Descriptor instead.
 func (*FileStates) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{24}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FileStates) GetQueryId() uint32 {
@@ -2459,7 +3042,7 @@ type FileState struct {
 
 func (x *FileState) Reset() {
 	*x = FileState{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +3054,7 @@ func (x *FileState) String() string {
 func (*FileState) ProtoMessage() {}
 
 func (x *FileState) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[25]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +3067,7 @@ func (x *FileState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileState.ProtoReflect.Descriptor instead.
 func (*FileState) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{25}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FileState) GetPath() string {
@@ -2539,14 +3122,17 @@ type Result struct {
 	// and session and does not read it. Unset means that the state does not change.
 	SessionState []byte `protobuf:"bytes,8,opt,name=session_state,json=sessionState,proto3,oneof" json:"session_state,omitempty"`
 	// The new working directory of the session. Empty means that it does not change.
-	Cwd           string `protobuf:"bytes,9,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	Cwd string `protobuf:"bytes,9,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	// The parts of the output and of the attachments in their order, and further blocks.
+	// Empty means the output, and then the attachments.
+	Contents      []*Content `protobuf:"bytes,10,rep,name=contents,proto3" json:"contents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +3144,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[26]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +3157,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{26}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Result) GetOutput() string {
@@ -2637,6 +3223,80 @@ func (x *Result) GetCwd() string {
 	return ""
 }
 
+func (x *Result) GetContents() []*Content {
+	if x != nil {
+		return x.Contents
+	}
+	return nil
+}
+
+// Content is one part of a result.
+type Content struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of bytes of the output, or of the error's message, that belong to this
+	// part. In the output, one line feed separates the parts that have text.
+	Text uint32 `protobuf:"varint,1,opt,name=text,proto3" json:"text,omitempty"`
+	// The number of an attachment, beginning with 1. 0 means that the part is no
+	// attachment.
+	Attachment uint32 `protobuf:"varint,2,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	// A content block as MCP defines it: a JSON object. For an attachment or a text, it
+	// has only the additional members of the block. Empty means no block.
+	Block         []byte `protobuf:"bytes,3,opt,name=block,proto3" json:"block,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Content) Reset() {
+	*x = Content{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Content) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Content) ProtoMessage() {}
+
+func (x *Content) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Content.ProtoReflect.Descriptor instead.
+func (*Content) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Content) GetText() uint32 {
+	if x != nil {
+		return x.Text
+	}
+	return 0
+}
+
+func (x *Content) GetAttachment() uint32 {
+	if x != nil {
+		return x.Attachment
+	}
+	return 0
+}
+
+func (x *Content) GetBlock() []byte {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
 type Error struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=toolhost.v2.Kind" json:"kind,omitempty"`
@@ -2646,14 +3306,16 @@ type Error struct {
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// For KIND_UNAVAILABLE: the time after which another try can succeed, in milliseconds. 0 means that it is unknown. The
 	// host repeats a call of a read-only or idempotent tool after this time, if the call's timeout allows it.
-	RetryAfterMs  int64 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	RetryAfterMs int64 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// Additional data of the error: any JSON value. Empty means no data.
+	Data          []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +3327,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +3340,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Error) GetKind() Kind {
@@ -2709,6 +3371,13 @@ func (x *Error) GetRetryAfterMs() int64 {
 	return 0
 }
 
+func (x *Error) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type Attachment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          Attachment_Type        `protobuf:"varint,1,opt,name=type,proto3,enum=toolhost.v2.Attachment_Type" json:"type,omitempty"`
@@ -2721,7 +3390,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +3402,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +3415,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Attachment) GetType() Attachment_Type {
@@ -2791,7 +3460,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2803,7 +3472,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2816,7 +3485,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Effect) GetOperation() Effect_Operation {
@@ -2850,7 +3519,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +3531,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,7 +3544,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HealthRequest) GetTool() string {
@@ -2897,7 +3566,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3578,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3591,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -2956,7 +3625,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3637,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3650,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DrainRequest) GetGraceMs() int64 {
@@ -3001,7 +3670,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3682,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3695,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DrainResponse) GetCanceled() int32 {
@@ -3063,7 +3732,7 @@ type HookRequest struct {
 
 func (x *HookRequest) Reset() {
 	*x = HookRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3744,7 @@ func (x *HookRequest) String() string {
 func (*HookRequest) ProtoMessage() {}
 
 func (x *HookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3757,7 @@ func (x *HookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookRequest.ProtoReflect.Descriptor instead.
 func (*HookRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *HookRequest) GetEvent() string {
@@ -3183,7 +3852,7 @@ type HookResponse struct {
 
 func (x *HookResponse) Reset() {
 	*x = HookResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3195,7 +3864,7 @@ func (x *HookResponse) String() string {
 func (*HookResponse) ProtoMessage() {}
 
 func (x *HookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3208,7 +3877,7 @@ func (x *HookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResponse.ProtoReflect.Descriptor instead.
 func (*HookResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HookResponse) GetDecision() HookResponse_Decision {
@@ -3243,10 +3912,20 @@ var File_toolhost_v2_plugin_proto protoreflect.FileDescriptor
 
 const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\n" +
-	"\x18toolhost/v2/plugin.proto\x12\vtoolhost.v2\"X\n" +
+	"\x18toolhost/v2/plugin.proto\x12\vtoolhost.v2\"E\n" +
+	"\x0fExchangeRequest\x122\n" +
+	"\amessage\x18\x01 \x01(\v2\x18.toolhost.v2.CallRequestR\amessage\"G\n" +
+	"\x10ExchangeResponse\x123\n" +
+	"\amessage\x18\x01 \x01(\v2\x19.toolhost.v2.CallResponseR\amessage\"\x0f\n" +
+	"\rListenRequest\"_\n" +
+	"\x0eListenResponse\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x16\n" +
+	"\x06params\x18\x02 \x01(\fR\x06params\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x03 \x01(\tR\tsessionId\"X\n" +
 	"\x0fDescribeRequest\x12!\n" +
 	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\x12\"\n" +
-	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\x86\x02\n" +
+	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\xaf\x02\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12(\n" +
@@ -3254,7 +3933,14 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\rconfig_schema\x18\x04 \x01(\fR\fconfigSchema\x12'\n" +
 	"\x05tools\x18\x05 \x03(\v2\x11.toolhost.v2.ToolR\x05tools\x12\"\n" +
 	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x12(\n" +
-	"\x05needs\x18\a \x01(\v2\x12.toolhost.v2.NeedsR\x05needs\"\xda\x01\n" +
+	"\x05needs\x18\a \x01(\v2\x12.toolhost.v2.NeedsR\x05needs\x12'\n" +
+	"\x05items\x18\b \x03(\v2\x11.toolhost.v2.ItemR\x05items\"N\n" +
+	"\x04Item\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1e\n" +
+	"\n" +
+	"definition\x18\x03 \x01(\fR\n" +
+	"definition\"\xda\x01\n" +
 	"\x05Needs\x12%\n" +
 	"\x04read\x18\x01 \x01(\x0e2\x11.toolhost.v2.NeedR\x04read\x12'\n" +
 	"\x05write\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x05write\x12%\n" +
@@ -3263,7 +3949,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\asecrets\x18\x05 \x03(\v2\x13.toolhost.v2.SecretR\asecrets\"C\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
-	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xda\x02\n" +
+	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\x86\x03\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -3275,7 +3961,9 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\bexamples\x18\b \x03(\tR\bexamples\x12'\n" +
 	"\x0fstdin_parameter\x18\t \x01(\tR\x0estdinParameter\x12,\n" +
 	"\x12default_timeout_ms\x18\n" +
-	" \x01(\x03R\x10defaultTimeoutMs\"\xeb\x01\n" +
+	" \x01(\x03R\x10defaultTimeoutMs\x12\x14\n" +
+	"\x05title\x18\v \x01(\tR\x05title\x12\x14\n" +
+	"\x05icons\x18\f \x01(\fR\x05icons\"\xeb\x01\n" +
 	"\x06Traits\x12\x1b\n" +
 	"\tread_only\x18\x01 \x01(\bR\breadOnly\x12)\n" +
 	"\x10concurrency_safe\x18\x02 \x01(\bR\x0fconcurrencySafe\x12\x1c\n" +
@@ -3313,7 +4001,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x06cancel\x18\x03 \x01(\v2\x13.toolhost.v2.CancelH\x00R\x06cancel\x12:\n" +
 	"\vfile_states\x18\x04 \x01(\v2\x17.toolhost.v2.FileStatesH\x00R\n" +
 	"fileStatesB\t\n" +
-	"\amessage\"\xb1\x03\n" +
+	"\amessage\"\xf6\x03\n" +
 	"\x05Start\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x1c\n" +
@@ -3329,11 +4017,17 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\rsession_state\x18\t \x01(\fR\fsessionState\x123\n" +
 	"\x05trace\x18\n" +
 	" \x03(\v2\x1d.toolhost.v2.Start.TraceEntryR\x05trace\x121\n" +
-	"\bcommands\x18\v \x01(\v2\x15.toolhost.v2.CommandsR\bcommands\x1a8\n" +
+	"\bcommands\x18\v \x01(\v2\x15.toolhost.v2.CommandsR\bcommands\x12+\n" +
+	"\x06client\x18\f \x01(\v2\x13.toolhost.v2.ClientR\x06client\x12\x16\n" +
+	"\x06method\x18\r \x01(\tR\x06method\x1a8\n" +
 	"\n" +
 	"TraceEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"V\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"e\n" +
+	"\x06Client\x12\"\n" +
+	"\fcapabilities\x18\x01 \x01(\fR\fcapabilities\x12\x1b\n" +
+	"\tlog_level\x18\x02 \x01(\tR\blogLevel\x12\x1a\n" +
+	"\bprotocol\x18\x03 \x01(\tR\bprotocol\"V\n" +
 	"\fCallsRequest\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\x04R\x04call\x122\n" +
 	"\amessage\x18\x02 \x01(\v2\x18.toolhost.v2.CallRequestR\amessage\"X\n" +
@@ -3349,14 +4043,19 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREASON_CANCELED\x10\x01\x12\x13\n" +
-	"\x0fREASON_DEADLINE\x10\x02\"\x9b\x02\n" +
+	"\x0fREASON_DEADLINE\x10\x02\"\xc1\x02\n" +
 	"\fCallResponse\x123\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.toolhost.v2.ProgressH\x00R\bprogress\x12-\n" +
 	"\x06output\x18\x02 \x01(\v2\x13.toolhost.v2.OutputH\x00R\x06output\x12$\n" +
 	"\x03ask\x18\x03 \x01(\v2\x10.toolhost.v2.AskH\x00R\x03ask\x12G\n" +
 	"\x10file_state_query\x18\x04 \x01(\v2\x1b.toolhost.v2.FileStateQueryH\x00R\x0efileStateQuery\x12-\n" +
-	"\x06result\x18\x05 \x01(\v2\x13.toolhost.v2.ResultH\x00R\x06resultB\t\n" +
-	"\amessage\"e\n" +
+	"\x06result\x18\x05 \x01(\v2\x13.toolhost.v2.ResultH\x00R\x06result\x12$\n" +
+	"\x03log\x18\x06 \x01(\v2\x10.toolhost.v2.LogH\x00R\x03logB\t\n" +
+	"\amessage\"G\n" +
+	"\x03Log\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\x12\x16\n" +
+	"\x06logger\x18\x02 \x01(\tR\x06logger\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"e\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x1a\n" +
 	"\bmetadata\x18\x02 \x01(\fR\bmetadata\x12'\n" +
@@ -3367,14 +4066,21 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDOUT\x10\x01\x12\x11\n" +
-	"\rSTREAM_STDERR\x10\x02\"\x8c\x01\n" +
+	"\rSTREAM_STDERR\x10\x02\"\xc7\x01\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x129\n" +
 	"\n" +
 	"permission\x18\x02 \x01(\v2\x17.toolhost.v2.PermissionH\x00R\n" +
 	"permission\x123\n" +
-	"\bquestion\x18\x03 \x01(\v2\x15.toolhost.v2.QuestionH\x00R\bquestionB\x05\n" +
-	"\x03ask\"n\n" +
+	"\bquestion\x18\x03 \x01(\v2\x15.toolhost.v2.QuestionH\x00R\bquestion\x129\n" +
+	"\brequests\x18\x04 \x01(\v2\x1b.toolhost.v2.ClientRequestsH\x00R\brequestsB\x05\n" +
+	"\x03ask\"H\n" +
+	"\x0eClientRequests\x126\n" +
+	"\brequests\x18\x01 \x03(\v2\x1a.toolhost.v2.ClientRequestR\brequests\"Q\n" +
+	"\rClientRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12\x16\n" +
+	"\x06params\x18\x03 \x01(\fR\x06params\"n\n" +
 	"\n" +
 	"Permission\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
@@ -3385,12 +4091,13 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x18\n" +
 	"\aoptions\x18\x02 \x03(\tR\aoptions\x12\x1a\n" +
 	"\bmultiple\x18\x03 \x01(\bR\bmultiple\x12\x1b\n" +
-	"\tfree_text\x18\x04 \x01(\bR\bfreeText\"\x86\x02\n" +
+	"\tfree_text\x18\x04 \x01(\bR\bfreeText\"\xa0\x02\n" +
 	"\x06Answer\x12\x15\n" +
 	"\x06ask_id\x18\x01 \x01(\rR\x05askId\x125\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x1b.toolhost.v2.Answer.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06values\x18\x03 \x03(\tR\x06values\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"|\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x18\n" +
+	"\acontent\x18\x05 \x01(\fR\acontent\"|\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x14\n" +
@@ -3409,7 +4116,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\bmtime_ns\x18\x02 \x01(\x03R\amtimeNs\x12\x12\n" +
 	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04hash\x18\x04 \x01(\fR\x04hash\x12\x18\n" +
-	"\apartial\x18\x05 \x01(\bR\apartial\"\xc8\x02\n" +
+	"\apartial\x18\x05 \x01(\bR\apartial\"\xfa\x02\n" +
 	"\x06Result\x12\x16\n" +
 	"\x06output\x18\x01 \x01(\tR\x06output\x12(\n" +
 	"\x05error\x18\x02 \x01(\v2\x12.toolhost.v2.ErrorR\x05error\x12\x14\n" +
@@ -3419,13 +4126,22 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\vattachments\x18\x06 \x03(\v2\x17.toolhost.v2.AttachmentR\vattachments\x12-\n" +
 	"\aeffects\x18\a \x03(\v2\x13.toolhost.v2.EffectR\aeffects\x12(\n" +
 	"\rsession_state\x18\b \x01(\fH\x00R\fsessionState\x88\x01\x01\x12\x10\n" +
-	"\x03cwd\x18\t \x01(\tR\x03cwdB\x10\n" +
-	"\x0e_session_state\"\x82\x01\n" +
+	"\x03cwd\x18\t \x01(\tR\x03cwd\x120\n" +
+	"\bcontents\x18\n" +
+	" \x03(\v2\x14.toolhost.v2.ContentR\bcontentsB\x10\n" +
+	"\x0e_session_state\"S\n" +
+	"\aContent\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\rR\x04text\x12\x1e\n" +
+	"\n" +
+	"attachment\x18\x02 \x01(\rR\n" +
+	"attachment\x12\x14\n" +
+	"\x05block\x18\x03 \x01(\fR\x05block\"\x96\x01\n" +
 	"\x05Error\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.toolhost.v2.KindR\x04kind\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12$\n" +
-	"\x0eretry_after_ms\x18\x04 \x01(\x03R\fretryAfterMs\"\xc8\x01\n" +
+	"\x0eretry_after_ms\x18\x04 \x01(\x03R\fretryAfterMs\x12\x12\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"\xc8\x01\n" +
 	"\n" +
 	"Attachment\x120\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x1c.toolhost.v2.Attachment.TypeR\x04type\x12\x12\n" +
@@ -3514,7 +4230,10 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x05Calls\x12\x19.toolhost.v2.CallsRequest\x1a\x1a.toolhost.v2.CallsResponse(\x010\x01\x12A\n" +
 	"\x06Health\x12\x1a.toolhost.v2.HealthRequest\x1a\x1b.toolhost.v2.HealthResponse\x12>\n" +
 	"\x05Drain\x12\x19.toolhost.v2.DrainRequest\x1a\x1a.toolhost.v2.DrainResponse\x12;\n" +
-	"\x04Hook\x12\x18.toolhost.v2.HookRequest\x1a\x19.toolhost.v2.HookResponseB#Z!toolhost.dev/sdk/toolpb/v2;toolpbb\x06proto3"
+	"\x04Hook\x12\x18.toolhost.v2.HookRequest\x1a\x19.toolhost.v2.HookResponse2\xa0\x01\n" +
+	"\fRelayService\x12K\n" +
+	"\bExchange\x12\x1c.toolhost.v2.ExchangeRequest\x1a\x1d.toolhost.v2.ExchangeResponse(\x010\x01\x12C\n" +
+	"\x06Listen\x12\x1a.toolhost.v2.ListenRequest\x1a\x1b.toolhost.v2.ListenResponse0\x01B#Z!toolhost.dev/sdk/toolpb/v2;toolpbb\x06proto3"
 
 var (
 	file_toolhost_v2_plugin_proto_rawDescOnce sync.Once
@@ -3529,7 +4248,7 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Need)(0),                  // 0: toolhost.v2.Need
 	(Kind)(0),                  // 1: toolhost.v2.Kind
@@ -3541,108 +4260,130 @@ var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Effect_Operation)(0),      // 7: toolhost.v2.Effect.Operation
 	(HealthResponse_Status)(0), // 8: toolhost.v2.HealthResponse.Status
 	(HookResponse_Decision)(0), // 9: toolhost.v2.HookResponse.Decision
-	(*DescribeRequest)(nil),    // 10: toolhost.v2.DescribeRequest
-	(*DescribeResponse)(nil),   // 11: toolhost.v2.DescribeResponse
-	(*Needs)(nil),              // 12: toolhost.v2.Needs
-	(*Secret)(nil),             // 13: toolhost.v2.Secret
-	(*Tool)(nil),               // 14: toolhost.v2.Tool
-	(*Traits)(nil),             // 15: toolhost.v2.Traits
-	(*Root)(nil),               // 16: toolhost.v2.Root
-	(*ConfigureRequest)(nil),   // 17: toolhost.v2.ConfigureRequest
-	(*ConfigureResponse)(nil),  // 18: toolhost.v2.ConfigureResponse
-	(*Diagnostic)(nil),         // 19: toolhost.v2.Diagnostic
-	(*CallRequest)(nil),        // 20: toolhost.v2.CallRequest
-	(*Start)(nil),              // 21: toolhost.v2.Start
-	(*CallsRequest)(nil),       // 22: toolhost.v2.CallsRequest
-	(*CallsResponse)(nil),      // 23: toolhost.v2.CallsResponse
-	(*Commands)(nil),           // 24: toolhost.v2.Commands
-	(*Cancel)(nil),             // 25: toolhost.v2.Cancel
-	(*CallResponse)(nil),       // 26: toolhost.v2.CallResponse
-	(*Progress)(nil),           // 27: toolhost.v2.Progress
-	(*Output)(nil),             // 28: toolhost.v2.Output
-	(*Ask)(nil),                // 29: toolhost.v2.Ask
-	(*Permission)(nil),         // 30: toolhost.v2.Permission
-	(*Question)(nil),           // 31: toolhost.v2.Question
-	(*Answer)(nil),             // 32: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 33: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 34: toolhost.v2.FileStates
-	(*FileState)(nil),          // 35: toolhost.v2.FileState
-	(*Result)(nil),             // 36: toolhost.v2.Result
-	(*Error)(nil),              // 37: toolhost.v2.Error
-	(*Attachment)(nil),         // 38: toolhost.v2.Attachment
-	(*Effect)(nil),             // 39: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 40: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 41: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 42: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 43: toolhost.v2.DrainResponse
-	(*HookRequest)(nil),        // 44: toolhost.v2.HookRequest
-	(*HookResponse)(nil),       // 45: toolhost.v2.HookResponse
-	nil,                        // 46: toolhost.v2.Start.TraceEntry
+	(*ExchangeRequest)(nil),    // 10: toolhost.v2.ExchangeRequest
+	(*ExchangeResponse)(nil),   // 11: toolhost.v2.ExchangeResponse
+	(*ListenRequest)(nil),      // 12: toolhost.v2.ListenRequest
+	(*ListenResponse)(nil),     // 13: toolhost.v2.ListenResponse
+	(*DescribeRequest)(nil),    // 14: toolhost.v2.DescribeRequest
+	(*DescribeResponse)(nil),   // 15: toolhost.v2.DescribeResponse
+	(*Item)(nil),               // 16: toolhost.v2.Item
+	(*Needs)(nil),              // 17: toolhost.v2.Needs
+	(*Secret)(nil),             // 18: toolhost.v2.Secret
+	(*Tool)(nil),               // 19: toolhost.v2.Tool
+	(*Traits)(nil),             // 20: toolhost.v2.Traits
+	(*Root)(nil),               // 21: toolhost.v2.Root
+	(*ConfigureRequest)(nil),   // 22: toolhost.v2.ConfigureRequest
+	(*ConfigureResponse)(nil),  // 23: toolhost.v2.ConfigureResponse
+	(*Diagnostic)(nil),         // 24: toolhost.v2.Diagnostic
+	(*CallRequest)(nil),        // 25: toolhost.v2.CallRequest
+	(*Start)(nil),              // 26: toolhost.v2.Start
+	(*Client)(nil),             // 27: toolhost.v2.Client
+	(*CallsRequest)(nil),       // 28: toolhost.v2.CallsRequest
+	(*CallsResponse)(nil),      // 29: toolhost.v2.CallsResponse
+	(*Commands)(nil),           // 30: toolhost.v2.Commands
+	(*Cancel)(nil),             // 31: toolhost.v2.Cancel
+	(*CallResponse)(nil),       // 32: toolhost.v2.CallResponse
+	(*Log)(nil),                // 33: toolhost.v2.Log
+	(*Progress)(nil),           // 34: toolhost.v2.Progress
+	(*Output)(nil),             // 35: toolhost.v2.Output
+	(*Ask)(nil),                // 36: toolhost.v2.Ask
+	(*ClientRequests)(nil),     // 37: toolhost.v2.ClientRequests
+	(*ClientRequest)(nil),      // 38: toolhost.v2.ClientRequest
+	(*Permission)(nil),         // 39: toolhost.v2.Permission
+	(*Question)(nil),           // 40: toolhost.v2.Question
+	(*Answer)(nil),             // 41: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 42: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 43: toolhost.v2.FileStates
+	(*FileState)(nil),          // 44: toolhost.v2.FileState
+	(*Result)(nil),             // 45: toolhost.v2.Result
+	(*Content)(nil),            // 46: toolhost.v2.Content
+	(*Error)(nil),              // 47: toolhost.v2.Error
+	(*Attachment)(nil),         // 48: toolhost.v2.Attachment
+	(*Effect)(nil),             // 49: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 50: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 51: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 52: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 53: toolhost.v2.DrainResponse
+	(*HookRequest)(nil),        // 54: toolhost.v2.HookRequest
+	(*HookResponse)(nil),       // 55: toolhost.v2.HookResponse
+	nil,                        // 56: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
-	14, // 0: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
-	12, // 1: toolhost.v2.DescribeResponse.needs:type_name -> toolhost.v2.Needs
-	0,  // 2: toolhost.v2.Needs.read:type_name -> toolhost.v2.Need
-	0,  // 3: toolhost.v2.Needs.write:type_name -> toolhost.v2.Need
-	0,  // 4: toolhost.v2.Needs.exec:type_name -> toolhost.v2.Need
-	0,  // 5: toolhost.v2.Needs.network:type_name -> toolhost.v2.Need
-	13, // 6: toolhost.v2.Needs.secrets:type_name -> toolhost.v2.Secret
-	0,  // 7: toolhost.v2.Secret.need:type_name -> toolhost.v2.Need
-	15, // 8: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
-	16, // 9: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
-	19, // 10: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
-	2,  // 11: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
-	21, // 12: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	32, // 13: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
-	25, // 14: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	34, // 15: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
-	16, // 16: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	46, // 17: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
-	24, // 18: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
-	20, // 19: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
-	26, // 20: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
-	3,  // 21: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
-	27, // 22: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
-	28, // 23: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
-	29, // 24: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	33, // 25: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	36, // 26: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
-	4,  // 27: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	30, // 28: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	31, // 29: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
-	5,  // 30: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	35, // 31: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	37, // 32: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	38, // 33: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	39, // 34: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
-	1,  // 35: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
-	6,  // 36: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
-	7,  // 37: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	35, // 38: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
-	8,  // 39: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	14, // 40: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
-	36, // 41: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
-	9,  // 42: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
-	36, // 43: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
-	10, // 44: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	17, // 45: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	20, // 46: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	22, // 47: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
-	40, // 48: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	42, // 49: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	44, // 50: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
-	11, // 51: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	18, // 52: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	26, // 53: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	23, // 54: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
-	41, // 55: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	43, // 56: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	45, // 57: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
-	51, // [51:58] is the sub-list for method output_type
-	44, // [44:51] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	25, // 0: toolhost.v2.ExchangeRequest.message:type_name -> toolhost.v2.CallRequest
+	32, // 1: toolhost.v2.ExchangeResponse.message:type_name -> toolhost.v2.CallResponse
+	19, // 2: toolhost.v2.DescribeResponse.tools:type_name -> toolhost.v2.Tool
+	17, // 3: toolhost.v2.DescribeResponse.needs:type_name -> toolhost.v2.Needs
+	16, // 4: toolhost.v2.DescribeResponse.items:type_name -> toolhost.v2.Item
+	0,  // 5: toolhost.v2.Needs.read:type_name -> toolhost.v2.Need
+	0,  // 6: toolhost.v2.Needs.write:type_name -> toolhost.v2.Need
+	0,  // 7: toolhost.v2.Needs.exec:type_name -> toolhost.v2.Need
+	0,  // 8: toolhost.v2.Needs.network:type_name -> toolhost.v2.Need
+	18, // 9: toolhost.v2.Needs.secrets:type_name -> toolhost.v2.Secret
+	0,  // 10: toolhost.v2.Secret.need:type_name -> toolhost.v2.Need
+	20, // 11: toolhost.v2.Tool.traits:type_name -> toolhost.v2.Traits
+	21, // 12: toolhost.v2.ConfigureRequest.roots:type_name -> toolhost.v2.Root
+	24, // 13: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
+	2,  // 14: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
+	26, // 15: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
+	41, // 16: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	31, // 17: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
+	43, // 18: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	21, // 19: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
+	56, // 20: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	30, // 21: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
+	27, // 22: toolhost.v2.Start.client:type_name -> toolhost.v2.Client
+	25, // 23: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
+	32, // 24: toolhost.v2.CallsResponse.message:type_name -> toolhost.v2.CallResponse
+	3,  // 25: toolhost.v2.Cancel.reason:type_name -> toolhost.v2.Cancel.Reason
+	34, // 26: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
+	35, // 27: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
+	36, // 28: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
+	42, // 29: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	45, // 30: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	33, // 31: toolhost.v2.CallResponse.log:type_name -> toolhost.v2.Log
+	4,  // 32: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
+	39, // 33: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	40, // 34: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	37, // 35: toolhost.v2.Ask.requests:type_name -> toolhost.v2.ClientRequests
+	38, // 36: toolhost.v2.ClientRequests.requests:type_name -> toolhost.v2.ClientRequest
+	5,  // 37: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
+	44, // 38: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	47, // 39: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	48, // 40: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	49, // 41: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	46, // 42: toolhost.v2.Result.contents:type_name -> toolhost.v2.Content
+	1,  // 43: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
+	6,  // 44: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
+	7,  // 45: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
+	44, // 46: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	8,  // 47: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
+	19, // 48: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
+	45, // 49: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
+	9,  // 50: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
+	45, // 51: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
+	14, // 52: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	22, // 53: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	25, // 54: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	28, // 55: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
+	50, // 56: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	52, // 57: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	54, // 58: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
+	10, // 59: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
+	12, // 60: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
+	15, // 61: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	23, // 62: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	32, // 63: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	29, // 64: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	51, // 65: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	53, // 66: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	55, // 67: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
+	11, // 68: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
+	13, // 69: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
+	61, // [61:70] is the sub-list for method output_type
+	52, // [52:61] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -3650,33 +4391,35 @@ func file_toolhost_v2_plugin_proto_init() {
 	if File_toolhost_v2_plugin_proto != nil {
 		return
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[10].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[15].OneofWrappers = []any{
 		(*CallRequest_Start)(nil),
 		(*CallRequest_Answer)(nil),
 		(*CallRequest_Cancel)(nil),
 		(*CallRequest_FileStates)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[16].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[22].OneofWrappers = []any{
 		(*CallResponse_Progress)(nil),
 		(*CallResponse_Output)(nil),
 		(*CallResponse_Ask)(nil),
 		(*CallResponse_FileStateQuery)(nil),
 		(*CallResponse_Result)(nil),
+		(*CallResponse_Log)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[19].OneofWrappers = []any{
+	file_toolhost_v2_plugin_proto_msgTypes[26].OneofWrappers = []any{
 		(*Ask_Permission)(nil),
 		(*Ask_Question)(nil),
+		(*Ask_Requests)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[26].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   37,
+			NumMessages:   47,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_toolhost_v2_plugin_proto_goTypes,
 		DependencyIndexes: file_toolhost_v2_plugin_proto_depIdxs,

@@ -369,3 +369,154 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 	},
 	Metadata: "toolhost/v2/plugin.proto",
 }
+
+const (
+	RelayService_Exchange_FullMethodName = "/toolhost.v2.RelayService/Exchange"
+	RelayService_Listen_FullMethodName   = "/toolhost.v2.RelayService/Listen"
+)
+
+// RelayServiceClient is the client API for RelayService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// RelayService carries the features of MCP that are not tools: prompts, resources,
+// completion and logging. Only plugins with the capability "relay" serve it.
+type RelayServiceClient interface {
+	// Exchange carries one request of a client. Start.method is the method, and
+	// Start.arguments are its parameters. Result.data is the result of the method.
+	Exchange(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExchangeRequest, ExchangeResponse], error)
+	// Listen returns notifications that belong to no call, until the host ends the
+	// stream. The host calls it once, after Configure.
+	Listen(ctx context.Context, in *ListenRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListenResponse], error)
+}
+
+type relayServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewRelayServiceClient(cc grpc.ClientConnInterface) RelayServiceClient {
+	return &relayServiceClient{cc}
+}
+
+func (c *relayServiceClient) Exchange(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExchangeRequest, ExchangeResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RelayService_ServiceDesc.Streams[0], RelayService_Exchange_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExchangeRequest, ExchangeResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RelayService_ExchangeClient = grpc.BidiStreamingClient[ExchangeRequest, ExchangeResponse]
+
+func (c *relayServiceClient) Listen(ctx context.Context, in *ListenRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListenResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RelayService_ServiceDesc.Streams[1], RelayService_Listen_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListenRequest, ListenResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RelayService_ListenClient = grpc.ServerStreamingClient[ListenResponse]
+
+// RelayServiceServer is the server API for RelayService service.
+// All implementations must embed UnimplementedRelayServiceServer
+// for forward compatibility.
+//
+// RelayService carries the features of MCP that are not tools: prompts, resources,
+// completion and logging. Only plugins with the capability "relay" serve it.
+type RelayServiceServer interface {
+	// Exchange carries one request of a client. Start.method is the method, and
+	// Start.arguments are its parameters. Result.data is the result of the method.
+	Exchange(grpc.BidiStreamingServer[ExchangeRequest, ExchangeResponse]) error
+	// Listen returns notifications that belong to no call, until the host ends the
+	// stream. The host calls it once, after Configure.
+	Listen(*ListenRequest, grpc.ServerStreamingServer[ListenResponse]) error
+	mustEmbedUnimplementedRelayServiceServer()
+}
+
+// UnimplementedRelayServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedRelayServiceServer struct{}
+
+func (UnimplementedRelayServiceServer) Exchange(grpc.BidiStreamingServer[ExchangeRequest, ExchangeResponse]) error {
+	return status.Error(codes.Unimplemented, "method Exchange not implemented")
+}
+func (UnimplementedRelayServiceServer) Listen(*ListenRequest, grpc.ServerStreamingServer[ListenResponse]) error {
+	return status.Error(codes.Unimplemented, "method Listen not implemented")
+}
+func (UnimplementedRelayServiceServer) mustEmbedUnimplementedRelayServiceServer() {}
+func (UnimplementedRelayServiceServer) testEmbeddedByValue()                      {}
+
+// UnsafeRelayServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to RelayServiceServer will
+// result in compilation errors.
+type UnsafeRelayServiceServer interface {
+	mustEmbedUnimplementedRelayServiceServer()
+}
+
+func RegisterRelayServiceServer(s grpc.ServiceRegistrar, srv RelayServiceServer) {
+	// If the following call panics, it indicates UnimplementedRelayServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&RelayService_ServiceDesc, srv)
+}
+
+func _RelayService_Exchange_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(RelayServiceServer).Exchange(&grpc.GenericServerStream[ExchangeRequest, ExchangeResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RelayService_ExchangeServer = grpc.BidiStreamingServer[ExchangeRequest, ExchangeResponse]
+
+func _RelayService_Listen_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListenRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RelayServiceServer).Listen(m, &grpc.GenericServerStream[ListenRequest, ListenResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RelayService_ListenServer = grpc.ServerStreamingServer[ListenResponse]
+
+// RelayService_ServiceDesc is the grpc.ServiceDesc for RelayService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var RelayService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "toolhost.v2.RelayService",
+	HandlerType: (*RelayServiceServer)(nil),
+	Methods:     []grpc.MethodDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Exchange",
+			Handler:       _RelayService_Exchange_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Listen",
+			Handler:       _RelayService_Listen_Handler,
+			ServerStreams: true,
+		},
+	},
+	Metadata: "toolhost/v2/plugin.proto",
+}

@@ -1,0 +1,55 @@
+// Package toolscmd implements the commands "tools search" and "tools size".
+package toolscmd
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+)
+
+// NewSearch returns the command "tools search".
+func NewSearch(s *cli.Settings) *cobra.Command {
+	var q host.SearchQuery
+	c := &cobra.Command{
+		Use:   "search [WORDS]",
+		Short: "Search for tools by what they do",
+		Long: `Search for tools by words of their names, descriptions, parameters and keywords. The answer
+has the command that calls each tool. Without words it lists the namespaces of field tools.
+In a command string, help --search WORDS gives the same answer.`,
+		Example: `  toolhost tools search write a file
+  toolhost tools search edit --explain`,
+		RunE: func(c *cobra.Command, args []string) error {
+			q.Words = strings.Join(args, " ")
+			h, err := s.OpenOnce(c)
+			if err != nil {
+				return err
+			}
+			found, err := h.Search(c.Context(), q)
+			if closed := h.Close(); err == nil {
+				err = closed
+			}
+			switch {
+			case err != nil:
+				return err
+			case s.JSON:
+				err = cli.PrintJSON(os.Stdout, found)
+			default:
+				_, err = fmt.Fprintln(cli.Screen(os.Stdout), found.Text)
+			}
+			if err == nil && len(found.Tools) == 0 && q.Words != "" {
+				return cli.ExitError(cli.ExitFailure)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&q.Namespace, "namespace", "", "search only the field tools of this `namespace`")
+	c.Flags().IntVar(&q.Limit, "limit", 5, "maximum `number` of tools, at most 50")
+	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score, and the words that each part of a definition has")
+	c.Flags().BoolVar(&q.Schema, "schema", false, "show the schemas of the arguments")
+	return c
+}

@@ -1,0 +1,41 @@
+package host
+
+import (
+	"context"
+
+	"toolhost.dev/host/internal/engine"
+)
+
+// SearchQuery selects tools by words of their definitions. The zero value lists the field namespaces.
+type SearchQuery = engine.SearchQuery
+
+// Found is the answer to a search.
+type Found = engine.Found
+
+// Search searches the definitions of the enabled tools. The first search builds the index.
+func (h *Host) Search(ctx context.Context, q SearchQuery) (*Found, error) {
+	return h.engine.Search(ctx, q)
+}
+
+// Endpoint is a list of tools for MCP clients, as the configuration defines it.
+type Endpoint = engine.Endpoint
+
+// DefaultCore returns the tools that a lazy endpoint lists if the configuration does not name them.
+func DefaultCore() []string { return engine.DefaultCore() }
+
+// Endpoints returns the endpoints of the configuration.
+func (h *Host) Endpoints() []Endpoint { return h.engine.Endpoints() }
+
+// Endpoint returns the endpoint with the given name. An endpoint that the principal is not allowed to use does not exist
+// for the principal. A nil principal is the local user.
+func (h *Host) Endpoint(name string, p *Principal) (*Endpoint, error) {
+	return h.engine.Endpoint(name, p)
+}
+
+// Within returns a principal with the restrictions of an endpoint. A nil principal is the local user.
+func (h *Host) Within(p *Principal, endpoint string) (*Principal, error) {
+	return h.engine.Within(p, endpoint)
+}
+
+// Uses returns the number of recent calls of each tool, by its full name.
+func (h *Host) Uses() map[string]int { return h.engine.Uses() }

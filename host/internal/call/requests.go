@@ -1,0 +1,144 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/policy"
+)
+
+// Limits of the requests of one ask.
+const (
+	maxRequests     = 16
+	maxRequestBytes = 1 << 20
+	maxShownPrompt  = 1000
+)
+
+// request passes requests of a plugin on to the client. The use of the client's model needs a permission, which lasts for
+// the session. The client's roots are limited to the roots of the session.
+func (p *peer) request(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	size, keys := 0, make(map[string]bool)
+	for _, r := range ask.Requests {
+		size += len(r.Params)
+		keys[r.Key] = true
+		switch r.Method {
+		case tool.MethodElicit, tool.MethodRoots:
+		case tool.MethodSampling:
+			a, err := p.permitSampling(ctx, r)
+			if err != nil || a.Outcome != tool.Accepted {
+				return a, err
+			}
+		default:
+			return tool.Answer{Outcome: tool.NobodyToAsk, Message: "unknown request to the client"}, nil
+		}
+	}
+	if len(ask.Requests) > maxRequests || size > maxRequestBytes || len(keys) < len(ask.Requests) {
+		return tool.Answer{Outcome: tool.Declined, Message: fmt.Sprintf("a plugin can send at most %d different requests and %d bytes to a client at once", maxRequests, maxRequestBytes)}, nil
+	}
+	a, err := p.Client.Ask(ctx, ask)
+	if err != nil || a.Outcome != tool.Accepted {
+		return a, err
+	}
+	return p.withinRoots(ask, a)
+}
+
+// permitSampling asks for the permission to use the client's model, once for each server and session.
+func (p *peer) permitSampling(ctx context.Context, r tool.ClientRequest) (tool.Answer, error) {
+	req := p.call.Question()
+	server := p.call.Identity.Tool.Namespace
+	if server == "" {
+		server = p.call.Identity.Tool.Plugin
+	}
+	req.Name = server
+	var prompt strings.Builder
+	collect(&prompt, r.Params)
+	text := []rune(prompt.String())
+	if len(text) > maxShownPrompt {
+		text = append(text[:maxShownPrompt], '…')
+	}
+	answers := p.call.Answers(p.state)
+	a, err := p.policy.Permit(ctx, req, &tool.Permission{
+		Kind: policy.KindSampling, Title: fmt.Sprintf("Let the server %s use your model? It sends: %s", server, string(text)), Patterns: []string{server},
+	}, p.Client, answers)
+	if err == nil && a.Outcome == tool.Accepted {
+		if _, known := answers.Recall(policy.KindSampling, server, server); !known {
+			err = answers.Remember(policy.KindSampling, server, server, true, false)
+		}
+	}
+	return a, err
+}
+
+// collect appends the texts of the messages in the parameters of a sampling request.
+func collect(out *strings.Builder, params json.RawMessage) {
+	var p struct {
+		SystemPrompt string
+		Messages     []struct{ Content json.RawMessage }
+	}
+	_ = json.Unmarshal(params, &p) // the client refuses invalid parameters
+	if p.SystemPrompt != "" {
+		out.WriteString(p.SystemPrompt + " ")
+	}
+	for _, m := range p.Messages {
+		var one struct{ Text string }
+		var several []struct{ Text string }
+		if json.Unmarshal(m.Content, &one) != nil {
+			_ = json.Unmarshal(m.Content, &several) // see above
+		}
+		for _, c := range append(several, one) {
+			if c.Text != "" {
+				out.WriteString(c.Text + " ")
+			}
+		}
+	}
+}
+
+// withinRoots removes the roots of the client that are not in a root of the session. What the client names must never
+// give a server more than the operator did.
+func (p *peer) withinRoots(ask tool.Ask, a tool.Answer) (tool.Answer, error) {
+	var results map[string]json.RawMessage
+	if json.Unmarshal(a.Content, &results) != nil {
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "the client sent no valid answer"}, nil
+	}
+	for _, r := range ask.Requests {
+		var list struct {
+			Roots []json.RawMessage `json:"roots"`
+		}
+		if r.Method != tool.MethodRoots || json.Unmarshal(results[r.Key], &list) != nil {
+			continue
+		}
+		kept := []json.RawMessage{}
+		for _, raw := range list.Roots {
+			var root struct{ URI string }
+			if json.Unmarshal(raw, &root) == nil && p.isWithin(root.URI) {
+				kept = append(kept, raw)
+			}
+		}
+		b, err := json.Marshal(map[string]any{"roots": kept})
+		if err != nil {
+			return tool.Answer{}, err
+		}
+		results[r.Key] = b
+	}
+	b, err := json.Marshal(results)
+	if err != nil {
+		return tool.Answer{}, err
+	}
+	a.Content = b
+	return a, nil
+}
+
+// isWithin reports whether a file URI is in a root of the session.
+func (p *peer) isWithin(uri string) bool {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(u.Path) {
+		return false
+	}
+	path, err := filepath.EvalSymlinks(filepath.Clean(u.Path))
+	return err == nil && p.call.Request.Session.Contains(path)
+}

@@ -1,0 +1,88 @@
+package find
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"toolhost.dev/host/internal/registry"
+)
+
+// column is a part of a tool's definition, with its share of the rank.
+type column struct {
+	name   string
+	weight float64
+}
+
+// columns lists the columns of the index. The weights were tuned on public sets of labelled calls; see ADR 51.
+var columns = []column{
+	{"name", 4.7}, {"namespace", 1.5}, {"summary", 1.6}, {"description", 1.5}, {"parameters", 1}, {"parameter_texts", 0.75}, {"choices", 1}, {"keywords", 4.7},
+}
+
+// maxDepth limits how deeply nested objects are searched for parameters.
+const maxDepth = 4
+
+// document returns the text of each column for a tool.
+func document(e *registry.Entry) [][]string {
+	text := strings.TrimSpace(e.Definition.Description)
+	summary, rest := text, ""
+	if i := strings.Index(text, ". "); i > 0 {
+		summary, rest = text[:i], text[i:]
+	} else if i := strings.IndexByte(text, '\n'); i > 0 {
+		summary, rest = text[:i], text[i:]
+	}
+	var s schema
+	_ = json.Unmarshal(e.Definition.Input, &s) // error ignored: registration checks schemas, and the name can still be found
+	var p parameters
+	p.add(&s, 0)
+	return [][]string{words(e.Definition.Name), words(e.Namespace), words(summary), words(rest), p.names, p.texts, p.choices, words(strings.Join(e.Keywords, " "))}
+}
+
+// schema contains the parts of a JSON schema that have words for the search.
+type schema struct {
+	Description string
+	Properties  map[string]*schema
+	Items       *schema
+	Enum        []any
+}
+
+// UnmarshalJSON accepts every JSON value, because parts of a schema can be true, false or a list.
+func (s *schema) UnmarshalJSON(b []byte) error {
+	type plain schema
+	var raw map[string]json.RawMessage
+	if json.Unmarshal(b, &raw) != nil {
+		return nil //nolint:nilerr // a value without words
+	}
+	out := (*plain)(s)
+	for key, to := range map[string]any{"description": &out.Description, "properties": &out.Properties, "items": &out.Items, "enum": &out.Enum} {
+		if v, ok := raw[key]; ok {
+			_ = json.Unmarshal(v, to) // error ignored: a part of another type has no words
+		}
+	}
+	return nil
+}
+
+// parameters contains the words of a tool's parameters.
+type parameters struct{ names, texts, choices []string }
+
+func (p *parameters) add(s *schema, depth int) {
+	if s == nil || depth > maxDepth {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		p.names = append(p.names, words(name)...)
+		inner := s.Properties[name]
+		if inner == nil {
+			continue
+		}
+		p.texts = append(p.texts, words(inner.Description)...)
+		for _, choice := range inner.Enum {
+			if text, ok := choice.(string); ok {
+				p.choices = append(p.choices, words(text)...)
+			}
+		}
+		p.add(inner, depth+1)
+	}
+	p.add(s.Items, depth)
+}

@@ -1,0 +1,222 @@
+package find_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"toolhost.dev/host/internal/find"
+	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/sdk/tool"
+)
+
+var update = flag.Bool("update", false, "write the ranks anew")
+
+type labelled struct {
+	Namespace, Name, Description string
+	Keywords                     []string
+	Input                        json.RawMessage
+}
+
+func load(t *testing.T) []labelled {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "tools.json"))
+	var out []labelled
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func register(t *testing.T, tools []labelled) *registry.Registry {
+	t.Helper()
+	r := registry.New()
+	for _, l := range tools {
+		d := tool.Definition{Name: l.Name, Description: l.Description, Input: l.Input}
+		if err := r.Add("p-"+l.Namespace+l.Name, l.Namespace, &tool.Description{Tools: []tool.Definition{d}}, false, func(string) registry.Settings {
+			return registry.Settings{Keywords: l.Keywords}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func everything(*registry.Entry) bool { return true }
+
+func names(a *find.Answer) (out []string) {
+	for _, h := range a.Hits {
+		out = append(out, h.Tool.FullName())
+	}
+	return out
+}
+
+func search(t *testing.T, x *find.Index, r *registry.Registry, q find.Query) *find.Answer {
+	t.Helper()
+	a, err := x.Search(t.Context(), r, everything, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestRanks compares the rank of the wanted tool for each labelled query with the file. Rank 0 means that the first ten
+// tools do not contain the wanted tool.
+func TestRanks(t *testing.T) {
+	r := register(t, load(t))
+	x := new(find.Index)
+	defer x.Close()
+	path := filepath.Join("testdata", "queries.txt")
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for line := range strings.Lines(string(want)) {
+		f := strings.Split(strings.TrimSpace(line), " | ")
+		if len(f) != 3 || r.Find(f[2]) == nil {
+			t.Fatalf("bad line %q", line)
+		}
+		rank := 1 + slices.Index(names(search(t, x, r, find.Query{Words: f[1], Limit: 10})), f[2])
+		fmt.Fprintf(&got, "%d | %s | %s\n", rank, f[1], f[2])
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(got.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got.String() != string(want) {
+		t.Errorf("the ranks changed; if they improved, write them with -update:\n%s", got.String())
+	}
+	if n := strings.Count(got.String(), "\n"); n != 60 || len(r.All()) != 30 {
+		t.Errorf("%d queries, %d tools", n, len(r.All()))
+	}
+}
+
+// TestAnyQuery checks that every text is a valid query, including the syntax of full-text queries and very long texts.
+func TestAnyQuery(t *testing.T) {
+	r := register(t, load(t))
+	x := new(find.Index)
+	defer x.Close()
+	var many strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&many, "%c%c ", 'a'+i%26, 'a'+i/26)
+	}
+	for _, words := range []string{`issue" OR (`, "issue NEAR(a b) AND NOT {name}: *^", "issue\x00\xff", "issue " + many.String(), "issue नमस्ते 漢字 ①② ﷺ", strings.Repeat("issue ", 200_000)} {
+		if got := names(search(t, x, r, find.Query{Words: words, Limit: 50})); !slices.Contains(got, "github:create_issue") {
+			t.Errorf("%.40q: %v", words, got)
+		}
+	}
+	if got := names(search(t, x, r, find.Query{Words: strings.Repeat("é ", 1000) + "issue"})); got != nil {
+		t.Errorf("a word after the first 2000 characters finds %v", got)
+	}
+}
+
+// TestSelection checks the limit, the namespace, tools that the caller may not call, and disabled tools.
+func TestSelection(t *testing.T) {
+	tools := load(t)
+	r := register(t, tools)
+	x := new(find.Index)
+	defer x.Close()
+	if got := names(search(t, x, r, find.Query{Words: "file list create issue"})); len(got) != find.DefaultLimit {
+		t.Errorf("without a limit: %v", got)
+	}
+	if got := names(search(t, x, r, find.Query{Words: "list", Namespace: "slack"})); !slices.Equal(got, []string{"slack:list_channels"}) {
+		t.Errorf("in a namespace: %v", got)
+	}
+	a, err := x.Search(t.Context(), r, func(e *registry.Entry) bool { return e.Namespace != "github" }, find.Query{Words: "create issue", Limit: find.MaxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(a); len(got) == 0 || strings.Contains(fmt.Sprint(got), "github") {
+		t.Errorf("of another namespace: %v", got)
+	}
+	off := false
+	other := registry.New()
+	d := tool.Definition{Name: "gone", Description: "Create an issue.", Input: json.RawMessage(`{"type":"object"}`)}
+	if err := other.Add("p", "x", &tool.Description{Tools: []tool.Definition{d}}, false, func(string) registry.Settings { return registry.Settings{Enabled: &off} }); err != nil {
+		t.Fatal(err)
+	}
+	if a := search(t, x, other, find.Query{Words: "create issue"}); a.Hits != nil || a.Namespaces != nil {
+		t.Errorf("of a disabled tool: %+v", a)
+	}
+}
+
+// TestNamespaces checks the answers to an empty query and to a query without hits.
+func TestNamespaces(t *testing.T) {
+	r := register(t, load(t))
+	x := new(find.Index)
+	defer x.Close()
+	for query, want := range map[string]string{
+		"":         "github slack postgres browser calendar weather stripe files",
+		"\nthe of": "github slack postgres browser calendar weather stripe files",
+		"wether":   "weather github slack",
+		"databse":  "postgres github slack",
+		"xyzzy":    "github slack browser",
+	} {
+		var got []string
+		a := search(t, x, r, find.Query{Words: query})
+		for _, n := range a.Namespaces {
+			got = append(got, n.Name)
+		}
+		if strings.Join(got, " ") != want || a.Hits != nil {
+			t.Errorf("%q: %v %v, wanted %s", query, got, names(a), want)
+		}
+	}
+}
+
+// TestChange checks that a search finds what the current registry contains, and no longer what an earlier one contained.
+func TestChange(t *testing.T) {
+	tools := load(t)
+	x := new(find.Index)
+	first := register(t, tools)
+	if got := names(search(t, x, first, find.Query{Words: "refund"})); !slices.Equal(got, []string{"stripe:refund_payment"}) {
+		t.Fatalf("before: %v", got)
+	}
+	for i := range tools {
+		switch tools[i].Name {
+		case "refund_payment":
+			tools[i].Name, tools[i].Description = "reimburse", "Pay back."
+		case "alerts":
+			tools[i].Keywords = []string{"refund"}
+		}
+	}
+	second := register(t, tools)
+	for _, step := range []struct {
+		r     *registry.Registry
+		query string
+		want  []string
+	}{
+		{second, "refund", []string{"weather:alerts"}}, {second, "reimburse", []string{"stripe:reimburse"}},
+		{first, "refund", []string{"stripe:refund_payment"}}, {first, "reimburse", nil},
+	} {
+		if got := names(search(t, x, step.r, find.Query{Words: step.query})); !slices.Equal(got, step.want) {
+			t.Errorf("%s: %v, wanted %v", step.query, got, step.want)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Search(t.Context(), first, everything, find.Query{Words: "refund"}); err == nil || !strings.Contains(err.Error(), "the host is closed") {
+		t.Errorf("a search after Close: %v", err)
+	}
+}
+
+// TestExplain checks that an explanation names the parts of a definition that contain the words, also by other endings.
+func TestExplain(t *testing.T) {
+	x := new(find.Index)
+	defer x.Close()
+	a := search(t, x, register(t, load(t)), find.Query{Words: "closed issues billing", Limit: 1, Explain: true})
+	want := `[{name [issues]} {summary [issues]} {choices [closed]}]`
+	if got := fmt.Sprint(a.Hits[0].Matches); got != want {
+		t.Errorf("%s: %s", a.Hits[0].Tool.FullName(), got)
+	}
+}

@@ -1,0 +1,58 @@
+package mcp
+
+import (
+	"encoding/json"
+	"testing"
+
+	"toolhost.dev/sdk/tool"
+)
+
+// TestOrderedParts checks that a result keeps its parts in their order, and that parts which no longer match the text are
+// not used.
+func TestOrderedParts(t *testing.T) {
+	parts := []tool.Content{
+		{Text: 5}, {Attachment: 1, Block: json.RawMessage(`{"annotations":{"priority":1}}`)},
+		{Text: 4, Block: json.RawMessage(`{"type":"resource_link","uri":"file:///x","name":"x"}`)}, {Block: json.RawMessage(`{}`)}, {Text: 4},
+	}
+	image := []tool.Attachment{{Type: "image", MediaType: "image/png", Content: []byte{1}}}
+	whole := `[{"type":"text","text":"first"},{"type":"image","mimeType":"image/png","data":"AQ==","annotations":{"priority":1}},{"type":"resource_link","uri":"file:///x","name":"x"},{"type":"text","text":""},{"type":"text","text":"last"}`
+	for _, tc := range []struct {
+		text        string
+		parts       []tool.Content
+		attachments []tool.Attachment
+		want        string
+	}{
+		{"first\nlink\n\nlast", parts, image, whole + "]"},
+		{"first\nlink\n\nlast\n[A note of the host.]", parts, image, whole + `,{"type":"text","text":"[A note of the host.]"}]`},
+		{"first", parts, image, "null"},
+		{"first link  last", parts, image, "null"},
+		{"first\nlink\n\nlast", parts, nil, "null"},
+		{"text", nil, nil, "null"},
+		{"x", []tool.Content{{Text: -1}}, nil, "null"},
+		{"x", []tool.Content{{Text: 9}}, nil, "null"},
+		{"x", []tool.Content{{Block: json.RawMessage(`{"type":"unknown"}`)}}, nil, "null"},
+	} {
+		got, err := json.Marshal(ordered(&tool.Result{Contents: tc.parts, Attachments: tc.attachments}, tc.text))
+		if err != nil || string(got) != tc.want {
+			t.Errorf("%q: %s %v, want %s", tc.text, got, err, tc.want)
+		}
+	}
+}
+
+// TestStructured checks that structured data is sent only for a function that declares its schema.
+func TestStructured(t *testing.T) {
+	res := &tool.Result{Output: "21 degrees", Data: json.RawMessage(`{"degrees":21}`)}
+	if out := toResult(res, function{}); out.StructuredContent != nil {
+		t.Errorf("%+v", out)
+	}
+	if out := toResult(res, function{structured: true}); out.StructuredContent == nil || len(out.Content) != 1 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestBadDefinition checks that a definition for which the SDK panics is an error.
+func TestBadDefinition(t *testing.T) {
+	if err := safely(func() { panic("bad") }); err == nil {
+		t.Error("no error")
+	}
+}

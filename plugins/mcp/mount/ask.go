@@ -1,0 +1,296 @@
+package mount
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// Limits of what a server may ask.
+const (
+	maxRounds   = 10       // how often one call may ask
+	maxRequests = 16       // how many requests one round may have
+	maxAsked    = 32       // how many requests one call may send
+	maxFields   = 32       // fields of a form
+	maxForm     = 64 << 10 // bytes of a form
+)
+
+// rounds sends a request to the server until the server asks nothing more. The function next adds the answers to the
+// request.
+func rounds[R any](ctx context.Context, c *conn, a *active, send func() (R, mcp.InputRequestMap, string, error), next func(mcp.InputResponseMap, string)) (R, error) {
+	for range maxRounds {
+		res, requests, state, err := send()
+		if err != nil || requests == nil {
+			return res, err
+		}
+		answers, err := c.ask(ctx, a, requests)
+		if err != nil {
+			return res, err
+		}
+		next(answers, state)
+	}
+	var none R
+	return none, sdk.Errorf(tool.ExecutionFailed, "The MCP server asked more than %d times in one call, so the call was ended.", maxRounds)
+}
+
+// ask passes the server's requests on to the client that made a call, as far as they are allowed, and returns the answers.
+// All requests reach the client at the same time.
+func (c *conn) ask(ctx context.Context, a *active, requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
+	if a.asked += len(requests); len(requests) > maxRequests || a.asked > maxAsked {
+		return nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server sent more than %d requests to the client in one call, so the call was ended.", maxAsked)
+	}
+	answers := make(mcp.InputResponseMap, len(requests))
+	forms := make(map[string]json.RawMessage)
+	var pass []tool.ClientRequest
+	for _, key := range slices.Sorted(maps.Keys(requests)) {
+		method, answer, err := c.answerAlone(a, requests[key])
+		if err != nil {
+			return nil, err
+		}
+		if answer != nil {
+			answers[key] = answer
+			continue
+		}
+		params, err := json.Marshal(requests[key])
+		if err != nil {
+			return nil, err
+		}
+		if p, ok := requests[key].(*mcp.ElicitParams); ok {
+			if forms[key], err = checkForm(p); err != nil {
+				logf("warn", "a question of the server was declined: %v", err)
+				answers[key] = &mcp.ElicitResult{Action: "decline"}
+				continue
+			}
+			params = formParams(p, forms[key])
+		}
+		pass = append(pass, tool.ClientRequest{Key: key, Method: method, Params: params})
+	}
+	if len(pass) == 0 {
+		return answers, nil
+	}
+	a.pause() // stop the timeout of the call while the user thinks
+	results, outcome, err := a.Requests(ctx, pass...)
+	a.alive()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range pass {
+		answer, err := answerOf(r, results[r.Key], outcome, forms[r.Key])
+		if err != nil {
+			return nil, err
+		}
+		answers[r.Key] = answer
+	}
+	return answers, nil
+}
+
+// answerAlone answers a request that the client does not get, or returns a nil answer and the method of the request.
+//
+//nolint:staticcheck // roots and sampling belong to the older protocol, which most servers speak
+func (c *conn) answerAlone(a *active, request mcp.InputRequest) (method string, answer mcp.InputResponse, err error) {
+	cfg := &c.mount.cfg
+	switch p := request.(type) {
+	case *mcp.ElicitParams:
+		word := allowForm
+		if p.Mode == "url" {
+			word = allowURL
+		}
+		if !cfg.allows(word) {
+			logf("info", "a question of the server was declined; to pass such questions on, add %q to allow in the mcp block", word)
+			return "", &mcp.ElicitResult{Action: "decline"}, nil
+		}
+		return tool.MethodElicit, nil, nil
+	case *mcp.CreateMessageParams, *mcp.CreateMessageWithToolsParams:
+		if !cfg.allows(allowSampling) {
+			return "", nil, sdk.Errorf(tool.PermissionDenied, "The MCP server asked for the client's model, which is not allowed. To allow it, add %q to allow in the mcp block.", allowSampling)
+		}
+		return tool.MethodSampling, nil, nil
+	case *mcp.ListRootsParams:
+		if !cfg.allows(allowRoots) || a.Client == nil {
+			return "", &mcp.ListRootsResult{Roots: c.mount.rootList()}, nil
+		}
+		return tool.MethodRoots, nil, nil
+	}
+	return "", nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server sent an unknown request to the client.")
+}
+
+// answerOf converts the client's answer to a request. A question that nobody answered is canceled. Other requests fail.
+//
+//nolint:staticcheck // see answerAlone
+func answerOf(r tool.ClientRequest, raw json.RawMessage, outcome tool.Outcome, form json.RawMessage) (mcp.InputResponse, error) {
+	switch r.Method {
+	case tool.MethodElicit:
+		res := new(mcp.ElicitResult)
+		switch {
+		case outcome == tool.Declined:
+			return &mcp.ElicitResult{Action: "decline"}, nil
+		case outcome != tool.Accepted, json.Unmarshal(raw, res) != nil:
+			return &mcp.ElicitResult{Action: "cancel"}, nil
+		}
+		if err := checkAnswer(form, res); err != nil {
+			logf("warn", "the answer to a question of the server is not valid: %v", err)
+			return &mcp.ElicitResult{Action: "cancel"}, nil
+		}
+		return res, nil
+	case tool.MethodSampling:
+		res := new(mcp.CreateMessageWithToolsResult)
+		if outcome != tool.Accepted || json.Unmarshal(raw, res) != nil {
+			return nil, sdk.Errorf(tool.PermissionDenied, "The MCP server asked for the client's model, and the client did not answer (%s).", outcome)
+		}
+		return res, nil
+	}
+	res := new(mcp.ListRootsResult)
+	if outcome != tool.Accepted || json.Unmarshal(raw, res) != nil || res.Roots == nil {
+		res.Roots = []*mcp.Root{}
+	}
+	return res, nil
+}
+
+// formParams returns the parameters of a question with clean texts.
+func formParams(p *mcp.ElicitParams, schema json.RawMessage) json.RawMessage {
+	q := *p
+	q.Meta = nil
+	q.Message = clean(p.Message, maxMessage)
+	if q.Mode == "" {
+		q.Mode = "form"
+	}
+	q.RequestedSchema = nil
+	if schema != nil {
+		q.RequestedSchema = schema
+	}
+	return sdk.Data(q)
+}
+
+// checkForm returns the schema of a question with clean texts. It returns an error for a question that no client needs to
+// show: MCP allows only flat forms. The schema of a URL is nil.
+func checkForm(p *mcp.ElicitParams) (json.RawMessage, error) {
+	if p.Mode == "url" {
+		if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") || len(p.URL) > maxMessage {
+			return nil, errors.New("its URL is not an address of the web")
+		}
+		return nil, nil
+	}
+	if p.RequestedSchema == nil {
+		return json.RawMessage(`{"type":"object","properties":{}}`), nil
+	}
+	schema, err := cleanSchema(p.RequestedSchema)
+	if err != nil {
+		return nil, err
+	}
+	var form struct {
+		Properties map[string]struct {
+			Type       string          `json:"type"`
+			Ref        string          `json:"$ref"`
+			Properties json.RawMessage `json:"properties"`
+			Items      struct {
+				Type  string            `json:"type"`
+				Items json.RawMessage   `json:"items"`
+				Enum  []json.RawMessage `json:"enum"`
+				AnyOf []json.RawMessage `json:"anyOf"`
+			} `json:"items"`
+		} `json:"properties"`
+	}
+	switch err := json.Unmarshal(schema, &form); {
+	case err != nil:
+		return nil, fmt.Errorf("its form is not a schema: %w", err)
+	case len(schema) > maxForm:
+		return nil, fmt.Errorf("its form has %d bytes, and the limit is %d", len(schema), maxForm)
+	case len(form.Properties) > maxFields:
+		return nil, fmt.Errorf("its form has %d fields, and the limit is %d", len(form.Properties), maxFields)
+	case strings.Contains(string(schema), `"$ref"`):
+		return nil, errors.New("its form refers to other schemas")
+	}
+	for name, f := range form.Properties {
+		choice := f.Type == "array" && f.Items.Type == "string" && f.Items.Items == nil && len(f.Items.Enum)+len(f.Items.AnyOf) > 0
+		if !choice && !slices.Contains([]string{"string", "number", "integer", "boolean"}, f.Type) {
+			return nil, fmt.Errorf("its field %q is neither a text, a number, a boolean nor a choice", clean(name, maxNameShown))
+		}
+	}
+	if fixed, _ := repair(schema); fixed != nil {
+		schema = fixed
+	}
+	_, err = tool.ParseSchema(schema)
+	return schema, err
+}
+
+// checkAnswer checks an accepted answer against the schema of its question. It removes fields that the question does not
+// have.
+func checkAnswer(form json.RawMessage, res *mcp.ElicitResult) error {
+	if res.Action != "accept" {
+		res.Content = nil
+		return nil
+	}
+	if form == nil {
+		return nil
+	}
+	schema, err := tool.ParseSchema(form)
+	if err != nil {
+		return err
+	}
+	values := make(map[string]json.RawMessage)
+	for name, v := range res.Content {
+		if schema.Param(name) == nil {
+			delete(res.Content, name)
+			continue
+		}
+		values[name] = sdk.Data(v)
+	}
+	if _, bad := schema.Check(values); len(bad) > 0 {
+		return errors.New(bad[0].Message)
+	}
+	return nil
+}
+
+// requested handles the requests of a server of the older protocol. In this protocol, a request does not name the call to
+// which it belongs. It is answered only if all running calls belong to one session.
+//
+//nolint:staticcheck // see answerAlone
+func (c *conn) requested(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		var request mcp.InputRequest
+		switch method {
+		case tool.MethodElicit, tool.MethodSampling, tool.MethodRoots:
+			if p, ok := req.GetParams().(mcp.InputRequest); ok {
+				request = p
+			} else {
+				request = &mcp.ListRootsParams{} // its parameters can be missing
+			}
+		default:
+			return next(ctx, method, req)
+		}
+		a := c.calls.ofOneSession()
+		if a == nil {
+			switch method {
+			case tool.MethodElicit:
+				return &mcp.ElicitResult{Action: "cancel"}, nil
+			case tool.MethodRoots:
+				return &mcp.ListRootsResult{Roots: c.mount.rootList()}, nil
+			}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the request belongs to no call of a client"}
+		}
+		const key = "request"
+		answers, err := c.ask(ctx, a, mcp.InputRequestMap{key: request})
+		if err != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
+		}
+		switch r := answers[key].(type) {
+		case *mcp.ElicitResult:
+			return r, nil
+		case *mcp.CreateMessageWithToolsResult:
+			return r, nil
+		case *mcp.ListRootsResult:
+			return r, nil
+		}
+		return nil, errUnasked
+	}
+}

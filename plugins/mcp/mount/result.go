@@ -1,0 +1,133 @@
+package mount
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk"
+	"toolhost.dev/sdk/tool"
+)
+
+// result converts the server's result of a call to a result for the host. Its text and attachments are for callers that
+// know no blocks. Its contents keep the blocks in their order.
+func result(r *mcp.CallToolResult) (*sdk.Result, error) {
+	b := new(blocks)
+	for _, c := range r.Content {
+		b.add(c)
+	}
+	out := &sdk.Result{Attachments: b.attachments, Contents: b.contents}
+	if r.StructuredContent != nil {
+		data, err := json.Marshal(r.StructuredContent)
+		if err != nil {
+			return nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server's structured result cannot be used: %w", err)
+		}
+		out.Data = data
+		if len(r.Content) == 0 {
+			b.texts = append(b.texts, string(data))
+		}
+	}
+	out.Output = strings.Join(b.texts, "\n")
+	if !r.IsError {
+		return out, nil
+	}
+	why := out.Output
+	if strings.TrimSpace(why) == "" {
+		why = "The MCP server's tool failed without a message."
+		out.Contents = nil
+	}
+	return out, sdk.Errorf(tool.ExecutionFailed, "%s", why)
+}
+
+// blocks collects the parts of a result.
+type blocks struct {
+	texts       []string
+	attachments []sdk.Attachment
+	contents    []sdk.Content
+}
+
+func (b *blocks) add(c mcp.Content) {
+	part := sdk.Content{}
+	switch c := c.(type) {
+	case *mcp.TextContent:
+		part.Block = extras(c.Annotations, c.Meta)
+		part.Text = b.text(c.Text)
+		if c.Text == "" && part.Block == nil {
+			part.Block = json.RawMessage(`{}`) // a part without text needs a block
+		}
+	case *mcp.ImageContent:
+		part.Block = extras(c.Annotations, c.Meta)
+		part.Attachment = b.attach(sdk.Attachment{Type: "image", MediaType: c.MIMEType, Content: c.Data})
+	case *mcp.AudioContent:
+		part.Block = extras(c.Annotations, c.Meta)
+		part.Attachment = b.attach(sdk.Attachment{Type: "file", MediaType: c.MIMEType, Content: c.Data})
+	case *mcp.EmbeddedResource:
+		if c.Resource == nil {
+			return
+		}
+		content := c.Resource.Blob
+		if content == nil {
+			content = []byte(c.Resource.Text)
+		}
+		part.Block = block(c)
+		part.Attachment = b.attach(sdk.Attachment{Type: "file", Path: c.Resource.URI, MediaType: c.Resource.MIMEType, Content: content})
+	case *mcp.ResourceLink:
+		part.Block = block(c)
+		part.Text = b.text(link(c))
+	default:
+		if part.Block = block(c); part.Block == nil {
+			return
+		}
+	}
+	b.contents = append(b.contents, part)
+}
+
+func (b *blocks) text(s string) int {
+	b.texts = append(b.texts, s)
+	return len(s)
+}
+
+func (b *blocks) attach(a sdk.Attachment) int {
+	b.attachments = append(b.attachments, a)
+	return len(b.attachments)
+}
+
+// block returns the JSON of a block.
+func block(c mcp.Content) json.RawMessage {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return nil // the part is lost, but its attachment or text is not
+	}
+	return raw
+}
+
+// extras returns the additional members of a block, or nil.
+func extras(annotations *mcp.Annotations, meta mcp.Meta) json.RawMessage {
+	if annotations == nil && len(meta) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(struct {
+		Annotations *mcp.Annotations `json:"annotations,omitempty"`
+		Meta        mcp.Meta         `json:"_meta,omitempty"`
+	}{annotations, meta})
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// link returns the text of a link to a resource.
+func link(l *mcp.ResourceLink) string {
+	text := "Resource " + l.URI
+	for _, s := range []string{l.Title, l.Name} {
+		if s != "" {
+			text += " (" + s + ")"
+			break
+		}
+	}
+	if l.Description != "" {
+		text += ": " + l.Description
+	}
+	return text
+}
