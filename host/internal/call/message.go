@@ -15,7 +15,7 @@ import (
 )
 
 // Message returns the call as a message for the plugin. The plugin sees the temporary directory of the session as
-// temporary describes. A nil temporary means that the plugin does not see it.
+// temporary describes. A nil temporary, and a root without a path, mean that the plugin does not see it.
 func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *tool.Call {
 	r := &c.Request
 	if x := r.Exchange; x != nil {
@@ -32,7 +32,9 @@ func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *
 		s := r.Session
 		s.Temporary = temporary(c.Identity.Tool.Plugin, tmp)
 		out.Roots = s.All()
-		if rel, in := tmp.Rel(out.Cwd); in && s.Temporary.Path != tmp.Path && scratch.OnHost(r.Session.All(), out.Cwd) != out.Cwd {
+		if rel, in := tmp.Rel(out.Cwd); in && s.Temporary.Path == "" && len(out.Roots) > 0 {
+			out.Cwd = out.Roots[0].Path
+		} else if in && s.Temporary.Path != tmp.Path && scratch.OnHost(r.Session.All(), out.Cwd) != out.Cwd {
 			out.Cwd = filepath.Join(s.Temporary.Path, rel)
 		}
 	}

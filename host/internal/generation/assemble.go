@@ -155,7 +155,11 @@ func (g *Generation) confine(d *dispatch.Dispatcher) {
 		return ""
 	}
 	d.Temporary = func(plugin string, now tool.Root) tool.Root {
-		if p := g.Plugin(plugin); p != nil && now.Path != now.Source {
+		p := g.Plugin(plugin)
+		switch {
+		case p != nil && p.Mounted:
+			return tool.Root{} // all calls of a session need the same process, because the server can keep state in memory
+		case p != nil && now.Path != now.Source:
 			return g.Launcher.Temporary(&p.Plugin, nil, now.Source)
 		}
 		return now
