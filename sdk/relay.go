@@ -96,7 +96,7 @@ func (c *Call) Form(ctx context.Context, message string, schema json.RawMessage)
 		Content json.RawMessage
 	}
 	if json.Unmarshal(results["form"], &answer) != nil || answer.Action != "accept" {
-		return nil, tool.Declined, nil
+		return nil, tool.Declined, nil //nolint:nilerr // the caller gets the outcome
 	}
 	return answer.Content, tool.Accepted, nil
 }

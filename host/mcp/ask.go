@@ -34,7 +34,7 @@ func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	f.mu.Unlock()
 	requests, err := requestsOf(ask)
 	if err != nil {
-		return tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}, nil //nolint:nilerr // the plugin's requests are invalid
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: err.Error()}, nil
 	}
 	type reply struct {
 		answers mcp.InputResponseMap

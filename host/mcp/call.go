@@ -36,7 +36,7 @@ func (s *Server) handler(f function) mcp.ToolHandler {
 	}
 }
 
-// protocolError returns the error of a mounted server that says that the client lacks a capability. Clients understand it
+// protocolError returns the error of a mounted server about a capability that the client lacks. Clients understand it
 // only as an error of the protocol.
 func protocolError(res *tool.Result, f function) error {
 	if e := res.Error; e != nil && f.mounted && e.Source == tool.SourceTool && e.Code == mcp.CodeMissingRequiredClientCapabilities {

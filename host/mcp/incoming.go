@@ -98,7 +98,7 @@ func (in *incoming) logLevel() string {
 	if in.version < stateless {
 		return "debug"
 	}
-	level, _ := in.meta[mcp.MetaKeyLogLevel].(string)
+	level, _ := in.meta[mcp.MetaKeyLogLevel].(string) //nolint:staticcheck // clients still send it
 	return level
 }
 

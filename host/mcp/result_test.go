@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/host"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -52,7 +55,18 @@ func TestStructured(t *testing.T) {
 
 // TestBadDefinition checks that a definition for which the SDK panics is an error.
 func TestBadDefinition(t *testing.T) {
-	if err := safely(func() { panic("bad") }); err == nil {
-		t.Error("no error")
+	s := mcp.NewServer(&mcp.Implementation{Name: "t", Version: "1"}, nil)
+	r := &relay{server: &Server{mcp: s}}
+	for _, i := range []tool.Item{
+		{Kind: tool.ItemTemplate, Name: "t:{", Definition: json.RawMessage(`{"name":"t","uriTemplate":"t:{"}`)},
+		{Kind: tool.ItemPrompt, Name: "p", Definition: json.RawMessage(`[]`)},
+	} {
+		if err := r.add(&host.Item{Item: i, Offered: "t:\x7f"}); err == nil {
+			t.Errorf("%s is offered", i.FullName())
+		}
+	}
+	header := &mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A B"}}}`)}
+	if err := safely(func() { s.AddTool(header, nil) }); err == nil {
+		t.Error("a tool with an invalid header is offered")
 	}
 }

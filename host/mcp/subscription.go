@@ -37,7 +37,7 @@ func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the client has too many subscriptions; end another one first"}
 	}
 	if first {
-		go s.unwatch(req.Session)
+		go s.unwatch(req.Session) //nolint:gosec // it waits for the end of the connection, not of the request
 	}
 	in := from(req, "resources/subscribe", uri, nil)
 	_, err := s.exchange(ctx, in, i, "resources/subscribe", map[string]any{"uri": i.Name})

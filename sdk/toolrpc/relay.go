@@ -150,7 +150,7 @@ func requestFromPB(r *toolpb.ClientRequest) tool.ClientRequest {
 }
 
 func contentToPB(c tool.Content) *toolpb.Content {
-	return &toolpb.Content{Text: uint32(max(0, c.Text)), Attachment: uint32(max(0, c.Attachment)), Block: c.Block} //nolint:gosec // a message cannot have 4 GiB
+	return &toolpb.Content{Text: uint32(max(0, c.Text)), Attachment: uint32(max(0, c.Attachment)), Block: c.Block}
 }
 
 func contentFromPB(c *toolpb.Content) tool.Content {

@@ -166,13 +166,14 @@ func TestNothingIsRelayed(t *testing.T) {
 	t.Parallel()
 	dir := mcpDir(t)
 	config := fmt.Sprintf("field \"test\" {\n  sandbox { read = [%q] }\n  mcp { command = [%q] }\n}\nfield \"bad\" {\n  mcp { command = [%q, \"plain\"] }\n}\n", bin, filepath.Join(bin, "everything"), filepath.Join(bin, "testserver"))
+	config += "permissions {\n  allow \"models\" { kind = [\"sampling\"] }\n}\n" // the rules alone permit nothing that allow does not
 	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	seen := new(relayed)
 	s := relayClient(t, "2025-11-25", toolhost(t, dir, "mcp"), seen)
 	if c := s.InitializeResult().Capabilities; c.Prompts != nil || c.Resources != nil || c.Logging != nil || c.Completions != nil || c.Tools == nil {
 		t.Errorf("%+v", c)
 	}
-	// A definition for which the SDK panics does not stop the host, and an invalid schema loses no tool.
+	// An invalid schema loses no tool, except where clients must not use it.
 	tools, err := s.ListTools(t.Context(), nil)
 	must(t, err)
 	var names []string

@@ -103,7 +103,7 @@ func list(m message) {
 		`{"name":"getEnv","description":"A variable.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}`,
 		`{"name":"2nd tool","inputSchema":{"type":"object"}}`,
 		`{"name":"bad","description":"Its schema is none.","inputSchema":{"type":"string"}}`,
-		`{"name":"header","description":"The SDK panics for its header.","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A B"}}}}`,
+		`{"name":"header","description":"Its header is not valid.","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A B"}}}}`,
 		`{"name":"loose","title":"A loose tool","description":"Its schema is not valid.","inputSchema":{"type":"object","properties":{"author":{"type":"string","default":null},"n":{"type":"number","minimum":0,"exclusiveMinimum":true}}}}`,
 		"{\"name\":\"hidden\",\"description\":\"\\u001b[31mRed\\u001b[0m \\u202eplain\\u202c\\udb40\\udc41\\udb40\\udc42.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"examples\":{\"type\":\"string\",\"description\":\"x\\udb40\\udc41y\"}}}}",
 		`{"name":"long","description":"` + strings.Repeat("word ", 2000) + `","inputSchema":{"type":"object"}}`,

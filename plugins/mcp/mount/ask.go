@@ -131,17 +131,20 @@ func answerOf(r tool.ClientRequest, raw json.RawMessage, outcome tool.Outcome, f
 	switch r.Method {
 	case tool.MethodElicit:
 		res := new(mcp.ElicitResult)
-		switch {
-		case outcome == tool.Declined:
+		if outcome == tool.Declined {
 			return &mcp.ElicitResult{Action: "decline"}, nil
-		case outcome != tool.Accepted, json.Unmarshal(raw, res) != nil:
-			return &mcp.ElicitResult{Action: "cancel"}, nil
 		}
-		if err := checkAnswer(form, res); err != nil {
+		if outcome == tool.Accepted {
+			err := json.Unmarshal(raw, res)
+			if err == nil {
+				err = checkAnswer(form, res)
+			}
+			if err == nil {
+				return res, nil
+			}
 			logf("warn", "the answer to a question of the server is not valid: %v", err)
-			return &mcp.ElicitResult{Action: "cancel"}, nil
 		}
-		return res, nil
+		return &mcp.ElicitResult{Action: "cancel"}, nil
 	case tool.MethodSampling:
 		res := new(mcp.CreateMessageWithToolsResult)
 		if outcome != tool.Accepted || json.Unmarshal(raw, res) != nil {

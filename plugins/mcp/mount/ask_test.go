@@ -67,6 +67,8 @@ func TestAnswersAreChecked(t *testing.T) {
 }
 
 // TestCapabilities checks that a server sees only capabilities that the client has and that the operator allows.
+//
+//nolint:staticcheck // servers still read the level of log messages
 func TestCapabilities(t *testing.T) {
 	call := func(caps string) *sdk.Call {
 		return &sdk.Call{Call: &tool.Call{Client: &tool.ClientInfo{Capabilities: json.RawMessage(caps), LogLevel: "info"}}}

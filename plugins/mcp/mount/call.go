@@ -135,8 +135,8 @@ func (r *running) get(token string) *active {
 	return r.byToken[token]
 }
 
-// ofOneSession returns a running call if all running calls belong to one session. Otherwise it returns nil: in the older
-// protocol, a request of a server does not name its call, and another session can belong to another user.
+// ofOneSession returns a running call if all running calls belong to one session. Otherwise it returns nil, because in the
+// older protocol a request of a server does not name its call, and another session can belong to another user.
 func (r *running) ofOneSession() *active {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -266,7 +266,7 @@ func (m *mount) meta(call *sdk.Call) mcp.Meta {
 	}
 	meta[mcp.MetaKeyClientCapabilities] = may
 	if call.Client.LogLevel != "" && m.cfg.offers(offerLogging) {
-		meta[mcp.MetaKeyLogLevel] = call.Client.LogLevel
+		meta[mcp.MetaKeyLogLevel] = call.Client.LogLevel //nolint:staticcheck // servers still read it
 	}
 	return meta
 }

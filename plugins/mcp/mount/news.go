@@ -71,7 +71,7 @@ func (f *flood) permit() (dropped int, ok bool) {
 const maxSubscriptions = 1000
 
 // subscriptions contains which sessions subscribed to which resources. All of them use the shared connection, because a
-// notification only says that a resource changed.
+// notification only names the resource that changed.
 type subscriptions struct {
 	mu sync.Mutex
 	by map[string]map[string]bool // sessions by URI

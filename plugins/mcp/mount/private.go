@@ -70,7 +70,7 @@ func (p *privateConns) enter(ctx context.Context, session string) (*conn, func()
 			p.by = make(map[string]*privateConn)
 		}
 		p.by[session] = c
-		go p.open(c)
+		go p.open(c) //nolint:gosec // the connection outlives the call
 	}
 	c.users++
 	if c.idle != nil {

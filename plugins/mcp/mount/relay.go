@@ -280,8 +280,6 @@ func (c *conn) setLevel(ctx context.Context, a *active) error {
 
 // log passes a log message on to the client whose call runs. It is dropped if calls of several sessions run, because it
 // does not name its call.
-//
-//nolint:staticcheck // see setLevel
 func (c *conn) log(_ context.Context, r *mcp.LoggingMessageRequest) {
 	if !c.mount.cfg.offers(offerLogging) {
 		return
