@@ -27,6 +27,11 @@ func (p *peer) request(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	for _, r := range ask.Requests {
 		size += len(r.Params)
 		keys[r.Key] = true
+	}
+	if len(ask.Requests) > maxRequests || size > maxRequestBytes || len(keys) < len(ask.Requests) {
+		return tool.Answer{Outcome: tool.Declined, Message: fmt.Sprintf("a plugin can send at most %d different requests and %d bytes to a client at once", maxRequests, maxRequestBytes)}, nil
+	}
+	for _, r := range ask.Requests {
 		switch r.Method {
 		case tool.MethodElicit, tool.MethodRoots:
 		case tool.MethodSampling:
@@ -37,9 +42,6 @@ func (p *peer) request(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		default:
 			return tool.Answer{Outcome: tool.NobodyToAsk, Message: "unknown request to the client"}, nil
 		}
-	}
-	if len(ask.Requests) > maxRequests || size > maxRequestBytes || len(keys) < len(ask.Requests) {
-		return tool.Answer{Outcome: tool.Declined, Message: fmt.Sprintf("a plugin can send at most %d different requests and %d bytes to a client at once", maxRequests, maxRequestBytes)}, nil
 	}
 	a, err := p.Client.Ask(ctx, ask)
 	if err != nil || a.Outcome != tool.Accepted {
