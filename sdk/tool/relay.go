@@ -16,7 +16,8 @@ const CapabilityRequests = "requests"
 // ItemKind is the kind of an [Item].
 type ItemKind string
 
-// The values of [ItemKind]. The last three are features without a definition.
+// The values of [ItemKind]. Prompts, resources and templates have definitions. The other kinds are abilities of a server,
+// without definitions.
 const (
 	ItemPrompt       ItemKind = "prompt"
 	ItemResource     ItemKind = "resource"

@@ -28,7 +28,7 @@ func (d *Dispatcher) temporary() Stage {
 				return next(ctx, c)
 			}
 			if err := scratch.Make(tmp.Source); err != nil {
-				d.logger().Warn("the temporary directory of a session cannot be created; commands use a private one", "directory", tmp.Source, "error", err)
+				d.logger().Warn("the temporary directory of a session cannot be created; each plugin uses its own", "directory", tmp.Source, "error", err)
 				c.Decision.Sent.Roots = rest
 				return next(ctx, c)
 			}

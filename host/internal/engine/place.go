@@ -78,7 +78,7 @@ func stateOutside(cfg *config.Config, workspace, dir, target string) error {
 	}
 	for _, r := range writable {
 		if slices.ContainsFunc(places, r.Contains) {
-			return fmt.Errorf("the state directory %s is in %s, where tools can write. Name a directory outside with --state, such as %s", target, r.Path, otherState(r))
+			return fmt.Errorf("the state directory %s is in %s, where tools can write. With --state, name a directory outside of it, such as %s", target, r.Path, otherState(r))
 		}
 		if (tool.Root{Path: target}).Contains(r.Path) {
 			return fmt.Errorf("tools could write in %s, which is in the state directory %s. Use another workspace: --workspace DIR", r.Path, target)

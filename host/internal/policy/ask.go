@@ -263,7 +263,7 @@ func (p *Policy) Recheck(req *Request, earlier *Decision) (*Decision, error) {
 	for _, j := range d.asks {
 		if earlier == nil || !slices.ContainsFunc(earlier.asks, func(e Judgement) bool { return e.Kind == j.Kind && e.Subject == j.Subject }) {
 			d.Effect = Deny
-			return d, tool.Errorf(tool.Security, "A path of %s led to %s only after the call was permitted. Call it again.", req.Name, shorten(j.Subject))
+			return d, tool.Errorf(tool.Security, "A path in the call of %s changed after the call was permitted, and now leads to %s. Repeat the call.", req.Name, shorten(j.Subject))
 		}
 	}
 	return d, nil

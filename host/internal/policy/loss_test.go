@@ -197,7 +197,7 @@ func TestLossesBesidePipes(t *testing.T) {
 	}
 }
 
-// TestLossByMount checks that a directory is recognized by the path of a mount.
+// TestLossByMount checks that a loss is noticed if a command names the workspace by the path of another mount.
 func TestLossByMount(t *testing.T) {
 	_, ws := project(t)
 	other := t.TempDir()

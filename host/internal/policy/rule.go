@@ -219,7 +219,7 @@ func (r *Rule) about(kind string) bool {
 }
 
 // matchTool reports whether a glob matches the name in a part of a call. A glob such as "github:*" also matches the prompts
-// and resources of the field, although their names contain slashes.
+// and resources of the field "github", although their names contain slashes.
 func matchTool(glob string, p *part) bool {
 	return doublestar.MatchUnvalidated(glob, p.tool) || p.kind == KindRelay && doublestar.MatchUnvalidated(glob, strings.ReplaceAll(p.tool, "/", "_"))
 }

@@ -272,7 +272,7 @@ func (s *snapshot) check(a Alias) error {
 		return nil
 	case e == nil:
 		return fmt.Errorf("unknown tool %q; name an existing tool", a.Target())
-	case a.Optional || a.Convert != nil: // each use of the alias checks the tool
+	case a.Optional || a.Convert != nil: // no check here: a call by the alias checks whether the tool exists
 		return nil
 	}
 	return a.fits(e)
@@ -384,7 +384,7 @@ func (r *Registry) Enabled(namespace, name string) (*Entry, error) {
 	case e.PendingApproval != "":
 		return nil, tool.Errorf(tool.Security, "Tool %s is pending approval: %s.", e.FullName(), e.PendingApproval)
 	case !e.Enabled && e.Overridden:
-		return nil, tool.Errorf(tool.PermissionDenied, "Tool %s was disabled by the operator while toolhost runs. To enable it, the operator runs: toolhost plugin enable %s.", e.FullName(), e.FullName())
+		return nil, tool.Errorf(tool.PermissionDenied, "The operator disabled tool %s in the running toolhost. To enable it, the operator runs: toolhost plugin enable %s.", e.FullName(), e.FullName())
 	case !e.Enabled:
 		return nil, tool.Errorf(tool.PermissionDenied, "Tool %s is disabled. Enable it in the configuration: tool %q { enabled = true }.", e.FullName(), e.FullName())
 	}

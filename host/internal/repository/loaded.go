@@ -55,9 +55,9 @@ func (t *tree) loaded() (out []found) {
 	return out
 }
 
-// The method "begin" records the start of a call. Settings that appeared at the top of the tree while no call ran have a
-// cause outside the sandbox, such as an editor. Therefore they stay. For speed, begin does not read other directories;
-// the searches without a call read them.
+// begin records the start of a call. Settings that appeared at the top of the tree while no call ran are from a program
+// outside the sandbox, such as an editor, so they are not removed. For speed, begin does not read other directories.
+// Searches between calls read them.
 func (w *watched) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -345,7 +345,8 @@ var (
 	binaryTest = lazyregexp.New(`^(=|==|!=|<|>|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef)$`)
 )
 
-// checkTest refuses a test with operators that are not literal, because the operator -v evaluates code in a name.
+// checkTest refuses a test with operators that are not literal. Such an operator could be -v, which evaluates code in a
+// name.
 func (w *walker) checkTest(name string, args []Word) {
 	bad := slices.ContainsFunc(args, func(a Word) bool { return a.Split && a.Text != "*" && a.Text != "?" })
 	if name == "[" && len(args) > 0 && args[len(args)-1].Text == "]" {

@@ -10,7 +10,7 @@ import (
 )
 
 // Link creates a link to the binary in dir for each name. It does not remove other files from dir, because another host
-// can use them. If a program has a name that its host does not know, the host reports an error.
+// can use them. Such a file does no harm: if a command starts it, the host reports that it does not know the name.
 func Link(dir, binary string, names []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // commands of another user may be given it
 		return err

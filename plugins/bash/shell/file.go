@@ -8,7 +8,7 @@ import (
 // Sizes of pipe buffers in bytes. Some systems do not support setting them.
 const (
 	outputSize = 256 << 10
-	dumpSize   = 1 << 20 // the limit of Linux for an unprivileged user
+	dumpSize   = 1 << 20 // Linux does not allow more to an unprivileged user
 )
 
 // namelessOnDisk creates the file of nameless on disk. It is used on systems and in sandboxes without memory files.

@@ -27,9 +27,9 @@ const code = "code"
 // Edit is a change of one cell.
 type Edit struct {
 	Mode string
-	// ID and Number select a cell. At most one of the two fields is set. If no cell has the ID "cell-N", the ID selects
-	// the cell with the number N. Insert adds the new cell after the cell with the ID, or at the position Number. If
-	// neither field is set, Insert adds the cell at the beginning.
+	// ID and Number select a cell. At most one of the two fields is set. An ID of the form "cell-N" selects the cell with
+	// the number N, unless a cell has this ID. The mode Insert adds a cell after the cell with the ID, or at the position
+	// Number. If neither field is set, Insert adds the cell at the beginning.
 	ID     string
 	Number *int
 	// Source is the new source. The mode Delete ignores Source.

@@ -197,8 +197,8 @@ func (c *comparison) slip(old, ours []string) (typos []string, ok bool) {
 }
 
 // typo reports whether the first word is a misspelling of the second word. A misspelling has one inserted, missing or
-// wrong letter, or two swapped letters. If the file contains the first word, it is not a misspelling. If the words
-// differ in a very short part, such as one letter of a snake_case name, typo also returns false.
+// wrong letter, or two swapped letters. A word that the file contains is not a misspelling. Words such as pos_x and pos_y
+// are not misspellings either, because such short parts of names differ on purpose.
 func (c *comparison) typo(was, is string) bool {
 	a, b := []rune(was), []rune(is)
 	if min(len(a), len(b)) < minTypo || strings.EqualFold(was, is) || digits(was) != digits(is) {

@@ -18,8 +18,8 @@ import (
 	"toolhost.dev/sdk/workspace/text"
 )
 
-// samples contains prose in each detected encoding. The field "certain" is a length in characters. Every longer
-// beginning of the prose must be detected.
+// samples contains prose in each encoding. The field "certain" is the number of characters from which on the encoding must
+// be detected.
 var samples = []struct {
 	language string
 	encoding text.Encoding

@@ -125,8 +125,8 @@ func execute(p *Policy, args []string) (step string, err error) {
 	return StepExec, unix.Exec(p.Exec, argv, env)
 }
 
-// probe exits if the policy has no gate. Otherwise it executes the launcher again. The host then judges two executions,
-// and the first execution counts as the start of a plugin.
+// probe exits if the policy has no gate. With a gate, it executes the launcher once more, so that the host judges an
+// execution. The host does not judge the first execution, because that one starts a plugin.
 func probe(p *Policy, argv, env []string) (step string, err error) {
 	if !p.Gate {
 		os.Exit(0)

@@ -76,8 +76,8 @@ func (s *Settings) Open(c *cobra.Command) (*host.Host, error) {
 	return s.open(c, host.Options{}, (*host.Host).Problems)
 }
 
-// OpenOnce is like Open for a process that runs only one command. It prints the problem of a broken plugin only once,
-// and again after a change of the plugin.
+// OpenOnce is like Open, but for a process that runs only one command. If an earlier process printed the problem of a
+// broken plugin, OpenOnce prints it only after the plugin changed.
 func (s *Settings) OpenOnce(c *cobra.Command) (*host.Host, error) {
 	return s.open(c, host.Options{}, (*host.Host).NewProblems)
 }

@@ -28,7 +28,7 @@ func prove(ctx context.Context, plan *agent.Plan) error {
 	c.Env, c.Dir, c.Stderr = l.Env, l.Dir, &log
 	names, err := tools(ctx, c)
 	if err != nil {
-		return fmt.Errorf("the settings are written, but the server does not work as %s starts it: %w\n%s", plan.Agent.Title, err, cli.Clean(strings.TrimSpace(log.String())))
+		return fmt.Errorf("the settings were written, but the server fails if it is started in the way of %s: %w\n%s", plan.Agent.Title, err, cli.Clean(strings.TrimSpace(log.String())))
 	}
 	if len(names) == 0 {
 		return fmt.Errorf("the settings are written, but the server offers no tools to %s; see toolhost tools", plan.Agent.Title)
