@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/login"
-	"toolhost.dev/host/internal/state"
 	"toolhost.dev/sdk/suggest"
 )
 
@@ -32,7 +29,7 @@ type RemoteServer struct {
 // RemoteServers returns the fields of the configuration that connect to remote MCP servers, with their logins. It starts
 // no plugin. It returns an error if the configuration is not valid.
 func RemoteServers(opts Options) ([]RemoteServer, error) {
-	cfg, store, _, err := logins(opts)
+	cfg, store, err := logins(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +71,7 @@ func LoginClient(server string) *http.Client { return login.Client(server) }
 
 // SaveLogin replaces the login at a remote server. Hosts with the same state directory use it within seconds.
 func SaveLogin(opts Options, l *Login) error {
-	_, store, _, err := logins(opts)
+	_, store, err := logins(opts)
 	if err != nil {
 		return err
 	}
@@ -82,18 +79,15 @@ func SaveLogin(opts Options, l *Login) error {
 }
 
 // RemoveLogin deletes the login at the server of a field, and asks the authorization server to revoke its tokens. It
-// returns false if there was none. The error revoked is the reason why the tokens are not revoked.
+// returns false if there was none. The error revoked is the reason why the tokens are not revoked. Running hosts stop using
+// the login within seconds.
 func RemoveLogin(ctx context.Context, opts Options, r *RemoteServer) (removed bool, revoked, err error) {
-	_, store, home, err := logins(opts)
+	_, store, err := logins(opts)
 	if err != nil {
 		return false, nil, err
 	}
 	if removed, err = store.Remove(r.URL); !removed || err != nil {
 		return removed, nil, err
-	}
-	places, _ := filepath.Glob(filepath.Join(home.Principals(), "*", r.Field)) // the error is ignored, because the pattern is valid
-	for _, dir := range append(places, home.Plugin(r.Field)) {
-		_ = os.Remove(filepath.Join(dir, login.TokenFile)) // ignore the error: a running host removes the file, too
 	}
 	if r.Login != nil {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -103,10 +97,10 @@ func RemoveLogin(ctx context.Context, opts Options, r *RemoteServer) (removed bo
 	return true, revoked, nil
 }
 
-func logins(opts Options) (*config.Config, *login.Store, state.Home, error) {
+func logins(opts Options) (*config.Config, *login.Store, error) {
 	cfg, dir, err := stateDirectory(opts)
 	if err != nil {
-		return nil, nil, state.Home{}, err
+		return nil, nil, err
 	}
-	return cfg, login.Open(dir), state.Home{Root: dir}, nil
+	return cfg, login.Open(dir), nil
 }

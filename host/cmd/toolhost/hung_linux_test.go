@@ -78,7 +78,9 @@ func TestHungPluginIsReplaced(t *testing.T) {
 		return err == nil
 	})
 	for _, name := range []string{"testplugin", "bash"} {
-		must(t, syscall.Kill(childNamed(t, h.cmd.Process.Pid, name), syscall.SIGTERM))
+		for _, pid := range childrenNamed(t, h.cmd.Process.Pid, name) {
+			must(t, syscall.Kill(pid, syscall.SIGTERM))
+		}
 	}
 	wg.Wait()
 	h.want(t, "b", "echo again", "output:again")

@@ -16,7 +16,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +106,24 @@ principal "staff" {
 	few.want(404, "toolhost token create", "GET", "/.well-known/oauth-protected-resource/other", "")
 }
 
+// nosyServer counts the requests that it gets, and those with a token.
+type nosyServer struct{ requests, tokens atomic.Int64 }
+
+// nosy starts a server that refuses all requests.
+func nosy(t *testing.T) (url string, n *nosyServer) {
+	t.Helper()
+	n = new(nosyServer)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			n.tokens.Add(1)
+		}
+		n.requests.Add(1)
+		http.Error(w, "no", http.StatusNotFound)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, n
+}
+
 // TestLogin logs in at a remote server with the command, as a person with a browser does, and uses the login in a mount:
 // the token is renewed, and the login ends with the command logout. The remote server is another host.
 func TestLogin(t *testing.T) {
@@ -130,7 +150,8 @@ principal "staff" {
 	must(t, err)
 
 	dir := mcpDir(t)
-	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, "bundled = false\nfield \"up\" {\n  mcp {\n    url = \"%s/mcp\"\n  }\n}\n", front.URL), 0o600))
+	config := fmt.Sprintf("bundled = false\nfield \"up\" {\n  mcp {\n    url = \"%s/mcp\"\n  }\n}\n", front.URL)
+	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	state := t.TempDir()
 	command := func(args ...string) string {
 		t.Helper()
@@ -202,15 +223,34 @@ principal "staff" {
 		must(t, json.Unmarshal(b, &l))
 		return l
 	}
-	delivered := filepath.Join(state, "plugins", "up", "access-token")
 	before := stored()
-	if b, err := os.ReadFile(delivered); err != nil || string(b) != before["access_token"] {
-		t.Errorf("the plugin got %q, %v", b, err)
+	if st, err := os.Stat(files[0]); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", st, err)
 	}
-	for _, file := range []string{files[0], delivered} {
-		if st, err := os.Stat(file); err != nil || st.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v %v", file, st.Mode(), err)
-		}
+	if before["issuer"] != issuer || before["revoke_url"] != issuer+"/token/revocation" {
+		t.Errorf("%v", before)
+	}
+	// Another server in a field of the same name gets no token, in the same process and in another one.
+	other, heard := nosy(t)
+	elsewhere := filepath.Join(dir, "elsewhere.hcl")
+	must(t, os.WriteFile(elsewhere, []byte(strings.ReplaceAll(config, front.URL, other)), 0o600))
+	live := filepath.Join(t.TempDir(), "live.hcl")
+	must(t, os.WriteFile(live, []byte(config), 0o600))
+	c := toolhost(t, dir, "--state", state, "--config", live, "batch", "--ordered")
+	in, out := piped(t, c)
+	fmt.Fprintln(in, `{"id":1,"command":`+strconv.Quote(call)+`}`)
+	answer, err := out.ReadString('\n')
+	if err != nil || !strings.Contains(answer, "from the server") {
+		t.Errorf("%s %v", answer, err)
+	}
+	must(t, os.WriteFile(live, []byte(strings.ReplaceAll(config, front.URL, other)), 0o600))
+	expect(command("config", "reload"), "")
+	expect(command("--config", elsewhere, "tools"), "")
+	eventually(t, "the other server got requests of both hosts", func() bool { return heard.requests.Load() > 1 })
+	must(t, in.Close())
+	_ = c.Wait()
+	if n := heard.tokens.Load(); n > 0 {
+		t.Errorf("the other server got %d tokens", n)
 	}
 
 	old := stored()
@@ -226,7 +266,4 @@ principal "staff" {
 	expect(command("mcp", "logout", "up"), "is removed")
 	expect(command("run", call), "toolhost mcp login up")
 	expect(command("mcp", "logout", "up"), "has no login")
-	if _, err := os.Stat(delivered); err == nil {
-		t.Error("the plugin still has the token")
-	}
 }

@@ -166,6 +166,8 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 		Confine: func(s supervisor.Start) (*supervisor.Confined, error) {
 			if server, header := p.Server(); server != "" && !header {
 				b.Logins.Deliver(context.Background(), server, s.StateDir)
+			} else if p.Mounted {
+				login.Clear(s.StateDir) // an earlier configuration could have mounted a remote server under this name
 			}
 			return launcher.Launch(&p.Plugin, s)
 		},

@@ -2,6 +2,8 @@ package login
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"os"
@@ -12,8 +14,24 @@ import (
 	"toolhost.dev/host/internal/ownfile"
 )
 
-// TokenFile is the name of the file with the access token in the state directory of a plugin.
-const TokenFile = "access-token"
+// tokenPrefix begins the names of files with access tokens in the state directories of plugins.
+const tokenPrefix = "access-token-"
+
+// TokenFile returns the name of the file with the access token for a server. Fields of different configurations can have
+// the same name and so the same directory. The name of the file depends on the server, so that a plugin never sends a
+// token to another server. The plugin computes the name, too.
+func TokenFile(resource string) string {
+	sum := sha256.Sum256([]byte(resource))
+	return tokenPrefix + hex.EncodeToString(sum[:16])
+}
+
+// Clear removes the access tokens in the state directory of a plugin that connects to no remote server.
+func Clear(dir string) {
+	files, _ := filepath.Glob(filepath.Join(dir, tokenPrefix+"*")) // the error is ignored, because the pattern is valid
+	for _, f := range files {
+		_ = os.Remove(f) // ignore the error: another host can have removed the file
+	}
+}
 
 // interval is the time between two checks of the delivered tokens. A login or logout takes effect after this time.
 const interval = 5 * time.Second
@@ -48,16 +66,15 @@ func NewKeeper(s *Store, log *slog.Logger) *Keeper {
 }
 
 // Deliver writes the access token for a server to the state directory of a plugin, and replaces the file when the token
-// changes. Without a login, it removes the file. It is called before the plugin starts.
+// changes. Without a login, it removes the file. It is called before each start of the plugin. The updates end when the
+// directory is removed.
 func (k *Keeper) Deliver(ctx context.Context, resource, dir string) {
 	if k.store.dir == "" || dir == "" {
 		return
 	}
 	k.mu.Lock()
 	p := place{resource, dir}
-	if _, known := k.places[p]; !known {
-		k.places[p] = "\x00" // differs from every token, so that the file is written or removed
-	}
+	k.places[p] = "\x00" // differs from every token, so that the file is written or removed
 	if k.stop == nil {
 		var watch context.Context
 		watch, k.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -100,17 +117,24 @@ func (k *Keeper) update(ctx context.Context, p place) {
 	l, err := k.store.Fresh(ctx, p.resource)
 	if err != nil && ctx.Err() == nil {
 		k.fail(p.resource)
-		k.log.Warn("a login cannot be used", "server", host(p.resource), "error", err, "remedy", "toolhost mcp login "+filepath.Base(p.dir))
+		k.log.Warn("a login cannot be used", "server", host(p.resource), "error", err, "remedy", "toolhost mcp login FIELD")
 	}
 	if l != nil {
 		token = l.Access
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if ctx.Err() != nil || k.places[p] == token {
+	if ctx.Err() != nil {
 		return
 	}
-	if err := write(filepath.Join(p.dir, TokenFile), token); err != nil {
+	if _, gone := os.Stat(p.dir); errors.Is(gone, os.ErrNotExist) {
+		delete(k.places, p)
+		return
+	}
+	if k.places[p] == token {
+		return
+	}
+	if err := write(filepath.Join(p.dir, TokenFile(p.resource)), token); err != nil {
 		k.log.Warn("an access token cannot be delivered", "server", host(p.resource), "error", err)
 		return
 	}

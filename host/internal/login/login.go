@@ -169,7 +169,7 @@ func (s *Store) renew(ctx context.Context, l *Login) error {
 		return fmt.Errorf("%w: %s answered %s", ErrEnded, host(l.TokenURL), clean(answer.ErrorCode))
 	}
 	if err != nil {
-		return fmt.Errorf("%s did not renew the login: %w", host(l.TokenURL), err)
+		return fmt.Errorf("%s did not renew the login: %s", host(l.TokenURL), clean(err.Error()))
 	}
 	l.Access, l.Obtained, l.Expiry = token.AccessToken, s.now(), token.Expiry
 	if token.RefreshToken != "" {
@@ -186,13 +186,13 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
-	return s[:min(len(s), 100)]
+	return s[:min(len(s), 200)]
 }
 
-// Revoke asks the issuer to revoke the tokens of a login. It does nothing if the issuer cannot revoke tokens.
+// Revoke asks the issuer to revoke the tokens of a login.
 func Revoke(ctx context.Context, l *Login) error {
 	if l.RevokeURL == "" {
-		return nil
+		return errors.New("the issuer names no address for that")
 	}
 	for _, token := range slices.DeleteFunc([]string{l.Refresh, l.Access}, func(t string) bool { return t == "" }) {
 		form := url.Values{"token": {token}, "client_id": {l.ClientID}}
@@ -210,7 +210,7 @@ func Revoke(ctx context.Context, l *Login) error {
 		}
 		_ = res.Body.Close() // ignore the error, because only the status matters
 		if res.StatusCode/100 != 2 {
-			return fmt.Errorf("%s did not revoke the token: %s", host(l.RevokeURL), res.Status)
+			return fmt.Errorf("%s did not revoke the token: status %d", host(l.RevokeURL), res.StatusCode)
 		}
 	}
 	return nil

@@ -142,9 +142,14 @@ func TestKeeper(t *testing.T) {
 	dir := t.TempDir()
 	token := func() string {
 		k.Deliver(t.Context(), resource, dir)
-		b, _ := os.ReadFile(filepath.Join(dir, TokenFile)) // a missing file means no token
+		b, _ := os.ReadFile(filepath.Join(dir, TokenFile(resource))) // a missing file means no token
 		return string(b)
 	}
+	if got := token(); got != "access-1" {
+		t.Errorf("%q", got)
+	}
+	k.Deliver(t.Context(), resource+"/other", dir) // has no login, and must not affect the first server
+	Clear(dir)                                     // as another host does; the next start must get the token again
 	if got := token(); got != "access-1" {
 		t.Errorf("%q", got)
 	}
@@ -206,7 +211,7 @@ func TestKeeperWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Deliver(t.Context(), resource, dir)
-	if b, err := os.ReadFile(filepath.Join(dir, TokenFile)); err != nil || string(b) != "access-1" {
+	if b, err := os.ReadFile(filepath.Join(dir, TokenFile(resource))); err != nil || string(b) != "access-1" {
 		t.Errorf("%q %v", b, err)
 	}
 }

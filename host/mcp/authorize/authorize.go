@@ -94,11 +94,44 @@ func Login(ctx context.Context, opts Options) (*Grant, error) {
 	if grant.Token == nil {
 		return nil, errors.New("the authorization server issued no token")
 	}
-	grant.Issuer = page.issuer
-	if meta, err := auth.GetAuthServerMetadata(ctx, grant.Issuer, opts.Client); err == nil && meta != nil { // without it, tokens cannot be revoked
-		grant.RevokeURL = meta.RevocationEndpoint
-	}
+	opts.identify(ctx, res, page.issuer, &grant)
 	return &grant, nil
+}
+
+// identify sets the issuer of a grant, and the address at which its tokens are revoked. The refresh token will be sent to
+// this address. Therefore it only comes from metadata that name the issuer and the address from which the token came. The
+// argument answered is the issuer that the SDK found in the browser's answer and checked, or "".
+func (o *Options) identify(ctx context.Context, res *http.Response, answered string, grant *Grant) {
+	issuers := []string{answered}
+	if answered == "" {
+		issuers = o.named(ctx, res)
+	}
+	for _, issuer := range issuers {
+		meta, err := auth.GetAuthServerMetadata(ctx, issuer, o.Client)
+		if err == nil && meta != nil && meta.Issuer == issuer && meta.TokenEndpoint == grant.TokenURL {
+			grant.Issuer, grant.RevokeURL = issuer, meta.RevocationEndpoint
+			return
+		}
+	}
+	if u, err := url.Parse(grant.TokenURL); err == nil { // tokens cannot be revoked
+		grant.Issuer = u.Scheme + "://" + u.Host
+	}
+}
+
+// named returns the issuers that the metadata of the server name.
+func (o *Options) named(ctx context.Context, res *http.Response) []string {
+	challenges, err := oauthex.ParseWWWAuthenticate(res.Header.Values("WWW-Authenticate"))
+	if err != nil {
+		return nil
+	}
+	for _, c := range challenges {
+		if at := c.Params["resource_metadata"]; at != "" {
+			if meta, err := oauthex.GetProtectedResourceMetadata(ctx, at, o.Resource, o.Client); err == nil && meta != nil {
+				return meta.AuthorizationServers
+			}
+		}
+	}
+	return nil
 }
 
 // config returns the configuration of the SDK's handler. The handler writes its result to grant.
@@ -136,7 +169,7 @@ type page struct {
 
 	mu     sync.Mutex
 	state  string // value that the answer must contain; empty before the person is asked
-	issuer string
+	issuer string // issuer in the answer
 }
 
 func newPage(show func(string)) *page { return &page{show: show, answer: make(chan url.Values, 1)} }
@@ -144,20 +177,19 @@ func newPage(show func(string)) *page { return &page{show: show, answer: make(ch
 // fetch shows the page of the authorization server and waits for the browser.
 func (p *page) fetch(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
 	u, err := url.Parse(args.URL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Query().Get("state") == "" { // a browser could start programs for other schemes
+	odd := strings.ContainsFunc(args.URL, func(r rune) bool { return r <= ' ' || r > '~' })             // the page is printed, so it must not control the terminal
+	if err != nil || odd || u.Scheme != "https" && u.Scheme != "http" || u.Query().Get("state") == "" { // a browser could start programs for other schemes
 		return nil, errors.New("the authorization server named a page that cannot be opened")
 	}
 	p.mu.Lock()
-	p.state, p.issuer = u.Query().Get("state"), u.Scheme+"://"+u.Host
+	p.state = u.Query().Get("state")
 	p.mu.Unlock()
 	p.show(args.URL)
 	select {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("nobody answered in the browser: %w", context.Cause(ctx))
 	case q := <-p.answer:
-		if q.Get("iss") != "" {
-			p.issuer = q.Get("iss")
-		}
+		p.issuer = q.Get("iss")
 		if e := q.Get("error"); e != "" {
 			return nil, fmt.Errorf("the authorization server refused the login: %q %q", e, q.Get("error_description"))
 		}

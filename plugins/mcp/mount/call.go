@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -271,6 +272,9 @@ func (m *mount) meta(call *sdk.Call) mcp.Meta {
 	return meta
 }
 
+// codeRejected is the code of the SDK for requests that a remote server refused without an answer.
+const codeRejected = -32005
+
 // failure converts the error of a request to the server to an error for the host.
 func failure(err error) error {
 	var refused *tool.Error
@@ -282,6 +286,10 @@ func failure(err error) error {
 		// The connection has ended. The method watch ends this process during the sleep.
 		time.Sleep(4 * endWait)
 		return sdk.Errorf(tool.Unavailable, "The connection to the MCP server ended during the call: %s", clean(err.Error(), maxMessage)).From(tool.SourcePlugin)
+	}
+	if e.Code == codeRejected { // the error is of this process, and its cause is in the text around it
+		text := strings.TrimPrefix(err.Error()[strings.LastIndex(err.Error(), e.Message)+len(e.Message):], ": ")
+		return sdk.Errorf(tool.Unavailable, "The MCP server refused the request: %s", clean(text, maxMessage)).From(tool.SourcePlugin)
 	}
 	kind := tool.ExecutionFailed
 	switch e.Code {

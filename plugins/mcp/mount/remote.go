@@ -1,6 +1,8 @@
 package mount
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +24,7 @@ func (m *mount) remote() mcp.Transport {
 	return &mcp.StreamableClientTransport{
 		Endpoint: m.cfg.URL, MaxEventSize: maxFrame,
 		HTTPClient: &http.Client{
-			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport, state: m.state},
+			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport, state: m.state, token: m.tokenFile()},
 			// The headers can contain secrets for this server only. Therefore all redirects are refused.
 			CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 				return fmt.Errorf("the server redirects to %s; correct url in the mcp block", r.URL.Redacted())
@@ -35,20 +37,28 @@ func (m *mount) remote() mcp.Transport {
 type headers struct {
 	set  map[string]string
 	base http.RoundTripper
-	// state is the plugin's own directory. The host writes the access token of the operator's login there.
+	// state is the plugin's state directory. Its name is the name of the field.
 	state string
+	// token is the file to which the host writes the access token of the operator's login. The name depends on the URL.
+	token string
 }
 
-// tokenFile is the name of the file with the access token.
-const tokenFile = "access-token"
+// tokenFile returns the file with the access token for the server. The host computes the name in the same way.
+func (m *mount) tokenFile() string {
+	if m.state == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(m.cfg.URL))
+	return filepath.Join(m.state, "access-token-"+hex.EncodeToString(sum[:16]))
+}
 
 // login adds the access token of the operator's login to a request. The file is read each time, because the host replaces
 // it when the token is renewed.
 func (h *headers) login(r *http.Request) {
-	if h.state == "" {
+	if h.token == "" {
 		return
 	}
-	token, err := os.ReadFile(filepath.Join(h.state, tokenFile))
+	token, err := os.ReadFile(h.token)
 	if err != nil || !httpguts.ValidHeaderFieldValue(string(token)) { // without a login, the server answers if it needs one
 		return
 	}

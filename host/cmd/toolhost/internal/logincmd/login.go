@@ -80,7 +80,7 @@ func (f *loginFlags) run(ctx context.Context, s *cli.Settings, field string) err
 		fmt.Printf("The server of field %s needs no login.\n", field)
 		return nil
 	case err != nil:
-		return errors.New(cli.Clean(fmt.Sprintf("cannot log in at %s: %v", server.URL, err)))
+		return fmt.Errorf("cannot log in at %s: %s", server.URL, shown(err))
 	}
 	l := &admin.Login{
 		Resource: server.URL, Issuer: got.Issuer, ClientID: got.ClientID, ClientSecret: got.ClientSecret, TokenURL: got.TokenURL, AuthStyle: got.AuthStyle,
@@ -104,6 +104,16 @@ func (f *loginFlags) show(page string) {
 		program = "open"
 	}
 	_ = exec.Command(program, page).Start() //nolint:gosec // the page is an http URL; the error is ignored, because the user sees the address
+}
+
+// shown returns the text of an error that can contain an answer of a server. It is short and does not control the terminal.
+func shown(err error) string {
+	const most = 500
+	text := []rune(cli.Clean(err.Error()))
+	if len(text) > most {
+		text = append(text[:most], '…')
+	}
+	return string(text)
 }
 
 // validity describes how long a login is valid.
@@ -139,7 +149,7 @@ func newLogout(s *cli.Settings) *cobra.Command {
 			}
 			fmt.Printf("The login of field %s is removed.\n", args[0])
 			if revoked != nil {
-				fmt.Fprintf(os.Stderr, "warning: the tokens are not revoked: %v. They end when they expire, or when you revoke them on the page of %s.\n", revoked, server.URL)
+				fmt.Fprintf(os.Stderr, "warning: the tokens are not revoked: %s. They end when they expire, or when you revoke them on the page of %s.\n", shown(revoked), server.URL)
 			}
 			return nil
 		},

@@ -36,6 +36,7 @@ server.listen(0, '127.0.0.1', () => {
     ttl: { AccessToken: 600, RefreshToken: 86400, Grant: 86400, Session: 600, Interaction: 600 },
     features: {
       registration: { enabled: true },
+      revocation: { enabled: true },
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
       resourceIndicators: {
