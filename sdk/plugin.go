@@ -76,8 +76,8 @@ type Plugin struct {
 	// Hook handles events about tools and calls of all plugins; see [tool.Hook]. The operator's configuration selects
 	// the hooks that the plugin serves. A nil Hook means that the plugin cannot serve hooks.
 	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
-	// Relay offers features of MCP besides the tools: prompts, resources, completion and logging. A nil Relay means that
-	// the plugin has only tools.
+	// Relay offers prompts, resources, completion and logging to MCP clients. A nil Relay means that the plugin has only
+	// tools.
 	Relay *Relay
 	// Close is called once before the process ends. At that time no call is running, or the host has exited. Close
 	// can be nil.

@@ -12,7 +12,7 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// Relay offers features of MCP besides tools. The host offers them to its own clients of MCP.
+// Relay offers prompts, resources, completion and logging to the MCP clients of the host.
 type Relay struct {
 	// Items returns the offered features. The host calls it with [Plugin.Discover], or once if Discover is nil.
 	Items func() []tool.Item

@@ -3,13 +3,10 @@ package toolrpc
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"reflect"
 	"testing"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	"toolhost.dev/sdk/tool"
 	toolpb "toolhost.dev/sdk/toolpb/v2"
@@ -39,23 +36,12 @@ func (l *logged) Log(m tool.LogMessage) { l.messages = append(l.messages, m) }
 
 func connectRelay(t *testing.T, impl *relayed) *Client {
 	t.Helper()
-	l := bufconn.Listen(1 << 20)
-	s := newGRPCServer(nil)
-	p := &grpcPlugin{impl: impl}
-	if err := p.GRPCServer(nil, s); err != nil {
-		t.Fatal(err)
-	}
-	go s.Serve(l) // runs until the test stops the server
-	conn, err := grpc.NewClient("passthrough:", append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Close()
-		s.Stop()
+	return serveInMemory(t, func(s *grpc.Server) {
+		p := &grpcPlugin{impl: impl}
+		if err := p.GRPCServer(nil, s); err != nil {
+			t.Fatal(err)
+		}
 	})
-	return NewClient(conn)
 }
 
 func TestExchange(t *testing.T) {

@@ -56,9 +56,15 @@ func (f *fake) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool.
 // connect serves impl over an in-memory connection and returns a client.
 func connect(t *testing.T, impl toolpb.PluginServiceServer) *Client {
 	t.Helper()
+	return serveInMemory(t, func(s *grpc.Server) { toolpb.RegisterPluginServiceServer(s, impl) })
+}
+
+// serveInMemory serves what register adds to a server, over an in-memory connection, and returns a client.
+func serveInMemory(t *testing.T, register func(*grpc.Server)) *Client {
+	t.Helper()
 	l := bufconn.Listen(1 << 20)
 	s := newGRPCServer(nil)
-	toolpb.RegisterPluginServiceServer(s, impl)
+	register(s)
 	go s.Serve(l) // runs until the test stops the server
 	conn, err := grpc.NewClient("passthrough:", append(DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))...)

@@ -242,7 +242,7 @@ type flat struct {
 	from, to []int
 }
 
-// The method "mask" masks a range of the word. It ignores a range that consists only of expansions, because expansions
+// mask replaces a range of the word with the mask m. A range that consists only of expansions stays, because expansions
 // contain no secrets.
 func (w flat) mask(from, to int, m mask) {
 	if from < 0 || to > len(w.text) || from >= to || strings.Trim(w.text[from:to], string(rune(hole))) == "" {

@@ -34,8 +34,8 @@ const (
 
 // form describes how secrets of one kind appear in a text.
 type form struct {
-	// The field "needs" lists lower-case texts. A text without any of them contains no secret of this form and needs no
-	// slow search.
+	// needs lists texts in lower case. A text that contains none of them has no secret of this form, so the slow search
+	// is skipped.
 	needs []string
 	re    func() *regexp.Regexp
 	to    string

@@ -164,7 +164,7 @@ func (k *Keeper) fail(resource string) {
 	k.failed[resource] = f
 }
 
-// write replaces a file. It removes the file if the token is empty.
+// write replaces a file with a token. If the token is empty, it removes the file.
 func write(file, token string) error {
 	if token != "" {
 		return ownfile.Replace(file, []byte(token), 0o600)

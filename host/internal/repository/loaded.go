@@ -19,8 +19,8 @@ import (
 // WhyLoaded is the reason why the guard moves settings of other programs to the quarantine.
 const WhyLoaded = "programs such as editors and agents load it without being told"
 
-// loadedPrefix begins the keys for settings of other programs. Such a key identifies a name in a directory and not the
-// content. The kernel protects existing settings, so a change of the content has a cause outside the sandbox.
+// loadedPrefix begins the keys for settings of other programs. Such a key contains the name of a file, and nothing about
+// its content. The kernel protects existing files, so only a program outside the sandbox can change their content.
 const loadedPrefix = "loaded:"
 
 // maxLoaded is the maximum number of files in a directory that the guard removes individually. A directory with more

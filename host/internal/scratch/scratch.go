@@ -37,8 +37,8 @@ func Dir(base, session string) string {
 	return filepath.Join(base, hex.EncodeToString(sum[:16]), "tmp")
 }
 
-// Make creates the temporary directory of a session if it is missing, and records its use. Only this user can reach the
-// directory, but programs that run as another user of the sandbox can use it as they use /tmp.
+// Make creates the temporary directory of a session if it is missing, and records its use. Other users of the machine
+// cannot reach the directory. Inside the sandbox, programs of every user can write there, as in any /tmp.
 func Make(dir string) error {
 	own := filepath.Dir(dir)
 	now := time.Now()
