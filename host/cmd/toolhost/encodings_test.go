@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +50,7 @@ var worldTexts = []worldText{
 type (
 	batchCall struct {
 		ID        int            `json:"id"`
+		Session   string         `json:"session,omitempty"`
 		Name      string         `json:"name"`
 		Arguments map[string]any `json:"arguments"`
 	}
@@ -61,7 +63,7 @@ type (
 	}
 )
 
-// runBatch runs calls in one session with the real program. The results have the order of the calls.
+// runBatch runs calls with the real program. The results have the order of the calls.
 func runBatch(t *testing.T, dir string, calls ...batchCall) []batchResult {
 	t.Helper()
 	var in bytes.Buffer
@@ -111,69 +113,92 @@ func encodeText(t *testing.T, codec encoding.Encoding, s string) []byte {
 }
 
 // TestTextOfTheWorld reads, searches, edits, writes and restores files in each encoding (requirements U9, F1, F2, F3,
-// F4, F5).
+// F4, F5). One host runs the calls for all files. Each file has its own session.
 func TestTextOfTheWorld(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	var files []*worldFile
+	var calls []batchCall
 	for _, w := range worldTexts {
-		sizes := map[string]string{"short": w.prose}
+		proses := []string{w.prose}
 		if slices.Contains([]string{"gbk", "shift_jis", "koi8-r", "windows-1250"}, w.encoding) { // tests of the detection package cover all encodings
-			sizes["long"] = strings.Repeat("plain ASCII text\n", 10_000) + w.prose + strings.Repeat(strings.ReplaceAll(w.prose, w.word, "-"), 400)
+			proses = append(proses, strings.Repeat("plain ASCII text\n", 10_000)+w.prose+strings.Repeat(strings.ReplaceAll(w.prose, w.word, "-"), 400))
 		}
-		for size, prose := range sizes {
-			t.Run(w.encoding+" "+size, func(t *testing.T) {
-				t.Parallel()
-				dir, err := filepath.EvalSymlinks(t.TempDir())
-				if err != nil {
-					t.Fatal(err)
-				}
-				path := filepath.Join(dir, "text.txt")
-				data := encodeText(t, w.codec, prose)
-				if err := os.WriteFile(path, data, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				grep := batchCall{Name: "grep", Arguments: map[string]any{"pattern": w.word}}
-				foreign := w.foreign
-				if foreign == "" {
-					foreign = "\ufffd" // GB18030 has all characters, so use the replacement character
-				}
-				wholly := batchCall{Name: "write", Arguments: map[string]any{"file_path": "text.txt", "content": w.prose + w.new + "\n"}}
-				r := runBatch(t, dir,
-					batchCall{Name: "read", Arguments: map[string]any{"file_path": "text.txt"}}, grep,
-					batchCall{Name: "grep", Arguments: map[string]any{"pattern": w.word, "path": "text.txt", "output_mode": "count"}},
-					batchCall{Name: "edit", Arguments: map[string]any{"file_path": "text.txt", "old_string": w.word, "new_string": w.word + foreign}},
-					batchCall{Name: "edit", Arguments: map[string]any{"file_path": "text.txt", "old_string": w.word, "new_string": w.new}}, grep,
-					batchCall{Name: "bash", Arguments: map[string]any{"command": "cp text.txt edited.txt"}},
-					wholly,
-					batchCall{Name: "bash", Arguments: map[string]any{"command": "cp text.txt written.txt"}},
-					batchCall{Name: "undo", Arguments: map[string]any{"steps": 2}},
-				)
-				var read struct{ Encoding string }
-				if err := json.Unmarshal(r[0].Data, &read); err != nil || read.Encoding != w.encoding || size == "short" && !strings.Contains(r[0].text(), w.word) {
-					t.Errorf("read as %q: %.300s", read.Encoding, r[0].text())
-				}
-				for _, i := range []int{1, 2} {
-					if !strings.Contains(r[i].text(), "text.txt:") {
-						t.Errorf("grep %d: %s", i, r[i].text())
-					}
-				}
-				if r[3].Success || !strings.Contains(r[3].text(), w.encoding) {
-					t.Errorf("a foreign character: %s", r[3].text())
-				}
-				if !r[4].Success || strings.Contains(r[5].text(), "text.txt:") {
-					t.Errorf("edit: %s\nthen grep: %s", r[4].text(), r[5].text())
-				}
-				old := encodeText(t, w.codec, w.word)
-				equalFile(t, filepath.Join(dir, "edited.txt"), bytes.Replace(data, old, encodeText(t, w.codec, w.new), 1))
-				if !r[7].Success {
-					t.Errorf("write: %s", r[7].text())
-				}
-				equalFile(t, filepath.Join(dir, "written.txt"), encodeText(t, w.codec, w.prose+w.new+"\n"))
-				if !r[9].Success || size == "short" && !strings.Contains(r[9].text(), w.word) {
-					t.Errorf("undo: %s", r[9].text())
-				}
-				equalFile(t, path, data)
-			})
+		for i, prose := range proses {
+			f := &worldFile{worldText: w, name: fmt.Sprint(w.encoding, i), long: i > 0, data: encodeText(t, w.codec, prose)}
+			f.dir = filepath.Join(dir, f.name)
+			must(t, os.Mkdir(f.dir, 0o700))
+			must(t, os.WriteFile(filepath.Join(f.dir, "text.txt"), f.data, 0o600))
+			files = append(files, f)
+			calls = append(calls, f.calls()...)
 		}
 	}
+	results := runBatch(t, dir, calls...)
+	for _, f := range files {
+		n := len(f.calls())
+		t.Run(f.name, func(t *testing.T) { f.check(t, results[:n]) })
+		results = results[n:]
+	}
+}
+
+// worldFile is the file text.txt with the text prose, or with a longer text around it, in its own directory.
+type worldFile struct {
+	worldText
+	name, dir string
+	data      []byte
+	long      bool
+}
+
+func (f *worldFile) calls() []batchCall {
+	path := f.name + "/text.txt"
+	foreign := f.foreign
+	if foreign == "" {
+		foreign = "\ufffd" // GB18030 has all characters, so use the replacement character
+	}
+	call := func(name string, arguments map[string]any) batchCall {
+		return batchCall{Session: f.name, Name: name, Arguments: arguments}
+	}
+	edit := func(text string) batchCall {
+		return call("edit", map[string]any{"file_path": path, "old_string": f.word, "new_string": text})
+	}
+	grep := call("grep", map[string]any{"pattern": f.word, "path": f.name})
+	return []batchCall{
+		call("read", map[string]any{"file_path": path}), grep,
+		call("grep", map[string]any{"pattern": f.word, "path": path, "output_mode": "count"}),
+		edit(f.word + foreign), edit(f.new), grep,
+		call("bash", map[string]any{"command": "cp " + path + " " + f.name + "/edited.txt"}),
+		call("write", map[string]any{"file_path": path, "content": f.prose + f.new + "\n"}),
+		call("bash", map[string]any{"command": "cp " + path + " " + f.name + "/written.txt"}),
+		call("undo", map[string]any{"steps": 2}),
+	}
+}
+
+func (f *worldFile) check(t *testing.T, r []batchResult) {
+	var read struct{ Encoding string }
+	if err := json.Unmarshal(r[0].Data, &read); err != nil || read.Encoding != f.encoding || !f.long && !strings.Contains(r[0].text(), f.word) {
+		t.Errorf("read as %q: %.300s", read.Encoding, r[0].text())
+	}
+	for _, i := range []int{1, 2} {
+		if !strings.Contains(r[i].text(), "text.txt:") {
+			t.Errorf("grep %d: %s", i, r[i].text())
+		}
+	}
+	if r[3].Success || !strings.Contains(r[3].text(), f.encoding) {
+		t.Errorf("a foreign character: %s", r[3].text())
+	}
+	if !r[4].Success || strings.Contains(r[5].text(), "text.txt:") {
+		t.Errorf("edit: %s\nthen grep: %s", r[4].text(), r[5].text())
+	}
+	equalFile(t, filepath.Join(f.dir, "edited.txt"), bytes.Replace(f.data, encodeText(t, f.codec, f.word), encodeText(t, f.codec, f.new), 1))
+	if !r[7].Success {
+		t.Errorf("write: %s", r[7].text())
+	}
+	equalFile(t, filepath.Join(f.dir, "written.txt"), encodeText(t, f.codec, f.prose+f.new+"\n"))
+	if !r[9].Success || !f.long && !strings.Contains(r[9].text(), f.word) {
+		t.Errorf("undo: %s", r[9].text())
+	}
+	equalFile(t, filepath.Join(f.dir, "text.txt"), f.data)
 }
 
 func equalFile(t *testing.T, path string, want []byte) {

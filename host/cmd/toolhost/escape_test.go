@@ -368,10 +368,13 @@ func TestBombs(t *testing.T) {
 		`head -c 3000000 /dev/zero > big; [ $(stat -c %s big) -gt 2000000 ] && echo ESCAPED`,
 		`for i in {210..400}; do eval "exec $i</dev/null" || break; done 2>/dev/null; [ $i = 400 ] && echo ESCAPED`,
 		`timeout 5 bash -c 'while :; do :; done'; [ $? = 124 ] && echo ESCAPED`,
-		fmt.Sprintf(`n=0; for i in {1..%d}; do sleep 20 & done 2>/dev/null; n=$(jobs -r | wc -l); kill $(jobs -p) 2>/dev/null; [ $n -ge %d ] && echo ESCAPED`, many, many-50),
+		fmt.Sprintf(`testescape processes %d`, many),
 	}
 	const processes = 4 // index of the last bomb in the table
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
+		if user == "root" && !b.Abilities.Confines {
+			t.Skip("the control needs one user")
+		}
 		w := newWorld(t, user)
 		for i, out := range w.batch(t, b.Name, `sandbox {
 			limits {

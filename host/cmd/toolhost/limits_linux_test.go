@@ -76,7 +76,7 @@ func TestLimits(t *testing.T) {
 // ids must not wrap around too early.
 func TestManyForks(t *testing.T) {
 	t.Parallel()
-	eachBackend(t, []string{"root", "isolated", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
+	eachBackend(t, []string{"isolated", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
 		if !b.Abilities.OwnRoot || user == "isolated" && os.Getuid() != 0 {
 			t.Skip("only a process namespace has ids of its own")
 		}
@@ -96,6 +96,9 @@ for i in {1..100}; do sleep 0 & a=$!; (exit 4) & wait $!; [ $? = 4 ] || echo wro
 func TestMemoryOfAll(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, []string{"root", "ordinary"}, func(t *testing.T, user string, b sandboxBackend) {
+		if user == "root" && os.Getuid() == 0 && !b.Abilities.OwnRoot {
+			t.Skip("the host measures memory in the same way for each user: the ordinary user is enough")
+		}
 		w := newWorld(t, user)
 		t.Parallel()
 		const limit = `total { memory = "200MiB" }`

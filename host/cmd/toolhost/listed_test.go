@@ -109,7 +109,7 @@ var unlisted = map[string]string{
 // programs.
 const listedPrograms = `"ls *", "cat *", "echo *", "git status *", "git log *", "xargs *", "find *", "awk *", "sed *", "sort *", "tar *", "make *", "env *", "setarch *", "prlimit *", "split *", "bash *", "sh *"`
 
-// writeConfig writes a configuration and the files that scripts use. It returns the workspace and the path of the
+// writeConfig writes a configuration and a workspace with the files that scripts use. It returns the workspace and the path of the
 // configuration.
 func writeConfig(t *testing.T, text string) (ws, config string) {
 	t.Helper()
@@ -121,19 +121,21 @@ func writeConfig(t *testing.T, text string) (ws, config string) {
 	if err := os.Mkdir(ws, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	evil := "#!/bin/bash\n: > '" + ws + "/RAN'\n/bin/cat\n"
-	for name, text := range map[string]string{config: text, "evil": evil, "env": evil, "bash": evil, "ls": evil, "big": strings.Repeat("0123456789\n", 3000)} {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(ws, name)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	must(t, os.WriteFile(config, []byte(text), 0o600))
+	fillDirectory(t, ws)
+	return ws, config
+}
+
+// fillDirectory makes a repository with the files that the scripts of unlisted use.
+func fillDirectory(t *testing.T, dir string) {
+	t.Helper()
+	const evil = "#!/bin/bash\n: > RAN\n/bin/cat\n"
+	for name, text := range map[string]string{"evil": evil, "env": evil, "bash": evil, "ls": evil, "big": strings.Repeat("0123456789\n", 3000)} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
-	if out, err := exec.Command("git", "-C", ws, "init", "-q").CombinedOutput(); err != nil {
+	if out, err := exec.Command("git", "-C", dir, "init", "-q").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return ws, config
 }
 
 // listForms contains the two forms of a list of programs in the configuration.
@@ -142,12 +144,17 @@ var listForms = map[string]string{
 	"commands": "permissions {\n commands = \"allow-list\"\n allow \"listed\" { command = [" + listedPrograms + "] }\n}",
 }
 
+// sessionOf returns the name of the session, and of the directory, for a script.
+func sessionOf(name string) string {
+	return strings.NewReplacer(" ", "-", ":", "", "/", "", "$", "").Replace(name)
+}
+
 // runListed runs scripts in separate sessions. It returns one line of output for each script.
 func runListed(t *testing.T, ws, config string, scripts map[string]string) (lines []string) {
 	t.Helper()
 	var calls bytes.Buffer
 	for name, script := range scripts {
-		if err := json.NewEncoder(&calls).Encode(map[string]string{"id": name, "command": script, "session": strings.NewReplacer(" ", "-", ":", "", "/", "", "$", "").Replace(name)}); err != nil {
+		if err := json.NewEncoder(&calls).Encode(map[string]string{"id": name, "command": script, "session": sessionOf(name)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -182,16 +189,22 @@ func TestListedPrograms(t *testing.T) {
 	}
 }
 
-// TestUnlistedProgramsRun validates [TestListedPrograms]. Without a list, each script must run the program.
+// TestUnlistedProgramsRun validates [TestListedPrograms]. Without a list, each script must run the program. All scripts
+// run in one host, each in its own directory.
 func TestUnlistedProgramsRun(t *testing.T) {
+	t.Parallel()
+	ws, config := writeConfig(t, "plugin \"bash\" {}\n")
+	scripts, dirs := make(map[string]string), make(map[string]string)
 	for name, script := range unlisted {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ws, config := writeConfig(t, "plugin \"bash\" {}\n")
-			out := runIn(t, ws, t.TempDir(), nil, "--config", config, "run", script)
-			if _, err := os.Lstat(filepath.Join(ws, "RAN")); err != nil {
-				t.Errorf("%s does not run the program:\n%s", script, out)
-			}
-		})
+		dirs[name] = filepath.Join(ws, "in-"+sessionOf(name))
+		must(t, os.Mkdir(dirs[name], 0o755))
+		fillDirectory(t, dirs[name])
+		scripts[name] = "cd " + dirs[name] + "\n" + script
+	}
+	lines := runListed(t, ws, config, scripts)
+	for name, script := range unlisted {
+		if _, err := os.Lstat(filepath.Join(dirs[name], "RAN")); err != nil {
+			t.Errorf("%s does not run the program:\n%s", script, strings.Join(lines, ""))
+		}
 	}
 }
