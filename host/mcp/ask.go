@@ -128,7 +128,17 @@ func form(ask tool.Ask) *mcp.ElicitParams {
 	default:
 		field = map[string]any{"type": "string", "title": "Choice", "enum": q.Options}
 	}
-	return &mcp.ElicitParams{Mode: "form", Message: q.Text, RequestedSchema: object("answer", field)}
+	switch {
+	case len(q.Defaults) > 0 && q.Multiple:
+		field["default"] = q.Defaults
+	case len(q.Defaults) > 0:
+		field["default"] = q.Defaults[0]
+	}
+	schema := object("answer", field)
+	if q.Optional {
+		delete(schema, "required")
+	}
+	return &mcp.ElicitParams{Mode: "form", Message: q.Text, RequestedSchema: schema}
 }
 
 func object(name string, field map[string]any) map[string]any {
@@ -170,7 +180,7 @@ func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error)
 			values = append(values, fmt.Sprint(item))
 		}
 	}
-	if values == nil {
+	if values == nil && (ask.Question == nil || !ask.Question.Optional) {
 		return tool.Answer{Outcome: tool.Declined, Message: "the client sent no answer"}, nil
 	}
 	return tool.Answer{Outcome: tool.Accepted, Values: values}, nil

@@ -48,7 +48,8 @@ func protocolError(res *tool.Result, f function) error {
 // serve carries out a request of a client: it begins a call, or continues a parked one. The function build returns the
 // request for the host.
 func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Request, *tool.Error)) (out outcome, bad *tool.Error, err error) {
-	ctx, done := s.posts.follow(ctx, in.header(postHeader))
+	silent := s.silent()
+	ctx, done := s.posts.follow(ctx, in.header(postHeader), !silent)
 	defer done()
 	if in.state != "" {
 		out, err = s.parked.resume(ctx, in)
@@ -62,7 +63,7 @@ func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Req
 	}
 	call.Workspace = workspace
 	// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
-	front := &front{patience: s.opts.AskTimeout, approver: s.approver(call.Principal)}
+	front := &front{silent: silent, patience: s.opts.AskTimeout, approver: s.approver(call.Principal)}
 	pending := s.host.Begin(call, front)
 	leave()
 	return s.parked.wait(ctx, s.parked.begin(ctx, in, func(r *run) *tool.Result {
@@ -71,6 +72,15 @@ func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Req
 		front.end()
 		return res
 	})), nil, nil
+}
+
+// silent reports whether the operator turned off the signs of life of silent calls.
+func (s *Server) silent() bool {
+	if s.opts.Endpoint == "" {
+		return false
+	}
+	e, err := s.host.Endpoint(s.opts.Endpoint, nil)
+	return err == nil && e.Silent
 }
 
 // approver returns the client that answers the permission asks of a principal's calls. It returns nil if the client that
@@ -115,6 +125,7 @@ func (s *Server) sessionOf(in *incoming) (session, from string) {
 // front sends notifications and questions of a running call to its client.
 type front struct {
 	patience time.Duration
+	silent   bool        // whether the client gets no signs of life of silent calls
 	approver host.Client // answers permission asks; nil if the client answers them
 
 	mu    sync.Mutex
@@ -149,7 +160,12 @@ func (f *front) end() {
 }
 
 // Progress implements [host.Client]. It sends a progress notification.
-func (f *front) Progress(title string, metadata map[string]any) { f.notify(title, metadata, 0) }
+func (f *front) Progress(title string, metadata map[string]any) {
+	if _, alive := metadata["activity"]; alive && f.silent {
+		return
+	}
+	f.notify(title, metadata, 0)
+}
 
 // Output implements [host.Client]. It sends the last line of a chunk of output as a progress notification. The result of
 // the call contains the full output.

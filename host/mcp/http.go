@@ -20,16 +20,24 @@ func (s *Server) Handler() http.Handler {
 	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1})
 	none := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Log, Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context())
 		r.Header.Del(postHeader)
+		out := &eventStream{ResponseWriter: w, every: s.comments}
+		w = out
+		if r.Method == http.MethodPost {
+			id := s.posts.add(post{r.Context(), out})
+			defer s.posts.remove(id)
+			r.Header.Set(postHeader, id)
+		}
+		if listens := r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"; listens && !s.silent() {
+			out.begin()
+			defer out.end()
+		}
 		// Compare the protocol revisions as text, because they are dates in the form 2006-01-02.
 		if r.Header.Get("Mcp-Protocol-Version") >= stateless {
 			none.ServeHTTP(w, r)
 			return
 		}
-		r = r.Clone(r.Context())
-		id := s.posts.add(r.Context())
-		defer s.posts.remove(id)
-		r.Header.Set(postHeader, id)
 		sessions.ServeHTTP(w, r)
 	})
 }
@@ -37,24 +45,30 @@ func (s *Server) Handler() http.Handler {
 // postHeader is the header with which a call finds its HTTP request. Handler replaces what a client sends.
 const postHeader = "Toolhost-Request"
 
-// posts contains the contexts of the HTTP requests of clients with sessions. The SDK does not end a call when the
-// connection of its request is lost, because a client could read the response on another connection. This server keeps no
-// responses, so nobody could get it.
+// post is an HTTP request with its response.
+type post struct {
+	ctx context.Context
+	out *eventStream
+}
+
+// posts contains the HTTP requests that are being answered. The SDK does not end a call of a session when the connection
+// of its request is lost, because a client could read the response on another connection. This server keeps no responses,
+// so nobody could get it.
 type posts struct {
 	mu   sync.Mutex
 	last uint64
-	by   map[string]context.Context
+	by   map[string]post
 }
 
-func (p *posts) add(ctx context.Context) (id string) {
+func (p *posts) add(one post) (id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.by == nil {
-		p.by = make(map[string]context.Context)
+		p.by = make(map[string]post)
 	}
 	p.last++
 	id = strconv.FormatUint(p.last, 10)
-	p.by[id] = ctx
+	p.by[id] = one
 	return id
 }
 
@@ -64,17 +78,27 @@ func (p *posts) remove(id string) {
 	delete(p.by, id)
 }
 
-// follow returns a context that also ends with the HTTP request that has the id. The caller must call done.
-func (p *posts) follow(ctx context.Context, id string) (_ context.Context, done func()) {
-	p.mu.Lock()
-	post := p.by[id]
-	p.mu.Unlock()
-	if post == nil {
+// follow returns a context that also ends with the HTTP request that has the id. If comments is true, the response gets
+// comments while the call is silent. The caller must call done before it returns the result.
+func (p *posts) follow(ctx context.Context, id string, comments bool) (_ context.Context, done func()) {
+	if id == "" {
 		return ctx, func() {}
 	}
+	p.mu.Lock()
+	one, ok := p.by[id]
+	p.mu.Unlock()
+	if !ok {
+		return ctx, func() {}
+	}
+	if comments {
+		one.out.begin()
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(post, func() { cancel(context.Cause(post)) })
+	stop := context.AfterFunc(one.ctx, func() { cancel(context.Cause(one.ctx)) })
 	return ctx, func() {
+		if comments {
+			one.out.end()
+		}
 		stop()
 		cancel(nil)
 	}

@@ -65,6 +65,8 @@ type Server struct {
 	parked *parkedCalls
 	roots  *workspaces
 	posts  posts
+	// comments is the time after which a silent response over HTTP gets a comment.
+	comments time.Duration
 	// session is the shared session of clients without a connection.
 	session string
 
@@ -93,7 +95,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{host: h, opts: opts, parked: newParkedCalls(opts.AskTimeout), session: opts.Session}
+	s := &Server{host: h, opts: opts, parked: newParkedCalls(opts.AskTimeout), session: opts.Session, comments: commentEvery}
 	if s.session == "" {
 		s.session = newSession()
 	}

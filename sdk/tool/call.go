@@ -138,6 +138,10 @@ type Question struct {
 	Options  []string `json:"options"`
 	Multiple bool     `json:"multiple"`
 	FreeText bool     `json:"free_text"`
+	// Defaults is the answer if the user gives none. Only a multiple question has several.
+	Defaults []string `json:"defaults,omitempty"`
+	// Optional means that the user can leave the question open. The answer is then [Accepted] and has no values.
+	Optional bool `json:"optional,omitempty"`
 }
 
 // Outcome is the outcome of an [Ask], for example a granted permission.

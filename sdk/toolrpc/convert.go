@@ -308,7 +308,7 @@ func askToPB(id uint32, a tool.Ask) (*toolpb.Ask, error) {
 	case a.Question != nil:
 		q := a.Question
 		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Question{Question: &toolpb.Question{
-			Text: valid(q.Text), Options: mapSlice(q.Options, valid), Multiple: q.Multiple, FreeText: q.FreeText,
+			Text: valid(q.Text), Options: mapSlice(q.Options, valid), Multiple: q.Multiple, FreeText: q.FreeText, Defaults: mapSlice(q.Defaults, valid), Optional: q.Optional,
 		}}}, nil
 	}
 	if len(a.Requests) > 0 {
@@ -327,7 +327,9 @@ func askFromPB(a *toolpb.Ask) tool.Ask {
 		return tool.Ask{Requests: mapSlice(r.GetRequests(), requestFromPB)}
 	}
 	q := a.GetQuestion()
-	return tool.Ask{Question: &tool.Question{Text: q.GetText(), Options: q.GetOptions(), Multiple: q.GetMultiple(), FreeText: q.GetFreeText()}}
+	return tool.Ask{Question: &tool.Question{
+		Text: q.GetText(), Options: q.GetOptions(), Multiple: q.GetMultiple(), FreeText: q.GetFreeText(), Defaults: q.GetDefaults(), Optional: q.GetOptional(),
+	}}
 }
 
 func answerToPB(id uint32, a tool.Answer) *toolpb.Answer {

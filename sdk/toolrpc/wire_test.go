@@ -262,7 +262,7 @@ func TestAsks(t *testing.T) {
 		answers := make([]string, 20)
 		for i := range answers { // answers arrive in any order, but each answer must reach its own question
 			wg.Go(func() {
-				a, err := peer.Ask(ctx, tool.Ask{Question: &tool.Question{Text: fmt.Sprint(i), Options: []string{"y\xff"}, Multiple: true, FreeText: true}})
+				a, err := peer.Ask(ctx, tool.Ask{Question: &tool.Question{Text: fmt.Sprint(i), Options: []string{"y\xff"}, Multiple: true, FreeText: true, Defaults: []string{"n\xff"}, Optional: true}})
 				answers[i] = fmt.Sprint(a.Outcome, a.Values, a.Message, err)
 			})
 		}
@@ -282,7 +282,7 @@ func TestAsks(t *testing.T) {
 			return tool.Answer{}, errors.New("nobody")
 		}
 		q := a.Question
-		if !q.Multiple || !q.FreeText || q.Options[0] != "y\uFFFD" {
+		if !q.Multiple || !q.FreeText || !q.Optional || q.Options[0] != "y\uFFFD" || q.Defaults[0] != "n\uFFFD" {
 			t.Errorf("%+v", q)
 		}
 		return tool.Answer{Outcome: tool.Declined, Values: []string{q.Text}, Message: "m"}, nil

@@ -130,7 +130,12 @@ func TestLogin(t *testing.T) {
 	t.Parallel()
 	issuer, _ := startIssuer(t)
 	var target *url.URL
+	var slow atomic.Bool
+	slow.Store(true)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slow.Load() {
+			time.Sleep(1500 * time.Millisecond)
+		}
 		httputil.NewSingleHostReverseProxy(target).ServeHTTP(w, r)
 	}))
 	t.Cleanup(front.Close)
@@ -167,7 +172,9 @@ principal "staff" {
 		}
 	}
 	const call = `up:bash --command "echo from the server"`
-	expect(command("run", call), "toolhost mcp login up")
+	expect(command("run", call), "toolhost mcp login up") // the start failed slowly, so it is remembered
+	slow.Store(false)
+	expect(command("run", call), "The start failed")
 	expect(command("mcp", "status"), "none")
 	expect(command("mcp", "login", "down"), `field "down" has no remote server`)
 

@@ -18,6 +18,7 @@ type endpointHCL struct {
 	Mode       hcl.Expression `hcl:"mode,optional"`
 	Core       hcl.Expression `hcl:"core,optional"`
 	Principals hcl.Expression `hcl:"principals,optional"`
+	KeepAlive  *bool          `hcl:"keep_alive,optional"`
 	At         hcl.Range      `hcl:",def_range"`
 }
 
@@ -32,6 +33,8 @@ type Endpoint struct {
 	Core []string
 	// Principals contains the names of the principals that can use the endpoint. A nil list means all principals.
 	Principals []string
+	// Silent means that clients get no signs of life of silent calls.
+	Silent bool
 }
 
 // DefaultCore contains the tools that a lazy endpoint lists if the configuration does not name them.
@@ -56,7 +59,7 @@ func (d *decoder) endpoints(blocks []endpointHCL) {
 		known = append(known, p.Name)
 	}
 	for _, b := range blocks {
-		out := Endpoint{Name: b.Name, Tools: d.toolGlobs(b.Tools), Mode: d.choice(b.Mode, "auto", "all", "single", "lazy", "auto")}
+		out := Endpoint{Name: b.Name, Tools: d.toolGlobs(b.Tools), Mode: d.choice(b.Mode, "auto", "all", "single", "lazy", "auto"), Silent: b.KeepAlive != nil && !*b.KeepAlive}
 		switch {
 		case slices.ContainsFunc(d.cfg.Endpoints, func(e Endpoint) bool { return e.Name == b.Name }):
 			d.fail(b.At, fmt.Sprintf("Endpoint %q is configured twice", b.Name), "Remove one, or give it another name.")

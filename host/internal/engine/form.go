@@ -69,7 +69,7 @@ func fillIn(ctx context.Context, c Client, params json.RawMessage) (map[string]a
 	}
 	form := p.RequestedSchema
 	if len(form.Properties) == 0 {
-		_, outcome, err := askField(ctx, c, p.Message, &field{Type: "boolean"})
+		_, outcome, err := askField(ctx, c, p.Message, &field{Type: "boolean"}, false)
 		return map[string]any{}, outcome, err
 	}
 	content := make(map[string]any)
@@ -90,10 +90,7 @@ func fillIn(ctx context.Context, c Client, params json.RawMessage) (map[string]a
 				break
 			}
 		}
-		if len(f.Default) > 0 {
-			text += fmt.Sprintf(" (default: %s)", strings.Trim(string(f.Default), `"`))
-		}
-		value, outcome, err := askField(ctx, c, text, &f)
+		value, outcome, err := askField(ctx, c, text, &f, !slices.Contains(form.Required, name))
 		if err != nil || outcome != tool.Accepted {
 			return nil, outcome, err
 		}
@@ -104,8 +101,34 @@ func fillIn(ctx context.Context, c Client, params json.RawMessage) (map[string]a
 	return content, tool.Accepted, nil
 }
 
+// defaults returns the default of a field in the form that answers have.
+func (f *field) defaults() []string {
+	var value any
+	if json.Unmarshal(f.Default, &value) != nil {
+		return nil
+	}
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case bool:
+		if v {
+			return []string{"yes"}
+		}
+		return []string{"no"}
+	case []any:
+		out := make([]string, 0, len(v))
+		for _, item := range v {
+			out = append(out, fmt.Sprint(item))
+		}
+		return out
+	case string:
+		return []string{v}
+	}
+	return []string{string(f.Default)} // a number as it was written
+}
+
 // askField asks for one value. The value is nil if the answer contains none.
-func askField(ctx context.Context, c Client, text string, f *field) (any, tool.Outcome, error) {
+func askField(ctx context.Context, c Client, text string, f *field, optional bool) (any, tool.Outcome, error) {
 	q := tool.Question{Text: text, Options: slices.Concat(f.Enum, f.Items.Enum), Multiple: f.Type == "array"}
 	for _, o := range slices.Concat(f.OneOf, f.Items.AnyOf) {
 		q.Options = append(q.Options, o.Const)
@@ -113,7 +136,7 @@ func askField(ctx context.Context, c Client, text string, f *field) (any, tool.O
 	if f.Type == "boolean" {
 		q.Options = []string{"yes", "no"}
 	}
-	q.FreeText = len(q.Options) == 0
+	q.FreeText, q.Optional, q.Defaults = len(q.Options) == 0, optional, f.defaults()
 	answer, err := c.Ask(ctx, tool.Ask{Question: &q})
 	if err != nil || answer.Outcome != tool.Accepted || len(answer.Values) == 0 {
 		return nil, answer.Outcome, err

@@ -79,7 +79,8 @@ func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, p *
 		p.Checked = by == build.Version
 		return desc == nil
 	}
-	p.Err = b.recentFailure(p.Binary.Key)
+	server, _ := p.Server()
+	p.Err = b.recentFailure(p.Binary.Key, b.Logins.Obtained(server))
 	return p.Err == nil
 }
 
@@ -91,11 +92,11 @@ const (
 )
 
 // recentFailure returns the error of a slow start that failed within the last failureMemory. It returns nil without such
-// a failure.
-func (b *Builder) recentFailure(key [32]byte) error {
+// a failure, and if a login at the plugin's server is newer than the failure.
+func (b *Builder) recentFailure(key [32]byte, login time.Time) error {
 	why, at, err := b.State.Failure(key)
 	age := time.Since(at)
-	if err != nil || why == "" || age >= failureMemory {
+	if err != nil || why == "" || age >= failureMemory || login.After(at) {
 		return nil //nolint:nilerr // the plugin is started again
 	}
 	return tool.Errorf(tool.Unavailable, "%s (The start failed %s ago. The host tries again after %s, when the binary changes, or when you run toolhost status.)",

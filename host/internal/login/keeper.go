@@ -85,6 +85,14 @@ func (k *Keeper) Deliver(ctx context.Context, resource, dir string) {
 	k.update(ctx, p)
 }
 
+// Obtained returns the time of the login at a server. It is zero if nobody logged in.
+func (k *Keeper) Obtained(resource string) time.Time {
+	if l, err := k.store.Load(resource); err == nil && l != nil && resource != "" {
+		return l.Obtained
+	}
+	return time.Time{}
+}
+
 // watch updates all places at intervals.
 func (k *Keeper) watch(ctx context.Context) {
 	defer close(k.done)

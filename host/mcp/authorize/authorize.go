@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,10 +29,11 @@ type Options struct {
 	Client *http.Client
 	// Show shows a page to the person. The page asks her to log in.
 	Show func(page string)
-	// Scopes replaces the scopes that the server asks for. Nil keeps them.
-	Scopes []string
-	// ClientID is the id that the authorization server gave to this program. If it is empty, the program registers
-	// itself. ClientSecret belongs to ClientID and can be empty.
+	// Scopes replaces the scopes that the server asks for. Nil keeps them. AddScopes are requested besides.
+	Scopes, AddScopes []string
+	// ClientID is the id that the authorization server gave to this program, or the https URL of a document that
+	// describes the program to servers that read one. If it is empty, the program registers itself. ClientSecret belongs
+	// to ClientID and can be empty.
 	ClientID, ClientSecret string
 	// Port is the local port to which the browser returns. Zero means any free port. Some authorization servers only
 	// return to a port that was registered together with ClientID.
@@ -51,8 +53,13 @@ type Grant struct {
 // ErrNotNeeded means that the server answers requests without a token.
 var ErrNotNeeded = errors.New("the server needs no login")
 
-// probe is a request that every MCP server answers, or refuses because the token is missing.
-const probe = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolhost","version":"1"}}}`
+// probes are requests that servers answer, or refuse because the token is missing. Some servers refuse only the second one.
+// Servers of the newest protocol know only the last one.
+var probes = []struct{ version, body string }{
+	{"", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolhost","version":"1"}}}`},
+	{"2025-11-25", `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}`},
+	{"2026-07-28", `{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"toolhost","version":"1"}}}}`},
+}
 
 // Login logs in at a server. It returns an error if the context ends before the person has answered.
 func Login(ctx context.Context, opts Options) (*Grant, error) {
@@ -69,24 +76,11 @@ func Login(ctx context.Context, opts Options) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, opts.Resource, strings.NewReader(probe))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	res, err := opts.Client.Do(req)
+	req, res, err := opts.probe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
-	switch {
-	case res.StatusCode == http.StatusUnauthorized:
-	case res.StatusCode/100 == 2:
-		return nil, ErrNotNeeded
-	default:
-		return nil, fmt.Errorf("the server answered %s instead of asking for a login", res.Status)
-	}
 	res.Body = io.NopCloser(io.LimitReader(res.Body, 1<<20))
 	if err := handler.Authorize(ctx, req, res); err != nil {
 		return nil, err
@@ -96,6 +90,41 @@ func Login(ctx context.Context, opts Options) (*Grant, error) {
 	}
 	opts.identify(ctx, res, page.issuer, &grant)
 	return &grant, nil
+}
+
+// probe returns the first request that the server refuses because the token is missing, with its response. The caller
+// must close the body. It returns [ErrNotNeeded] if the server answers requests without a token.
+func (o *Options) probe(ctx context.Context) (*http.Request, *http.Response, error) {
+	session, answered, status := "", false, ""
+	for _, p := range probes {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.Resource, strings.NewReader(p.body))
+		if err != nil {
+			return nil, nil, err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		if p.version != "" {
+			req.Header.Set("MCP-Protocol-Version", p.version)
+			req.Header.Set("Mcp-Method", "tools/list")
+		}
+		if session != "" {
+			req.Header.Set("Mcp-Session-Id", session)
+		}
+		res, err := o.Client.Do(req)
+		if err != nil {
+			return nil, nil, err
+		}
+		if res.StatusCode == http.StatusUnauthorized {
+			return req, res, nil
+		}
+		_ = res.Body.Close() // ignore the error: only the header is used
+		answered = answered || res.StatusCode/100 == 2
+		status, session = res.Status, res.Header.Get("Mcp-Session-Id")
+	}
+	if answered {
+		return nil, nil, ErrNotNeeded
+	}
+	return nil, nil, fmt.Errorf("the server answered %s instead of asking for a login", status)
 }
 
 // identify sets the issuer of a grant, and the address at which its tokens are revoked. The refresh token will be sent to
@@ -145,8 +174,13 @@ func (o *Options) config(redirect string, page *page, grant *Grant) *auth.Author
 			return cfg.TokenSource(ctx, token), nil
 		},
 	}
-	if o.Scopes != nil {
-		out.ScopeFilter = func([]string) []string { return o.Scopes }
+	out.ScopeFilter = func(named []string) []string {
+		if o.Scopes != nil {
+			named = o.Scopes
+		}
+		all := slices.Concat(named, o.AddScopes)
+		slices.Sort(all)
+		return slices.Compact(all)
 	}
 	if o.ClientID == "" {
 		out.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{

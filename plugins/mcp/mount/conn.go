@@ -70,7 +70,11 @@ func (c *conn) startError(ctx context.Context, err error) error {
 // the server; if it exits, connect starts the server again with the older protocol.
 func (c *conn) connect(ctx context.Context, version string) error {
 	if c.mount.cfg.URL != "" {
-		s, err := c.client().Connect(ctx, c.mount.remote(), &mcp.ClientSessionOptions{ProtocolVersion: version})
+		h := c.mount.headers()
+		s, err := c.client().Connect(ctx, c.mount.remote(h), &mcp.ClientSessionOptions{ProtocolVersion: version})
+		if denied := h.denied.Load(); err != nil && denied != nil {
+			err = *denied // the SDK tries an older protocol then, and would return the error of that
+		}
 		c.session = s
 		return err
 	}

@@ -10,21 +10,24 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"golang.org/x/net/http/httpguts"
 
 	"toolhost.dev/sdk"
 )
 
-// remote returns the HTTP transport to a remote server.
-func (m *mount) remote() mcp.Transport {
+// remote returns the HTTP transport to a remote server. Its requests are sent by h.
+func (m *mount) remote(h *headers) mcp.Transport {
 	return &mcp.StreamableClientTransport{
 		Endpoint: m.cfg.URL, MaxEventSize: maxFrame,
 		HTTPClient: &http.Client{
-			Transport: &headers{set: m.cfg.Headers, base: http.DefaultTransport, state: m.state, token: m.tokenFile()},
+			Transport: h,
 			// The headers can contain secrets for this server only. Therefore all redirects are refused.
 			CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 				return fmt.Errorf("the server redirects to %s; correct url in the mcp block", r.URL.Redacted())
@@ -41,6 +44,12 @@ type headers struct {
 	state string
 	// token is the file to which the host writes the access token of the operator's login. The name depends on the URL.
 	token string
+	// denied is the last error about a request that the server refused because of its token.
+	denied atomic.Pointer[error]
+}
+
+func (m *mount) headers() *headers {
+	return &headers{set: m.cfg.Headers, base: http.DefaultTransport, state: m.state, token: m.tokenFile()}
 }
 
 // tokenFile returns the file with the access token for the server. The host computes the name in the same way.
@@ -75,9 +84,31 @@ func (h *headers) refused(res *http.Response, own bool) error {
 	case res.StatusCode == http.StatusUnauthorized:
 		return errors.New("the server needs a login; run: toolhost mcp login " + field)
 	case res.StatusCode == http.StatusForbidden && strings.Contains(res.Header.Get("WWW-Authenticate"), "insufficient_scope"):
-		return errors.New("the login at the server lacks a scope; log in again: toolhost mcp login " + field)
+		return errors.New("the login at the server lacks a scope; run: toolhost mcp login " + field + missingScopes(res.Header))
 	}
 	return nil
+}
+
+// plainScope matches scopes that a person can paste into a shell. A server names them, so they could be anything.
+var plainScope = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9:._/-]{0,99}$`)
+
+// maxScopes is the maximum number of scopes in a message.
+const maxScopes = 10
+
+// missingScopes returns the options of a login that requests the scopes that a server misses.
+func missingScopes(h http.Header) (options string) {
+	challenges, err := oauthex.ParseWWWAuthenticate(h.Values("WWW-Authenticate"))
+	if err != nil {
+		return ""
+	}
+	for _, c := range challenges {
+		for i, scope := range strings.Fields(c.Params["scope"]) {
+			if i < maxScopes && plainScope.MatchString(scope) {
+				options += " --add-scope " + scope
+			}
+		}
+	}
+	return options
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -95,6 +126,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if err := h.refused(res, own); err != nil {
+		h.denied.Store(&err)
 		return nil, errors.Join(err, res.Body.Close())
 	}
 	if canceled != nil {

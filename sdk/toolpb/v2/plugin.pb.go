@@ -2774,11 +2774,15 @@ func (x *Permission) GetMetadata() []byte {
 }
 
 type Question struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	Options       []string               `protobuf:"bytes,2,rep,name=options,proto3" json:"options,omitempty"`
-	Multiple      bool                   `protobuf:"varint,3,opt,name=multiple,proto3" json:"multiple,omitempty"`
-	FreeText      bool                   `protobuf:"varint,4,opt,name=free_text,json=freeText,proto3" json:"free_text,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Text     string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Options  []string               `protobuf:"bytes,2,rep,name=options,proto3" json:"options,omitempty"`
+	Multiple bool                   `protobuf:"varint,3,opt,name=multiple,proto3" json:"multiple,omitempty"`
+	FreeText bool                   `protobuf:"varint,4,opt,name=free_text,json=freeText,proto3" json:"free_text,omitempty"`
+	// The answer if the person gives none. A multiple question can have several.
+	Defaults []string `protobuf:"bytes,5,rep,name=defaults,proto3" json:"defaults,omitempty"`
+	// The question can be left open. Its answer is then accepted and has no values.
+	Optional      bool `protobuf:"varint,6,opt,name=optional,proto3" json:"optional,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2837,6 +2841,20 @@ func (x *Question) GetMultiple() bool {
 func (x *Question) GetFreeText() bool {
 	if x != nil {
 		return x.FreeText
+	}
+	return false
+}
+
+func (x *Question) GetDefaults() []string {
+	if x != nil {
+		return x.Defaults
+	}
+	return nil
+}
+
+func (x *Question) GetOptional() bool {
+	if x != nil {
+		return x.Optional
 	}
 	return false
 }
@@ -4086,12 +4104,14 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x1a\n" +
 	"\bpatterns\x18\x03 \x03(\tR\bpatterns\x12\x1a\n" +
-	"\bmetadata\x18\x04 \x01(\fR\bmetadata\"q\n" +
+	"\bmetadata\x18\x04 \x01(\fR\bmetadata\"\xa9\x01\n" +
 	"\bQuestion\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x18\n" +
 	"\aoptions\x18\x02 \x03(\tR\aoptions\x12\x1a\n" +
 	"\bmultiple\x18\x03 \x01(\bR\bmultiple\x12\x1b\n" +
-	"\tfree_text\x18\x04 \x01(\bR\bfreeText\"\xa0\x02\n" +
+	"\tfree_text\x18\x04 \x01(\bR\bfreeText\x12\x1a\n" +
+	"\bdefaults\x18\x05 \x03(\tR\bdefaults\x12\x1a\n" +
+	"\boptional\x18\x06 \x01(\bR\boptional\"\xa0\x02\n" +
 	"\x06Answer\x12\x15\n" +
 	"\x06ask_id\x18\x01 \x01(\rR\x05askId\x125\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x1b.toolhost.v2.Answer.OutcomeR\aoutcome\x12\x16\n" +

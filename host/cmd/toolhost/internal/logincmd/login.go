@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -27,6 +28,7 @@ func Commands(s *cli.Settings) []*cobra.Command {
 
 type loginFlags struct {
 	scopes    []string
+	added     []string
 	clientID  string
 	secretEnv string
 	port      int
@@ -48,7 +50,8 @@ connects to the server gets only the access token.`,
 		RunE:    func(c *cobra.Command, args []string) error { return f.run(c.Context(), s, args[0]) },
 	}
 	c.Flags().StringSliceVar(&f.scopes, "scope", nil, "`scope` to request, instead of those that the server names; can be repeated")
-	c.Flags().StringVar(&f.clientID, "client-id", "", "`id` of a client that you registered, if the server does not let programs register themselves")
+	c.Flags().StringSliceVar(&f.added, "add-scope", nil, "`scope` to request besides those of the login so far; can be repeated")
+	c.Flags().StringVar(&f.clientID, "client-id", "", "`id` of a client that you registered, or the https URL of its metadata document, if programs cannot register themselves")
 	c.Flags().StringVar(&f.secretEnv, "client-secret-env", "", "environment `variable` with the secret of this client")
 	c.Flags().IntVar(&f.port, "port", 0, "local `port` to which the browser returns, if the client is registered with one (default any)")
 	c.Flags().BoolVar(&f.noBrowser, "no-browser", false, "print the page instead of opening a browser")
@@ -70,10 +73,13 @@ func (f *loginFlags) run(ctx context.Context, s *cli.Settings, field string) err
 			return fmt.Errorf("--client-secret-env needs --client-id and a value in the variable %s", f.secretEnv)
 		}
 	}
+	if err := f.extend(server); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, f.wait, fmt.Errorf("no answer within %v; try again, or give more time with --wait", f.wait))
 	defer cancel()
 	got, err := authorize.Login(ctx, authorize.Options{
-		Resource: server.URL, Client: admin.LoginClient(server.URL), Show: f.show, Scopes: f.scopes, ClientID: f.clientID, ClientSecret: secret, Port: f.port,
+		Resource: server.URL, Client: admin.LoginClient(server.URL), Show: f.show, Scopes: f.scopes, AddScopes: f.added, ClientID: f.clientID, ClientSecret: secret, Port: f.port,
 	})
 	switch {
 	case errors.Is(err, authorize.ErrNotNeeded):
@@ -90,6 +96,20 @@ func (f *loginFlags) run(ctx context.Context, s *cli.Settings, field string) err
 		return err
 	}
 	fmt.Printf("Logged in at %s for field %s: %s. Running hosts use the login within seconds.\n", server.URL, field, validity(l))
+	return nil
+}
+
+// extend adds the scopes of the login so far to the scopes to add. It returns an error if the login has all of them, so that
+// a server that never accepts a login does not ask for one again and again.
+func (f *loginFlags) extend(server *admin.RemoteServer) error {
+	if len(f.added) == 0 || server.Login == nil {
+		return nil
+	}
+	had := server.Login.Scopes
+	if !slices.ContainsFunc(f.added, func(s string) bool { return !slices.Contains(had, s) }) {
+		return fmt.Errorf("the login of field %q has requested these scopes already, so another login would not help: ask the operator of %s, or log in as somebody else without --add-scope", server.Field, server.URL)
+	}
+	f.added = append(f.added, had...)
 	return nil
 }
 

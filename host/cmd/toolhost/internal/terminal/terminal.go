@@ -207,14 +207,28 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if q.Multiple {
 		prompt = "numbers, with commas between them> "
 	}
+	switch {
+	case len(q.Defaults) > 0:
+		prompt = fmt.Sprintf("(Enter: %s) ", cli.Printable(strings.Join(q.Defaults, ", "))) + prompt
+	case q.Optional:
+		prompt = "(Enter: no answer) " + prompt
+	}
 	answer, err := t.line(ctx, prompt)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return tool.Answer{}, err
 	}
 	if answer == "" {
-		return tool.Answer{Outcome: tool.Declined, Message: "the user gave no answer"}, nil
+		return unanswered(q, err), nil
 	}
 	return tool.Answer{Outcome: tool.Accepted, Values: chosen(q, answer)}, nil
+}
+
+// unanswered returns the answer of a user who typed nothing. The error is [io.EOF] after Ctrl-D, which declines.
+func unanswered(q *tool.Question, err error) tool.Answer {
+	if err == nil && (q.Optional || len(q.Defaults) > 0) {
+		return tool.Answer{Outcome: tool.Accepted, Values: q.Defaults}
+	}
+	return tool.Answer{Outcome: tool.Declined, Message: "the user gave no answer"}
 }
 
 // chosen replaces numbers in the user's answer by the options of the question. Any other text is a free answer.
