@@ -295,6 +295,7 @@ plugin "jira" {
 
   # Plugins that start before this one and stop after it.
   depends_on = ["bash"]
+  calls      = ["read", "grep"] # tools that its own code may call; each call is judged like one of the agent
 
   # The plugin's own configuration, checked against the schema that it declares. Errors are
   # shown at these lines.

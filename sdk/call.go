@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,8 @@ type Call struct {
 	*tool.Call
 	peer  tool.Peer
 	files func(roots []tool.Root) (*workspace.Workspace, error)
+	// stateDir returns the plugin's state directory. A nil stateDir means that the plugin has none.
+	stateDir func() string
 }
 
 // NewCall returns a Call of c with peer as its host. Handlers get their calls from [Serve]. Tests that call a handler
@@ -38,6 +41,16 @@ func (c *Call) KeepsDirectory() {
 // Progress reports the current activity of the call: a short title, and metadata for a user interface. The metadata
 // can be nil.
 func (c *Call) Progress(title string, metadata map[string]any) { c.peer.Progress(title, metadata) }
+
+// ProgressOf reports how much of the work is done: done of total, in any unit. A total of 0 means that it is unknown.
+// Clients show a bar or a percentage.
+func (c *Call) ProgressOf(title string, done, total float64) {
+	metadata := map[string]any{tool.ProgressDone: done}
+	if total > 0 {
+		metadata[tool.ProgressTotal] = total
+	}
+	c.peer.Progress(title, metadata)
+}
 
 // Output sends a chunk of the tool's output. The chunk is only a preview; the result must contain the whole output.
 // When Output returns, the caller can reuse the chunk. Output blocks while the host is slow.
@@ -65,6 +78,36 @@ func (c *Call) Permit(ctx context.Context, p tool.Permission) error {
 // ends, Question returns an error.
 func (c *Call) Question(ctx context.Context, q tool.Question) (tool.Answer, error) {
 	return c.peer.Ask(ctx, tool.Ask{Question: &q})
+}
+
+// CallTool calls another tool of the host: its full name, such as "read" or "field:jira search", and arguments that JSON
+// can represent as an object. The operator must permit the call by calls in the plugin's block. The host judges and
+// records it like a call of the agent, in the same session. If the tool fails, the error of the result is set. CallTool
+// returns an error if the host does not make the call, or if ctx ends.
+func (c *Call) CallTool(ctx context.Context, name string, arguments any) (*Result, error) {
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.peer.Ask(ctx, tool.Ask{Call: &tool.ToolCall{Tool: name, Arguments: raw}})
+	if err != nil {
+		return nil, err
+	}
+	if a.Outcome != tool.Accepted {
+		return nil, Errorf(tool.PermissionDenied, "The host does not call %s for this plugin: %s", name, cmp.Or(a.Message, string(a.Outcome)))
+	}
+	var r struct {
+		Output      string
+		Error       *tool.Error
+		Title       string
+		Metadata    map[string]any
+		Data        json.RawMessage
+		Attachments []Attachment
+	}
+	if err := json.Unmarshal(a.Content, &r); err != nil {
+		return nil, fmt.Errorf("the host's result of %s is not valid: %w", name, err)
+	}
+	return &Result{Output: r.Output, Error: r.Error, Title: r.Title, Metadata: r.Metadata, Data: r.Data, Attachments: r.Attachments}, nil
 }
 
 // FileState returns the state of a file when the session last read or wrote it. If the session does not know the file,

@@ -23,12 +23,18 @@ import (
 //	path:"read"          a workspace path that is read ("read") or changed ("write"), or a
 //	                     unified diff that changes files ("diff")
 //	rare:"true"          a parameter that few calls need; help shows it, but the definitions for models omit it
-func SchemaFor[T any]() (json.RawMessage, error) {
-	s, err := jsonschema.For[T](nil)
+//	deprecated:"text"    a parameter that will be removed; the text names the replacement
+//
+// A default can also be in a nested struct. To apply the defaults of a nested struct that is missing as a whole, give its
+// field the tag default:"{}".
+func SchemaFor[T any]() (json.RawMessage, error) { return schemaFor(reflect.TypeFor[T]()) }
+
+func schemaFor(t reflect.Type) (json.RawMessage, error) {
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{})
 	if err != nil {
 		return nil, err
 	}
-	if err := applyTags(s, reflect.TypeFor[T]()); err != nil {
+	if err := applyTags(s, t); err != nil {
 		return nil, err
 	}
 	return json.Marshal(s)
@@ -114,6 +120,10 @@ func applyField(parent, p *jsonschema.Schema, name string, tag reflect.StructTag
 			p.Extra = make(map[string]any)
 		}
 		p.Extra[tool.PathKeyword] = v
+	}
+	if text, ok := tag.Lookup("deprecated"); ok {
+		p.Deprecated = true
+		p.Description = strings.TrimSpace(p.Description + " Deprecated: " + text)
 	}
 	if tag.Get("rare") == "true" {
 		if p.Extra == nil {

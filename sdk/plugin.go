@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
+	"toolhost.dev/sdk/store"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -98,23 +100,37 @@ type Tool struct {
 // NewTool returns a tool with a typed handler. In is a struct whose fields are the parameters. If def.Input is nil,
 // NewTool infers the input schema from In; see [SchemaFor].
 //
+// If Out is *Result, the handler builds the result itself. Any other Out is the structured data of the result. It must be
+// a struct or a map, or a [Reply] of one. If def.Output is nil, NewTool infers the output schema from it. The text of the
+// result is the String method of the data, or its JSON.
+//
 // Each call of the handler runs in its own goroutine. Several calls can run at the same time. The context of a call
 // ends when the call is canceled or exceeds its time limit. The handler should return soon after the end of the
 // context. An error returned by the handler becomes the error of the call; see [tool.AsError]. If the handler
 // panics, only its call fails.
-func NewTool[In any](def Definition, handler func(ctx context.Context, call *Call, in In) (*Result, error)) Tool {
-	var err error
+func NewTool[In, Out any](def Definition, handler func(ctx context.Context, call *Call, in In) (Out, error)) Tool {
+	var errs []error
 	if def.Input == nil {
-		if def.Input, err = SchemaFor[In](); err != nil {
-			err = fmt.Errorf("cannot infer the input schema: %w", err)
+		schema, err := SchemaFor[In]()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cannot infer the input schema: %w", err))
 		}
+		def.Input = schema
 	}
-	return Tool{def: def, err: err, run: func(ctx context.Context, call *Call) (*Result, error) {
+	if def.Output == nil {
+		schema, err := outputSchema[Out]()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cannot infer the output schema: %w", err))
+		}
+		def.Output = schema
+	}
+	return Tool{def: def, err: errors.Join(errs...), run: func(ctx context.Context, call *Call) (*Result, error) {
 		var in In
 		if err := json.Unmarshal(call.Arguments, &in); err != nil {
 			return nil, Errorf(tool.InvalidArguments, "The arguments do not fit the parameters: %w. Correct the arguments.", err)
 		}
-		return handler(ctx, call, in)
+		out, err := handler(ctx, call, in)
+		return resultOf(out, err)
 	}}
 }
 
@@ -131,6 +147,10 @@ type Setup struct {
 	HostVersion string
 }
 
+// Store returns the plugin's persistent values; see package [store]. It returns an error if the plugin has no state
+// directory.
+func (s Setup) Store() (*store.Store, error) { return openStore(s.StateDir) }
+
 // Config handles the plugin's configuration. Use [NewConfig] to create one.
 type Config struct {
 	schema json.RawMessage
@@ -139,19 +159,45 @@ type Config struct {
 }
 
 // NewConfig returns a configuration handler. C is a struct. The host checks the operator's config block against the
-// schema of C. Then apply is called once, before the first call. If apply returns a [*ConfigError], the host displays
-// the error with the operator's line.
+// schema of C and fills in the defaults. Then apply is called once, before the first call. If apply returns a
+// [*ConfigError], the host displays the error with the operator's line.
 func NewConfig[C any](apply func(ctx context.Context, c C, s Setup) error) Config {
 	schema, err := SchemaFor[C]()
 	return Config{schema: schema, err: err, apply: func(ctx context.Context, raw json.RawMessage, s Setup) error {
+		raw, err := complete(schema, raw)
+		if err != nil {
+			return err
+		}
 		var c C
-		if len(raw) > 0 {
-			if err := json.Unmarshal(raw, &c); err != nil {
-				return err
-			}
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return err
 		}
 		return apply(ctx, c, s)
 	}}
+}
+
+// complete checks a configuration against its schema and fills in the defaults. Hosts do the same, but old ones omit the
+// defaults.
+func complete(schema, raw json.RawMessage) (json.RawMessage, error) {
+	values := make(map[string]json.RawMessage)
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &values); err != nil {
+			return nil, fmt.Errorf("the configuration is not a JSON object: %w", err)
+		}
+	}
+	s, err := tool.ParseSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	filled, bad := s.Check(values)
+	if len(bad) > 0 {
+		e := &ConfigError{Summary: strings.ReplaceAll(bad[0].Message, "parameter", "attribute")}
+		if bad[0].Param != "" {
+			e.Path = []string{bad[0].Param}
+		}
+		return nil, e
+	}
+	return json.Marshal(filled)
 }
 
 // ConfigError is an error in one value of the configuration.

@@ -3,9 +3,6 @@ package sdk
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"toolhost.dev/sdk/internal/lazyctx"
@@ -37,11 +34,10 @@ func (r *runner) Exchange(parent context.Context, call *tool.Call, peer tool.Pee
 	defer r.leave(call)
 	defer func() {
 		if p := recover(); p != nil {
-			fmt.Fprintf(os.Stderr, "panic in %s: %v\n%s", call.Method, p, debug.Stack())
-			res = tool.Failed(tool.Errorf(tool.Internal, "Plugin %s panicked in %s: %v. This is a bug in the plugin, and its log contains the stack.", r.plugin.Name, call.Method, p))
+			res = tool.Failed(panicked(tool.Errorf(tool.Internal, "Plugin %s panicked in %s: %v. This is a bug in the plugin, and its log contains the stack.", r.plugin.Name, call.Method, p), call.Method, p))
 		}
 	}()
-	res, err := r.plugin.Relay.Exchange(ctx, &Call{Call: call, peer: peer, files: r.workspace})
+	res, err := r.plugin.Relay.Exchange(ctx, &Call{Call: call, peer: peer, files: r.workspace, stateDir: r.stateDir})
 	switch {
 	case err != nil:
 		if cause := context.Cause(ctx); ctx.Err() != nil && cause != nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +33,7 @@ type runner struct {
 	idle       chan struct{} // closed when the plugin is draining and no call is running
 	spaces     []space
 	journal    *workspace.Journal // nil if the plugin has no state directory
+	dir        string             // state directory; empty if the plugin has none
 	close      sync.Once
 }
 
@@ -114,6 +117,7 @@ func (r *runner) configure(ctx context.Context, c tool.Configuration) []tool.Dia
 	if c.StateDir != "" {
 		r.mu.Lock()
 		r.journal = workspace.NewJournal(filepath.Join(c.StateDir, "writes"))
+		r.dir = c.StateDir
 		r.mu.Unlock()
 	}
 	if r.plugin.Config.apply == nil {
@@ -148,12 +152,15 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 	defer r.leave(call)
 	defer func() {
 		if p := recover(); p != nil {
-			fmt.Fprintf(os.Stderr, "panic in tool %s: %v\n%s", call.Tool, p, debug.Stack())
-			res = tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s panicked: %v. This is a bug in the plugin, and its log contains the stack. The other tools still work.",
-				call.Tool, r.plugin.Name, p))
+			res = tool.Failed(panicked(tool.Errorf(tool.Internal, "Tool %s of plugin %s panicked: %v. This is a bug in the plugin. The error's data and the plugin's log contain the stack (toolhost plugin logs %s). The other tools still work.",
+				call.Tool, r.plugin.Name, p, r.plugin.Name), "tool "+call.Tool, p))
 		}
 	}()
-	res, err := t.run(ctx, &Call{Call: call, peer: peer, files: r.workspace})
+	res, err := t.run(ctx, &Call{Call: call, peer: peer, files: r.workspace, stateDir: r.stateDir})
+	if res != nil && res.SessionState != nil && t.def.Traits.ReadOnly {
+		slog.Warn("a read-only tool returned session state, which hosts ignore; remove the trait ReadOnly or the state", "tool", call.Tool)
+		res.SessionState = nil
+	}
 	switch {
 	case err != nil:
 		if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil {
@@ -169,6 +176,31 @@ func (r *runner) Call(parent context.Context, call *tool.Call, peer tool.Peer) (
 		return tool.Failed(tool.Errorf(tool.Internal, "Tool %s of plugin %s returned neither a result nor an error. Report this to the plugin's author.", call.Tool, r.plugin.Name))
 	}
 	return res
+}
+
+// stateDir returns the plugin's state directory, or "" if it has none.
+func (r *runner) stateDir() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dir
+}
+
+// maxStack limits the stack of a panic in an error, in bytes.
+const maxStack = 8 << 10
+
+// panicked adds the stack of a panic to an error and writes it to the log. It must be called by the deferred function that
+// recovered the panic.
+func panicked(e *tool.Error, where string, value any) *tool.Error {
+	stack := string(debug.Stack())
+	if i := strings.Index(stack, "\npanic("); i >= 0 { // omit the frames of this function and of the recovery
+		stack = stack[i+1:]
+	}
+	fmt.Fprintf(os.Stderr, "panic in %s: %v\n%s", where, value, stack)
+	if len(stack) > maxStack {
+		stack = stack[:maxStack] + "…"
+	}
+	e.Data = Data(map[string]string{"panic": fmt.Sprint(value), "stack": stack})
+	return e
 }
 
 func (r *runner) enter(call *tool.Call, ctx *lazyctx.Context) bool {

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -31,6 +32,8 @@ func Serve(p Plugin) {
 	if p.OneProcessor && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
+	slog.SetDefault(newLogger())
+	waitForDebugger()
 	r, toolErr, err := newRunner(p)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "plugin %q is invalid: %v\n", p.Name, err)
@@ -45,6 +48,21 @@ func Serve(p Plugin) {
 	runtime.KeepAlive(stdout) // prevents the finalizer from closing the file
 	r.shutdown(errHostGone)
 	os.Exit(0)
+}
+
+// waitForDebugger waits until a debugger is attached, if the environment requests it.
+func waitForDebugger() {
+	if os.Getenv(toolrpc.WaitEnv) == "" {
+		return
+	}
+	exe, _ := os.Executable() // only for the message
+	slog.Warn(fmt.Sprintf("waiting for a debugger: dlv attach %d %s", os.Getpid(), exe))
+	for !traced() {
+		if os.Getppid() == 1 { // the host has exited
+			os.Exit(1)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // watchHost ends the plugin when the host has exited. It detects the exit of the host by the end of file on the

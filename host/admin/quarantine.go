@@ -72,7 +72,7 @@ func auditRestored(opts Options, e *Quarantined) error {
 	if err != nil {
 		return err
 	}
-	generation.Audit(cfg, db)
+	generation.Audit(cfg, db, nil)
 	args, err := json.Marshal(map[string]any{"path": e.Path, "settings": e.Names, "quarantine": e.ID})
 	if err != nil { // cannot happen for these values
 		panic(err)

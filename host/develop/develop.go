@@ -4,6 +4,7 @@ package develop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,6 +16,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"toolhost.dev/sdk/tool"
+	"toolhost.dev/sdk/toolrpc"
 
 	"toolhost.dev/host/internal/watch"
 	"toolhost.dev/host/scaffold"
@@ -127,9 +131,55 @@ func (s *Sources) look() (state string, dirs []string) {
 	return b.String(), dirs
 }
 
-// Config returns a configuration that contains the plugin. The host adds the bundled plugins. If debug is true, the plugin is
-// not confined and its calls have a timeout of 24 hours.
-func (s *Sources) Config(debug bool) string {
+// SettingsFile is the name of the file beside the manifest with what belongs into the plugin's block during development,
+// such as its config block.
+const SettingsFile = "dev.hcl"
+
+// Settings returns the text of a settings file. An empty path means [SettingsFile], if it exists.
+func (s *Sources) Settings(path string) (string, error) {
+	given := path != ""
+	if !given {
+		path = filepath.Join(s.Dir, SettingsFile)
+	}
+	b, err := os.ReadFile(path)
+	if !given && errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(b), err
+}
+
+// Options configures the host of a plugin under development.
+type Options struct {
+	// Debug means that the plugin is not confined and that its start and its calls have a timeout of 24 hours.
+	Debug bool
+	// Wait means that the plugin waits for a debugger before it serves. The environment variable [toolrpc.WaitEnv] must be
+	// set.
+	Wait bool
+	// Needs are the plugin's own declared needs, which the configuration grants. It can be nil.
+	Needs *tool.Needs
+	// Settings is added to the plugin's block.
+	Settings string
+}
+
+// granted returns the manifest with the needs that the plugin declares itself. The developer's own plugin gets what it
+// needs.
+func (s *Sources) granted(n *tool.Needs) *scaffold.Manifest {
+	m := *s.Manifest
+	m.Needs.Env = append(slices.Clone(m.Needs.Env), toolrpc.WaitEnv)
+	if n == nil {
+		return &m
+	}
+	m.Needs.Network = m.Needs.Network || n.Network != tool.NotNeeded
+	m.Needs.Exec = m.Needs.Exec || n.Exec != tool.NotNeeded
+	for _, secret := range n.Secrets {
+		m.Needs.Env = append(m.Needs.Env, secret.Name)
+	}
+	return &m
+}
+
+// Config returns a configuration that contains the plugin. The host adds the bundled plugins.
+func (s *Sources) Config(opts Options) string {
+	debug := opts.Debug || opts.Wait
 	var b strings.Builder
 	b.WriteString("host {\n  log_level = \"info\"\n")
 	if debug {
@@ -139,6 +189,10 @@ func (s *Sources) Config(debug bool) string {
 	if debug {
 		b.WriteString("sandbox {\n  enforce = \"off\"\n}\n")
 	}
-	b.WriteString(s.Manifest.Block(s.Dir))
+	block := strings.TrimSuffix(s.granted(opts.Needs).Block(s.Dir), "}\n")
+	if debug {
+		block += "  start_timeout = \"24h\"\n"
+	}
+	b.WriteString(block + opts.Settings + "\n}\n")
 	return b.String()
 }

@@ -131,6 +131,7 @@ type front struct {
 	mu    sync.Mutex
 	run   *run
 	count float64   // number in the last notification; must increase
+	total float64   // total in the last notification; 0 if the tool reports none
 	last  time.Time // time of the last notification
 	ended bool
 }
@@ -167,6 +168,23 @@ func (f *front) Progress(title string, metadata map[string]any) {
 	f.notify(title, metadata, 0)
 }
 
+// amount sets the numbers of the next notification. They are those of the tool, as far as they increase, which MCP demands.
+// Between them, for example for output, the number increases only a little. Without numbers of the tool, the notifications
+// are counted.
+func (f *front) amount(metadata map[string]any) {
+	const little = 1e-6
+	done, ok := metadata[tool.ProgressDone].(float64)
+	switch total, _ := metadata[tool.ProgressTotal].(float64); {
+	case ok:
+		f.total = total
+		f.count = max(done, f.count+little*max(1, total))
+	case f.total > 0:
+		f.count += little * f.total
+	default:
+		f.count++
+	}
+}
+
 // Output implements [host.Client]. It sends the last line of a chunk of output as a progress notification. The result of
 // the call contains the full output.
 func (f *front) Output(_ tool.Stream, chunk []byte) {
@@ -189,8 +207,8 @@ func (f *front) notify(message string, metadata map[string]any, pause time.Durat
 	if req == nil || req.token == nil {
 		return
 	}
-	f.count++
-	p := &mcp.ProgressNotificationParams{ProgressToken: req.token, Progress: f.count, Message: message}
+	f.amount(metadata)
+	p := &mcp.ProgressNotificationParams{ProgressToken: req.token, Progress: f.count, Total: f.total, Message: message}
 	if len(metadata) > 0 {
 		p.Meta = mcp.Meta{metaPrefix + "metadata": metadata}
 	}

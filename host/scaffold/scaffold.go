@@ -27,13 +27,14 @@ var files embed.FS
 type Options struct {
 	// Name is the name of the plugin and of its only tool. It must satisfy [tool.ValidName].
 	Name string
-	// Lang is "go" or "python".
+	// Lang is "go", "python" or "typescript".
 	Lang string
 	// Dir is the directory to create. An existing directory must be empty. If Dir is empty, New creates a directory with
 	// the plugin's name in the current directory.
 	Dir string
 	// SDK is the directory of the module toolhost.dev/sdk, for Go plugins. If SDK is empty, New searches near the
-	// executable.
+	// executable. For TypeScript, SDK is a directory or an archive with the package @toolhost/sdk. If it is empty, the
+	// package comes from the registry.
 	SDK string
 }
 
@@ -56,6 +57,7 @@ func New(opts Options) (*Made, error) {
 		return nil, err
 	}
 	contents := make(map[string][]byte)
+	npm := ""
 	m := Manifest{Name: opts.Name, Version: "0.1.0"}
 	switch opts.Lang {
 	case "go":
@@ -70,12 +72,18 @@ func New(opts Options) (*Made, error) {
 		m.Build, m.Binary = []string{"make", "build"}, "main.py"
 		// A script needs Python's runtime and libraries. Therefore the sandbox must permit the plugin to read them.
 		m.Needs = Needs{Read: append([]string{"."}, pythonPaths()...), Env: []string{"PYTHONPATH", "LD_LIBRARY_PATH"}}
+	case "typescript":
+		m.Build, m.Binary = []string{"make", "build"}, "dist/"+opts.Name+".mjs"
+		m.Needs = Needs{Read: []string{"dist"}}
+		if npm, err = npmPackage(opts.SDK); err != nil {
+			return nil, err
+		}
 	default:
-		return nil, fmt.Errorf("unknown language %q; use go or python, or see docs/protocol.md for other languages", opts.Lang)
+		return nil, fmt.Errorf("unknown language %q; use go, python or typescript, or see docs/protocol.md for other languages", opts.Lang)
 	}
 	// The name of the tool is also a function name for models. Function names cannot contain dots or dashes.
-	replace := strings.NewReplacer("__NAME__", opts.Name, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
-	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl"} {
+	replace := strings.NewReplacer("__NAME__", opts.Name, "__SDK__", npm, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
+	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl", "common/LICENSE": "LICENSE"} {
 		if err := load(contents, from, to, replace); err != nil {
 			return nil, err
 		}
@@ -99,6 +107,9 @@ func load(contents map[string][]byte, from, to string, replace *strings.Replacer
 		name := to
 		if name == "" {
 			name = strings.TrimSuffix(strings.TrimPrefix(path, root+"/"), ".tmpl")
+			if name == "ci.yml" {
+				name = ".github/workflows/ci.yml"
+			}
 		}
 		contents[name] = []byte(replace.Replace(string(b)))
 		return err
@@ -126,6 +137,9 @@ func write(dir string, contents map[string][]byte) (made *Made, err error) {
 		for _, name := range made.Files {
 			_ = os.Remove(filepath.Join(dir, name))
 		}
+		for _, made := range []string{".github/workflows", ".github"} {
+			_ = os.Remove(filepath.Join(dir, made))
+		}
 		if isNew {
 			_ = os.Remove(dir)
 		}
@@ -136,11 +150,30 @@ func write(dir string, contents map[string][]byte) (made *Made, err error) {
 			mode = 0o755
 		}
 		made.Files = append(made.Files, name)
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil { //nolint:gosec // sources, for everybody
+			return nil, err
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), b, mode); err != nil {
 			return nil, err
 		}
 	}
 	return made, nil
+}
+
+// npmPackage returns the version of the package @toolhost/sdk in a package.json. The argument is a directory or an archive
+// that npm can install, or empty.
+func npmPackage(given string) (string, error) {
+	if given == "" {
+		return "^0.1.0", nil
+	}
+	path, err := filepath.Abs(given)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--sdk does not name the package @toolhost/sdk: %w", err)
+	}
+	return "file:" + path, nil
 }
 
 // findSDK returns the absolute directory of the SDK's module.

@@ -99,6 +99,12 @@ type Peer interface {
 	FileStates(ctx context.Context, paths ...string) (map[string]FileState, error)
 }
 
+// Keys of the metadata of [Peer.Progress] with numbers: the amount of work that is done, and the whole amount.
+const (
+	ProgressDone  = "progress"
+	ProgressTotal = "total"
+)
+
 // Stream is one of the two outputs of a command.
 type Stream int
 
@@ -108,13 +114,26 @@ const (
 	Stderr
 )
 
-// Ask is a permission request, a question to a person, or a set of requests to the client. Exactly one of the fields is
-// set.
+// CapabilityToolCalls is the capability of a host that carries out a [ToolCall].
+const CapabilityToolCalls = "tool_calls"
+
+// ToolCall is a call of another tool that a running call makes.
+type ToolCall struct { //nolint:revive // a Call is the call that makes it
+	// Tool is the full name of the tool, such as "read" or "field:jira search".
+	Tool string `json:"tool"`
+	// Arguments is a JSON object.
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// Ask is a permission request, a question to a person, a set of requests to the client, or a call of another tool.
+// Exactly one of the fields is set.
 type Ask struct {
 	Permission *Permission
 	Question   *Question
 	// Requests are requests to a client of MCP, which gets all of them at the same time.
 	Requests []ClientRequest
+	// Call is a call of another tool. The answer is Accepted and has the result in Content, also if the tool fails.
+	Call *ToolCall
 }
 
 // PermissionEdit is the kind of a permission to change files whose paths are not in the call's arguments. The
@@ -161,8 +180,8 @@ type Answer struct {
 	// Values contains the chosen options or the free text.
 	Values  []string
 	Message string
-	// Content is the answer to [Ask.Requests]: a JSON object that maps the key of each request to its result, as MCP
-	// defines it. It is nil unless the outcome is Accepted.
+	// Content is nil unless the outcome is Accepted. For [Ask.Requests], it is a JSON object that maps the key of each
+	// request to its result, as MCP defines it. For [Ask.Call], it is the result in JSON.
 	Content json.RawMessage
 	// By is the principal who answered if the caller did not answer. Only the host sets By; plugins do not receive it.
 	By string

@@ -85,6 +85,9 @@ func (s *Schema) Check(args map[string]json.RawMessage) (map[string]json.RawMess
 		if sub := s.resolved.Schema().Properties[p.Name]; p.nested && bytes.Contains(raw, []byte("null")) && dropNulls(v, sub) {
 			raw = withoutNulls(raw, sub)
 		}
+		if sub := s.resolved.Schema().Properties[p.Name]; p.nested && fillDefaults(v, sub) {
+			raw = withDefaults(raw, sub)
+		}
 		out[p.Name] = raw
 		if values != nil {
 			values[p.Name] = v
@@ -149,15 +152,53 @@ func dropNulls(v any, s *jsonschema.Schema) (dropped bool) {
 	return dropped
 }
 
-// withoutNulls applies dropNulls to a JSON text. Numbers keep the form in which they were written.
+// fillDefaults adds the defaults that a schema declares to the objects in v, at any depth. It reports whether it added a
+// value.
+func fillDefaults(v any, s *jsonschema.Schema) (filled bool) {
+	if s == nil {
+		return false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, sub := range s.Properties {
+			if sub == nil {
+				continue
+			}
+			if _, given := v[name]; !given && sub.Default != nil {
+				var value any
+				if json.Unmarshal(sub.Default, &value) != nil { // cannot happen, because ParseSchema has checked the default
+					continue
+				}
+				v[name], filled = value, true
+			}
+			filled = fillDefaults(v[name], sub) || filled
+		}
+	case []any:
+		for _, item := range v {
+			filled = fillDefaults(item, s.Items) || filled
+		}
+	}
+	return filled
+}
+
+// withDefaults applies fillDefaults to a JSON text, and withoutNulls applies dropNulls. Numbers keep the form in which
+// they were written.
+func withDefaults(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
+	return rewritten(raw, func(v any) { fillDefaults(v, s) })
+}
+
 func withoutNulls(raw json.RawMessage, s *jsonschema.Schema) json.RawMessage {
+	return rewritten(raw, func(v any) { dropNulls(v, s) })
+}
+
+func rewritten(raw json.RawMessage, change func(v any)) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
 	if dec.Decode(&v) != nil { // cannot happen, because raw was already parsed
 		return raw
 	}
-	dropNulls(v, s)
+	change(v)
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
@@ -201,7 +242,7 @@ func isPlain(root *jsonschema.Schema, order []string) bool {
 	}
 	for _, name := range order {
 		p := *root.Properties[name]
-		p.Type, p.Types, p.Title, p.Description, p.Default, p.Enum, p.Minimum, p.Maximum, p.Extra = "", nil, "", "", nil, nil, nil, nil, nil
+		p.Type, p.Types, p.Title, p.Description, p.Default, p.Enum, p.Minimum, p.Maximum, p.Extra, p.Deprecated = "", nil, "", "", nil, nil, nil, nil, nil, false
 		if p.Items != nil {
 			items := *p.Items
 			items.Type, items.Types, items.Description = "", nil, ""

@@ -49,6 +49,8 @@ type Definition struct {
 	Title string `json:"title,omitempty"`
 	// Icons is a JSON array of icons, as MCP defines it. Nil means no icons.
 	Icons json.RawMessage `json:"icons,omitempty"`
+	// Deprecated means that the tool will be removed. The text names the replacement. It can be empty.
+	Deprecated string `json:"deprecated,omitempty"`
 }
 
 // Traits are promises about a tool. They determine how the host treats the tool. The zero value promises nothing and

@@ -112,6 +112,23 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	}{&c, e.RetryAfter.Seconds()})
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Error) UnmarshalJSON(b []byte) error {
+	type plain Error
+	in := struct {
+		*plain
+		RetryAfter float64 `json:"retry_after"`
+	}{plain: (*plain)(e)}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	e.RetryAfter = time.Duration(in.RetryAfter * float64(time.Second))
+	if e.Code == e.Kind.Code() {
+		e.Code = 0
+	}
+	return nil
+}
+
 // WithCause returns a copy of e that wraps cause. Use WithCause if the message must not contain the cause.
 func (e *Error) WithCause(cause error) *Error {
 	c := *e

@@ -45,6 +45,8 @@ type Param struct {
 	Enum []any
 	// Path is "read" or "write" for a path in the workspace, and "diff" for a unified diff. Otherwise it is empty.
 	Path string
+	// Deprecated means that the parameter will be removed. The description names the replacement.
+	Deprecated bool
 
 	nested   bool // true for an object or an array, which can contain nulls
 	min, max *float64
@@ -163,7 +165,7 @@ func knownTypes(s *jsonschema.Schema) error {
 }
 
 func newParam(name string, sub *jsonschema.Schema) *Param {
-	p := &Param{Name: name, Description: sub.Description, Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, min: sub.Minimum, max: sub.Maximum,
+	p := &Param{Name: name, Description: sub.Description, Types: typesOf(sub), Default: sub.Default, Enum: sub.Enum, Deprecated: sub.Deprecated, min: sub.Minimum, max: sub.Maximum,
 		nested: len(sub.Properties) > 0 || sub.Items != nil}
 	for _, s := range slices.Concat([]*jsonschema.Schema{sub}, sub.AnyOf, sub.OneOf) {
 		if s.Items != nil && p.ItemTypes == nil {

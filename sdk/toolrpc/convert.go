@@ -152,7 +152,7 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 		},
 		Category: valid(string(d.Category)), Version: valid(d.Version), Examples: mapSlice(d.Examples, valid),
 		StdinParameter: valid(d.StdinParameter), DefaultTimeoutMs: milliseconds(d.DefaultTimeout),
-		Title: valid(d.Title), Icons: d.Icons,
+		Title: valid(d.Title), Icons: d.Icons, Deprecated: valid(d.Deprecated),
 	}
 }
 
@@ -166,7 +166,7 @@ func definitionFromPB(d *toolpb.Tool) tool.Definition {
 		},
 		Category: tool.Category(d.GetCategory()), Version: d.GetVersion(), Examples: d.GetExamples(),
 		StdinParameter: d.GetStdinParameter(), DefaultTimeout: time.Duration(d.GetDefaultTimeoutMs()) * time.Millisecond,
-		Title: d.GetTitle(), Icons: validJSON(d.GetIcons()),
+		Title: d.GetTitle(), Icons: validJSON(d.GetIcons()), Deprecated: d.GetDeprecated(),
 	}
 }
 
@@ -314,7 +314,10 @@ func askToPB(id uint32, a tool.Ask) (*toolpb.Ask, error) {
 	if len(a.Requests) > 0 {
 		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Requests{Requests: &toolpb.ClientRequests{Requests: mapSlice(a.Requests, requestToPB)}}}, nil
 	}
-	return nil, fmt.Errorf("toolrpc: an ask must have a permission, a question or requests")
+	if c := a.Call; c != nil {
+		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_ToolCall{ToolCall: &toolpb.ToolCall{Tool: valid(c.Tool), Arguments: c.Arguments}}}, nil
+	}
+	return nil, fmt.Errorf("toolrpc: an ask must have a permission, a question, requests or a call")
 }
 
 func askFromPB(a *toolpb.Ask) tool.Ask {
@@ -325,6 +328,9 @@ func askFromPB(a *toolpb.Ask) tool.Ask {
 	}
 	if r := a.GetRequests(); r != nil {
 		return tool.Ask{Requests: mapSlice(r.GetRequests(), requestFromPB)}
+	}
+	if c := a.GetToolCall(); c != nil {
+		return tool.Ask{Call: &tool.ToolCall{Tool: c.GetTool(), Arguments: c.GetArguments()}}
 	}
 	q := a.GetQuestion()
 	return tool.Ask{Question: &tool.Question{

@@ -25,6 +25,8 @@ const (
 	MaxMessageSize = 64 << 20
 	// MaxSessionState is the maximum size of a [tool.Result.SessionState], in bytes.
 	MaxSessionState = 1 << 20
+	// WaitEnv is the environment variable with which a plugin waits for a debugger before it serves.
+	WaitEnv = "TOOLHOST_WAIT_FOR_DEBUGGER"
 	// LifelineEnv is the name of an environment variable. Its value is the descriptor of a pipe that the host keeps open
 	// while it runs. End of file on the pipe means that the host has exited.
 	LifelineEnv = "TOOLHOST_LIFELINE_FD"

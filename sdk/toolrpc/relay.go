@@ -15,7 +15,7 @@ import (
 )
 
 // hostCapabilities are the capabilities that the host sends to plugins.
-var hostCapabilities = []string{tool.CapabilityRequests, tool.CapabilityRelay}
+var hostCapabilities = []string{tool.CapabilityRequests, tool.CapabilityRelay, tool.CapabilityToolCalls}
 
 // relayServer is the plugin's end of the relay.
 type relayServer struct {

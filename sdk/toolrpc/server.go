@@ -25,12 +25,13 @@ var errHostGone = errors.New("toolrpc: the host ended the call")
 type server struct {
 	toolpb.UnimplementedPluginServiceServer
 	impl tool.Plugin
-	// requests reports whether the host passes on asks of the kind ClientRequests.
-	requests atomic.Bool
+	// requests and toolCalls report whether the host accepts asks of the kinds ClientRequests and ToolCall.
+	requests, toolCalls atomic.Bool
 }
 
 func (s *server) Describe(ctx context.Context, r *toolpb.DescribeRequest) (*toolpb.DescribeResponse, error) {
 	s.requests.Store(slices.Contains(r.GetCapabilities(), tool.CapabilityRequests))
+	s.toolCalls.Store(slices.Contains(r.GetCapabilities(), tool.CapabilityToolCalls))
 	d, err := s.impl.Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (s *server) serveCall(stream callStream, call func(context.Context, *tool.C
 	if start == nil {
 		return status.Error(codes.InvalidArgument, "the first message of a call must be Start")
 	}
-	p := &hostPeer{out: stream.Send, done: stream.Context().Done(), requests: s.requests.Load()}
+	p := &hostPeer{out: stream.Send, done: stream.Context().Done(), requests: s.requests.Load(), toolCalls: s.toolCalls.Load()}
 	ctx := lazyctx.New(stream.Context(), deadlineOf(start), func() { p.listen() })
 	defer ctx.Cancel(errHostGone)
 	p.listen = sync.OnceFunc(func() { go p.receive(stream, ctx.Cancel) })
@@ -145,7 +146,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 			}
 			continue
 		}
-		p := &hostPeer{requests: s.requests.Load(), done: stream.Context().Done(), listen: func() {}, out: func(m *toolpb.CallResponse) error {
+		p := &hostPeer{requests: s.requests.Load(), toolCalls: s.toolCalls.Load(), done: stream.Context().Done(), listen: func() {}, out: func(m *toolpb.CallResponse) error {
 			sending.Lock()
 			defer sending.Unlock()
 			return stream.Send(&toolpb.CallsResponse{Call: id, Message: m})
@@ -173,8 +174,8 @@ type hostPeer struct {
 	out    func(*toolpb.CallResponse) error
 	done   <-chan struct{}
 	listen func() // starts the goroutine that receives the host's messages
-	// requests reports whether the host passes on asks of the kind ClientRequests.
-	requests bool
+	// requests and toolCalls report whether the host accepts asks of the kinds ClientRequests and ToolCall.
+	requests, toolCalls bool
 
 	sendMu   sync.Mutex
 	finished bool
@@ -327,6 +328,9 @@ func (p *hostPeer) Output(s tool.Stream, chunk []byte) {
 func (p *hostPeer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if len(ask.Requests) > 0 && !p.requests {
 		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "this version of the host cannot pass on requests to the client"}, nil
+	}
+	if ask.Call != nil && !p.toolCalls {
+		return tool.Answer{Outcome: tool.NobodyToAsk, Message: "this version of the host does not let plugins call tools"}, nil
 	}
 	m, err := p.exchange(ctx, func(id uint32) (*toolpb.CallResponse, error) {
 		a, err := askToPB(id, ask)

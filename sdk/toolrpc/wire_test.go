@@ -296,7 +296,7 @@ func TestAsks(t *testing.T) {
 			t.Errorf("%q, wanted %q", line, want)
 		}
 	}
-	if !strings.HasPrefix(res.Title, "unavailable") || !strings.Contains(res.Title, "must have a permission, a question or requests") {
+	if !strings.HasPrefix(res.Title, "unavailable") || !strings.Contains(res.Title, "must have a permission, a question, requests or a call") {
 		t.Errorf("%q", res.Title)
 	}
 }

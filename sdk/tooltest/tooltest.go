@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -29,10 +30,13 @@ type Host struct {
 	// Answer answers the permission requests and questions of calls. If Answer is nil, changes of files are
 	// permitted. All other requests then have the outcome for a host without a user.
 	Answer func(tool.Ask) tool.Answer
+	// Tools answers calls of other tools, which a handler makes by [sdk.Call.CallTool]. A nil Tools refuses them.
+	Tools func(tool.ToolCall) *tool.Result
 
 	t       testing.TB
 	plugin  tool.Plugin
 	schemas map[string]*tool.Schema
+	reads   map[string]bool // the read-only tools
 
 	mu     sync.Mutex
 	states map[string]tool.FileState
@@ -40,6 +44,18 @@ type Host struct {
 	calls  int
 	stdout []byte
 	stderr []byte
+
+	progress []Progress
+	asks     []tool.Ask
+	effects  []tool.Effect
+}
+
+// Progress is a progress report of a call.
+type Progress struct {
+	Title    string
+	Metadata map[string]any
+	// Done and Total are the numbers of [sdk.Call.ProgressOf]. They are 0 for other reports.
+	Done, Total float64
 }
 
 // New returns a host with one session in the directory dir. If the definition of the plugin is invalid, New fails the
@@ -60,14 +76,14 @@ func New(t testing.TB, p sdk.Plugin, dir string) *Host {
 	}
 	h := &Host{
 		Roots: []tool.Root{{Path: root, Writable: true}}, Cwd: root, t: t, plugin: impl,
-		schemas: make(map[string]*tool.Schema), states: make(map[string]tool.FileState),
+		schemas: make(map[string]*tool.Schema), reads: make(map[string]bool), states: make(map[string]tool.FileState),
 	}
 	for _, d := range desc.Tools {
 		s, err := tool.ParseSchema(d.Input)
 		if err != nil {
 			t.Fatalf("tool %s: %v", d.Name, err)
 		}
-		h.schemas[d.Name] = s
+		h.schemas[d.Name], h.reads[d.Name] = s, d.Traits.ReadOnly
 	}
 	if p.Close != nil {
 		t.Cleanup(p.Close)
@@ -75,9 +91,13 @@ func New(t testing.TB, p sdk.Plugin, dir string) *Host {
 	return h
 }
 
-// Configure configures the plugin and returns its diagnostics. Call it at most once and before all other methods.
+// Configure configures the plugin and returns its diagnostics. Call it at most once and before all other methods. If
+// c.StateDir is empty, the plugin gets a temporary state directory.
 func (h *Host) Configure(c tool.Configuration) []tool.Diagnostic {
 	h.t.Helper()
+	if c.StateDir == "" {
+		c.StateDir = h.t.TempDir()
+	}
 	diags, err := h.plugin.Configure(h.t.Context(), c)
 	if err != nil {
 		h.t.Fatal(err)
@@ -123,6 +143,7 @@ func (h *Host) CallContext(ctx context.Context, name string, args map[string]any
 	res := h.plugin.Call(ctx, call, peer{h})
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.effects = append(h.effects, res.Effects...)
 	for _, e := range res.Effects {
 		if e.Operation == tool.OpDelete {
 			delete(h.states, e.File.Path)
@@ -130,7 +151,7 @@ func (h *Host) CallContext(ctx context.Context, name string, args map[string]any
 			h.states[e.File.Path] = e.File
 		}
 	}
-	if res.SessionState != nil {
+	if res.SessionState != nil && !h.reads[name] { // hosts ignore the state of a read-only tool
 		h.state = res.SessionState
 	}
 	if res.Cwd != "" {
@@ -153,9 +174,30 @@ func (h *Host) Output() (stdout, stderr string) {
 	return string(h.stdout), string(h.stderr)
 }
 
+// Progress returns the progress reports of all calls so far.
+func (h *Host) Progress() []Progress { return recorded(h, &h.progress) }
+
+// Asks returns the permission requests, questions and other requests of all calls so far.
+func (h *Host) Asks() []tool.Ask { return recorded(h, &h.asks) }
+
+// Effects returns the effects of all calls so far.
+func (h *Host) Effects() []tool.Effect { return recorded(h, &h.effects) }
+
+func recorded[T any](h *Host, list *[]T) []T {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(*list)
+}
+
 type peer struct{ h *Host }
 
-func (p peer) Progress(string, map[string]any) {}
+func (p peer) Progress(title string, metadata map[string]any) {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	done, _ := metadata[tool.ProgressDone].(float64)
+	total, _ := metadata[tool.ProgressTotal].(float64)
+	p.h.progress = append(p.h.progress, Progress{Title: title, Metadata: metadata, Done: done, Total: total})
+}
 
 func (p peer) Output(s tool.Stream, chunk []byte) {
 	p.h.mu.Lock()
@@ -168,6 +210,13 @@ func (p peer) Output(s tool.Stream, chunk []byte) {
 }
 
 func (p peer) Ask(_ context.Context, ask tool.Ask) (tool.Answer, error) {
+	p.h.mu.Lock()
+	p.h.asks = append(p.h.asks, ask)
+	p.h.mu.Unlock()
+	if ask.Call != nil && p.h.Tools != nil {
+		b, err := json.Marshal(p.h.Tools(*ask.Call))
+		return tool.Answer{Outcome: tool.Accepted, Content: b}, err
+	}
 	if p.h.Answer == nil && ask.Permission != nil && ask.Permission.Kind == tool.PermissionEdit {
 		return tool.Answer{Outcome: tool.Accepted}, nil
 	}

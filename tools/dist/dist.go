@@ -65,6 +65,9 @@ func Make(p *project.Project, out string, platforms []string) error {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
+	if err := r.packages(); err != nil {
+		return err
+	}
 	if err := r.proxy(filepath.Join(r.out, Proxy)); err != nil {
 		return err
 	}

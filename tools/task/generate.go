@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -18,6 +19,7 @@ func (t *task) protocol(sdk, legacy string) error {
 	return errors.Join(
 		buf(sdk, "lint"),
 		buf(sdk, "generate"),
+		buf(sdk, "build", "--exclude-source-info", "-o", filepath.Join(sdk, "node/src/protocol.binpb")),
 		buf(legacy, "generate", sdk+"/proto", "--path", sdk+"/proto/toolhost/v1", "--template", t.Path("examples/legacy/buf.gen.yaml")),
 	)
 }
@@ -46,11 +48,18 @@ func (t *task) checkGenerated() error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	if err := os.MkdirAll(filepath.Join(dir, "node/src"), 0o700); err != nil {
+		return err
+	}
 	if err := t.run(nil, "cp", "-r", "sdk/proto", "sdk/buf.yaml", "sdk/buf.gen.yaml", dir); err != nil {
 		return err
 	}
 	err = t.protocol(dir, dir)
-	return errors.Join(err, t.same("generated code is not current (make generate)", dir+"/toolpb", "sdk/toolpb"),
+	// A host and a plugin of the last release must understand the messages of this one.
+	breaking := t.command(".", nil, t.tool("buf"), "breaking", "--against", "proto/released.binpb")
+	breaking.Dir = t.Path("sdk")
+	return errors.Join(err, breaking.Run(), t.same("generated code is not current (make generate)", dir+"/node/src/protocol.binpb", "sdk/node/src/protocol.binpb"),
+		t.same("the single file of the Python SDK is not current (cp sdk/python/src/toolhost_sdk/__init__.py examples/python/toolhost_plugin.py)", "sdk/python/src/toolhost_sdk/__init__.py", "examples/python/toolhost_plugin.py"), t.same("generated code is not current (make generate)", dir+"/toolpb", "sdk/toolpb"),
 		t.same("generated code is not current (make generate)", dir+"/legacypb", "examples/legacy/legacypb"))
 }
 

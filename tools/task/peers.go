@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,12 @@ const npmPeers = "bench/peers/node_modules/.installed"
 
 // peers installs the programs with which tests and benchmarks compare toolhost.
 func (t *task) peers() error {
+	const sdk = "sdk/node/node_modules/.installed"
+	if !t.installed(sdk, "sdk/node/package.json", "sdk/node/package-lock.json") {
+		if err := errors.Join(t.npm("sdk/node"), t.stamp(sdk)); err != nil {
+			return err
+		}
+	}
 	if t.installed(npmPeers, "bench/peers/package.json", "bench/peers/package-lock.json") {
 		return nil
 	}

@@ -56,7 +56,7 @@ var cloneCommands = map[string][][]string{
 	"config": {{}}, "config validate": {{}, {"--launch"}}, "config show": {{}, {"--effective"}}, "config plan": {{}}, "config reload": {{}, {"--approve-privileges"}}, "config fmt": {{}}, "config import": {{".mcp.json", "--dry-run"}, {"README"}},
 	"setup":  {{"claude", "--project", "--yes", "--policy", "open"}, {"codex", "--project", "--dry-run"}},
 	"plugin": {{}}, "plugin list": {{}}, "plugin info": {{"x"}}, "plugin verify": {{}}, "plugin pin": {{}, {"--accept-changes"}}, "plugin reload": {{}, {"x"}}, "plugin approve": {{"x"}, {}},
-	"plugin enable": {{"x"}}, "plugin disable": {{"x"}}, "plugin new": {{"made"}}, "plugin dev": {{"."}}, "plugin test": {{"none"}},
+	"plugin enable": {{"x"}}, "plugin disable": {{"x"}}, "plugin new": {{"made"}}, "plugin dev": {{"."}}, "plugin test": {{"none"}}, "plugin docs": {{"none"}}, "plugin logs": {{"x"}},
 	"trust": {{}, {"--json"}, {"--accept", "sha256:0"}}, "trust list": {{}}, "trust show": {{"."}}, "trust revoke": {{"."}},
 	"quarantine": {{}}, "quarantine list": {{}, {"--json"}}, "quarantine show": {{"1"}}, "quarantine restore": {{"1", "--accept", "sha256:0"}},
 	"token": {{}}, "token create": {{"ci", "--role", "caller"}}, "token list": {{}}, "token revoke": {{"ci"}},

@@ -184,6 +184,11 @@ func TestScripts(t *testing.T) {
 			if name == "python" { // whether gRPC for Python is available
 				return os.Getenv("TOOLHOST_PEERS") != "" && sourceEnv()["DEBIAN"] != "", nil
 			}
+			if name == "node" { // whether the SDK for Node can be built
+				_, err := exec.LookPath("npm")
+				_, esbuild := os.Stat(filepath.Join(sourceEnv()["SOURCES"], "sdk/node/node_modules/.bin/esbuild"))
+				return err == nil && esbuild == nil, nil
+			}
 			if name == "xattr" { // whether the scripts' file system supports extended attributes
 				return attributesAreKept()
 			}

@@ -5,6 +5,7 @@
 package call
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"sync/atomic"
@@ -32,6 +33,9 @@ type Call struct {
 	Client Client            // the client that made the call
 	Shown  Client            // receives the output of the running tool; the stage "hooks" can replace the client
 	Ticket *scheduler.Ticket // place in the session's line; nil for a child call
+
+	// CallTool runs a call that the code of the tool makes. It is nil if the call cannot make calls.
+	CallTool func(ctx context.Context, t *tool.ToolCall) *tool.Result
 
 	Arrival *scheduler.Arrival // announcement of the call to its tool's limit; nil if the tool has no queue
 

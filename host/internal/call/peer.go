@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"encoding/json"
 
 	"toolhost.dev/sdk/tool"
 
@@ -26,12 +27,23 @@ type peer struct {
 // itself.
 func (p *peer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	switch {
+	case ask.Call != nil:
+		return p.callTool(ctx, ask.Call)
 	case len(ask.Requests) > 0:
 		return p.request(ctx, ask)
 	case ask.Permission == nil:
 		return p.Client.Ask(ctx, ask)
 	}
 	return p.policy.Permit(ctx, p.call.Question(), ask.Permission, p.Client, p.call.Answers(p.state))
+}
+
+// callTool calls another tool for the plugin.
+func (p *peer) callTool(ctx context.Context, t *tool.ToolCall) (tool.Answer, error) {
+	if p.call.CallTool == nil {
+		return tool.Answer{Outcome: tool.Declined, Message: "only calls of tools can call other tools"}, nil
+	}
+	b, err := json.Marshal(p.call.CallTool(ctx, t))
+	return tool.Answer{Outcome: tool.Accepted, Content: b}, err
 }
 
 // Log implements [tool.Logger].

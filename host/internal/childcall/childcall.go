@@ -1,6 +1,7 @@
-// Package childcall runs child calls: calls that the commands of another call make.
+// Package childcall runs child calls: calls that the commands of another call make, or the code of its tool.
 //
-// [New] returns the child calls of a call. [Calls.Handle] runs a child call for a shim.
+// [New] returns the child calls of a call. [Calls.Handle] runs a child call for a shim, and [Calls.Call] one for the code of
+// a plugin.
 package childcall
 
 import (
@@ -65,6 +66,40 @@ func (c *Calls) Handle(ctx context.Context, req wire.Request, streams shim.Strea
 	return printResult(p.Identity(), req.Name, res, streams)
 }
 
+// Call runs a child call that the code of the parent's tool makes. The function permitted reports whether the plugin is
+// allowed to call the tool with the given full name. The child call shares the directory of its parent.
+func (c *Calls) Call(ctx context.Context, t *tool.ToolCall, permitted func(name string) bool) *tool.Result {
+	req := c.request(c.parent.Request.Session.Cwd)
+	req.Name, req.Arguments = t.Tool, t.Arguments
+	p := c.begin(req, func(r *registry.Registry) *router.Command { return c.limited(router.Function(t.Tool, t.Arguments, r)) })
+	if err := c.refuse(p.Identity(), permitted); err != nil {
+		p.Identity().Answer = call.Refused(err) // the audit log then shows the attempt
+	}
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		p.Abandon()
+		return tool.Failed(context.Cause(ctx))
+	}
+	defer func() { <-c.slots }()
+	return p.Run(ctx, &commandClient{Client: c.parent.Shown, name: t.Tool})
+}
+
+// refuse returns an error if the tool of the parent is not allowed to call the tool of a child call.
+func (c *Calls) refuse(child *call.Identity, permitted func(name string) bool) error {
+	if child.Tool == nil {
+		return nil // the call fails anyway
+	}
+	parent, name := c.parent.Identity.Tool, child.Tool.FullName()
+	switch {
+	case !permitted(name):
+		return tool.Errorf(tool.PermissionDenied, "Plugin %s may not call %s. The operator can permit it: plugin %q { calls = [%q] }", parent.Plugin, name, parent.Plugin, name)
+	case parent.Definition.Traits.ReadOnly && !child.Tool.Definition.Traits.ReadOnly:
+		return tool.Errorf(tool.PermissionDenied, "%s is read-only, so it may only call tools that are read-only, and %s is not. Report this to the author of plugin %s.", parent.FullName(), name, parent.Plugin)
+	}
+	return nil
+}
+
 // The method "request" returns the request for the next child call, which runs in the directory cwd.
 func (c *Calls) request(cwd string) call.Request {
 	parent := &c.parent.Request
@@ -85,6 +120,11 @@ func (c *Calls) parse(req wire.Request, stdin io.Reader, r *registry.Registry) *
 		text, err := readAll(stdin)
 		return text, err == nil, err
 	}, r)
+	return c.limited(cmd)
+}
+
+// limited adds an error to the command of a child call if the nesting of calls is too deep.
+func (c *Calls) limited(cmd *router.Command) *router.Command {
 	if depth := c.parent.Identity.Depth + 1; depth > call.MaxDepth {
 		cmd.Error = tool.Errorf(tool.InvalidArguments, "Tool calls are nested %d deep, and the limit is %d. Call the tool directly, not from another tool's command.", depth, call.MaxDepth).From(tool.SourceHost)
 	}

@@ -82,6 +82,7 @@ type pluginHCL struct {
 	Enabled      *bool             `hcl:"enabled,optional"`
 	StartTimeout hcl.Expression    `hcl:"start_timeout,optional"`
 	DependsOn    hcl.Expression    `hcl:"depends_on,optional"`
+	Calls        hcl.Expression    `hcl:"calls,optional"`
 	Restart      *restartHCL       `hcl:"restart,block"`
 	Sandbox      *confinementHCL   `hcl:"sandbox,block"`
 	Config       *configHCL        `hcl:"config,block"`

@@ -51,7 +51,7 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 	}
 	x, y := *a, *b
 	for _, p := range []*Plugin{&x, &y} { // ignore positions and fields that only the host uses
-		p.at, p.config, p.Missing = position{}, nil, ""
+		p.at, p.config, p.Missing, p.Calls = position{}, nil, "", nil
 	}
 	sandbox := func(s Sandbox) Sandbox { // ignore restrictions that only the host enforces
 		s.Strict, s.Allow, s.Deny = false, nil, nil

@@ -199,6 +199,8 @@ type Plugin struct {
 	Config json.RawMessage
 	// DependsOn lists the plugins that start before this plugin and stop after it.
 	DependsOn []string
+	// Calls contains globs for the full names of the tools that the plugin's own code is allowed to call. Nil means none.
+	Calls []string
 	// Restart is the restart policy for the plugin.
 	Restart Restart
 	// Confinement changes the restrictions of the plugin's sandbox profile.

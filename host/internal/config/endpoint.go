@@ -42,7 +42,14 @@ var DefaultCore = []string{"read", "edit", "grep"}
 
 // Offers reports whether the endpoint contains a tool. The argument is the full name of the tool.
 func (e *Endpoint) Offers(name string) bool {
-	return e.Tools == nil || slices.ContainsFunc(e.Tools, func(glob string) bool { ok, err := path.Match(glob, name); return ok && err == nil })
+	return e.Tools == nil || matchesName(e.Tools, name)
+}
+
+// MayCall reports whether the plugin's own code is allowed to call a tool. The argument is the full name of the tool.
+func (p *Plugin) MayCall(name string) bool { return matchesName(p.Calls, name) }
+
+func matchesName(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool { ok, err := path.Match(glob, name); return ok && err == nil })
 }
 
 // Admits reports whether a principal can use the endpoint. The name of an issuer's principal consists of the name of its

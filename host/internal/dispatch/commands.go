@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"sync"
 
 	"toolhost.dev/sdk/tool"
 
@@ -21,15 +22,22 @@ type Commands interface {
 	Grant(ctx context.Context, handle shim.Handler) (c *tool.Commands, revoke func())
 }
 
-// commands permits the commands of a tool to call other tools until the call ends.
+// commands permits the code of a tool, and the commands that it starts, to call other tools until the call ends.
 func (d *Dispatcher) commands() Stage {
-	if d.Commands == nil {
+	if d.Commands == nil && d.MayCall == nil {
 		return Stage{}
 	}
 	return Stage{Name: "commands", Wrap: func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) *tool.Result {
-			if c.Identity.Tool.Commands {
-				if granted, revoke := d.Commands.Grant(ctx, d.childCalls(c).Handle); granted != nil {
+			var children *childcall.Calls // made by the first child call, because few calls have children
+			made := sync.OnceFunc(func() { children = d.childCalls(c) })
+			c.CallTool = func(ctx context.Context, t *tool.ToolCall) *tool.Result {
+				made()
+				return children.Call(ctx, t, func(name string) bool { return d.MayCall != nil && d.MayCall(c.Identity.Tool.Plugin, name) })
+			}
+			if d.Commands != nil && c.Identity.Tool.Commands {
+				made()
+				if granted, revoke := d.Commands.Grant(ctx, children.Handle); granted != nil {
 					c.Decision.Sent.Commands = granted
 					c.Hold(revoke)
 				}

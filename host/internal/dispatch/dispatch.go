@@ -65,7 +65,9 @@ type Dispatcher struct {
 	MaxCalls int
 	// Commands permits commands to call tools. A nil Commands forbids these calls.
 	Commands Commands
-	State    *state.DB
+	// MayCall reports whether the code of a plugin is allowed to call a tool. A nil MayCall forbids all calls.
+	MayCall func(plugin, name string) bool
+	State   *state.DB
 	// Locks coordinates sessions that several processes use. A nil Locks means that no other process uses the sessions.
 	Locks *sessionlock.Locks
 	// Metrics counts calls. A nil Metrics disables the statistics.

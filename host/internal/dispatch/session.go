@@ -45,6 +45,7 @@ func (d *Dispatcher) session() Stage {
 			if after != nil {
 				notes.Quarantined(res, after())
 			}
+			notes.Deprecated(res, &c.Identity.Tool.Definition, c.Identity.Tool.Schema(), c.Decision.Arguments)
 			cwd := d.saveState(c, res)
 			d.directory(c, res, cwd)
 			if label, passed := c.Ticket.Passed(); passed {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/login"
+	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/roots"
@@ -105,6 +107,7 @@ type Engine struct {
 	locks    *sessionlock.Locks // nil if no other process can use the sessions
 	home     state.Home
 	super    *supervisor.Supervisor
+	logs     *pluginlog.Log
 	reloader *reload.Reloader
 	live     live
 	ids      ids
@@ -150,11 +153,13 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if err := generation.CheckHooks(opts.Hooks, cfg); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), super: supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log})}
+	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser()}
+	e.logs = pluginlog.New(func() string { return e.home.Logs() }, opts.Log)
+	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Keep: e.keepLine})
 	if err := e.openState(cfg); err != nil {
 		return nil, err
 	}
-	generation.Audit(cfg, e.state)
+	generation.Audit(cfg, e.state, e.logs)
 	if dir := e.home.Locks(); dir != "" {
 		e.locks = sessionlock.New(dir, e.state.Flush)
 	}
@@ -201,7 +206,13 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 		Logins:    login.NewKeeper(login.Open(e.home.Root), e.opts.Log),
 		Overrides: new(generation.Overrides),
 		Log:       e.opts.Log,
+		Logs:      e.logs,
 	}
+}
+
+// keepLine adds a line that a plugin printed to the plugin's log.
+func (e *Engine) keepLine(l supervisor.Line) {
+	e.logs.Write(pluginlog.Entry{Plugin: l.Plugin, PID: l.PID, Level: strings.ToLower(l.Level.String()), Message: l.Message, Fields: l.Fields})
 }
 
 // openState opens the state database. If the database cannot be opened, openState uses a database in memory and reports

@@ -119,6 +119,10 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Unloaded:  g.whyUnloaded,
 		Finder:    &b.Calls.Finder,
 	}
+	d.MayCall = func(plugin, name string) bool {
+		p := g.Plugin(plugin)
+		return p != nil && p.MayCall(name)
+	}
 	g.confine(d)
 	if g.Config.Host.Adaptive {
 		d.Adaptive = &b.Calls.Adaptive

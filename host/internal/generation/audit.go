@@ -6,14 +6,16 @@ import (
 
 	"toolhost.dev/host/internal/audit"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/state"
 )
 
 // Audit configures the audit log of the database. Audit also masks secrets in all other saved data, even if the audit
-// log is disabled.
-func Audit(cfg *config.Config, db *state.DB) {
+// log is disabled, and in the logs of the plugins.
+func Audit(cfg *config.Config, db *state.DB, logs *pluginlog.Log) {
 	a := cfg.Audit
 	m := audit.New(secrets(cfg))
+	logs.Mask(m.Whole)
 	db.Mask(state.Masking{Command: m.Command, Arguments: m.Arguments})
 	if a.Off {
 		db.Audit(nil)

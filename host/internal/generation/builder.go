@@ -20,6 +20,7 @@ import (
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
@@ -68,6 +69,8 @@ type Builder struct {
 	Logins     *login.Keeper
 	Overrides  *Overrides
 	Log        *slog.Logger
+	// Logs keeps what the plugins print. Nil discards it.
+	Logs *pluginlog.Log
 	// Current returns the published generation. It returns nil before the first publication.
 	Current func() *Generation
 	// Notified is called for each notification that a plugin sends to MCP clients. It must not block. It can be nil.

@@ -5,6 +5,7 @@
 package notes
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,22 @@ func Annotate(res *tool.Result, key string, value any) {
 		res.Metadata = make(map[string]any)
 	}
 	res.Metadata[key] = value
+}
+
+// Deprecated adds what is deprecated of a call to the metadata: its tool, and its parameters.
+func Deprecated(res *tool.Result, e *tool.Definition, schema *tool.Schema, given map[string]json.RawMessage) {
+	var texts []string
+	if e.Deprecated != "" {
+		texts = append(texts, "tool "+e.Name+": "+e.Deprecated)
+	}
+	for _, p := range schema.Params() {
+		if _, ok := given[p.Name]; ok && p.Deprecated {
+			texts = append(texts, "parameter "+p.Name+": "+p.Description)
+		}
+	}
+	if texts != nil {
+		Annotate(res, "deprecated", texts)
+	}
 }
 
 // Denials adds a note with the accesses that the sandbox denied. Programs rarely report such denials.

@@ -127,6 +127,9 @@ func (c *comparison) plugin(old, now *config.Plugin) {
 	c.when(!a.WriteGit && b.WriteGit, "%s may write the hooks and settings of repositories", name)
 	c.when(!a.StartProcesses && b.StartProcesses, "%s may start programs", name)
 	c.network(name, old, now)
+	for _, glob := range lost(now.Calls, old.Calls) {
+		c.when(true, "%s may call %s", name, glob)
+	}
 	for _, l := range []struct {
 		what     string
 		old, now []string
@@ -165,7 +168,7 @@ func (c *comparison) network(name string, old, now *config.Plugin) {
 func (c *comparison) newPlugin(p *config.Plugin) {
 	none := *p
 	no := false
-	none.Confinement = config.Confinement{Exec: &no, Network: &no}
+	none.Confinement, none.Calls = config.Confinement{Exec: &no, Network: &no}, nil
 	c.plugin(&none, p)
 }
 

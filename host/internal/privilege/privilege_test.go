@@ -60,6 +60,8 @@ func TestIncreases(t *testing.T) {
 		{`plugin "p" {}`, `plugin "p" { sandbox { exec = true } }`, "plugin p may start programs", ""},
 		{`plugin "read" {}`, `plugin "read" { sandbox { roots = "read-write" } }`, "plugin read may write in writable roots", ""},
 		{`plugin "p" {}`, `plugin "p" { sandbox { network = true } }`, "plugin p reaches the network", ""},
+		{`plugin "p" { calls = ["a"] }`, `plugin "p" { calls = ["a", "b*"] }`, "plugin p may call b*", ""},
+		{``, `plugin "p" { calls = ["a"] }`, "plugin p may call a", ""},
 		{`plugin "p" {}`, `plugin "p" { sandbox { read = ["/x"] } }`, "plugin p may read /x", ""},
 		{`plugin "p" {}`, `plugin "p" { sandbox { write = ["/x"] } }`, "plugin p may write /x", ""},
 		{`plugin "p" {}`, `plugin "p" { sandbox { enforce = "off" } }`, "enforce of plugin p was auto and is off", ""},

@@ -345,6 +345,9 @@ func newEntry(plugin, namespace string, def tool.Definition, checked bool, setti
 	if namespace == "" && slices.Contains(reserved, def.Name) {
 		return nil, fmt.Errorf("the name is reserved; put the plugin into a field namespace, or rename the tool")
 	}
+	if def.Deprecated != "" {
+		def.Description = strings.TrimSpace(def.Description) + "\nDeprecated: " + def.Deprecated
+	}
 	e := &Entry{Definition: def, schema: sync.OnceValues(func() (*tool.Schema, error) { return tool.ParseSchema(def.Input) }), Plugin: plugin, Namespace: namespace, Enabled: !def.Traits.Disabled, Timeout: def.DefaultTimeout}
 	s := settings(e.FullName())
 	if s.Enabled != nil {

@@ -19,7 +19,7 @@ func (a *attempt) publish() {
 		a.report.Config.Changed = true
 		a.acceptConfig()
 		r.warn(a.cfg)
-		generation.Audit(a.cfg, a.builder.State)
+		generation.Audit(a.cfg, a.builder.State, a.builder.Logs)
 		a.builder.Calls.Scheduler.SetMaxParallel(a.cfg.Host.MaxParallel)
 		if r.OnConfig != nil {
 			r.OnConfig(a.cfg.Host.LogLevel)

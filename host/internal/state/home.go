@@ -92,6 +92,14 @@ func (h Home) Control() string {
 	return filepath.Join(h.Root, "control")
 }
 
+// Logs returns the directory with the logs of the plugins. It returns "" if the host keeps no state.
+func (h Home) Logs() string {
+	if h.Root == "" {
+		return ""
+	}
+	return filepath.Join(h.Root, "logs")
+}
+
 // Locks returns the directory with the locks of sessions. It returns "" if the host keeps no state.
 func (h Home) Locks() string {
 	if h.Root == "" {

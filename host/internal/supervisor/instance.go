@@ -177,7 +177,7 @@ func (p *Plugin) accept(d *tool.Description) error {
 
 // The method "connect" starts the process and performs go-plugin's handshake.
 func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol, error) {
-	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log), calls: newLeases(), began: time.Now()}
+	in := &instance{proc: newProcess(&p.spec, p.super.opts.Log, p.super.opts.Keep), calls: newLeases(), began: time.Now()}
 	defer in.proc.closeStarted() // after connect returns, no goroutine calls Start
 	if executable := p.spec.Executable; executable != nil {
 		path, err := executable()
@@ -212,8 +212,8 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
 		StartTimeout:     time.Hour, // practically no limit, because ctx limits the start
 		Logger:           p.super.hclog,
-		SyncStdout:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
-		SyncStderr:       &logWriter{log: p.super.opts.Log, plugin: p.spec.Name},
+		SyncStdout:       &logWriter{in.proc.sink},
+		SyncStderr:       &logWriter{in.proc.sink},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
 			in.proc.prepare(append(Environment(p.spec.Env), cmd.Env...), socketDir)
 			return in.proc, nil
@@ -229,17 +229,18 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 // The method "configure" sends the configuration to the plugin. It returns an error if the plugin rejects the
 // configuration.
 func (p *Plugin) configure(ctx context.Context, in *instance) error {
-	diags := checkConfig(in.desc, p.spec.Config)
-	if len(diags) == 0 {
-		var err error
-		if diags, err = in.rpc.Configure(ctx, tool.Configuration{
-			Config: p.spec.Config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, OutputBytes: p.spec.OutputBytes, HostVersion: p.super.opts.HostVersion,
-		}); err != nil {
+	config, diags := checkConfig(in.desc, p.spec.Config)
+	if !slices.ContainsFunc(diags, isError) {
+		more, err := in.rpc.Configure(ctx, tool.Configuration{
+			Config: config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, OutputBytes: p.spec.OutputBytes, HostVersion: p.super.opts.HostVersion,
+		})
+		if err != nil {
 			return fmt.Errorf("the plugin cannot be configured: %w", err)
 		}
+		diags = append(diags, more...)
 	}
 	text := p.spec.Diagnose(diags)
-	if slices.ContainsFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError }) {
+	if slices.ContainsFunc(diags, isError) {
 		return fmt.Errorf("the plugin rejects its configuration:\n%s", text)
 	}
 	if text != "" {
@@ -247,6 +248,8 @@ func (p *Plugin) configure(ctx context.Context, in *instance) error {
 	}
 	return nil
 }
+
+func isError(d tool.Diagnostic) bool { return d.Severity == tool.SeverityError }
 
 // The method "explain" returns an error with the reason for a failed start. The error of go-plugin contains no reason.
 func (in *instance) explain(ctx context.Context, err error, timeout time.Duration) error {

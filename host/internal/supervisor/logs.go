@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,25 +42,81 @@ func scanLines(r io.Reader, f func([]byte)) {
 	}
 }
 
-// logLine writes a line of a plugin to the host's log. A line in hclog's JSON format keeps its level and message. Any
-// other line becomes the message. logLine validates every field, because a plugin can print any value.
-func logLine(log *slog.Logger, plugin string, line []byte) {
-	level, msg := slog.LevelInfo, string(line)
-	if line[0] == '{' {
-		var entry struct {
-			Level   any `json:"@level"`
-			Message any `json:"@message"`
-		}
-		if json.Unmarshal(line, &entry) == nil {
-			if m, ok := entry.Message.(string); ok {
-				msg = m
-			}
-			if l, ok := entry.Level.(string); ok {
-				level = levelOf(l)
-			}
-		}
+// Line is a line that a plugin printed.
+type Line struct {
+	Plugin  string
+	PID     int
+	Level   slog.Level
+	Message string
+	// Fields are the additional fields of a line in hclog's JSON format. It can be nil.
+	Fields map[string]string
+}
+
+// maxFields is the maximum number of fields of a line.
+const maxFields = 32
+
+// parseLine parses a line of a plugin. A line in hclog's JSON format keeps its level, message and fields. Any other line
+// becomes the message. parseLine validates every field, because a plugin can print any value.
+func parseLine(line []byte) Line {
+	l := Line{Level: slog.LevelInfo, Message: string(line)}
+	if line[0] != '{' {
+		return l
 	}
-	log.Log(context.Background(), level, msg, "plugin", plugin)
+	var entry map[string]json.RawMessage
+	if json.Unmarshal(line, &entry) != nil {
+		return l
+	}
+	var level string
+	if json.Unmarshal(entry["@level"], &level) == nil && level != "" {
+		l.Level = levelOf(level)
+	}
+	var message *string
+	if json.Unmarshal(entry["@message"], &message) != nil || message == nil {
+		return l
+	}
+	l.Message = *message
+	for _, name := range slices.Sorted(maps.Keys(entry)) {
+		if strings.HasPrefix(name, "@") || len(l.Fields) == maxFields {
+			continue
+		}
+		if l.Fields == nil {
+			l.Fields = make(map[string]string)
+		}
+		var text string
+		if json.Unmarshal(entry[name], &text) != nil {
+			text = string(entry[name])
+		}
+		l.Fields[name] = text
+	}
+	return l
+}
+
+// sink receives the lines of a plugin: the host's log and the plugin's own log.
+type sink struct {
+	log    *slog.Logger
+	keep   func(Line) // can be nil
+	plugin string
+	pid    func() int // can be nil
+}
+
+func (s *sink) write(b []byte) {
+	l := parseLine(b)
+	l.Plugin = s.plugin
+	if s.pid != nil {
+		l.PID = s.pid()
+	}
+	attrs := []slog.Attr{slog.String("plugin", s.plugin)}
+	if len(l.Fields) > 0 { // a group, so that no field can pretend to be the host's
+		var fields []any
+		for _, name := range slices.Sorted(maps.Keys(l.Fields)) {
+			fields = append(fields, slog.String(name, l.Fields[name]))
+		}
+		attrs = append(attrs, slog.Group("fields", fields...))
+	}
+	s.log.LogAttrs(context.Background(), l.Level, l.Message, attrs...)
+	if s.keep != nil {
+		s.keep(l)
+	}
 }
 
 func levelOf(s string) slog.Level {
@@ -150,15 +207,12 @@ func (t *tail) said() string {
 }
 
 // logWriter logs the text that a plugin prints through the output streams of go-plugin.
-type logWriter struct {
-	log    *slog.Logger
-	plugin string
-}
+type logWriter struct{ sink *sink }
 
 func (w *logWriter) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) {
 		if l := bytes.TrimRight(line, "\r\n"); len(l) > 0 {
-			logLine(w.log, w.plugin, l[:min(len(l), maxLogLine)])
+			w.sink.write(l[:min(len(l), maxLogLine)])
 		}
 	}
 	return len(b), nil

@@ -24,9 +24,9 @@ func logged(write func(log *slog.Logger)) string {
 
 func TestLogLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"plain text":                                                 `level=INFO msg="plain text" plugin=p`,
-		`{"@level":"warn","@message":"m"}`:                           `level=WARN msg=m plugin=p`,
-		`{"@level":"ERROR","@message":"m","x":1}`:                    `level=ERROR msg=m plugin=p`,
+		"plain text":                       `level=INFO msg="plain text" plugin=p`,
+		`{"@level":"warn","@message":"m"}`: `level=WARN msg=m plugin=p`,
+		`{"@level":"ERROR","@message":"m","x":1,"plugin":"q"}`:       `level=ERROR msg=m plugin=p fields.plugin=q fields.x=1`,
 		`{"@level":"trace","@message":"m"}`:                          `level=DEBUG msg=m plugin=p`,
 		`{"@level":"odd","@message":"m"}`:                            `level=INFO msg=m plugin=p`,
 		`{"@level":1,"@message":["x"]}`:                              `level=INFO msg="{\"@level\":1,\"@message\":[\"x\"]}" plugin=p`,
@@ -40,7 +40,7 @@ func TestLogLines(t *testing.T) {
 		"[ERROR] looks like":   `level=INFO msg="[ERROR] looks like" plugin=p`,
 		strings.Repeat("{", 9): `level=INFO msg={{{{{{{{{ plugin=p`,
 	} {
-		if got := strings.TrimSuffix(logged(func(l *slog.Logger) { logLine(l, "p", []byte(line)) }), "\n"); got != want {
+		if got := strings.TrimSuffix(logged(func(l *slog.Logger) { (&sink{log: l, plugin: "p"}).write([]byte(line)) }), "\n"); got != want {
 			t.Errorf("%q\n got %s\nwant %s", line, got, want)
 		}
 	}
@@ -142,7 +142,7 @@ func TestHandshakeLines(t *testing.T) {
 
 func TestLogWriter(t *testing.T) {
 	got := logged(func(l *slog.Logger) {
-		w := &logWriter{log: l, plugin: "p"}
+		w := &logWriter{&sink{log: l, plugin: "p"}}
 		if n, err := w.Write([]byte("a\n\nb\r\n" + strings.Repeat("x", maxLogLine+10))); err != nil || n != 6+maxLogLine+10 {
 			t.Errorf("%d %v", n, err)
 		}
@@ -159,7 +159,7 @@ func FuzzLogLine(f *testing.F) {
 		tl := newTail(100)
 		log := slog.New(slog.NewJSONHandler(io.Discard, nil))
 		scanLines(bytes.NewReader(b), func(l []byte) {
-			logLine(log, "p", l)
+			(&sink{log: log, plugin: "p"}).write(l)
 			tl.add(l)
 		})
 		_ = tl.said()

@@ -301,29 +301,29 @@ func Environment(extra map[string]string) []string {
 	return env
 }
 
-// checkConfig validates a plugin's configuration. The plugin's description contains the schema.
-func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnostic {
+// checkConfig validates a plugin's configuration. The plugin's description contains the schema. The result filled is the
+// configuration with all defaults. An attribute that is deprecated has a warning.
+func checkConfig(desc *tool.Description, config json.RawMessage) (filled json.RawMessage, diags []tool.Diagnostic) {
 	fail := func(summary string, path ...string) []tool.Diagnostic {
 		return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: summary, Path: path}}
 	}
 	var values map[string]json.RawMessage
 	if len(config) > 0 {
 		if err := json.Unmarshal(config, &values); err != nil {
-			return fail("The configuration is not a JSON object: " + err.Error())
+			return nil, fail("The configuration is not a JSON object: " + err.Error())
 		}
 	}
 	if len(desc.ConfigSchema) == 0 {
 		if len(values) > 0 {
-			return fail("The plugin has no configuration. Remove the config block.")
+			return nil, fail("The plugin has no configuration. Remove the config block.")
 		}
-		return nil
+		return config, nil
 	}
 	schema, err := tool.ParseSchema(desc.ConfigSchema)
 	if err != nil {
-		return fail("The schema of the configuration is invalid: " + err.Error())
+		return nil, fail("The schema of the configuration is invalid: " + err.Error())
 	}
-	_, bad := schema.Check(values)
-	var diags []tool.Diagnostic
+	complete, bad := schema.Check(values)
 	for _, v := range bad {
 		var path []string
 		if v.Param != "" {
@@ -331,7 +331,18 @@ func checkConfig(desc *tool.Description, config json.RawMessage) []tool.Diagnost
 		}
 		diags = append(diags, fail(strings.ReplaceAll(v.Message, "parameter", "attribute"), path...)...)
 	}
-	return diags
+	if len(bad) > 0 {
+		return nil, diags
+	}
+	if filled, err = json.Marshal(complete); err != nil {
+		return nil, fail("The configuration cannot be represented in JSON: " + err.Error())
+	}
+	for _, p := range schema.Params() {
+		if _, given := values[p.Name]; given && p.Deprecated {
+			diags = append(diags, tool.Diagnostic{Severity: tool.SeverityWarning, Summary: "The attribute " + p.Name + " is deprecated.", Detail: p.Description, Path: []string{p.Name}})
+		}
+	}
+	return filled, diags
 }
 
 // plainDiagnostics formats problems of a configuration. It is the default if the embedding program has no formatter.

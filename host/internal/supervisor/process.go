@@ -27,13 +27,12 @@ const maxHandshake = 16 << 10
 // The type "process" runs a plugin binary. It implements the runner of go-plugin. It passes only the handshake line to
 // go-plugin, because other output of a plugin could panic or block the readers of go-plugin.
 type process struct {
-	name      string
 	path      string
 	socketDir string
 	inherit   *os.File // file for the process to inherit; can be nil
 	confine   func() (*Confined, error)
 	ended     func() // called when the process has ended; can be nil
-	log       *slog.Logger
+	sink      *sink
 
 	started      chan struct{} // closed after Start, or when Start can no longer run; then cmd is immutable
 	closeStarted func()
@@ -51,16 +50,18 @@ type process struct {
 	kill    sync.Once
 }
 
-func newProcess(spec *Spec, log *slog.Logger) *process {
+func newProcess(spec *Spec, log *slog.Logger, keep func(Line)) *process {
 	cmd := exec.Command(spec.Path, spec.Args...) //nolint:gosec // running what the operator configured is the purpose
 	cmd.Dir = "/"
 	cmd.SysProcAttr = attributes()
 	started := make(chan struct{})
-	return &process{
-		name: spec.Name, path: spec.Path, log: log, cmd: cmd,
+	p := &process{
+		path: spec.Path, sink: &sink{log: log, keep: keep, plugin: spec.Name}, cmd: cmd,
 		started: started, closeStarted: sync.OnceFunc(func() { close(started) }),
 		lastWords: newTail(lastWordsSize), exited: make(chan struct{}),
 	}
+	p.sink.pid = p.pid
+	return p
 }
 
 // The method "prepare" sets the environment and the socket directory of the process. The caller must call it once,
@@ -197,7 +198,7 @@ func (p *process) readStdout(r *os.File, line *io.PipeWriter) {
 		p.garbage.Store(&text)
 	}
 	_ = line.Close()
-	scanLines(in, func(b []byte) { p.log.Info("plugin stdout", "plugin", p.name, "line", string(b)) })
+	scanLines(in, p.sink.write)
 }
 
 // The method "accept" reports whether a line is a valid handshake line. It stores the protocol version of the handshake.
@@ -218,7 +219,7 @@ func (p *process) readStderr(r *os.File) {
 	defer r.Close() //nolint:errcheck // read side
 	scanLines(r, func(b []byte) {
 		p.lastWords.add(b)
-		logLine(p.log, p.name, b)
+		p.sink.write(b)
 	})
 }
 
@@ -249,7 +250,7 @@ func (p *process) Stdout() io.ReadCloser { return p.handshake }
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(bytes.NewReader(nil)) }
 
 // Name implements the runner of go-plugin.
-func (p *process) Name() string { return p.name }
+func (p *process) Name() string { return p.sink.plugin }
 
 // ID implements the runner of go-plugin.
 func (p *process) ID() string { return strconv.Itoa(p.pid()) }

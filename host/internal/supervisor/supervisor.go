@@ -110,6 +110,8 @@ type Options struct {
 	// directory in the default location of the system.
 	RuntimeDir string
 	Log        *slog.Logger
+	// Keep is called for each line that a plugin prints. It must not block. Keep can be nil.
+	Keep func(Line)
 }
 
 // Start describes a process that is about to start.

@@ -351,7 +351,7 @@ func (x Answer_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Answer_Outcome.Descriptor instead.
 func (Answer_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32, 0}
 }
 
 type Attachment_Type int32
@@ -400,7 +400,7 @@ func (x Attachment_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attachment_Type.Descriptor instead.
 func (Attachment_Type) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39, 0}
 }
 
 type Effect_Operation int32
@@ -455,7 +455,7 @@ func (x Effect_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Effect_Operation.Descriptor instead.
 func (Effect_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40, 0}
 }
 
 type HealthResponse_Status int32
@@ -507,7 +507,7 @@ func (x HealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthResponse_Status.Descriptor instead.
 func (HealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42, 0}
 }
 
 type HookResponse_Decision int32
@@ -559,7 +559,7 @@ func (x HookResponse_Decision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HookResponse_Decision.Descriptor instead.
 func (HookResponse_Decision) EnumDescriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45, 0}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46, 0}
 }
 
 type ExchangeRequest struct {
@@ -1138,7 +1138,10 @@ type Tool struct {
 	// The name of the tool for people. Empty means that it has none.
 	Title string `protobuf:"bytes,11,opt,name=title,proto3" json:"title,omitempty"`
 	// A JSON array of icons, as MCP defines it. Empty means no icons.
-	Icons         []byte `protobuf:"bytes,12,opt,name=icons,proto3" json:"icons,omitempty"`
+	Icons []byte `protobuf:"bytes,12,opt,name=icons,proto3" json:"icons,omitempty"`
+	// The tool will be removed. The text names the replacement. Empty means that the
+	// tool is not deprecated.
+	Deprecated    string `protobuf:"bytes,13,opt,name=deprecated,proto3" json:"deprecated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1255,6 +1258,13 @@ func (x *Tool) GetIcons() []byte {
 		return x.Icons
 	}
 	return nil
+}
+
+func (x *Tool) GetDeprecated() string {
+	if x != nil {
+		return x.Deprecated
+	}
+	return ""
 }
 
 type Traits struct {
@@ -2372,6 +2382,8 @@ type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Title string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
 	// A JSON object for a user interface. Empty means no metadata.
+	// The numbers "progress" and "total" in it are the amount of work that is done, and
+	// the whole amount.
 	Metadata []byte `protobuf:"bytes,2,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// The result will not change the session's working directory. The host can then start later calls of the session that
 	// depend on the directory. A message with this field alone is not shown to anyone.
@@ -2494,6 +2506,7 @@ type Ask struct {
 	//	*Ask_Permission
 	//	*Ask_Question
 	//	*Ask_Requests
+	//	*Ask_ToolCall
 	Ask           isAsk_Ask `protobuf_oneof:"ask"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2570,6 +2583,15 @@ func (x *Ask) GetRequests() *ClientRequests {
 	return nil
 }
 
+func (x *Ask) GetToolCall() *ToolCall {
+	if x != nil {
+		if x, ok := x.Ask.(*Ask_ToolCall); ok {
+			return x.ToolCall
+		}
+	}
+	return nil
+}
+
 type isAsk_Ask interface {
 	isAsk_Ask()
 }
@@ -2587,11 +2609,74 @@ type Ask_Requests struct {
 	Requests *ClientRequests `protobuf:"bytes,4,opt,name=requests,proto3,oneof"`
 }
 
+type Ask_ToolCall struct {
+	// Only sent to a host with the capability "tool_calls".
+	ToolCall *ToolCall `protobuf:"bytes,5,opt,name=tool_call,json=toolCall,proto3,oneof"`
+}
+
 func (*Ask_Permission) isAsk_Ask() {}
 
 func (*Ask_Question) isAsk_Ask() {}
 
 func (*Ask_Requests) isAsk_Ask() {}
+
+func (*Ask_ToolCall) isAsk_Ask() {}
+
+// ToolCall asks the host to call another tool for this call. The answer has the
+// outcome ACCEPTED and the result in content, also if the tool fails.
+type ToolCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The full name of the tool, such as read or field:jira search.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// A JSON object. Empty means {}.
+	Arguments     []byte `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolCall) Reset() {
+	*x = ToolCall{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolCall) ProtoMessage() {}
+
+func (x *ToolCall) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
+func (*ToolCall) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ToolCall) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ToolCall) GetArguments() []byte {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
 
 // ClientRequests are requests to the client that made the call. The client gets all of
 // them at the same time.
@@ -2604,7 +2689,7 @@ type ClientRequests struct {
 
 func (x *ClientRequests) Reset() {
 	*x = ClientRequests{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2701,7 @@ func (x *ClientRequests) String() string {
 func (*ClientRequests) ProtoMessage() {}
 
 func (x *ClientRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[27]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2714,7 @@ func (x *ClientRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequests.ProtoReflect.Descriptor instead.
 func (*ClientRequests) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{27}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClientRequests) GetRequests() []*ClientRequest {
@@ -2653,7 +2738,7 @@ type ClientRequest struct {
 
 func (x *ClientRequest) Reset() {
 	*x = ClientRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2750,7 @@ func (x *ClientRequest) String() string {
 func (*ClientRequest) ProtoMessage() {}
 
 func (x *ClientRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[28]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2763,7 @@ func (x *ClientRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
 func (*ClientRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{28}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ClientRequest) GetKey() string {
@@ -2717,7 +2802,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2729,7 +2814,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[29]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2742,7 +2827,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{29}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Permission) GetKind() string {
@@ -2789,7 +2874,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +2886,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[30]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +2899,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{30}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Question) GetText() string {
@@ -2865,8 +2950,9 @@ type Answer struct {
 	Outcome Answer_Outcome         `protobuf:"varint,2,opt,name=outcome,proto3,enum=toolhost.v2.Answer_Outcome" json:"outcome,omitempty"`
 	Values  []string               `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
 	Message string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	// For ClientRequests: a JSON object that maps the key of each request to its result,
-	// as MCP defines it. Empty unless the outcome is ACCEPTED.
+	// Empty unless the outcome is ACCEPTED. For ClientRequests: a JSON object that maps
+	// the key of each request to its result, as MCP defines it. For ToolCall: the result
+	// of the call, in the form that toolhost run --json prints.
 	Content       []byte `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2874,7 +2960,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +2972,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[31]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +2985,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{31}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Answer) GetAskId() uint32 {
@@ -2949,7 +3035,7 @@ type FileStateQuery struct {
 
 func (x *FileStateQuery) Reset() {
 	*x = FileStateQuery{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2961,7 +3047,7 @@ func (x *FileStateQuery) String() string {
 func (*FileStateQuery) ProtoMessage() {}
 
 func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[32]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2974,7 +3060,7 @@ func (x *FileStateQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStateQuery.ProtoReflect.Descriptor instead.
 func (*FileStateQuery) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{32}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FileStateQuery) GetId() uint32 {
@@ -3002,7 +3088,7 @@ type FileStates struct {
 
 func (x *FileStates) Reset() {
 	*x = FileStates{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3100,7 @@ func (x *FileStates) String() string {
 func (*FileStates) ProtoMessage() {}
 
 func (x *FileStates) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[33]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3113,7 @@ func (x *FileStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStates.ProtoReflect.Descriptor instead.
 func (*FileStates) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{33}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FileStates) GetQueryId() uint32 {
@@ -3060,7 +3146,7 @@ type FileState struct {
 
 func (x *FileState) Reset() {
 	*x = FileState{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3158,7 @@ func (x *FileState) String() string {
 func (*FileState) ProtoMessage() {}
 
 func (x *FileState) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[34]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3171,7 @@ func (x *FileState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileState.ProtoReflect.Descriptor instead.
 func (*FileState) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{34}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FileState) GetPath() string {
@@ -3150,7 +3236,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3248,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[35]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3261,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{35}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Result) GetOutput() string {
@@ -3266,7 +3352,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3364,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[36]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3377,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{36}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Content) GetText() uint32 {
@@ -3333,7 +3419,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3345,7 +3431,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[37]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3358,7 +3444,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{37}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Error) GetKind() Kind {
@@ -3408,7 +3494,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3506,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[38]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3519,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{38}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Attachment) GetType() Attachment_Type {
@@ -3478,7 +3564,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3490,7 +3576,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[39]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3503,7 +3589,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{39}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Effect) GetOperation() Effect_Operation {
@@ -3537,7 +3623,7 @@ type HealthRequest struct {
 
 func (x *HealthRequest) Reset() {
 	*x = HealthRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +3635,7 @@ func (x *HealthRequest) String() string {
 func (*HealthRequest) ProtoMessage() {}
 
 func (x *HealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[40]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +3648,7 @@ func (x *HealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRequest.ProtoReflect.Descriptor instead.
 func (*HealthRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{40}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HealthRequest) GetTool() string {
@@ -3584,7 +3670,7 @@ type HealthResponse struct {
 
 func (x *HealthResponse) Reset() {
 	*x = HealthResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3596,7 +3682,7 @@ func (x *HealthResponse) String() string {
 func (*HealthResponse) ProtoMessage() {}
 
 func (x *HealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[41]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3609,7 +3695,7 @@ func (x *HealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthResponse.ProtoReflect.Descriptor instead.
 func (*HealthResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{41}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HealthResponse) GetStatus() HealthResponse_Status {
@@ -3643,7 +3729,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3741,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[42]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3754,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{42}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DrainRequest) GetGraceMs() int64 {
@@ -3688,7 +3774,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3700,7 +3786,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[43]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3713,7 +3799,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{43}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrainResponse) GetCanceled() int32 {
@@ -3750,7 +3836,7 @@ type HookRequest struct {
 
 func (x *HookRequest) Reset() {
 	*x = HookRequest{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3762,7 +3848,7 @@ func (x *HookRequest) String() string {
 func (*HookRequest) ProtoMessage() {}
 
 func (x *HookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[44]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3775,7 +3861,7 @@ func (x *HookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookRequest.ProtoReflect.Descriptor instead.
 func (*HookRequest) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{44}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HookRequest) GetEvent() string {
@@ -3870,7 +3956,7 @@ type HookResponse struct {
 
 func (x *HookResponse) Reset() {
 	*x = HookResponse{}
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +3968,7 @@ func (x *HookResponse) String() string {
 func (*HookResponse) ProtoMessage() {}
 
 func (x *HookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toolhost_v2_plugin_proto_msgTypes[45]
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +3981,7 @@ func (x *HookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResponse.ProtoReflect.Descriptor instead.
 func (*HookResponse) Descriptor() ([]byte, []int) {
-	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{45}
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HookResponse) GetDecision() HookResponse_Decision {
@@ -3967,7 +4053,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\asecrets\x18\x05 \x03(\v2\x13.toolhost.v2.SecretR\asecrets\"C\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
-	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\x86\x03\n" +
+	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xa6\x03\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -3981,7 +4067,10 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x12default_timeout_ms\x18\n" +
 	" \x01(\x03R\x10defaultTimeoutMs\x12\x14\n" +
 	"\x05title\x18\v \x01(\tR\x05title\x12\x14\n" +
-	"\x05icons\x18\f \x01(\fR\x05icons\"\xeb\x01\n" +
+	"\x05icons\x18\f \x01(\fR\x05icons\x12\x1e\n" +
+	"\n" +
+	"deprecated\x18\r \x01(\tR\n" +
+	"deprecated\"\xeb\x01\n" +
 	"\x06Traits\x12\x1b\n" +
 	"\tread_only\x18\x01 \x01(\bR\breadOnly\x12)\n" +
 	"\x10concurrency_safe\x18\x02 \x01(\bR\x0fconcurrencySafe\x12\x1c\n" +
@@ -4084,15 +4173,19 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDOUT\x10\x01\x12\x11\n" +
-	"\rSTREAM_STDERR\x10\x02\"\xc7\x01\n" +
+	"\rSTREAM_STDERR\x10\x02\"\xfd\x01\n" +
 	"\x03Ask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x129\n" +
 	"\n" +
 	"permission\x18\x02 \x01(\v2\x17.toolhost.v2.PermissionH\x00R\n" +
 	"permission\x123\n" +
 	"\bquestion\x18\x03 \x01(\v2\x15.toolhost.v2.QuestionH\x00R\bquestion\x129\n" +
-	"\brequests\x18\x04 \x01(\v2\x1b.toolhost.v2.ClientRequestsH\x00R\brequestsB\x05\n" +
-	"\x03ask\"H\n" +
+	"\brequests\x18\x04 \x01(\v2\x1b.toolhost.v2.ClientRequestsH\x00R\brequests\x124\n" +
+	"\ttool_call\x18\x05 \x01(\v2\x15.toolhost.v2.ToolCallH\x00R\btoolCallB\x05\n" +
+	"\x03ask\"<\n" +
+	"\bToolCall\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
+	"\targuments\x18\x02 \x01(\fR\targuments\"H\n" +
 	"\x0eClientRequests\x126\n" +
 	"\brequests\x18\x01 \x03(\v2\x1a.toolhost.v2.ClientRequestR\brequests\"Q\n" +
 	"\rClientRequest\x12\x10\n" +
@@ -4268,7 +4361,7 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Need)(0),                  // 0: toolhost.v2.Need
 	(Kind)(0),                  // 1: toolhost.v2.Kind
@@ -4307,26 +4400,27 @@ var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(*Progress)(nil),           // 34: toolhost.v2.Progress
 	(*Output)(nil),             // 35: toolhost.v2.Output
 	(*Ask)(nil),                // 36: toolhost.v2.Ask
-	(*ClientRequests)(nil),     // 37: toolhost.v2.ClientRequests
-	(*ClientRequest)(nil),      // 38: toolhost.v2.ClientRequest
-	(*Permission)(nil),         // 39: toolhost.v2.Permission
-	(*Question)(nil),           // 40: toolhost.v2.Question
-	(*Answer)(nil),             // 41: toolhost.v2.Answer
-	(*FileStateQuery)(nil),     // 42: toolhost.v2.FileStateQuery
-	(*FileStates)(nil),         // 43: toolhost.v2.FileStates
-	(*FileState)(nil),          // 44: toolhost.v2.FileState
-	(*Result)(nil),             // 45: toolhost.v2.Result
-	(*Content)(nil),            // 46: toolhost.v2.Content
-	(*Error)(nil),              // 47: toolhost.v2.Error
-	(*Attachment)(nil),         // 48: toolhost.v2.Attachment
-	(*Effect)(nil),             // 49: toolhost.v2.Effect
-	(*HealthRequest)(nil),      // 50: toolhost.v2.HealthRequest
-	(*HealthResponse)(nil),     // 51: toolhost.v2.HealthResponse
-	(*DrainRequest)(nil),       // 52: toolhost.v2.DrainRequest
-	(*DrainResponse)(nil),      // 53: toolhost.v2.DrainResponse
-	(*HookRequest)(nil),        // 54: toolhost.v2.HookRequest
-	(*HookResponse)(nil),       // 55: toolhost.v2.HookResponse
-	nil,                        // 56: toolhost.v2.Start.TraceEntry
+	(*ToolCall)(nil),           // 37: toolhost.v2.ToolCall
+	(*ClientRequests)(nil),     // 38: toolhost.v2.ClientRequests
+	(*ClientRequest)(nil),      // 39: toolhost.v2.ClientRequest
+	(*Permission)(nil),         // 40: toolhost.v2.Permission
+	(*Question)(nil),           // 41: toolhost.v2.Question
+	(*Answer)(nil),             // 42: toolhost.v2.Answer
+	(*FileStateQuery)(nil),     // 43: toolhost.v2.FileStateQuery
+	(*FileStates)(nil),         // 44: toolhost.v2.FileStates
+	(*FileState)(nil),          // 45: toolhost.v2.FileState
+	(*Result)(nil),             // 46: toolhost.v2.Result
+	(*Content)(nil),            // 47: toolhost.v2.Content
+	(*Error)(nil),              // 48: toolhost.v2.Error
+	(*Attachment)(nil),         // 49: toolhost.v2.Attachment
+	(*Effect)(nil),             // 50: toolhost.v2.Effect
+	(*HealthRequest)(nil),      // 51: toolhost.v2.HealthRequest
+	(*HealthResponse)(nil),     // 52: toolhost.v2.HealthResponse
+	(*DrainRequest)(nil),       // 53: toolhost.v2.DrainRequest
+	(*DrainResponse)(nil),      // 54: toolhost.v2.DrainResponse
+	(*HookRequest)(nil),        // 55: toolhost.v2.HookRequest
+	(*HookResponse)(nil),       // 56: toolhost.v2.HookResponse
+	nil,                        // 57: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	25, // 0: toolhost.v2.ExchangeRequest.message:type_name -> toolhost.v2.CallRequest
@@ -4345,11 +4439,11 @@ var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	24, // 13: toolhost.v2.ConfigureResponse.diagnostics:type_name -> toolhost.v2.Diagnostic
 	2,  // 14: toolhost.v2.Diagnostic.severity:type_name -> toolhost.v2.Diagnostic.Severity
 	26, // 15: toolhost.v2.CallRequest.start:type_name -> toolhost.v2.Start
-	41, // 16: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
+	42, // 16: toolhost.v2.CallRequest.answer:type_name -> toolhost.v2.Answer
 	31, // 17: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
-	43, // 18: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
+	44, // 18: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
 	21, // 19: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	56, // 20: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	57, // 20: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
 	30, // 21: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
 	27, // 22: toolhost.v2.Start.client:type_name -> toolhost.v2.Client
 	25, // 23: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
@@ -4358,52 +4452,53 @@ var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	34, // 26: toolhost.v2.CallResponse.progress:type_name -> toolhost.v2.Progress
 	35, // 27: toolhost.v2.CallResponse.output:type_name -> toolhost.v2.Output
 	36, // 28: toolhost.v2.CallResponse.ask:type_name -> toolhost.v2.Ask
-	42, // 29: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
-	45, // 30: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
+	43, // 29: toolhost.v2.CallResponse.file_state_query:type_name -> toolhost.v2.FileStateQuery
+	46, // 30: toolhost.v2.CallResponse.result:type_name -> toolhost.v2.Result
 	33, // 31: toolhost.v2.CallResponse.log:type_name -> toolhost.v2.Log
 	4,  // 32: toolhost.v2.Output.stream:type_name -> toolhost.v2.Output.Stream
-	39, // 33: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
-	40, // 34: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
-	37, // 35: toolhost.v2.Ask.requests:type_name -> toolhost.v2.ClientRequests
-	38, // 36: toolhost.v2.ClientRequests.requests:type_name -> toolhost.v2.ClientRequest
-	5,  // 37: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
-	44, // 38: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
-	47, // 39: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
-	48, // 40: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
-	49, // 41: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
-	46, // 42: toolhost.v2.Result.contents:type_name -> toolhost.v2.Content
-	1,  // 43: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
-	6,  // 44: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
-	7,  // 45: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
-	44, // 46: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
-	8,  // 47: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
-	19, // 48: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
-	45, // 49: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
-	9,  // 50: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
-	45, // 51: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
-	14, // 52: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
-	22, // 53: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
-	25, // 54: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
-	28, // 55: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
-	50, // 56: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
-	52, // 57: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
-	54, // 58: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
-	10, // 59: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
-	12, // 60: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
-	15, // 61: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	23, // 62: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	32, // 63: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	29, // 64: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
-	51, // 65: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	53, // 66: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	55, // 67: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
-	11, // 68: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
-	13, // 69: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
-	61, // [61:70] is the sub-list for method output_type
-	52, // [52:61] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	40, // 33: toolhost.v2.Ask.permission:type_name -> toolhost.v2.Permission
+	41, // 34: toolhost.v2.Ask.question:type_name -> toolhost.v2.Question
+	38, // 35: toolhost.v2.Ask.requests:type_name -> toolhost.v2.ClientRequests
+	37, // 36: toolhost.v2.Ask.tool_call:type_name -> toolhost.v2.ToolCall
+	39, // 37: toolhost.v2.ClientRequests.requests:type_name -> toolhost.v2.ClientRequest
+	5,  // 38: toolhost.v2.Answer.outcome:type_name -> toolhost.v2.Answer.Outcome
+	45, // 39: toolhost.v2.FileStates.states:type_name -> toolhost.v2.FileState
+	48, // 40: toolhost.v2.Result.error:type_name -> toolhost.v2.Error
+	49, // 41: toolhost.v2.Result.attachments:type_name -> toolhost.v2.Attachment
+	50, // 42: toolhost.v2.Result.effects:type_name -> toolhost.v2.Effect
+	47, // 43: toolhost.v2.Result.contents:type_name -> toolhost.v2.Content
+	1,  // 44: toolhost.v2.Error.kind:type_name -> toolhost.v2.Kind
+	6,  // 45: toolhost.v2.Attachment.type:type_name -> toolhost.v2.Attachment.Type
+	7,  // 46: toolhost.v2.Effect.operation:type_name -> toolhost.v2.Effect.Operation
+	45, // 47: toolhost.v2.Effect.file:type_name -> toolhost.v2.FileState
+	8,  // 48: toolhost.v2.HealthResponse.status:type_name -> toolhost.v2.HealthResponse.Status
+	19, // 49: toolhost.v2.HookRequest.definition:type_name -> toolhost.v2.Tool
+	46, // 50: toolhost.v2.HookRequest.result:type_name -> toolhost.v2.Result
+	9,  // 51: toolhost.v2.HookResponse.decision:type_name -> toolhost.v2.HookResponse.Decision
+	46, // 52: toolhost.v2.HookResponse.result:type_name -> toolhost.v2.Result
+	14, // 53: toolhost.v2.PluginService.Describe:input_type -> toolhost.v2.DescribeRequest
+	22, // 54: toolhost.v2.PluginService.Configure:input_type -> toolhost.v2.ConfigureRequest
+	25, // 55: toolhost.v2.PluginService.Call:input_type -> toolhost.v2.CallRequest
+	28, // 56: toolhost.v2.PluginService.Calls:input_type -> toolhost.v2.CallsRequest
+	51, // 57: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
+	53, // 58: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
+	55, // 59: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
+	10, // 60: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
+	12, // 61: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
+	15, // 62: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	23, // 63: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	32, // 64: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	29, // 65: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	52, // 66: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	54, // 67: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	56, // 68: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
+	11, // 69: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
+	13, // 70: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
+	62, // [62:71] is the sub-list for method output_type
+	53, // [53:62] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_toolhost_v2_plugin_proto_init() }
@@ -4429,15 +4524,16 @@ func file_toolhost_v2_plugin_proto_init() {
 		(*Ask_Permission)(nil),
 		(*Ask_Question)(nil),
 		(*Ask_Requests)(nil),
+		(*Ask_ToolCall)(nil),
 	}
-	file_toolhost_v2_plugin_proto_msgTypes[35].OneofWrappers = []any{}
+	file_toolhost_v2_plugin_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -137,7 +137,7 @@ func (s *suite) configure(ctx context.Context, p *process, config json.RawMessag
 	if config == nil {
 		config = json.RawMessage("{}")
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience())
 	defer cancel()
 	r, err := p.rpc.Configure(ctx, &toolpb.ConfigureRequest{
 		Config: config, Roots: s.roots(), StateDir: stateDir, HostVersion: hostVersion,
@@ -240,11 +240,15 @@ func checkConfigure(ctx context.Context, s *suite, v *verdict) {
 		v.skip("Describe fails")
 		return
 	}
+	s.learnSecrets()
+	if !s.completeConfig(v) {
+		return
+	}
 	p, err := s.begin(ctx)
 	if err != nil {
 		v.failf("%v", err)
-		if s.opts.Cases.Config == nil {
-			v.failf("the plugin was configured with {}; if it needs a configuration, add a case: {\"config\": …}")
+		if strings.Contains(err.Error(), "rejects") {
+			v.failf("the configuration was %s; if the plugin needs another one, change the case {\"config\": …} in the file of --calls", s.opts.Cases.Config)
 		}
 		return
 	}
@@ -260,6 +264,38 @@ func checkConfigure(ctx context.Context, s *suite, v *verdict) {
 		return
 	}
 	s.ready = true
+}
+
+// completeConfig checks the configuration against the plugin's schema and fills in the defaults, as a host does. It reports
+// whether the plugin can be configured.
+func (s *suite) completeConfig(v *verdict) bool {
+	if s.opts.Cases.Config == nil {
+		s.opts.Cases.Config = json.RawMessage("{}")
+	}
+	schema, err := tool.ParseSchema(s.desc.ConfigSchema)
+	var values map[string]json.RawMessage
+	if err != nil || json.Unmarshal(s.opts.Cases.Config, &values) != nil {
+		return true // checkDefinitions reports a wrong schema, and the plugin a wrong configuration
+	}
+	filled, bad := schema.Check(values)
+	var missing []string
+	for _, b := range bad {
+		if b.Kind == tool.Missing {
+			missing = append(missing, fmt.Sprintf("%q: …", b.Param))
+			continue
+		}
+		v.failf("the case {\"config\": …} does not satisfy the plugin's own schema: %s", strings.ReplaceAll(b.Message, "parameter", "attribute"))
+	}
+	if missing != nil {
+		v.failf("the plugin requires a configuration, and the calls have none; add this line to the file of --calls: {\"config\": {%s}}", strings.Join(missing, ", "))
+	}
+	if len(bad) > 0 {
+		return false
+	}
+	if b, err := json.Marshal(filled); err == nil {
+		s.opts.Cases.Config = b
+	}
+	return true
 }
 
 func checkDefinitions(_ context.Context, s *suite, v *verdict) {
@@ -374,7 +410,7 @@ func checkHealth(ctx context.Context, s *suite, v *verdict) {
 		if name == "" {
 			what = "the plugin"
 		}
-		callCtx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+		callCtx, cancel := context.WithTimeout(ctx, s.patience())
 		r, err := p.rpc.Health(callCtx, &toolpb.HealthRequest{Tool: name})
 		cancel()
 		if err := s.rpcError("Health", err, p); err != nil {

@@ -118,13 +118,32 @@ func checkResults(_ context.Context, s *suite, v *verdict) {
 		if m.result == nil {
 			continue
 		}
-		for _, problem := range resultProblems(m.definedAs, m.result) {
+		for _, problem := range append(resultProblems(m.definedAs, m.result), s.leaks(m)...) {
 			v.failf("%s: %s", &m.call, problem)
 		}
 	}
 	if len(s.made) == 0 {
 		v.skip("no call can be made")
 	}
+}
+
+// leaks reports the parts of a call's messages that contain a secret of the plugin.
+func (s *suite) leaks(m made) (problems []string) {
+	r := m.result
+	parts := map[string]string{
+		"the output": r.GetOutput(), "the title": r.GetTitle(), "the metadata": string(r.GetMetadata()), "the data": string(r.GetData()),
+		"the error": r.GetError().GetMessage() + string(r.GetError().GetData()), "a Progress": strings.Join(m.shown, "\n"),
+	}
+	const least = 8 // shorter values occur by chance
+	for _, name := range slices.Sorted(maps.Keys(s.secrets)) {
+		value := s.secrets[name]
+		for _, part := range slices.Sorted(maps.Keys(parts)) {
+			if len(value) >= least && strings.Contains(parts[part], value) {
+				problems = append(problems, fmt.Sprintf("%s contains the secret %s, which models and logs then see", part, name))
+			}
+		}
+	}
+	return problems
 }
 
 func resultProblems(d *tool.Definition, r *toolpb.Result) (problems []string) {
@@ -152,6 +171,9 @@ func resultProblems(d *tool.Definition, r *toolpb.Result) (problems []string) {
 	} else if len(d.Output) > 0 && r.GetError() == nil {
 		say("the tool has an output schema, but the result has no data")
 	}
+	if r.SessionState != nil && d.Traits.ReadOnly {
+		say("a read-only tool returns session state, which hosts ignore; do not declare the tool read_only, or return no state")
+	}
 	if n := len(r.GetSessionState()); n > toolrpc.MaxSessionState {
 		say("the session state has %d bytes, and the limit is %d", n, toolrpc.MaxSessionState)
 	}
@@ -173,6 +195,9 @@ func resultProblems(d *tool.Definition, r *toolpb.Result) (problems []string) {
 	for _, a := range r.GetAttachments() {
 		if a.GetType() == toolpb.Attachment_TYPE_UNSPECIFIED {
 			say("an attachment is neither a file nor an image")
+		}
+		if a.GetType() == toolpb.Attachment_TYPE_IMAGE && !strings.HasPrefix(a.GetMediaType(), "image/") {
+			say("an image has the media type %q; name one such as image/png, because clients drop images without it", a.GetMediaType())
 		}
 	}
 	return problems
@@ -286,7 +311,7 @@ func newer[M proto.Message](m M) M {
 
 func checkUnknownFields(ctx context.Context, s *suite, v *verdict) {
 	s.with(ctx, v, func(p *process) {
-		callCtx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+		callCtx, cancel := context.WithTimeout(ctx, s.patience())
 		defer cancel()
 		_, err := p.rpc.Describe(callCtx, newer(&toolpb.DescribeRequest{HostVersion: hostVersion, Capabilities: []string{"conformance.unknown"}}))
 		if err := s.rpcError("Describe with an unknown field and an unknown capability", err, p); err != nil {
@@ -321,6 +346,20 @@ func checkLarge(ctx context.Context, s *suite, v *verdict) {
 	})
 }
 
+// responsive checks that the plugin answers Health while calls run. If it does not, hosts take it for hung, and cancels do
+// not reach its tools.
+func (s *suite) responsive(ctx context.Context, v *verdict, p *process, when string) {
+	time.Sleep(100 * time.Millisecond) // until the calls run
+	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	defer cancel()
+	if _, err := p.rpc.Health(ctx, &toolpb.HealthRequest{}); err != nil && ctx.Err() != nil {
+		v.failf("Health is not answered within %s %s: a tool blocks the event loop or holds a lock; let it wait or compute elsewhere, in a thread or asynchronously", healthLimit, when)
+	}
+}
+
+// healthLimit is the time within which Health must be answered while calls run.
+const healthLimit = 4 * time.Second
+
 // together is the number of concurrent calls that checkConcurrent makes.
 const together = 50
 
@@ -336,6 +375,7 @@ func checkConcurrent(ctx context.Context, s *suite, v *verdict) {
 				all[i] = s.say(ctx, p, start, talk{})
 			})
 		}
+		s.responsive(ctx, v, p, fmt.Sprintf("while %d of %s run", together, &c))
 		wg.Wait()
 		alone := s.say(ctx, p, s.startOf(c), talk{})
 		for _, x := range all {
@@ -356,7 +396,7 @@ func checkConcurrent(ctx context.Context, s *suite, v *verdict) {
 		for range 20 {
 			wg.Go(func() { s.say(longCtx, p, s.startOf(long), talk{}) })
 		}
-		time.Sleep(100 * time.Millisecond)
+		s.responsive(ctx, v, p, fmt.Sprintf("while %s runs", &long))
 		if err := s.say(ctx, p, s.startOf(c), talk{}).failure(p); err != nil {
 			v.failf("%s beside 20 of %s: %v", &c, &long, err)
 		}

@@ -14,11 +14,13 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +47,8 @@ type Options struct {
 	// Patience limits the time of a start and the time of a call that is not canceled. Zero means 30 seconds. Patience
 	// does not change the time limits of the protocol itself.
 	Patience time.Duration
+	// Limit limits the time of all checks together. Zero means one minute. The checks that are not done by then fail.
+	Limit time.Duration
 }
 
 // Status is the outcome of one check.
@@ -112,16 +116,21 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	s := &suite{opts: opts, path: path, dir: dir}
+	if opts.Limit <= 0 {
+		opts.Limit = time.Minute
+	}
+	s := &suite{opts: opts, path: path, dir: dir, slow: new(atomic.Bool)}
 	if err := s.makeWorkspace(); err != nil {
 		return nil, err
 	}
 	r := &Report{Binary: opts.Binary, Passed: true, Tools: []string{}}
+	limited, cancel := context.WithTimeoutCause(ctx, opts.Limit-ending, errLimit)
+	defer cancel()
 	for _, c := range checks {
-		if err := ctx.Err(); err != nil {
+		result := s.check(limited, c)
+		if ctx.Err() != nil {
 			return nil, fmt.Errorf("the checks were stopped: %w", context.Cause(ctx))
 		}
-		result := s.check(ctx, c)
 		r.Passed = r.Passed && result.Status != Failed
 		r.Checks = append(r.Checks, result)
 	}
@@ -134,6 +143,12 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	r.LeftOut = s.leftOut
 	return r, nil
 }
+
+// errLimit is the cause of the end of all checks at their time limit. ending is the time that is left then, to end the
+// processes.
+var errLimit = errors.New("the time limit of all checks was reached")
+
+const ending = 2 * time.Second
 
 // Test makes all checks, each as a subtest. A subtest with problems fails. Warnings are logged.
 func Test(t *testing.T, opts Options) {
@@ -202,16 +217,60 @@ type suite struct {
 	calls   []call            // calls that the checks are allowed to make
 	made    []made            // calls that checkCalls has made
 	leftOut []string
+	// secrets maps the variables of the plugin's secrets to their values, once its description is known.
+	secrets map[string]string
+	// slow is true once a call had no result in time. Later calls then have less time, so that all checks end soon.
+	slow *atomic.Bool
+}
+
+// impatience is the time of a call after another one had no result in time.
+const impatience = 3 * time.Second
+
+// patience returns the time that a call has.
+func (s *suite) patience() time.Duration {
+	if s.slow.Load() {
+		return min(s.opts.Patience, impatience)
+	}
+	return s.opts.Patience
+}
+
+// madeUp is the beginning of the values of secrets that the plugin requires.
+const madeUp = "conformance-secret-"
+
+// learnSecrets determines the values of the plugin's secrets. If Options.Env has no value for a required secret, the
+// plugin gets a made-up one.
+func (s *suite) learnSecrets() {
+	s.secrets = make(map[string]string)
+	if s.desc.Needs == nil {
+		return
+	}
+	for _, n := range s.desc.Needs.Secrets {
+		for _, e := range s.opts.Env {
+			if name, value, _ := strings.Cut(e, "="); name == n.Name {
+				s.secrets[name] = value
+			}
+		}
+		if n.Need == tool.Required && s.secrets[n.Name] == "" {
+			s.secrets[n.Name] = madeUp + n.Name
+			s.opts.Env = append(slices.Clip(s.opts.Env), n.Name+"="+madeUp+n.Name)
+		}
+	}
 }
 
 func (s *suite) check(ctx context.Context, c check) Result {
 	began := time.Now()
 	r := Result{ID: c.id, Title: c.title, Section: c.section, Status: Passed}
 	v := &verdict{}
-	if !c.begins && !s.ready {
-		v.skip("the plugin never becomes ready for calls")
-	} else {
+	switch {
+	case ctx.Err() != nil:
+		v.failf("not checked, because the checks before took %s; correct those first, or raise the limit (--limit)", s.opts.Limit)
+	case !c.begins && !s.ready:
+		v.skip("the plugin never becomes ready for calls; the failed checks above have the cause")
+	default:
 		c.run(ctx, s, v)
+		if ctx.Err() != nil && len(v.failed) > 0 {
+			v.failf("the time limit of all checks (%s) was reached during this check", s.opts.Limit)
+		}
 	}
 	switch {
 	case len(v.failed) > 0:

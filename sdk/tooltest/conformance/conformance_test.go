@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/tooltest/conformance"
@@ -72,13 +73,19 @@ func TestFaults(t *testing.T) {
 		"trusting": "bad-arguments", "no-such-method": "unknown-tool", "strict": "unknown-fields", "strict-stream": "unknown-fields",
 		"stubborn": "cancel", "timeless": "deadline", "fragile": "reset", "small": "large", "lonely": "concurrent",
 		"shared-mixed": "shared-stream", "shared-strict": "shared-stream", "shared-short": "shared-stream", "undrained": "drain", "deaf-drain": "drain",
+		"stateful": "results", "imageless": "results", "leaky": "results", "blocking": "concurrent", "demanding": "configure",
 		"orphan": "lifeline", "flock": "beside", "lockfile": "restart", "": "",
+	}
+	causes := map[string]string{ // what the message of the check must contain
+		"demanding": `{"config": {"key": …}}`, "choosy": `the configuration was {"limit":5}`, "leaky": "the title contains the secret BROKEN_TOKEN",
+		"blocking": "blocks the event loop", "stateful": "read_only", "imageless": "image/png", "resultless": "without a result",
 	}
 	for mode, want := range caught {
 		t.Run("mode="+mode, func(t *testing.T) {
 			t.Parallel()
 			r := run(t, mode)
 			var found, skipped []string
+			var text strings.Builder
 			for _, c := range r.Checks {
 				switch c.Status {
 				case conformance.Failed, conformance.Warned:
@@ -86,15 +93,19 @@ func TestFaults(t *testing.T) {
 					if c.Fix == "" || len(c.Problems) == 0 || c.Section == "" {
 						t.Errorf("%s does not say what to do: %+v", c.ID, c)
 					}
+					text.WriteString(strings.Join(c.Problems, "\n"))
 					t.Logf("%s: %s", c.ID, strings.Join(c.Problems, "\n"))
 				case conformance.Skipped:
 					skipped = append(skipped, c.ID)
 				}
 			}
+			if !strings.Contains(text.String(), causes[mode]) {
+				t.Errorf("no %q in %s", causes[mode], &text)
+			}
 			if strings.Join(found, " ") != want {
 				t.Errorf("found by %q, want %q", found, want)
 			}
-			if starts := !slices.Contains([]string{"mute", "exit", "tcp", "elsewhere", "choosy"}, mode); starts {
+			if starts := !slices.Contains([]string{"mute", "exit", "tcp", "elsewhere", "choosy", "demanding"}, mode); starts {
 				if shared := strings.HasPrefix(mode, "shared"); shared != (len(skipped) == 0) || len(skipped) > 1 {
 					t.Errorf("skipped: %q", skipped)
 				}
@@ -114,6 +125,23 @@ func bind(_ tool.Definition, example string) (map[string]json.RawMessage, bool, 
 	}
 	text, _ := json.Marshal(strings.Trim(words[1], "'"))
 	return map[string]json.RawMessage{"text": text}, true, nil
+}
+
+// TestLimit checks a plugin that answers no call, not even a canceled one. The checks end at their limit and name the cause.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	c, err := conformance.ReadCases(strings.NewReader(cases))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := conformance.Run(t.Context(), conformance.Options{Binary: broken, Args: []string{"stuck"}, Cases: c, Patience: 3 * time.Second, Limit: 12 * time.Second})
+	if err != nil || r.Passed {
+		t.Fatal(r, err)
+	}
+	last := r.Checks[len(r.Checks)-1]
+	if last.Status != conformance.Failed || !strings.Contains(strings.Join(last.Problems, " "), "not checked, because the checks before took 12s") {
+		t.Errorf("%+v", last)
+	}
 }
 
 func TestWithoutCases(t *testing.T) {

@@ -41,6 +41,8 @@ type spoken struct {
 	late bool
 	// rules lists the rules of the protocol that the plugin violated.
 	rules []string
+	// shown lists what a user interface shows while the call runs: the titles and metadata of its progress.
+	shown []string
 	// took is the time from the Cancel message to the result. If no Cancel was sent, it is the time from the start
 	// of the call.
 	took time.Duration
@@ -54,7 +56,7 @@ func (x *spoken) failure(p *process) error {
 	case x.late:
 		return fmt.Errorf("no result came within %s", x.took.Round(100*time.Millisecond))
 	case x.result == nil && x.err == nil:
-		return errors.New("the stream ended without a result")
+		return errors.New("the stream ended without a result; send a Result before the end of the stream, also if the tool fails")
 	case x.result == nil:
 		return fmt.Errorf("the stream ended with the status %s instead of a result: %s", status.Code(x.err), status.Convert(x.err).Message())
 	}
@@ -70,7 +72,7 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 	defer cut()
 	x := &spoken{}
 	began := time.Now()
-	limit := s.opts.Patience
+	limit := s.patience()
 	if t.cancel > 0 {
 		limit = t.cancel + cancelLimit
 	}
@@ -79,6 +81,7 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 	defer func() {
 		if x.result == nil && ctx.Err() != nil && parent.Err() == nil && t.reset == 0 {
 			x.late = true
+			s.slow.Store(true)
 		}
 		if x.took == 0 {
 			x.took = time.Since(began)
@@ -149,6 +152,7 @@ func (s *suite) say(parent context.Context, p *process, start *toolpb.Start, t t
 			x.result, x.took = m.Result, time.Since(began)
 			timer.Reset(2 * time.Second) // limits the time until the end of the stream
 		case *toolpb.CallResponse_Progress:
+			x.shown = append(x.shown, m.Progress.GetTitle(), string(m.Progress.GetMetadata()))
 			if b := m.Progress.GetMetadata(); len(b) > 0 && json.Unmarshal(b, new(map[string]any)) != nil {
 				x.rule("the metadata of a Progress is not a JSON object: %.100q", b)
 			}

@@ -83,7 +83,7 @@ func checkShared(ctx context.Context, s *suite, v *verdict) {
 		return
 	}
 	s.with(ctx, v, func(p *process) {
-		ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+		ctx, cancel := context.WithTimeout(ctx, s.patience())
 		defer cancel()
 		stream, err := p.rpc.Calls(ctx)
 		if err != nil {
@@ -142,7 +142,7 @@ func checkDrain(ctx context.Context, s *suite, v *verdict) {
 		long, isLong := s.long()
 		var running sync.WaitGroup
 		defer running.Wait()
-		callCtx, stop := context.WithTimeout(ctx, grace+cancelLimit+slack+s.opts.Patience)
+		callCtx, stop := context.WithTimeout(ctx, grace+cancelLimit+slack+s.patience())
 		defer stop()
 		var x *spoken
 		if isLong {

@@ -18,10 +18,12 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/report"
 	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 	"toolhost.dev/host/develop"
+	"toolhost.dev/sdk/toolrpc"
 )
 
 func newPluginDev(s *cli.Settings) *cobra.Command {
-	var debug bool
+	var debug, wait bool
+	var with string
 	c := &cobra.Command{
 		Use:   "dev DIR",
 		Short: "Build a plugin and replace it at each change, beside a prompt to try it",
@@ -32,25 +34,40 @@ does not start; the one before goes on. DIR has a toolhost-plugin.json, as plugi
 The host has the plugin and the bundled ones, unless --config names another configuration. Other
 hosts that run the plugin take it over by themselves, as far as their configuration says.
 
+The file dev.hcl in DIR, or the file of --with, has what belongs into the plugin's block, such as
+config { }. What the plugin declares to need is granted.
+
 With --debug the plugin is built without optimization (Go), not confined, and has much time;
-how to attach a debugger to it is printed each time it is started.`,
+how to attach a debugger to it is printed each time it is started. With --wait it also waits for
+the debugger before it serves.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			src, err := develop.Open(args[0], os.Stderr)
 			if err != nil {
 				return err
 			}
-			if debug {
+			if debug = debug || wait; debug {
 				src.Env = append(src.Env, strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+` '-gcflags=./...=-N -l'`))
 			}
 			if s.OnAsk == "" && terminal.IsTerminal() {
 				s.OnAsk = "prompt"
 			}
-			d := &dev{src: src, settings: s, debug: debug, cmd: c}
+			if wait {
+				if err := os.Setenv(toolrpc.WaitEnv, "1"); err != nil {
+					return err
+				}
+			}
+			text, err := src.Settings(with)
+			if err != nil {
+				return err
+			}
+			d := &dev{src: src, settings: s, opts: develop.Options{Debug: debug, Wait: wait, Settings: text}, cmd: c}
 			return d.run(c.Context())
 		},
 	}
 	c.Flags().BoolVar(&debug, "debug", false, "build for a debugger, and print how to attach one")
+	c.Flags().BoolVar(&wait, "wait", false, "as --debug; the plugin waits for the debugger before it serves")
+	c.Flags().StringVar(&with, "with", "", "HCL `file` with what belongs into the plugin's block (default: dev.hcl in DIR, if it exists)")
 	return c
 }
 
@@ -58,7 +75,7 @@ how to attach a debugger to it is printed each time it is started.`,
 type dev struct {
 	src      *develop.Sources
 	settings *cli.Settings
-	debug    bool
+	opts     develop.Options
 	cmd      *cobra.Command
 
 	// temporary reports whether the command deletes the configuration at its end.
@@ -70,11 +87,12 @@ func (d *dev) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if d.settings.Config == "" {
-		remove, err := d.configure()
+		dir, err := os.MkdirTemp("", "toolhost-dev")
 		if err != nil {
 			return err
 		}
-		defer remove()
+		d.settings.Config, d.temporary = filepath.Join(dir, "toolhost.hcl"), true
+		defer d.remove(dir)
 	}
 	var watching sync.WaitGroup
 	changes := make(chan struct{}, 1)
@@ -109,22 +127,27 @@ func (d *dev) run(ctx context.Context) (err error) {
 	}
 }
 
-// configure writes a temporary configuration that contains the plugin. The function remove deletes the configuration.
-func (d *dev) configure() (remove func(), err error) {
-	dir, err := os.MkdirTemp("", "toolhost-dev")
-	if err != nil {
-		return nil, err
+// configure writes the temporary configuration that contains the plugin. It grants what the new binary declares to need.
+func (d *dev) configure(ctx context.Context) error {
+	if !d.temporary {
+		return nil
 	}
-	d.settings.Config, d.temporary = filepath.Join(dir, "toolhost.hcl"), true
-	remove = func() {
-		_, _ = admin.RevokeContent(d.settings.Options(), dir)
-		_ = os.RemoveAll(dir)
+	env := make(map[string]string)
+	for _, name := range d.src.Manifest.Needs.Env {
+		if v, ok := os.LookupEnv(name); ok {
+			env[name] = v
+		}
 	}
-	if err := os.WriteFile(d.settings.Config, []byte(d.src.Config(d.debug)), 0o600); err != nil {
-		remove()
-		return nil, err
+	if desc, err := develop.Describe(ctx, d.src.Binary(), nil, env); err == nil { // otherwise the reload shows the error
+		d.opts.Needs = desc.Needs
 	}
-	return remove, nil
+	return os.WriteFile(d.settings.Config, []byte(d.src.Config(d.opts)), 0o600)
+}
+
+// remove removes the temporary configuration and its trust.
+func (d *dev) remove(dir string) {
+	_, _ = admin.RevokeContent(d.settings.Options(), dir)
+	_ = os.RemoveAll(dir)
 }
 
 // The method "turn" builds and reloads the plugin once. It only prints errors, because the developer can fix an error
@@ -138,7 +161,7 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 		}
 		return
 	}
-	if err := d.trust(); err != nil {
+	if err := errors.Join(d.configure(ctx), d.trust()); err != nil {
 		say("the new version is not used: %v", err)
 		return
 	}
@@ -151,7 +174,10 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 		}
 		d.host = h
 	}
-	r, err := d.host.Reload(ctx, host.ReloadOptions{Plugins: []string{name}, AcceptChanges: true})
+	r, err := new(host.Reload), error(nil)
+	if !first || !d.opts.Wait { // the new host has started the plugin, and another process would wait for a debugger again
+		r, err = d.host.Reload(ctx, host.ReloadOptions{Plugins: []string{name}, AcceptChanges: true})
+	}
 	switch {
 	case err != nil:
 		say("%v", err)
@@ -183,7 +209,7 @@ func (d *dev) trust() error {
 
 // attach prints the command that attaches a debugger to the running plugin.
 func (d *dev) attach(name string) {
-	if !d.debug {
+	if !d.opts.Debug {
 		return
 	}
 	for _, p := range d.host.Status().Plugins {

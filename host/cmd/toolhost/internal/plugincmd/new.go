@@ -50,8 +50,8 @@ protocol, and what belongs into a configuration.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&opts.Lang, "lang", "go", "`go|python`")
+	f.StringVar(&opts.Lang, "lang", "go", "`go|python|typescript`")
 	f.StringVar(&opts.Dir, "dir", "", "make it in this `directory` (default: NAME)")
-	f.StringVar(&opts.SDK, "sdk", "", "`directory` of the SDK's sources, for Go (default: beside the executable)")
+	f.StringVar(&opts.SDK, "sdk", "", "`directory` of the SDK's sources, for Go (default: beside the executable), or package of the SDK, for TypeScript")
 	return c
 }

@@ -51,6 +51,7 @@ read-only is made once, unless it says "repeat": true.`,
 	f.StringVar(&t.junit, "junit", "", "also write the report to this `file`, as JUnit's XML")
 	f.BoolVar(&t.opts.AllTools, "all-tools", false, "call tools that are not read-only with made-up arguments, too; what they change stays changed")
 	f.StringArrayVar(&t.opts.Env, "env", nil, "`NAME=VALUE` for the plugin, as env in its configuration would give it")
+	f.DurationVar(&t.opts.Limit, "limit", time.Minute, "how long all checks together may take")
 	f.DurationVar(&t.opts.Patience, "patience", 30*time.Second, "how long a call may take that is not canceled")
 	return c
 }

@@ -105,6 +105,10 @@ func describe() *toolpb.DescribeResponse {
 		ConfigSchema: []byte(`{"type":"object","properties":{"limit":{"type":"integer"}},"additionalProperties":false}`),
 	}
 	switch mode {
+	case "leaky":
+		d.Needs = &toolpb.Needs{Secrets: []*toolpb.Secret{{Name: "BROKEN_TOKEN", Need: toolpb.Need_NEED_REQUIRED}}}
+	case "demanding":
+		d.ConfigSchema = []byte(`{"type":"object","properties":{"limit":{"type":"integer"},"key":{"type":"string"}},"required":["key"],"additionalProperties":false}`)
 	case "fickle":
 		d.Tools[0].Description += time.Now().String()
 	case "pid":

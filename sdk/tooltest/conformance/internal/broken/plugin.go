@@ -81,6 +81,11 @@ var (
 )
 
 func (p *plugin) Health(_ context.Context, r *toolpb.HealthRequest) (*toolpb.HealthResponse, error) {
+	if mode == "blocking" {
+		for p.busy() { // the calls came first
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	switch name := r.GetTool(); {
 	case mode == "no-health":
 		return nil, status.Error(codes.Unimplemented, "no health")
@@ -125,6 +130,13 @@ func (p *plugin) Drain(ctx context.Context, r *toolpb.DrainRequest) (*toolpb.Dra
 	return &toolpb.DrainResponse{Canceled: int32(n)}, nil
 }
 
+// busy reports whether a call is running.
+func (p *plugin) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.running) > 0
+}
+
 // enter registers a call and returns the number of running calls. If the plugin refuses the call, ok is false.
 func (p *plugin) enter(cancel *context.CancelCauseFunc) (n int, ok bool) {
 	p.mu.Lock()
@@ -163,6 +175,9 @@ func (p *plugin) Call(stream callStream) error {
 	}
 	defer p.leave(&cancel)
 	start := first.GetStart()
+	if mode == "stuck" {
+		select {}
+	}
 	go func() {
 		for {
 			m, err := stream.Recv()
@@ -203,6 +218,11 @@ func (p *plugin) tool(ctx context.Context, stream callStream, start *toolpb.Star
 		case mode == "dead-example" && args.Text == "no such file":
 			return say(stream, failed(toolpb.Kind_KIND_INVALID_ARGUMENTS, "There is no such mode."))
 		}
+		if mode == "blocking" { // like a tool that sleeps in an event loop
+			loop.Lock()
+			time.Sleep(150 * time.Millisecond)
+			loop.Unlock()
+		}
 		if mode == "lonely" || mode == "strict-stream" {
 			select {
 			case <-time.After(200 * time.Millisecond):
@@ -240,6 +260,9 @@ func (p *plugin) tool(ctx context.Context, stream callStream, start *toolpb.Star
 	return say(stream, failed(toolpb.Kind_KIND_NOT_FOUND, "There is no such tool."))
 }
 
+// loop is the event loop of the mode "blocking": only one thing runs at a time.
+var loop sync.Mutex
+
 func report(stream callStream) error {
 	good := &toolpb.Result{Output: "n is 1", Data: []byte(`{"n":1}`)}
 	event := func(e *toolpb.CallResponse) { _ = stream.Send(e) }
@@ -271,6 +294,12 @@ func report(stream callStream) error {
 		good.Metadata = []byte(`n=1`)
 	case "kindless":
 		good = &toolpb.Result{Error: &toolpb.Error{Message: "It failed."}}
+	case "stateful":
+		good.SessionState = []byte("{}")
+	case "imageless":
+		good.Attachments = []*toolpb.Attachment{{Type: toolpb.Attachment_TYPE_IMAGE, Content: []byte("x")}}
+	case "leaky":
+		good.Title = "reporting with " + os.Getenv("BROKEN_TOKEN")
 	case "relative":
 		good.Effects = []*toolpb.Effect{{Operation: toolpb.Effect_OPERATION_READ, File: &toolpb.FileState{Path: "a.txt", Hash: make([]byte, 32)}}}
 	}

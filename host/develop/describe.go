@@ -1,0 +1,41 @@
+package develop
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/supervisor"
+)
+
+// errDescribed ends the start of a plugin once its description is known.
+var errDescribed = errors.New("described")
+
+// Describe starts a program and returns its description, without a sandbox and without a configuration.
+func Describe(ctx context.Context, binary string, args []string, env map[string]string) (*tool.Description, error) {
+	path, err := filepath.Abs(binary)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "th") // the supervisor of this process's own host removes its default directory
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	s := supervisor.New(supervisor.Options{HostVersion: "0.0.0", RuntimeDir: dir, Log: slog.New(slog.DiscardHandler)})
+	defer s.Close(0)
+	var described *tool.Description
+	p := s.Add(supervisor.Spec{Name: "described", Path: path, Args: args, Env: env, Accept: func(d *tool.Description) error {
+		described = d
+		return errDescribed
+	}})
+	_, err = p.Describe(ctx)
+	if described != nil {
+		return described, nil
+	}
+	return nil, err
+}

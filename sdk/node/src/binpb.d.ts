@@ -1,0 +1,4 @@
+declare module "*.binpb" {
+  const content: Uint8Array;
+  export default content;
+}
