@@ -111,6 +111,16 @@ var rules = []rule{
 		allows: func(_, i string) bool { return !under(i, "github.com/hashicorp/hcl", "github.com/zclconf/go-cty") },
 	},
 	{
+		why: "only the package fetch knows registries, and only commands for installing plugins use it",
+		of: func(p string) bool {
+			return !under(p, internal+"fetch", internal+"distribution", "toolhost.dev/host/admin")
+		},
+		allows: func(p, i string) bool {
+			forTests := p == "toolhost.dev/host/cmd/toolhost" && under(i, "github.com/google/go-containerregistry")
+			return forTests || !under(i, "oras.land", "github.com/google/go-containerregistry", internal+"fetch", internal+"npm", internal+"distribution")
+		},
+	},
+	{
 		why: "what scripts run is found out without knowing of tools",
 		of:  func(p string) bool { return under(p, internal+"script") },
 		allows: func(p, i string) bool {
@@ -124,9 +134,26 @@ var rules = []rule{
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || under(p, internal+"config") && under(i, internal+"audit", internal+"config", internal+"habit", internal+"hostlist", internal+"manifest", internal+"principal", internal+"sandbox") || i == internal+"recursion" || i == internal+"flock" || i == internal+"scratch" || i == internal+"stamp" || i == internal+"fingerprint"
+			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || under(p, internal+"config") && under(i, internal+"audit", internal+"config", internal+"habit", internal+"hostlist", internal+"manifest", internal+"principal", internal+"sandbox", internal+"signature", internal+"source") || i == internal+"recursion" || i == internal+"flock" || i == internal+"scratch" || i == internal+"stamp" || i == internal+"fingerprint"
 		},
 	},
+}
+
+// TestCallsDoNotReachRegistries checks that an embedded host does not even link what reaches a registry. Only package
+// admin does.
+func TestCallsDoNotReachRegistries(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "toolhost.dev/host", "toolhost.dev/host/mcp", "toolhost.dev/host/api", "toolhost.dev/host/batch").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		if under(dep, "oras.land", internal+"fetch", internal+"npm", internal+"distribution") {
+			t.Errorf("a call can reach %s", dep)
+		}
+	}
+	if !strings.Contains(string(out), internal+"store\n") {
+		t.Error("the store is not among the dependencies, so the list is not what it should be")
+	}
 }
 
 // pkg is the output of go list for one package.

@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
 	{"cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/logincmd", "cmd/toolhost/internal/setupcmd", "cmd/toolhost/internal/toolscmd"},
 	{"cmd/toolhost/internal/plugincmd", "cmd/toolhost/internal/review"},
-	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal"},
+	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal", "cmd/toolhost/internal/registrycmd"},
 	{"cmd/toolhost/internal/cli"},
 	{"api", "mcp", "mcp/authorize"},
 	{"batch", "exposition", "export", "develop"},
@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"internal/engine"},
 	{"internal/reload"},
 	{"internal/generation"},
-	{"internal/admission"},
+	{"internal/admission", "internal/distribution"},
 	{"internal/privilege", "internal/settings", "internal/grants"},
 	{"internal/confinement", "internal/roots", "internal/trust", "internal/dispatch"},
 	{"internal/childcall", "internal/pulse"},
@@ -36,9 +36,10 @@ var layers = [][]string{
 	{"internal/config/internal/schema"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/sandbox/warden", "internal/shim", "internal/egress", "internal/footprint", "internal/login", "internal/repository", "router"},
 	{"internal/audit", "internal/execgate", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "agent", "scaffold"},
-	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace"},
+	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace", "internal/store", "internal/npm"},
+	{"internal/fetch"},
 	{"agent/internal/agentfile", "internal/breadth", "internal/fingerprint", "internal/habit", "internal/ownfile", "internal/scratch", "internal/stamp", "internal/testescape", "internal/testneed", "internal/testplugin", "internal/testserver"},
-	{"internal/flock", "internal/lazyregexp"},
+	{"internal/flock", "internal/lazyregexp", "internal/artifact", "internal/signature", "internal/source"},
 }
 
 const module = "toolhost.dev/host"

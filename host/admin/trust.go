@@ -121,7 +121,7 @@ func (i *inspection) plugin(p config.Plugin) PluginTrust {
 		t.Version, defs = desc.Version, desc.Defined() // also use tools that the host could not register
 	}
 	if pin, ok := i.trust.lock.Plugins[p.Name]; ok {
-		t.Pinned, t.PinnedSHA256 = true, pin.SHA256
+		t.Pinned, t.PinnedSHA256 = true, pin.Sum()
 		if t.Error == "" {
 			t.Changes = pin.Changes(defs)
 		}
@@ -217,7 +217,10 @@ func (i *inspection) pinAll(names []string, accept bool) (old []string, err erro
 		if p.Pinned && p.PinnedSHA256 != p.SHA256 {
 			old = append(old, p.PinnedSHA256)
 		}
-		t.lock.Plugins[p.Name] = trust.Pin{Path: p.Path, SHA256: p.SHA256, Version: desc.Version, Tools: trust.Definitions(desc.Defined())}
+		if old := t.lock.Plugins[p.Name]; old.Source != "" { // only install and upgrade write it
+			continue
+		}
+		t.lock.Plugins[p.Name] = trust.Pin{Path: trust.Relative(t.Lock, p.Path), SHA256: p.SHA256, Version: desc.Version, Tools: trust.Definitions(desc.Defined())}
 		p.Pinned, p.PinnedSHA256, p.Changes = true, p.SHA256, nil
 	}
 	return old, errors.Join(errs...)

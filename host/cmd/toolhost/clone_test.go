@@ -56,6 +56,8 @@ var cloneCommands = map[string][][]string{
 	"config": {{}}, "config validate": {{}, {"--launch"}}, "config show": {{}, {"--effective"}}, "config plan": {{}}, "config reload": {{}, {"--approve-privileges"}}, "config fmt": {{}}, "config import": {{".mcp.json", "--dry-run"}, {"README"}},
 	"setup":  {{"claude", "--project", "--yes", "--policy", "open"}, {"codex", "--project", "--dry-run"}},
 	"plugin": {{}}, "plugin list": {{}}, "plugin info": {{"x"}}, "plugin verify": {{}}, "plugin pin": {{}, {"--accept-changes"}}, "plugin reload": {{}, {"x"}}, "plugin approve": {{"x"}, {}},
+	"plugin install": {{}, {"--locked"}}, "plugin upgrade": {{}}, "plugin rollback": {{"x"}}, "plugin outdated": {{}}, "plugin gc": {{}}, "plugin key": {{"made"}}, "plugin search": {{}, {"--update"}},
+	"plugin publish": {{"localhost:1/x/y:1.0.0"}}, "plugin yank": {{"localhost:1/x/y:1.0.0"}}, "plugin mirror": {{"--to", "file:///nonexistent"}},
 	"plugin enable": {{"x"}}, "plugin disable": {{"x"}}, "plugin new": {{"made"}}, "plugin dev": {{"."}}, "plugin test": {{"none"}}, "plugin docs": {{"none"}}, "plugin logs": {{"x"}},
 	"trust": {{}, {"--json"}, {"--accept", "sha256:0"}}, "trust list": {{}}, "trust show": {{"."}}, "trust revoke": {{"."}},
 	"quarantine": {{}}, "quarantine list": {{}, {"--json"}}, "quarantine show": {{"1"}}, "quarantine restore": {{"1", "--accept", "sha256:0"}},

@@ -22,6 +22,9 @@ type fileHCL struct {
 	Principals  []principalHCL  `hcl:"principal,block"`
 	Issuers     []issuerHCL     `hcl:"issuer,block"`
 	Endpoints   []endpointHCL   `hcl:"endpoint,block"`
+	Publishers  []publisherHCL  `hcl:"publisher,block"`
+	Mirrors     []mirrorHCL     `hcl:"mirror,block"`
+	Catalogs    []catalogHCL    `hcl:"catalog,block"`
 }
 
 type hostHCL struct {
@@ -75,6 +78,8 @@ type rootHCL struct {
 type pluginHCL struct {
 	Name         string            `hcl:"name,label"`
 	Path         *string           `hcl:"path,optional"`
+	Source       hcl.Expression    `hcl:"source,optional"`
+	Version      hcl.Expression    `hcl:"version,optional"`
 	Args         []string          `hcl:"args,optional"`
 	Env          map[string]string `hcl:"env,optional"`
 	Field        hcl.Expression    `hcl:"field,optional"`

@@ -88,11 +88,16 @@ type Offer struct {
 	// Network reports whether the plugin needs the network. Configured reports whether the configuration contains a
 	// block for the plugin. Such a block can lack a required permission.
 	Network, Configured bool
+	// Text is the message for a plugin from a registry that is not installed. It replaces the other messages.
+	Text string
 }
 
 // Advice returns the message for a call of the tool while the plugin is not loaded. The message ends with the block that
 // enables the plugin.
 func (o *Offer) Advice() string {
+	if o.Text != "" {
+		return o.Text
+	}
 	if o.Network && o.Configured {
 		return fmt.Sprintf("%s is off, because its plugin %s is not loaded; toolhost status tells why. It needs the network: the operator adds network = [\"*\"], or a list such as [\"go.dev\", \"*.python.org\"], to the sandbox block of plugin %q.", o.Tool, o.Plugin, o.Plugin)
 	}

@@ -51,7 +51,7 @@ func (c *Config) SameProcess(other *Config, name string) bool {
 	}
 	x, y := *a, *b
 	for _, p := range []*Plugin{&x, &y} { // ignore positions and fields that only the host uses
-		p.at, p.config, p.Missing, p.Calls = position{}, nil, "", nil
+		p.at, p.config, p.Missing, p.Version, p.Calls = position{}, nil, "", "", nil
 	}
 	sandbox := func(s Sandbox) Sandbox { // ignore restrictions that only the host enforces
 		s.Strict, s.Allow, s.Deny = false, nil, nil
@@ -111,6 +111,22 @@ func (c *Config) Binaries() []string {
 	}
 	for _, p := range c.absent {
 		out = append(out, p.Path)
+	}
+	return out
+}
+
+// Sourced returns the plugins with a source, including optional plugins that are not installed.
+func (c *Config) Sourced() []Plugin {
+	var out []Plugin
+	for _, p := range c.Plugins {
+		if p.Source != "" {
+			out = append(out, p)
+		}
+	}
+	for _, p := range c.absent {
+		if p.Source != "" {
+			out = append(out, p.Plugin)
+		}
 	}
 	return out
 }

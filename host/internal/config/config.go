@@ -54,6 +54,8 @@ type Config struct {
 	Audit     Audit
 	Tracing   Tracing
 	Trust     Trust
+	// Distribution contains the settings for plugins from registries.
+	Distribution Distribution
 	// LeftOut lists the optional plugins whose binaries are missing.
 	LeftOut []string
 	// Offers lists the tools of bundled plugins that require a block but have no block in the configuration.
@@ -190,8 +192,11 @@ type Plugin struct {
 	Name string
 	// Path is the absolute path of the binary.
 	Path string
-	Args []string
-	Env  map[string]string
+	// Source and Version are the name of the plugin in a registry and the constraint for its versions. They are empty
+	// for a plugin with a path.
+	Source, Version string
+	Args            []string
+	Env             map[string]string
 	// Field is the namespace of the plugin's tools. Empty means that the tools are agent tools.
 	Field        string
 	StartTimeout time.Duration
@@ -211,6 +216,8 @@ type Plugin struct {
 	// Bundled is the name of the bundled plugin whose program the plugin runs. Empty means that the plugin runs another
 	// program.
 	Bundled string
+	// Package is the package of an MCP server, such as "npm:NAME@RANGE". It is empty for other plugins.
+	Package string
 	// Mounted reports whether the plugin belongs to a field block and serves the tools of another program.
 	Mounted bool
 	// Added reports whether the plugin is a bundled plugin without a block in the configuration.

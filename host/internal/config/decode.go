@@ -93,6 +93,7 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Reload != nil {
 		d.reload(f.Reload)
 	}
+	d.distribution(f)
 	d.plugins(f)
 	for i := range f.Tools {
 		t := &f.Tools[i]
@@ -274,6 +275,10 @@ func (d *decoder) plugin(p *pluginHCL) {
 		}
 	}
 	switch {
+	case given(p.Source):
+		d.install(p, &out)
+	case given(p.Version):
+		d.fail(p.Version.Range(), fmt.Sprintf("Plugin %q has a version but no source", p.Name), "Add its name in a registry, such as source = \"registry.example.org/acme/%s\".", p.Name)
 	case p.Path != nil:
 		out.Path = d.path(*p.Path)
 	case d.env.BundledDir != "":
@@ -291,7 +296,9 @@ func (d *decoder) plugin(p *pluginHCL) {
 		d.cfg.Off = append(d.cfg.Off, p.Name)
 		return
 	}
-	out.Missing = missing(out.Path)
+	if out.Source == "" {
+		out.Missing = missing(out.Path)
+	}
 	leftOut := out.Missing != "" && p.Optional
 	if err := out.describe(d.env.BundledDir); err != nil {
 		out.Missing, leftOut = err.Error(), false

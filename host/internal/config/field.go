@@ -92,6 +92,7 @@ func (d *decoder) field(f *fieldHCL) {
 func (d *decoder) mount(c *configHCL, out *Plugin) {
 	ranges := bodyRanges{"": c.At}
 	values := d.body(c.Body, nil, ranges)
+	d.installedPackage(values, ranges, out)
 	local := d.resolve(values, nil, ranges, out)
 	if !local {
 		out.Args = append(out.Args, "--remote")

@@ -17,6 +17,11 @@ import (
 type Environment struct {
 	// BundledDir is the directory of the bundled plugins. The host searches this directory for plugins without a path.
 	BundledDir string
+	// Installed returns the program of a plugin from a registry. config is the path of the configuration. Nil means that
+	// no such plugin is installed.
+	Installed func(config, plugin, source string) Installation
+	// InstalledPackage returns the program of an MCP server that is a package. Nil means that none is installed.
+	InstalledPackage func(config, field, spec string) PackageInstallation
 	// LookupEnv returns the value of an environment variable for the function "env". Nil means os.LookupEnv.
 	LookupEnv func(string) (string, bool)
 	// Variables contains values of variables in the form "NAME=VALUE". If a name occurs several times, the last value

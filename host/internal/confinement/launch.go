@@ -92,6 +92,9 @@ func (l *Launcher) unconfined(p *config.Plugin, cmd *exec.Cmd, temporary tool.Ro
 func (l *Launcher) place(p *config.Plugin, prof sandbox.Profile, start supervisor.Start) (sandbox.Place, error) {
 	home := l.parts.Home
 	at := sandbox.Place{Binary: start.Cmd.Path, SocketDir: start.SocketDir, StateDir: start.StateDir, Env: start.Cmd.Env, Protect: l.cfg.Protected}
+	if p.Source != "" {
+		at.Beside = filepath.Dir(p.Path)
+	}
 	if listable(p) {
 		at.Listed = l.listed
 	}

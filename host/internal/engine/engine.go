@@ -67,7 +67,7 @@ func (o Options) Source() (admission.Source, error) {
 	}
 	return admission.Source{
 		Source: config.Source{Path: o.Config, Environment: config.Environment{
-			BundledDir: o.bundledDir(), Variables: o.Variables, VariableFiles: o.VariableFiles,
+			BundledDir: o.bundledDir(), Variables: o.Variables, VariableFiles: o.VariableFiles, Installed: trust.Installed, InstalledPackage: trust.InstalledPackage,
 		}},
 		Workspace: workspace, ReadOnly: o.ReadOnly, StateDir: cmp.Or(o.TrustDir, o.StateDir), Digests: o.Trust, Require: o.RequireTrust,
 	}, nil
@@ -96,6 +96,8 @@ func BundledDir() string {
 type Mode struct {
 	// IgnorePins loads plugins even if they differ from their pins.
 	IgnorePins bool
+	// DescribeOnly ends the start of each plugin as soon as it has described itself.
+	DescribeOnly bool
 	// Empty ignores the configuration in the options and uses an empty configuration.
 	Empty bool
 }
@@ -164,6 +166,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		e.locks = sessionlock.New(dir, e.state.Flush)
 	}
 	builder := e.builder(cfg)
+	builder.Options.DescribeOnly = mode.DescribeOnly
 	e.reloader = reload.New(reload.Setup{
 		Builder: builder, Source: source, Live: opts.Live, OpenPins: func(cfg *config.Config) (*trust.Pins, error) { return e.openPins(source, cfg, mode.IgnorePins) }, FixedStateDir: opts.StateDir != "",
 		OnConfig: opts.OnConfig, Published: e.configured, Log: opts.Log,

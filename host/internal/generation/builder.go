@@ -2,6 +2,7 @@ package generation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -40,6 +41,8 @@ type Options struct {
 	Hooks []hook.Hook
 	// RetryFailed starts plugins even if their last start failed recently and took a long time.
 	RetryFailed bool
+	// DescribeOnly ends the start of a plugin as soon as it has described itself. The plugin is not configured.
+	DescribeOnly bool
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
 	// Pulse is the time without events after which the client of a call receives a heartbeat. Zero means the default.
@@ -207,6 +210,10 @@ func (b *Builder) inherit(p *Plugin) *os.File {
 // checkGrants returns an error if the plugin lacks a required permission. It also saves the plugin's description, so
 // that a later host can reject the plugin without starting it.
 func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
+	if b.Options.DescribeOnly {
+		p.desc.CompareAndSwap(nil, d)
+		return errDescribed
+	}
 	err := grants.Missing(&p.Plugin, d.Needs)
 	p.denied.Store(err != nil)
 	if err == nil {
@@ -219,9 +226,12 @@ func (b *Builder) checkGrants(p *Plugin, d *tool.Description) error {
 	return err
 }
 
+// errDescribed ends the start of a plugin that only has to describe itself.
+var errDescribed = errors.New("the plugin was started only to describe itself")
+
 // The method "accept" checks the description of a newly started process.
 func (b *Builder) accept(cfg *config.Config, p *Plugin, d *tool.Description, first func(*tool.Description) error) error {
-	if err := b.Pins(cfg).CheckTools(p.Name, d); err != nil {
+	if err := b.Pins(cfg).CheckTools(p.Name, p.Path, d); err != nil {
 		return err
 	}
 	known := p.Description()

@@ -39,7 +39,7 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 		if p.Err != nil {
 			continue
 		}
-		err := b.Pins(cfg).CheckTools(p.Name, p.Description())
+		err := b.Pins(cfg).CheckTools(p.Name, p.Path, p.Description())
 		if err == nil {
 			err = grants.Missing(&p.Plugin, p.Description().Needs)
 		}

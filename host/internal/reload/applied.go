@@ -85,7 +85,7 @@ func (r *Reloader) lastApplied() (*applied, error) {
 	}
 	a := &applied{origin: "the plugins pinned in " + pins.Path()}
 	for name, pin := range lock.Plugins {
-		a.Plugins = append(a.Plugins, appliedPlugin{Name: name, PluginVersion: PluginVersion{Path: pin.Path, SHA256: pin.SHA256, Version: pin.Version}})
+		a.Plugins = append(a.Plugins, appliedPlugin{Name: name, PluginVersion: PluginVersion{Path: pin.Binary(pins.Path()), SHA256: pin.Sum(), Version: pin.Version}})
 	}
 	slices.SortFunc(a.Plugins, func(x, y appliedPlugin) int { return strings.Compare(x.Name, y.Name) })
 	return a, nil

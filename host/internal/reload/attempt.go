@@ -284,7 +284,7 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 // checkRecalled checks a new version without a start. It uses the saved description of the binary.
 func (a *attempt) checkRecalled(s *step) error {
 	p, desc := s.next, s.next.Description()
-	if err := a.builder.Pins(a.cfg).CheckTools(p.Name, desc); err != nil {
+	if err := a.builder.Pins(a.cfg).CheckTools(p.Name, p.Path, desc); err != nil {
 		return err
 	}
 	if err := grants.Missing(&p.Plugin, desc.Needs); err != nil {

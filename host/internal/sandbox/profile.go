@@ -54,6 +54,8 @@ func Default(declared manifest.Profile) Profile {
 type Place struct {
 	// Binary is the path of the plugin's executable.
 	Binary string
+	// Beside is the directory of a plugin that consists of several files. Empty means that the plugin is one file.
+	Beside string
 	Roots  []tool.Root
 	// Temporary is the temporary directory of a session. A zero Temporary means that the process serves no single session.
 	Temporary tool.Root
@@ -115,6 +117,12 @@ func (p Profile) Policy(at Place, abi int) (confine.Policy, []string, error) {
 	p.roots(&out, &at)
 	p.share(&out, at.Temporary, at.SocketDir)
 	out.Write, out.Read = append(out.Write, p.Write...), append(out.Read, p.Read...)
+	if at.Beside != "" {
+		out.Read = append(out.Read, at.Beside)
+		if p.StartProcesses {
+			out.Run = append(out.Run, at.Beside)
+		}
+	}
 	for _, dir := range []string{at.SocketDir, at.StateDir} {
 		if dir != "" {
 			out.Write = append(out.Write, dir)

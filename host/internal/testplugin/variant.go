@@ -16,7 +16,7 @@ import (
 // variant describes a copy of the plugin's binary with an additional last line. Tests thus have many versions without
 // building them. The line has this form:
 //
-//	!variant version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes needs=read,exec?,$TOKEN
+//	!variant name=weather version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes needs=read,exec?,$TOKEN
 type variant map[string]string
 
 // mark is the text at the beginning of the last line. The program computes mark, so that the binary itself does not
@@ -48,6 +48,9 @@ func readVariant() variant {
 
 // apply changes the plugin according to the variant.
 func (v variant) apply(p *sdk.Plugin) {
+	if s := v["name"]; s != "" {
+		p.Name = s
+	}
 	if s := v["version"]; s != "" {
 		p.Version = s
 	}

@@ -16,28 +16,68 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/host/internal/artifact"
 	"toolhost.dev/host/internal/ownfile"
+	"toolhost.dev/host/internal/source"
 	"toolhost.dev/sdk/tool"
 )
 
-// layout is the version of the lock file that this package writes.
-const layout = 1
+// layout is the version of the lock file that this package writes. It also reads version 1, whose paths are absolute.
+const layout = 2
 
 // Lock is the content of a lock file.
 type Lock struct {
 	Version int            `json:"version"`
 	Plugins map[string]Pin `json:"plugins"`
+	// Packages contains the MCP servers that are packages, by the names of their fields.
+	Packages map[string]Package `json:"packages,omitempty"`
 }
 
-// Pin fixes the binary and the tool definitions of a plugin.
+// Package fixes an MCP server that is a package of npm. The versions of its dependencies are in a package lock beside the
+// lock file; see [PackageLock].
+type Package struct {
+	// Package is the text of the configuration. Version is the version that was selected.
+	Package string `json:"package"`
+	Version string `json:"version"`
+	// Lock is the digest of the package lock. Program is the path of the program below the directory of the package.
+	Lock    string `json:"lock"`
+	Program string `json:"program"`
+}
+
+// PackageLock returns the path of the package lock of a field.
+func PackageLock(lock, field string) string {
+	return strings.TrimSuffix(lock, ".json") + ".d/" + field + ".package-lock.json"
+}
+
+// Pin fixes the program and the tool definitions of a plugin. A plugin with a source has an entry for each platform. For
+// other plugins, Path and SHA256 describe the binary.
 type Pin struct {
-	// Path is the path of the binary at the time of pinning. Another path with the same content is also accepted.
-	Path string `json:"path"`
+	// Source, Constraint and Index identify the artifact of the plugin: its name, the constraint of the configuration
+	// when it was locked, and the digest of its index.
+	Source     string `json:"source,omitempty"`
+	Constraint string `json:"constraint,omitempty"`
+	Index      string `json:"index,omitempty"`
+	// Key is the fingerprint of the key that signed the index. Unsigned reports that the operator accepted an artifact
+	// without a signature.
+	Key       string              `json:"key,omitempty"`
+	Unsigned  bool                `json:"unsigned,omitempty"`
+	Platforms map[string]Platform `json:"platforms,omitempty"`
+	// Path is the path of the binary at the time of pinning, relative to the directory of the lock file if possible.
+	// Another path with the same content is also accepted.
+	Path string `json:"path,omitempty"`
 	// SHA256 is the hash of the binary in hexadecimal.
-	SHA256 string `json:"sha256"`
+	SHA256 string `json:"sha256,omitempty"`
 	// Version is the version that the plugin reported.
 	Version string              `json:"version"`
-	Tools   map[string]ToolPins `json:"tools"`
+	Tools   map[string]ToolPins `json:"tools,omitempty"`
+}
+
+// Platform is the build of a plugin for one platform.
+type Platform struct {
+	// Manifest is the digest of the manifest. Content is the hash of the files, and Entry is the digest of the program.
+	Manifest string `json:"manifest"`
+	Content  string `json:"content"`
+	Entry    string `json:"entry"`
 }
 
 // ToolPins are hashes of the parts of a tool's definition.
@@ -80,32 +120,120 @@ func readLock(path string) (lock *Lock, sum string, err error) {
 	}
 	hash := sha256.Sum256(b)
 	sum = hex.EncodeToString(hash[:])
+	var head struct {
+		Version int `json:"version"`
+	}
+	if json.Unmarshal(b, &head) == nil && head.Version > layout { // its fields are unknown, so this comes first
+		return nil, "", fmt.Errorf("the lock file %s has the layout %d, and this toolhost knows %d: use the toolhost that wrote it", path, head.Version, layout)
+	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(out); err != nil {
-		return nil, "", fmt.Errorf("the lock file %s cannot be read: %w. Restore it, or remove it and pin the plugins again: toolhost plugin pin", path, err)
+		return nil, "", describeDamage(path, b, err)
 	}
-	if out.Version != layout {
+	if out.Version < 1 || out.Version > layout {
 		return nil, "", fmt.Errorf("the lock file %s has the layout %d, and this toolhost knows %d: use the toolhost that wrote it", path, out.Version, layout)
 	}
 	for name, p := range out.Plugins {
-		if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != sha256.Size {
-			return nil, "", fmt.Errorf("the lock file %s pins plugin %s to %q, which is not a SHA-256. Restore it, or pin the plugin again: toolhost plugin pin %s", path, name, p.SHA256, name)
+		if err := p.check(); err != nil {
+			return nil, "", fmt.Errorf("the lock file %s pins plugin %s to %w. Restore it, or pin the plugin again: %s", path, name, err, p.remedy(name))
 		}
 	}
+	for name, p := range out.Packages {
+		if !artifact.ValidDigest(p.Lock) || !filepath.IsLocal(p.Program) {
+			return nil, "", fmt.Errorf("the lock file %s has an invalid package lock or program for field %s. Restore it, or remove the entry and run toolhost plugin install", path, name)
+		}
+	}
+	out.Version = layout
 	return out, sum, nil
+}
+
+// describeDamage explains why a lock file cannot be decoded. It names the line of a conflict marker, because a merge is
+// the usual cause.
+func describeDamage(path string, b []byte, err error) error {
+	n := 0
+	for line := range bytes.Lines(b) {
+		n++
+		for _, marker := range []string{"<<<<<<<", "=======", ">>>>>>>"} {
+			if bytes.HasPrefix(line, []byte(marker)) {
+				return fmt.Errorf("the lock file %s has conflict markers in line %d. Restore one side, such as with git checkout --ours %s, and then run toolhost plugin install", path, n, filepath.Base(path))
+			}
+		}
+	}
+	var syntax *json.SyntaxError
+	where := ""
+	if errors.As(err, &syntax) {
+		where = fmt.Sprintf(" (line %d)", 1+bytes.Count(b[:min(int(syntax.Offset), len(b))], []byte("\n")))
+	}
+	return fmt.Errorf("the lock file %s cannot be read%s: %w. Restore it, or remove it and pin the plugins again: toolhost plugin pin", path, where, err)
+}
+
+// check returns an error if a part of the pin has an invalid form.
+func (p *Pin) check() error {
+	if p.Source == "" {
+		if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != sha256.Size {
+			return fmt.Errorf("%q, which is not a SHA-256", p.SHA256)
+		}
+		return nil
+	}
+	if _, err := source.Parse(p.Source); err != nil {
+		return err
+	}
+	if _, err := source.ParseVersion(p.Version); err != nil {
+		return err
+	}
+	if !artifact.ValidDigest(p.Index) || len(p.Platforms) == 0 {
+		return fmt.Errorf("%q, which is not the digest of an index with platforms", p.Index)
+	}
+	for name, b := range p.Platforms {
+		if _, err := artifact.ParsePlatform(name); err != nil {
+			return err
+		}
+		if !artifact.ValidDigest(b.Manifest) || !artifact.ValidContent(b.Content) || !artifact.ValidDigest(b.Entry) {
+			return fmt.Errorf("hashes of %s that are not valid", name)
+		}
+	}
+	return nil
+}
+
+// remedy returns the command that writes the pin again.
+func (p *Pin) remedy(name string) string {
+	if p.Source != "" {
+		return "remove its entry, and then run toolhost plugin install"
+	}
+	return "toolhost plugin pin " + name
+}
+
+// Base returns the file name of the program of a plugin with a source.
+func (p *Pin) Base() string { return p.Source[strings.LastIndexByte(p.Source, '/')+1:] }
+
+// Relative makes the path of a pin relative to the directory of the lock file, so that the file can be used in other
+// places. A path that does not lie below this directory stays.
+func Relative(lock, path string) string {
+	abs, err := filepath.Abs(lock)
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(filepath.Dir(abs), path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return path
+	}
+	return filepath.ToSlash(rel)
 }
 
 // Write replaces a lock file atomically.
 func (l *Lock) Write(path string) (err error) {
-	b, err := json.MarshalIndent(l, "", "  ")
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // constraints contain ">"
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(l); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as any directory of configuration
 		return fmt.Errorf("the lock file cannot be written: %w", err)
 	}
-	if err := ownfile.Replace(path, append(b, '\n'), 0o644); err != nil {
+	if err := ownfile.Replace(path, b.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("the lock file cannot be written: %w", err)
 	}
 	return nil

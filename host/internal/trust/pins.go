@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"toolhost.dev/host/internal/store"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -92,6 +93,22 @@ func (p *Pins) Of(plugin string) (pin Pin, ok bool, err error) {
 	return pin, ok, nil
 }
 
+// The method "at" is like Of, but for the version of the plugin whose program has the given path.
+func (p *Pins) at(plugin, path string) (Pin, bool, error) {
+	pin, ok, err := p.Of(plugin)
+	if !ok || err != nil || pin.Source == "" {
+		return pin, ok, err
+	}
+	pin, err = p.installedPin(plugin, path, pin)
+	return pin, true, err
+}
+
+// installed reports whether the path is in the store of installed plugins.
+func installed(path string) bool {
+	s, err := store.User()
+	return err == nil && s.ContentOf(path) != ""
+}
+
 // checkLock returns an error if tools can write the lock file and nobody trusted its content. The argument sum is the
 // hash of the content.
 func (p *Pins) checkLock(sum string) error {
@@ -127,12 +144,12 @@ func (p *Pins) mustBe(plugin, path string) (sum string, pinned bool, err error) 
 	if err != nil {
 		return "", false, err
 	}
-	pin, ok, err := p.Of(plugin)
+	pin, ok, err := p.at(plugin, path)
 	switch {
 	case err != nil:
 		return "", false, err
 	case ok:
-		return pin.SHA256, true, nil
+		return pin.sum(), true, nil
 	}
 	return trusted, false, nil
 }
@@ -142,6 +159,9 @@ func (p *Pins) CheckBinary(plugin, path string) error {
 	sum, pinned, err := p.mustBe(plugin, path)
 	if sum == "" || err != nil {
 		return err
+	}
+	if pinned && installed(path) {
+		return p.checkInstalled(path, sum)
 	}
 	now, err := p.hash(path)
 	if err != nil {
@@ -174,11 +194,14 @@ func (p *Pins) Executable(plugin, path string) (string, error) {
 	if !pinned && IsScript(path) { // a script needs the files in its original directory
 		return path, errors.Join(p.CheckBinary(plugin, path), p.checkBeside(path))
 	}
-	store, err := p.Store()
+	if pinned && installed(path) {
+		return path, p.checkInstalled(path, sum)
+	}
+	copies, err := p.Store()
 	if err != nil {
 		return "", err
 	}
-	copied, err := store.Executable(path, sum)
+	copied, err := copies.Executable(path, sum)
 	if err != nil {
 		return "", p.explain(plugin, pinned, err)
 	}
@@ -220,15 +243,19 @@ func (p *Pins) explain(plugin string, pinned bool, err error) error {
 	return fmt.Errorf("its binary is not the one pinned in %s: %w. If the change is intended, pin it again: toolhost plugin pin %s", p.path, m, plugin)
 }
 
-// CheckTools returns an error if a plugin's tool definitions differ from the pinned definitions.
-func (p *Pins) CheckTools(plugin string, desc *tool.Description) error {
-	pin, ok, err := p.Of(plugin)
+// CheckTools returns an error if a plugin's tool definitions differ from the pinned definitions. path is the path of its
+// program.
+func (p *Pins) CheckTools(plugin, path string, desc *tool.Description) error {
+	pin, ok, err := p.at(plugin, path)
 	if !ok || err != nil {
 		return err
 	}
 	changes := pin.Changes(desc.Defined())
 	if len(changes) == 0 {
 		return nil
+	}
+	if pin.Source != "" {
+		return fmt.Errorf("the definitions of its tools differ from those in %s: %s. A version never changes its tools; ask its publisher", p.path, strings.Join(changes, "; "))
 	}
 	return fmt.Errorf("the definitions of its tools differ from those pinned in %s: %s. Check them with toolhost plugin info %s; if the change is intended, run toolhost plugin pin --accept-changes %s",
 		p.path, strings.Join(changes, "; "), plugin, plugin)

@@ -75,13 +75,41 @@ func TestLockFiles(t *testing.T) {
 	if err := l.Write(filepath.Join(dir, "file", "lock.json")); err == nil || !strings.Contains(err.Error(), "cannot be written") {
 		t.Error(err)
 	}
-	for text, want := range map[string]string{`{`: "Restore it", `{"version":1,"odd":1}`: "Restore it", `{"version":2}`: "layout 2", `{"version":1,"plugins":{"a":{"sha256":"zz"}}}`: "not a SHA-256"} {
+	for text, want := range map[string]string{`{`: "Restore it", `{"version":1,"odd":1}`: "Restore it", `{"version":3,"odd":1}`: "layout 3", `{"version":1,"plugins":{"a":{"sha256":"zz"}}}`: "not a SHA-256",
+		"{\n<<<<<<< HEAD\n\"version\":2}": "conflict markers in line 2", "{\n\"version\": x}": "(line 2)",
+		`{"version":2,"plugins":{"a":{"source":"weather","version":"1.0.0"}}}`:                                                                                                          "not a registry",
+		`{"version":2,"plugins":{"a":{"source":"r.example/a/w","version":"1.0","index":"x"}}}`:                                                                                          "not a version",
+		`{"version":2,"plugins":{"a":{"source":"r.example/a/w","version":"1.0.0","index":"/etc/passwd"}}}`:                                                                              "not the digest",
+		`{"version":2,"plugins":{"a":{"source":"r.example/a/w","version":"1.0.0","index":"sha256:` + strings.Repeat("0", 64) + `","platforms":{"linux/amd64":{"content":"../../x"}}}}}`: "hashes of linux/amd64 that are not valid",
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := trust.Read(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestOldLockFile checks that a lock file of layout 1 is read and rewritten, and that paths in the project become
+// relative.
+func TestOldLockFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "toolhost.lock.json")
+	if err := os.WriteFile(path, []byte(`{"version":1,"plugins":{"a":{"path":"`+dir+`/bin/a","sha256":"`+strings.Repeat("0", 64)+`","version":"1","tools":{}}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := trust.Read(path)
+	if err != nil || l.Version != 2 {
+		t.Fatal(l, err)
+	}
+	pin := l.Plugins["a"]
+	if got := pin.Binary(path); got != dir+"/bin/a" {
+		t.Error(got)
+	}
+	pin.Path = trust.Relative(path, pin.Path)
+	if pin.Path != "bin/a" || pin.Binary(path) != dir+"/bin/a" || trust.Relative(path, "/usr/bin/a") != "/usr/bin/a" {
+		t.Errorf("%q %q", pin.Path, pin.Binary(path))
 	}
 }
 

@@ -62,7 +62,8 @@ FILE_STATE = {1: ("path", "string"), 2: ("mtime_ns", "int"), 3: ("size", "int"),
 CALL_REQUEST = {1: ("start", START), 2: ("answer", ANSWER), 3: ("cancel", {1: ("reason", "int")}),
                 4: ("file_states", {1: ("query_id", "int"), 2: ("states", [FILE_STATE])})}
 PERMISSION = {1: ("kind", "string"), 2: ("title", "string"), 3: ("patterns", ["string"]), 4: ("metadata", "bytes")}
-QUESTION = {1: ("text", "string"), 2: ("options", ["string"]), 3: ("multiple", "bool"), 4: ("free_text", "bool")}
+QUESTION = {1: ("text", "string"), 2: ("options", ["string"]), 3: ("multiple", "bool"), 4: ("free_text", "bool"),
+            5: ("defaults", ["string"]), 6: ("optional", "bool")}
 ERROR = {1: ("kind", "int"), 2: ("code", "int"), 3: ("message", "string"), 4: ("retry_after_ms", "int"), 5: ("data", "bytes")}
 ATTACHMENT = {1: ("type", "int"), 2: ("path", "string"), 3: ("media_type", "string"), 4: ("content", "bytes")}
 EFFECT = {1: ("operation", "int"), 2: ("file", FILE_STATE), 3: ("hash_before", "bytes")}

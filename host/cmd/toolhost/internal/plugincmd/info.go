@@ -14,6 +14,7 @@ import (
 
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/registrycmd"
 )
 
 // newPluginList returns the command "toolhost plugin list".
@@ -68,10 +69,17 @@ func pinState(p *admin.PluginTrust) string {
 
 func newPluginInfo(s *cli.Settings) *cobra.Command {
 	return &cobra.Command{
-		Use:   "info PLUGIN",
+		Use:   "info PLUGIN|SOURCE",
 		Short: "Show a plugin: its binary, what it is pinned to, and what it says of its tools",
-		Args:  cobra.ExactArgs(1),
+		Long: `Show a plugin of the configuration: its binary, what it is pinned to, and what it says of its tools.
+
+A name with a slash is a source such as registry.example.org/acme/weather, possibly with a version
+(…:1.2.3). It is read from its registry and not installed.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if strings.Contains(args[0], "/") {
+				return registrycmd.Info(c, s, args[0])
+			}
 			t, err := admin.InspectTrust(c.Context(), s.Inspection())
 			if err != nil {
 				return err

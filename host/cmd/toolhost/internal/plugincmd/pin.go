@@ -11,6 +11,7 @@ import (
 
 	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/cmd/toolhost/internal/registrycmd"
 )
 
 func newPluginPin(s *cli.Settings) *cobra.Command {
@@ -44,38 +45,58 @@ A plugin whose tools are not as they were pinned is not pinned anew without
 }
 
 func newPluginVerify(s *cli.Settings) *cobra.Command {
-	return &cobra.Command{
+	var remote bool
+	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the plugins with what they are pinned to",
-		Long: `Compare the binaries of the plugins, and what these say of their tools, with the lock file.
-Exit status 1 when one is not as it is pinned.`,
+		Long: `Compare the binaries of the plugins, and what these say of their tools, with the lock file. Of plugins
+from registries, all files are compared; with --remote also their signatures, and whether a version
+was withdrawn or republished. Exit status 1 when one is not as it is pinned.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			t, err := admin.InspectTrust(c.Context(), s.Inspection())
 			if err != nil {
 				return err
 			}
-			if s.JSON {
-				err = cli.PrintJSON(os.Stdout, t)
-			} else {
-				err = verifyText(cli.Screen(os.Stdout), t)
+			installed, err := registrycmd.Verify(c, s, remote)
+			if err != nil {
+				return err
 			}
-			if slices.ContainsFunc(t.Plugins, func(p admin.PluginTrust) bool { return !p.OK() }) {
+			if s.JSON {
+				err = cli.PrintJSON(os.Stdout, struct {
+					*admin.Trust
+					Installed []admin.Verified `json:"installed,omitempty"`
+				}{t, installed})
+			} else {
+				err = verifyText(cli.Screen(os.Stdout), t, installed)
+			}
+			if slices.ContainsFunc(t.Plugins, func(p admin.PluginTrust) bool { return !p.OK() }) || slices.ContainsFunc(installed, func(v admin.Verified) bool { return v.Problem != "" }) {
 				err = errors.Join(err, cli.ExitError(cli.ExitFailure))
 			}
 			return err
 		},
 	}
+	c.Flags().BoolVar(&remote, "remote", false, "also ask the registries")
+	return c
 }
 
-func verifyText(w io.Writer, t *admin.Trust) error {
+func verifyText(w io.Writer, t *admin.Trust, installed []admin.Verified) error {
 	var errs []error
 	say := func(format string, a ...any) {
 		_, err := fmt.Fprintf(w, format+"\n", a...)
 		errs = append(errs, err)
 	}
+	for _, v := range installed {
+		if v.Problem == "" {
+			say("%s: version %s is installed as locked", v.Name, v.Version)
+		} else {
+			say("%s: %s", v.Name, cli.Printable(v.Problem))
+		}
+	}
 	for _, p := range t.Plugins {
 		switch {
+		case slices.ContainsFunc(installed, func(v admin.Verified) bool { return v.Name == p.Name && v.Problem != "" }):
+			continue
 		case p.Error != "":
 			say("%s: cannot be loaded: %s", p.Name, cli.Printable(p.Error))
 		case !p.Pinned:

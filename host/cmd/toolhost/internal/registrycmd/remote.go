@@ -1,0 +1,231 @@
+package registrycmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+)
+
+// exitDue is the exit status of "plugin outdated" if a plugin needs attention.
+const exitDue = 2
+
+func newOutdated(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "outdated",
+		Short: "List plugins that have a newer version",
+		Long: `Compare the lock file with the registries. Exit status 2 when an upgrade fits, or when a locked version
+was withdrawn or republished.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			m, err := open(s)
+			if err != nil {
+				return err
+			}
+			list, err := m.Outdated(c.Context())
+			if s.JSON {
+				err = errors.Join(cli.PrintJSON(os.Stdout, append([]admin.Outdated{}, list...)), failed(err))
+			} else {
+				err = errors.Join(outdatedText(list), err)
+			}
+			if err == nil && slices.ContainsFunc(list, func(o admin.Outdated) bool { return o.Due }) {
+				return cli.ExitError(exitDue)
+			}
+			return err
+		},
+	}
+}
+
+func outdatedText(list []admin.Outdated) error {
+	screen := cli.Screen(os.Stdout)
+	w := tabwriter.NewWriter(screen, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PLUGIN\tLOCKED\tWITHIN CONSTRAINT\tNEWEST\tNOTE")
+	for _, o := range list {
+		if o.Error == "" {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", o.Name, orDash(o.Locked), orDash(o.Fitting), orDash(o.Newest), cli.Printable(o.Note))
+		}
+	}
+	return errors.Join(w.Flush(), screen.Flush())
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return cli.Printable(text)
+}
+
+func newMirror(s *cli.Settings) *cobra.Command {
+	var to string
+	var platforms []string
+	c := &cobra.Command{
+		Use:   "mirror",
+		Short: "Copy the locked plugins to another place",
+		Long: `Copy the versions that the lock file names, with their signatures and documents, to a registry or a
+directory. Where a configuration names this place in a mirror block, nothing else is reached.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if to == "" {
+				return errors.New("say where to copy the plugins: --to file:///srv/mirror, or --to harbor.corp/hub")
+			}
+			m, err := open(s)
+			if err != nil {
+				return err
+			}
+			list, err := m.Mirror(c.Context(), to, platforms)
+			if s.JSON {
+				return errors.Join(cli.PrintJSON(os.Stdout, append([]admin.Mirrored{}, list...)), failed(err))
+			}
+			for _, l := range list {
+				fmt.Printf("%s %s  %s  %s\n", l.Name, l.Version, size(l.Bytes), cli.Printable(l.To))
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&to, "to", "", "`PLACE`: a registry, or a directory such as file:///srv/mirror")
+	c.Flags().StringArrayVar(&platforms, "platform", nil, "copy only this platform (`OS/ARCH`); only to a directory")
+	return c
+}
+
+func newSearch(s *cli.Settings) *cobra.Command {
+	var update bool
+	c := &cobra.Command{
+		Use:   "search [WORD]...",
+		Short: "Search the catalogs for plugins",
+		Long: `Search the catalogs of the configuration for plugins whose name, description or tools contain all
+words. The copies on this machine are searched; --update downloads the catalogs first.`,
+		RunE: func(c *cobra.Command, words []string) error {
+			m, err := open(s)
+			if err != nil {
+				return err
+			}
+			if update {
+				if err := m.UpdateCatalogs(c.Context()); err != nil {
+					return err
+				}
+			}
+			found, missing, err := m.Search(words)
+			if err != nil {
+				return err
+			}
+			for _, name := range missing {
+				warn(fmt.Sprintf("The catalog %s was not downloaded yet: toolhost plugin search --update", name))
+			}
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, append([]admin.ListedPlugin{}, found...))
+			}
+			for _, p := range found {
+				fmt.Printf("%s  %s\n", cli.Printable(p.Source), cli.Printable(p.Summary))
+				if len(p.Tools) > 0 {
+					fmt.Println("  tools:", cli.Printable(strings.Join(p.Tools, ", ")))
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&update, "update", false, "download the catalogs first")
+	return c
+}
+
+func newCollect(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "gc",
+		Short: "Remove installed versions that nothing needs",
+		Long: `Remove the versions that no lock file on this machine names. The version before the last upgrade of each
+plugin stays, and so does what a running host uses. Unfinished downloads are removed too.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			out, err := admin.CollectPlugins()
+			if err != nil {
+				return err
+			}
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, out)
+			}
+			fmt.Printf("%d removed, %d kept", out.Removed, out.Kept)
+			if out.InUse > 0 {
+				fmt.Printf(", %d in use by running hosts", out.InUse)
+			}
+			fmt.Println()
+			return nil
+		},
+	}
+}
+
+// Info prints a plugin of a registry. The argument is a source, possibly with a version.
+func Info(c *cobra.Command, s *cli.Settings, text string) error {
+	version := ""
+	if ref, err := admin.ParseReference(text); err == nil {
+		text, version = ref.String(), ref.Version.String()
+	}
+	name, err := admin.ParseSource(text)
+	if err != nil {
+		return err
+	}
+	m, err := open(s)
+	if err != nil {
+		return err
+	}
+	out, err := m.Info(c.Context(), name, version)
+	if err != nil {
+		return err
+	}
+	if s.JSON {
+		return cli.PrintJSON(os.Stdout, out)
+	}
+	screen := cli.Screen(os.Stdout)
+	return errors.Join(infoText(screen, out), screen.Flush())
+}
+
+func infoText(screen io.Writer, out *admin.RegistryInfo) error {
+	w := tabwriter.NewWriter(screen, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, cli.Printable(value))
+		}
+	}
+	row("source", out.Source)
+	row("version", out.Version)
+	row("summary", out.Config.Summary)
+	row("versions", strings.Join(out.Versions, ", "))
+	row("platforms", strings.Join(out.Platforms, ", "))
+	if out.Config.Runtime != "none" {
+		row("runtime", out.Config.Runtime)
+	}
+	switch {
+	case out.Unsigned:
+		row("signed", "no")
+	case out.Publisher != "":
+		row("signed", "by "+out.Publisher+" ("+out.Key+")")
+	default:
+		row("signed", "by "+out.Key+", which no publisher block lists")
+	}
+	row("yanked", out.Yanked)
+	for _, n := range out.Needs {
+		row("needs", n)
+	}
+	for _, d := range out.Documents {
+		row("document", d)
+	}
+	for _, d := range out.Config.Description.Tools {
+		row("tool", d.Name+": "+cli.FirstLine(d.Description))
+	}
+	return w.Flush()
+}
+
+// Verify compares the files of the installed plugins with the lock file, and prints what differs.
+func Verify(c *cobra.Command, s *cli.Settings, remote bool) ([]admin.Verified, error) {
+	m, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	return m.Verify(c.Context(), remote)
+}

@@ -1,0 +1,189 @@
+// Package distribution installs plugins from registries, and publishes them. It joins the packages source, fetch,
+// artifact, signature, store and trust. Only commands that a person runs use it: a host starts plugins from the store
+// without it. Most callers want [Manager.Install].
+//
+// Three checks protect an installation. A signature is checked when a version enters the lock file. The lock file is
+// checked at each installation. The bytes are checked at each start of a plugin.
+package distribution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/fetch"
+	"toolhost.dev/host/internal/source"
+	"toolhost.dev/host/internal/store"
+	"toolhost.dev/host/internal/trust"
+)
+
+// Manager installs the plugins of one configuration.
+type Manager struct {
+	// Lock is the absolute path of the lock file. It is empty for commands that need none.
+	Lock string
+	// Wanted lists the plugins of the configuration that have a source. Kept lists other names whose entries stay in the
+	// lock file.
+	Wanted   []Wanted
+	Packages []WantedPackage
+	Kept     []string
+	Settings config.Distribution
+	Store    *store.Store
+	// Describe starts a program in a sandbox without roots and network, and returns its description.
+	Describe func(ctx context.Context, program string) (*tool.Description, error)
+	// Apply makes running hosts use the changed lock file. It returns an error if one of them refuses one of the plugins.
+	// Nil means that no host runs.
+	Apply func(ctx context.Context, plugins []string, acceptChanges bool) error
+	// Warn is called with problems that do not end the command. Progress is called during downloads. Both can be nil,
+	// and are called by several goroutines at a time.
+	Warn     func(text string)
+	Progress func(plugin string, have, of int64)
+}
+
+// Wanted is a plugin of the configuration.
+type Wanted struct {
+	Name       string
+	Source     source.Name
+	Constraint source.Constraint
+}
+
+// WantedOf returns the plugins of a configuration that have a source.
+func WantedOf(cfg *config.Config) ([]Wanted, error) {
+	var out []Wanted
+	var errs []error
+	for _, p := range cfg.Sourced() {
+		name, err := source.Parse(p.Source)
+		errs = append(errs, err)
+		c, err := source.ParseConstraint(p.Version)
+		errs = append(errs, err)
+		out = append(out, Wanted{p.Name, name, c})
+	}
+	return out, errors.Join(errs...)
+}
+
+// PackagesOf returns the MCP servers of a configuration that are packages.
+func PackagesOf(cfg *config.Config) ([]WantedPackage, error) {
+	var out []WantedPackage
+	var errs []error
+	for _, p := range cfg.Plugins {
+		if p.Package != "" {
+			is, err := source.ParsePackage(p.Package)
+			errs = append(errs, err)
+			out = append(out, WantedPackage{p.Name, p.Package, is})
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// Consent contains the exceptions that the operator accepts for one command.
+type Consent struct {
+	// Unsigned accepts versions without a signature. Key is the fingerprint of a new key that is accepted.
+	Unsigned bool
+	Key      string
+	// Changes accepts versions that break callers of their tools, or that need more. Downgrade accepts lower versions.
+	Changes, Downgrade bool
+	// Source accepts a source whose name resembles a known one.
+	Source bool
+}
+
+// Result is the outcome of a command for one plugin.
+type Result struct {
+	Name    string `json:"name"`
+	Source  string `json:"source"`
+	Version string `json:"version,omitempty"`
+	// From is the version before an upgrade.
+	From string `json:"from,omitempty"`
+	// State is "current", "installed" or "failed".
+	State string `json:"state"`
+	// Bytes is the number of bytes of the download.
+	Bytes int64 `json:"bytes,omitempty"`
+	// Key is the fingerprint of the key that signed the version. Publisher is the name of its block.
+	Key       string `json:"key,omitempty"`
+	Publisher string `json:"publisher,omitempty"`
+	Unsigned  bool   `json:"unsigned,omitempty"`
+	// NewKey reports that the key was not known before.
+	NewKey bool `json:"new_key,omitempty"`
+	// Tools and Needs describe a version that is new in the lock file. Changes are the differences to the version before.
+	Tools   []string `json:"tools,omitempty"`
+	Needs   []string `json:"needs,omitempty"`
+	Changes []string `json:"changes,omitempty"`
+	// Note is a remark, such as that the version was yanked.
+	Note  string `json:"note,omitempty"`
+	Error string `json:"error,omitempty"`
+
+	err error
+}
+
+// The states of a result.
+const (
+	Current   = "current"
+	Installed = "installed"
+	Failed    = "failed"
+)
+
+// Errors joins the errors of results.
+func Errors(results []Result) error {
+	var errs []error
+	for _, r := range results {
+		if r.err != nil {
+			errs = append(errs, fmt.Errorf("plugin %s: %w", r.Name, r.err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Result) fail(err error) {
+	r.State, r.err, r.Error = Failed, err, err.Error()
+}
+
+// open returns the repository of a source. The mirrors of the configuration decide where it is.
+func (m *Manager) open(n source.Name) (fetch.Repository, error) {
+	return fetch.Open(source.Locate(n, m.Settings.Mirrors), fetch.Options{Warn: m.Warn})
+}
+
+// find returns the wanted plugins and packages with the given names. Without names, it returns all.
+func (m *Manager) find(names []string) ([]Wanted, []WantedPackage, error) {
+	if len(names) == 0 {
+		return m.Wanted, m.Packages, nil
+	}
+	var out []Wanted
+	var packages []WantedPackage
+	for _, name := range names {
+		if i := slices.IndexFunc(m.Packages, func(p WantedPackage) bool { return p.Field == name }); i >= 0 {
+			packages = append(packages, m.Packages[i])
+			continue
+		}
+		i := slices.IndexFunc(m.Wanted, func(w Wanted) bool { return w.Name == name })
+		if i < 0 {
+			var known []string
+			for _, w := range m.Wanted {
+				known = append(known, w.Name)
+			}
+			if len(known) == 0 {
+				return nil, nil, fmt.Errorf("plugin %q: the configuration has no plugin with a source", name)
+			}
+			return nil, nil, fmt.Errorf("plugin %q: the configuration has no plugin of this name with a source, only %s", name, strings.Join(known, ", "))
+		}
+		out = append(out, m.Wanted[i])
+	}
+	return out, packages, nil
+}
+
+// locked reads the lock file while no other command changes it. The caller must call unlock.
+func (m *Manager) locked() (lock *trust.Lock, unlock func(), err error) {
+	if unlock, err = m.Store.Lock(m.Lock); err != nil {
+		return nil, nil, err
+	}
+	if err = m.Store.Sweep(false); err == nil {
+		lock, err = trust.Read(m.Lock)
+	}
+	if err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	return lock, unlock, nil
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/flock"
+	"toolhost.dev/host/internal/ownfile"
+)
+
+// Record is what this machine knows about a lock file. The lock file itself has no earlier versions,
+// because it is committed.
+type Record struct {
+	// Lock is the path of the lock file.
+	Lock string `json:"lock"`
+	// Previous maps plugins to the entry of the lock file before the last upgrade.
+	Previous map[string]json.RawMessage `json:"previous,omitempty"`
+	// Trees maps the digests of package locks to the hash of the installed files, which differs by platform.
+	Trees map[string]string `json:"trees,omitempty"`
+}
+
+func (s *Store) record(lock string) ownfile.File {
+	sum := sha256.Sum256([]byte(lock))
+	return ownfile.File{Path: filepath.Join(s.records(), hex.EncodeToString(sum[:16])+".json"), Name: "the record of the lock file"}
+}
+
+// Record returns the record of a lock file. lock is an absolute path.
+func (s *Store) Record(lock string) (*Record, error) {
+	out := &Record{Lock: lock}
+	if err := s.record(lock).Read(out); err != nil {
+		return nil, fmt.Errorf("the record of %s cannot be read: %w. Remove it: rm %s", lock, err, s.record(lock).Path)
+	}
+	return out, nil
+}
+
+// Change changes the record of a lock file. No other process can change it meanwhile.
+func (s *Store) Change(lock string, change func(*Record)) error {
+	return s.record(lock).Change(func() (any, error) {
+		r, err := s.Record(lock)
+		if err != nil {
+			return nil, err
+		}
+		change(r)
+		return r, nil
+	})
+}
+
+// Records returns the records of all lock files.
+func (s *Store) Records() ([]*Record, error) {
+	paths, err := filepath.Glob(filepath.Join(s.records(), "*.json"))
+	var out []*Record
+	for _, path := range paths {
+		r := new(Record)
+		if err := (ownfile.File{Path: path, Name: "a record"}).Read(r); err != nil {
+			return nil, fmt.Errorf("the record %s cannot be read, so it is not known what is in use: %w. Remove it: rm %[1]s", path, err)
+		}
+		out = append(out, r)
+	}
+	return out, err
+}
+
+// Forget removes the record of a lock file.
+func (s *Store) Forget(r *Record) error { return os.Remove(s.record(r.Lock).Path) }
+
+// Lock waits until no other process changes the lock file. It returns a function that ends the exclusive use.
+func (s *Store) Lock(lock string) (unlock func(), err error) {
+	path := strings.TrimSuffix(s.record(lock).Path, ".json") + ".use"
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock.Apply(f, unix.LOCK_EX); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return func() { _ = f.Close() }, nil
+}

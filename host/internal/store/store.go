@@ -1,0 +1,232 @@
+// Package store holds the files of installed plugins under the hash of their content. The directory of a plugin appears
+// by one rename and never changes afterwards. Most callers want [Open] and [Store.Dir].
+//
+// Below the root are the directories "content" (installed plugins), "partial" (downloads and files that are being
+// unpacked) and "records" (which lock files use the store).
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/flock"
+)
+
+// Store is the store of one user. It is safe for concurrent use, also by several processes.
+type Store struct{ root string }
+
+// Path returns the directory of the user's store, $XDG_DATA_HOME/toolhost/store.
+func Path() (string, error) {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "toolhost", "store"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("the store of plugins has no directory: set $XDG_DATA_HOME or $HOME: %w", err)
+	}
+	return filepath.Join(home, ".local", "share", "toolhost", "store"), nil
+}
+
+// User returns the user's store without creating its directory.
+func User() (*Store, error) {
+	root, err := Path()
+	if err != nil {
+		return nil, err
+	}
+	return &Store{root}, nil
+}
+
+// Open returns the user's store and creates its directories. It returns an error if other users can write in them.
+func Open() (*Store, error) {
+	s, err := User()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{s.root, s.contents(), s.Partial(), s.records()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("the store of plugins cannot be created: %w", err)
+		}
+	}
+	st, err := os.Stat(s.root)
+	if err != nil {
+		return nil, err
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && int(sys.Uid) != os.Geteuid() || st.Mode().Perm()&0o022 != 0 {
+		return nil, fmt.Errorf("other users can write in the store %s, so it is not used. Change that with chmod go-w, or set $XDG_DATA_HOME to another directory", s.root)
+	}
+	return s, nil
+}
+
+func (s *Store) contents() string { return filepath.Join(s.root, "content") }
+func (s *Store) records() string  { return filepath.Join(s.root, "records") }
+
+// Root returns the directory of the store.
+func (s *Store) Root() string { return s.root }
+
+// Partial returns the directory of unfinished downloads. Its files are named after the digest of the whole.
+func (s *Store) Partial() string { return filepath.Join(s.root, "partial") }
+
+// Dir returns the directory of a plugin's files. content is their hash, which has the form "h1:…".
+func (s *Store) Dir(content string) string {
+	sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(content, "h1:"))
+	if err != nil || len(sum) != sha256.Size {
+		return filepath.Join(s.contents(), "invalid")
+	}
+	return filepath.Join(s.contents(), "h1-"+hex.EncodeToString(sum))
+}
+
+// ContentOf returns the hash of the plugin that has a file with this path. It returns "" for a path outside of the
+// store.
+func (s *Store) ContentOf(path string) string {
+	rel, err := filepath.Rel(s.contents(), path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	first, _, _ := strings.Cut(rel, string(filepath.Separator))
+	sum, err := hex.DecodeString(strings.TrimPrefix(first, "h1-"))
+	if err != nil || len(sum) != sha256.Size {
+		return ""
+	}
+	return "h1:" + base64.StdEncoding.EncodeToString(sum)
+}
+
+// Has reports whether the files of a plugin are installed.
+func (s *Store) Has(content string) bool {
+	st, err := os.Stat(s.Dir(content))
+	return err == nil && st.IsDir()
+}
+
+// Temporary creates a directory for files that are being unpacked. The directory is locked until release is called, so
+// that [Store.Sweep] does not remove it.
+func (s *Store) Temporary() (dir string, release func(), err error) {
+	if dir, err = os.MkdirTemp(s.Partial(), "x-"); err != nil {
+		return "", nil, err
+	}
+	f, err := os.Open(dir)
+	if err == nil {
+		err = flock.Apply(f, unix.LOCK_EX)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, func() {
+		_ = os.RemoveAll(dir) // nothing is left after Publish
+		_ = f.Close()
+	}, nil
+}
+
+// Publish makes a temporary directory the files of a plugin. If another process published the same content before, its
+// files stay.
+func (s *Store) Publish(temporary, content string) error {
+	err := os.Rename(temporary, s.Dir(content))
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
+		return nil
+	}
+	return err
+}
+
+// Remove removes the files of a plugin. It returns false if a running process uses them.
+func (s *Store) Remove(content string) (bool, error) {
+	dir := s.Dir(content)
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() //nolint:errcheck // also unlocks
+	if !flock.Try(f) {
+		return false, nil
+	}
+	gone, err := os.MkdirTemp(s.Partial(), "x-")
+	if err != nil {
+		return false, err
+	}
+	// The rename comes first. A plugin of which only a part was removed would otherwise look installed.
+	if err := os.Rename(dir, filepath.Join(gone, "content")); err != nil {
+		return false, errors.Join(err, os.Remove(gone))
+	}
+	return true, os.RemoveAll(gone)
+}
+
+// Contents returns the hashes of the installed plugins.
+func (s *Store) Contents() ([]string, error) {
+	entries, err := os.ReadDir(s.contents())
+	var out []string
+	for _, e := range entries {
+		if c := s.ContentOf(filepath.Join(s.contents(), e.Name())); c != "" {
+			out = append(out, c)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return out, err
+}
+
+// Sweep removes the directories that killed processes left behind. If parts is true, it also removes the unfinished
+// downloads. It leaves what a running process uses.
+func (s *Store) Sweep(parts bool) error {
+	entries, err := os.ReadDir(s.Partial())
+	var errs []error
+	for _, e := range entries {
+		path := filepath.Join(s.Partial(), e.Name())
+		if !e.IsDir() && !parts {
+			continue
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		if flock.Try(f) {
+			errs = append(errs, os.RemoveAll(path))
+		}
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// held contains the locked directories of this process.
+var held struct {
+	sync.Mutex
+	dirs map[string]*os.File
+}
+
+// Hold keeps the files of a plugin from being removed while this process runs. It does nothing for a path outside of the
+// store.
+func (s *Store) Hold(path string) error {
+	content := s.ContentOf(path)
+	if content == "" {
+		return nil
+	}
+	dir := s.Dir(content)
+	held.Lock()
+	defer held.Unlock()
+	if held.dirs[dir] != nil {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err := flock.Apply(f, unix.LOCK_SH); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if held.dirs == nil {
+		held.dirs = make(map[string]*os.File)
+	}
+	held.dirs[dir] = f
+	return nil
+}
