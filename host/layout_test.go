@@ -15,7 +15,7 @@ import (
 // lower layers.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
-	{"cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/logincmd", "cmd/toolhost/internal/setupcmd", "cmd/toolhost/internal/toolscmd"},
+	{"cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/logincmd", "cmd/toolhost/internal/setupcmd", "cmd/toolhost/internal/testclient", "cmd/toolhost/internal/toolscmd"},
 	{"cmd/toolhost/internal/plugincmd", "cmd/toolhost/internal/review"},
 	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal", "cmd/toolhost/internal/registrycmd"},
 	{"cmd/toolhost/internal/cli"},

@@ -122,6 +122,15 @@ func (t *task) soakOrder() error {
 	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestOrder", "-v", "./cmd/toolhost").Run()
 }
 
+// soakMounts mounts public MCP servers. Their packages stay in bench/mounts/packages.
+func (t *task) soakMounts() error {
+	if err := t.peers(); err != nil {
+		return err
+	}
+	env := []string{"TOOLHOST_PEERS=" + t.Path("bench/peers"), "TOOLHOST_MOUNTS=" + t.setting("MOUNTS", t.Path("bench/mounts/packages"))}
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-tags", "oracle", "-parallel", "2", "-run", "^TestMountsOfPublicServers$", "-v", "./cmd/toolhost").Run()
+}
+
 // fuzz runs each fuzz target for a limited time.
 func (t *task) fuzz() error {
 	files, err := t.testFiles()

@@ -95,7 +95,7 @@ func (u *user) command(ctx context.Context, args ...string) *exec.Cmd {
 // useAll is an agent that uses toolhost as its MCP server: it calls all tools, reads all resources and gets all prompts.
 func (u *user) useAll(ctx context.Context) error {
 	client := mcp.NewClient(&mcp.Implementation{Name: "testclient", Version: "1"}, &mcp.ClientOptions{
-		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		ElicitationHandler: func(_ context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"confirmed": true}}, nil
 		},
 	})
