@@ -182,7 +182,7 @@ func TestStackOfAPanic(t *testing.T) {
 
 func TestRecordedByTooltest(t *testing.T) {
 	h := tooltest.New(t, kit(), t.TempDir())
-	h.Configure(tool.Configuration{Config: []byte(`{"key":"k"}`)})
+	h.Configure(tool.Configuration{Config: []byte(`{"key":"k"}`), StateDir: t.TempDir()})
 	h.Refuses("work", map[string]any{"file": "a"}, tool.PermissionDenied, "read")
 	h.Tools = func(c tool.ToolCall) *tool.Result {
 		if string(c.Arguments) != `{"file_path":"a"}` {

@@ -11,7 +11,7 @@ import (
 )
 
 // errNoStateDir is the error of a plugin that has no state directory.
-var errNoStateDir = errors.New("the plugin has no state directory; in a test, call Host.Configure first")
+var errNoStateDir = errors.New("the plugin has no state directory; in a test, set StateDir in Host.Configure")
 
 // Store returns the plugin's persistent values, which all sessions and all processes of the plugin share; see package
 // [store].

@@ -92,12 +92,9 @@ func New(t testing.TB, p sdk.Plugin, dir string) *Host {
 }
 
 // Configure configures the plugin and returns its diagnostics. Call it at most once and before all other methods. If
-// c.StateDir is empty, the plugin gets a temporary state directory.
+// c.StateDir is empty, the plugin has no state directory, and [sdk.Call.Store] fails.
 func (h *Host) Configure(c tool.Configuration) []tool.Diagnostic {
 	h.t.Helper()
-	if c.StateDir == "" {
-		c.StateDir = h.t.TempDir()
-	}
 	diags, err := h.plugin.Configure(h.t.Context(), c)
 	if err != nil {
 		h.t.Fatal(err)
