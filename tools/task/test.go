@@ -122,7 +122,8 @@ func (t *task) soakOrder() error {
 	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestOrder", "-v", "./cmd/toolhost").Run()
 }
 
-// soakMounts mounts public MCP servers. Their packages stay in bench/mounts/packages.
+// soakMounts compares the tools of mounted public MCP servers with the servers' own lists. It keeps the installed packages in
+// bench/mounts/packages for the next run.
 func (t *task) soakMounts() error {
 	if err := t.peers(); err != nil {
 		return err

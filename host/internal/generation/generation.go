@@ -38,8 +38,7 @@ type Generation struct {
 	Reviews []*trust.Review
 	// Problems lists all known failures of the generation.
 	Problems []string
-	// Broken lists the problems in Problems that are about plugins that were not loaded, and about tools that were not
-	// registered.
+	// Broken is the part of Problems that names plugins that were not loaded and tools that were not registered.
 	Broken []string
 }
 

@@ -128,7 +128,8 @@ func (r *repairer) definition(raw json.RawMessage) json.RawMessage {
 	return r.schema(raw, "", false)
 }
 
-// olderDraft converts a keyword of draft 4. It returns nil for a keyword without effect.
+// olderDraft converts the value of a keyword from draft 4 of JSON Schema to the current draft. It returns nil if the
+// keyword must be left out, because it has no effect.
 func (r *repairer) olderDraft(in object, key string, value json.RawMessage) json.RawMessage {
 	limit := map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}[key]
 	if limit == "" {
