@@ -69,13 +69,14 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	wg.Wait()
 
 	// SIGTERM ends the process and cancels its calls.
-	wg.Go(func() { h.want(t, "c", "nap --ms 1000", "success:true", "attempts:2") })
+	wg.Go(func() { h.want(t, "c", "nap --ms 60000 --marker napping", "success:true", "attempts:2") })
 	wg.Go(func() {
 		h.want(t, "b", "echo printed; touch began; sleep 60", "kind:unavailable", "Plugin bash ended during the call of bash (exit status 0). The plugin is started again. It is unknown whether this call took effect. The tool still reported: ", "was killed with everything it had started", "printed")
 	})
 	eventually(t, "the calls run", func() bool {
-		_, err := os.Stat(filepath.Join(h.cmd.Dir, "began"))
-		return err == nil
+		_, shell := os.Stat(filepath.Join(h.cmd.Dir, "began"))
+		_, nap := os.Stat(filepath.Join(h.cmd.Dir, "napping"))
+		return shell == nil && nap == nil
 	})
 	for _, name := range []string{"testplugin", "bash"} {
 		for _, pid := range childrenNamed(t, h.cmd.Process.Pid, name) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -102,8 +103,9 @@ func fail(_ context.Context, _ *sdk.Call, in failArgs) (*sdk.Result, error) {
 }
 
 type napArgs struct {
-	MS    int  `json:"ms" jsonschema:"how long, in milliseconds"`
-	Alone bool `json:"alone,omitempty" jsonschema:"one call after the other"`
+	MS     int    `json:"ms" jsonschema:"how long, in milliseconds"`
+	Alone  bool   `json:"alone,omitempty" jsonschema:"one call after the other"`
+	Marker string `json:"marker,omitempty" jsonschema:"a file that the first call makes; later calls find it and do not sleep"`
 }
 
 // bed is the mutex that a call holds while it naps alone.
@@ -114,6 +116,16 @@ func nap(ctx context.Context, call *sdk.Call, in napArgs) (*sdk.Result, error) {
 	if in.Alone {
 		bed.Lock()
 		defer bed.Unlock()
+	}
+	if in.Marker != "" {
+		f, err := os.OpenFile(filepath.Join(call.Cwd, in.Marker), os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return sdk.Text("rested"), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		_ = f.Close()
 	}
 	select {
 	case <-time.After(time.Duration(in.MS) * time.Millisecond):
