@@ -86,9 +86,15 @@ func (p *Plugin) launch() (*instance, error) {
 	if timeout <= 0 {
 		timeout = DefaultStartTimeout
 	}
+	select {
+	case p.super.handshakes <- struct{}{}:
+	case <-p.life.Done():
+		return nil, errClosed
+	}
 	ctx, cancel := context.WithTimeout(p.life, timeout)
 	defer cancel()
 	in, proto, err := p.connect(ctx)
+	<-p.super.handshakes
 	if err != nil {
 		return in, in.explain(ctx, err, timeout)
 	}

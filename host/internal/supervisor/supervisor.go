@@ -30,6 +30,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -46,6 +47,10 @@ const InheritedFD = 4
 // DefaultStartTimeout limits the whole start of a plugin, from exec to the end of Configure.
 const DefaultStartTimeout = 10 * time.Second
 
+// handshakesAtOnce limits the number of processes that are between exec and their handshake. Without this limit, the
+// processes of many sessions that begin together slow each other down until each of them exceeds its start timeout.
+func handshakesAtOnce() int { return max(8, 4*runtime.GOMAXPROCS(0)) }
+
 // Spec describes a plugin and its launch settings.
 type Spec struct {
 	// Name is the name of the plugin in the configuration. It must be unique.
@@ -55,7 +60,8 @@ type Spec struct {
 	Args []string
 	// Env contains additional environment variables for the plugin.
 	Env map[string]string
-	// StartTimeout limits the duration of a start. Zero means DefaultStartTimeout.
+	// StartTimeout limits the duration of a start. It does not include the wait for other processes that are starting.
+	// Zero means DefaultStartTimeout.
 	StartTimeout time.Duration
 	// Config is the configuration for the plugin, a JSON object. It can be nil.
 	Config json.RawMessage
@@ -133,8 +139,9 @@ type Confined struct {
 
 // Supervisor runs plugins. It is safe for concurrent use.
 type Supervisor struct {
-	opts  Options
-	hclog hclog.Logger
+	opts       Options
+	hclog      hclog.Logger
+	handshakes chan struct{} // has an element for each process that is between exec and its handshake
 
 	mu      sync.Mutex
 	plugins map[*Plugin]struct{} // all plugins until they are closed
@@ -150,7 +157,7 @@ func New(opts Options) *Supervisor {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), plugins: make(map[*Plugin]struct{})}
+	return &Supervisor{opts: opts, hclog: hclog.NewNullLogger(), handshakes: make(chan struct{}, handshakesAtOnce()), plugins: make(map[*Plugin]struct{})}
 }
 
 // Add adds a plugin without starting it.
