@@ -97,6 +97,7 @@ func TestEndOfAWaitingCall(t *testing.T) {
 		ctx, end := context.WithCancelCause(t.Context())
 		end(cause)
 		must(t, d.notStarted(ctx, prepared(t, d, "look"), ctx.Err(), "bash"), tool.Canceled, text)
+		must(t, d.notStarted(ctx, prepared(t, d, "look"), ctx.Err(), ""), tool.Canceled, strings.Replace(text, "bash", "its turn", 1))
 	}
 }
 

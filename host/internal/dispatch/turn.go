@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -103,8 +104,10 @@ func (p *Pending) renew() bool {
 	return true
 }
 
-// notStarted returns the result of a call that ended while it waited. The argument "err" is the reason for the end.
+// notStarted returns the result of a call that ended while it waited. The argument "err" is the reason for the end. The
+// argument "waitedFor" is empty if the call ended before it had to wait for anything.
 func (d *Dispatcher) notStarted(ctx context.Context, c *Call, err error, waitedFor string) *tool.Result {
+	waitedFor = cmp.Or(waitedFor, "its turn")
 	switch {
 	case ctx.Err() != nil:
 		err = canceledBefore(ctx, c, waitedFor)
