@@ -79,13 +79,22 @@ func (p *prompt) typed(keys string) {
 // text.
 func (p *prompt) expect(text string) string {
 	p.t.Helper()
+	return p.expectOne(text)
+}
+
+// expectOne waits like expect, but until the terminal shows one of several texts.
+func (p *prompt) expectOne(texts ...string) string {
+	p.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
 		p.mu.Lock()
 		rest := p.shown.String()[p.seen:]
-		at := strings.Index(rest, text)
-		if at >= 0 {
-			p.seen += at + len(text)
+		at := -1
+		for _, text := range texts {
+			if at = strings.Index(rest, text); at >= 0 {
+				p.seen += at + len(text)
+				break
+			}
 		}
 		p.mu.Unlock()
 		if at >= 0 {
@@ -93,11 +102,11 @@ func (p *prompt) expect(text string) string {
 		}
 		select {
 		case err := <-p.done:
-			p.t.Fatalf("the prompt ended with %v, and does not show %q, but %q", err, text, rest)
+			p.t.Fatalf("the prompt ended with %v, and shows none of %q, but %q", err, texts, rest)
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("the terminal does not show %q, but %q", text, rest)
+			p.t.Fatalf("the terminal shows none of %q, but %q", texts, rest)
 		}
 	}
 }
@@ -179,6 +188,8 @@ func TestPromptKeysH4(t *testing.T) {
 	})
 	atPrompt(t, "SIGINT", "", func(_ *testing.T, p *prompt) {
 		must(p.t, p.command.Process.Signal(os.Interrupt))
+		p.typed("echo first-$((1+1))\r") // the signal can arrive before this command, or during it and cancel it
+		p.expectOne("first-2\r\n", "Nothing was run.", "canceled")
 		alive(p)
 		p.typed(silent + "\r")
 		p.expect("running, 1 s")
