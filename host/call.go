@@ -74,6 +74,12 @@ type Request struct {
 	Exchange *Exchange
 	// Client describes the MCP client that makes the call. It is nil for other callers.
 	Client *tool.ClientInfo
+	// Continuable means that the client of this call can continue it in another process. The client's Ask then gets
+	// the [tool.Ask.Continuation] of the called plugin. It has no effect on commands.
+	Continuable bool
+	// Continuation continues a call of another process, whose [tool.Ask.Continuation] it is. The caller must have
+	// verified that the principal, the name and the arguments are the same; see [Host.Seal].
+	Continuation []byte
 }
 
 // Exchange identifies the plugin, the method and the item of a request of an MCP client; see [Host.Items].

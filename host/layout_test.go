@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace", "internal/store", "internal/npm"},
 	{"internal/fetch"},
 	{"agent/internal/agentfile", "internal/breadth", "internal/fingerprint", "internal/habit", "internal/ownfile", "internal/scratch", "internal/stamp", "internal/testescape", "internal/testneed", "internal/testplugin", "internal/testserver"},
-	{"internal/flock", "internal/lazyregexp", "internal/artifact", "internal/signature", "internal/source"},
+	{"internal/flock", "internal/lazyregexp", "internal/seal", "internal/artifact", "internal/signature", "internal/source"},
 }
 
 const module = "toolhost.dev/host"

@@ -63,7 +63,14 @@ func (r *runner) Listen(ctx context.Context, notify func(tool.Notification)) err
 // result maps the key of each request to its result. It is nil if the client was not asked or did not answer; the
 // outcome is the reason. If ctx ends, Requests returns an error.
 func (c *Call) Requests(ctx context.Context, requests ...tool.ClientRequest) (map[string]json.RawMessage, tool.Outcome, error) {
-	a, err := c.peer.Ask(ctx, tool.Ask{Requests: requests})
+	return c.RequestsFrom(ctx, nil, requests...)
+}
+
+// RequestsFrom is [Call.Requests] for a call that another process can continue. If the client comes back to another host
+// process, the call begins there with this continuation as [tool.Call.Continuation]. It then sends the same requests
+// with the same continuation, and gets the answers at once.
+func (c *Call) RequestsFrom(ctx context.Context, continuation []byte, requests ...tool.ClientRequest) (map[string]json.RawMessage, tool.Outcome, error) {
+	a, err := c.peer.Ask(ctx, tool.Ask{Requests: requests, Continuation: continuation})
 	if err != nil || a.Outcome != tool.Accepted {
 		return nil, a.Outcome, err
 	}

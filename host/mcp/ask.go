@@ -42,7 +42,7 @@ func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	}
 	replies := make(chan reply, 1)
 	go func() {
-		answers, err := r.ask(requests)
+		answers, err := r.ask(requests, ask.Continuation)
 		replies <- reply{answers, err}
 	}()
 	timer := time.NewTimer(f.patience)

@@ -20,6 +20,7 @@ import (
 func (s *Server) handler(f function) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		in, f := toolCall(req), called(ctx, f)
+		in.place = s.place(s.pluginOf(f.Tool))
 		out, bad, err := s.serve(ctx, in, func() (host.Request, *tool.Error) { return s.request(f, in, req.Params.Arguments) })
 		switch {
 		case err != nil:
@@ -51,9 +52,11 @@ func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Req
 	silent := s.silent()
 	ctx, done := s.posts.follow(ctx, in.header(postHeader), !silent)
 	defer done()
+	var earlier *continued
 	if in.state != "" {
-		out, err = s.parked.resume(ctx, in)
-		return out, nil, err
+		if out, earlier, err = s.parked.resume(ctx, in); earlier == nil {
+			return out, nil, err
+		}
 	}
 	workspace, leave := s.roots.enter(ctx, in.session)
 	defer leave()
@@ -62,16 +65,39 @@ func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Req
 		return out, bad, nil
 	}
 	call.Workspace = workspace
+	// A command can have effects before its question, so it is not repeated.
+	call.Continuable = call.Name != "" && in.version >= stateless
+	if earlier != nil {
+		call.Continuation = earlier.continuation
+	}
 	// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
 	front := &front{silent: silent, patience: s.opts.AskTimeout, approver: s.approver(call.Principal)}
 	pending := s.host.Begin(call, front)
 	leave()
-	return s.parked.wait(ctx, s.parked.begin(ctx, in, func(r *run) *tool.Result {
+	return s.parked.wait(ctx, s.parked.begin(ctx, in, earlier, func(r *run) *tool.Result {
 		front.begin(r)
 		res := pending.Run(r.ctx)
 		front.end()
 		return res
 	})), nil, nil
+}
+
+// place returns where a request for a plugin runs. The state of a request is valid only there.
+func (s *Server) place(plugin string) []string {
+	return []string{s.roots.start, s.opts.Endpoint, plugin}
+}
+
+// pluginOf returns the plugin of a tool, or "".
+func (s *Server) pluginOf(tool string) string {
+	if tool == "" {
+		return ""
+	}
+	for _, t := range s.host.Tools() {
+		if t.FullName == tool {
+			return t.Plugin
+		}
+	}
+	return ""
 }
 
 // silent reports whether the operator turned off the signs of life of silent calls.

@@ -2,7 +2,9 @@ package mcp
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -20,6 +22,8 @@ type incoming struct {
 	token   any // of progress notifications; nil if the client wants none
 	// about names the request: its method, the name of the tool or item, and the arguments.
 	about []string
+	// place is where the request runs: the workspace, the endpoint and the plugin.
+	place []string
 	// state and responses continue an earlier request.
 	state     string
 	responses mcp.InputResponseMap
@@ -33,12 +37,12 @@ func toolCall(req *mcp.CallToolRequest) *incoming {
 	}
 }
 
-// hash returns a hash of the client and of what it requests.
+// hash returns a hash of the client, of what it requests and of where the request runs.
 func (in *incoming) hash() [sha256.Size]byte {
 	h := sha256.New()
-	for _, part := range append([]string{in.owner()}, in.about...) {
+	for _, part := range slices.Concat([]string{in.owner()}, in.about, in.place) {
+		_ = binary.Write(h, binary.BigEndian, uint64(len(part))) // a hash returns no errors
 		h.Write([]byte(part))
-		h.Write([]byte{0})
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

@@ -1,16 +1,21 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"toolhost.dev/host"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -30,14 +35,17 @@ var (
 // parkedCalls holds the calls that wait for an answer from their client.
 type parkedCalls struct {
 	patience time.Duration
+	states   states
 
 	mu      sync.Mutex
 	byState map[string]*waiting // the key is the state that the client returns with its answer
 	closed  bool
 }
 
-func newParkedCalls(patience time.Duration) *parkedCalls {
-	return &parkedCalls{patience: patience, byState: make(map[string]*waiting)}
+func newParkedCalls(patience time.Duration, key sealer, log *slog.Logger) *parkedCalls {
+	return &parkedCalls{patience: patience, byState: make(map[string]*waiting), states: states{
+		key: key, log: log, patience: patience, process: rand.Text(), now: time.Now,
+	}}
 }
 
 // run is a running call. The client can continue the call with several requests, one after another.
@@ -48,8 +56,10 @@ type run struct {
 	// call with a different request.
 	bound [sha256.Size]byte
 	owner string // the name of the principal
-	asks  chan *question
-	done  chan struct{}
+	// earlier is not nil if the call continues one of another process, whose question is not asked again.
+	earlier *continued
+	asks    chan *question
+	done    chan struct{}
 	// result is set before done is closed.
 	result *tool.Result
 
@@ -62,6 +72,8 @@ type run struct {
 type question struct {
 	requests mcp.InputRequestMap
 	answer   chan mcp.InputResponseMap
+	// continuation is what another process needs to continue the call; nil if only this process can.
+	continuation []byte
 }
 
 // outcome is the answer to a request: a result, or requests to the client with the state to send back.
@@ -97,7 +109,10 @@ func (r *run) reachesPerson() bool {
 }
 
 // ask sends requests to the client and waits for the answers.
-func (r *run) ask(requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
+func (r *run) ask(requests mcp.InputRequestMap, continuation []byte) (mcp.InputResponseMap, error) {
+	if answers := r.earlier.answer(requests, continuation); answers != nil {
+		return answers, nil
+	}
 	ctx, in := r.attached()
 	if in == nil {
 		return nil, errNobody
@@ -110,7 +125,7 @@ func (r *run) ask(requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
 	if in.version < stateless {
 		return askSession(ctx, in.session, requests)
 	}
-	q := &question{requests: requests, answer: make(chan mcp.InputResponseMap, 1)}
+	q := &question{requests: requests, answer: make(chan mcp.InputResponseMap, 1), continuation: continuation}
 	select {
 	case r.asks <- q:
 	case <-r.ctx.Done():
@@ -159,11 +174,11 @@ func askSession(ctx context.Context, session *mcp.ServerSession, requests mcp.In
 	return answers, errors.Join(errs...)
 }
 
-// begin starts a call in a new goroutine.
-func (l *parkedCalls) begin(ctx context.Context, in *incoming, call func(*run) *tool.Result) *run {
+// begin starts a call in a new goroutine. If the call continues one of another process, earlier is not nil.
+func (l *parkedCalls) begin(ctx context.Context, in *incoming, earlier *continued, call func(*run) *tool.Result) *run {
 	// A client without a session continues the call in another request, so the call must outlive the current request.
 	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &run{ctx: own, stop: stop, bound: in.hash(), owner: in.owner(), asks: make(chan *question), done: make(chan struct{})}
+	r := &run{ctx: own, stop: stop, bound: in.hash(), owner: in.owner(), earlier: earlier, asks: make(chan *question), done: make(chan struct{})}
 	r.attach(ctx, in)
 	go func() {
 		defer close(r.done)
@@ -196,7 +211,7 @@ func (l *parkedCalls) hold(r *run, q *question) outcome {
 		<-r.done
 		return outcome{result: r.result}
 	}
-	return outcome{requests: q.requests, state: state}
+	return outcome{requests: q.requests, state: l.states.wrap(r, state, q.continuation)}
 }
 
 // waiting is a parked call with its open question.
@@ -244,27 +259,42 @@ func (l *parkedCalls) take(state string) *waiting {
 	return w
 }
 
-// resume continues a parked call with the client's answers, and waits for its end or its next question. If an answer is
-// missing, it returns the question again. It returns an error if the state is unknown or belongs to another call.
-func (l *parkedCalls) resume(ctx context.Context, in *incoming) (outcome, error) {
-	w := l.take(in.state)
+// takeFor removes and returns the parked call that a request continues. It returns nil if there is no such call. The call of
+// another request remains parked.
+func (l *parkedCalls) takeFor(in *incoming, state string) *waiting {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.byState[state]
 	if w == nil || w.bound != in.hash() {
-		if w != nil {
-			w.stop(errors.New("the requestState was used for another call"))
-		}
-		return outcome{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is unknown, used, expired or from another call; call again without requestState"}
+		return nil
+	}
+	delete(l.byState, state)
+	return w
+}
+
+// resume continues a parked call with the client's answers, and waits for its end or its next question. If an answer is
+// missing, it returns the question again. If the call is parked in another process, resume returns what the caller needs
+// to begin it here. It returns an error if the state is unknown or belongs to another call.
+func (l *parkedCalls) resume(ctx context.Context, in *incoming) (outcome, *continued, error) {
+	ticket, earlier, err := l.states.unwrap(in)
+	if err != nil || earlier != nil {
+		return outcome{}, earlier, err
+	}
+	w := l.takeFor(in, ticket)
+	if w == nil {
+		return outcome{}, nil, errState
 	}
 	w.timer.Stop()
 	answers := make(mcp.InputResponseMap, len(w.question.requests))
 	for key := range w.question.requests {
 		if in.responses[key] == nil {
-			return l.hold(w.run, w.question), nil
+			return l.hold(w.run, w.question), nil, nil
 		}
 		answers[key] = in.responses[key]
 	}
 	w.attach(ctx, in)
 	w.question.answer <- answers
-	return l.wait(ctx, w.run), nil
+	return l.wait(ctx, w.run), nil, nil
 }
 
 // close cancels the parked calls. Further calls cannot be parked.
@@ -278,4 +308,103 @@ func (l *parkedCalls) close() {
 		w.stop(errShutdown)
 		<-w.done
 	}
+}
+
+// errState is the only error for a requestState. It has no details, because they would help to forge one.
+var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is unknown, used, expired or from another call; call again without requestState"}
+
+// sealer encrypts and authenticates values for their way through a client; see [host.Host.Seal].
+type sealer interface {
+	Seal(value, purpose []byte) (string, error)
+	Unseal(text string, purpose []byte) ([]byte, error)
+}
+
+// states wraps the states of parked calls that another process can continue. Such a state contains all that this process
+// needs. The state of any other parked call is its random name.
+type states struct {
+	key      sealer
+	log      *slog.Logger
+	patience time.Duration
+	process  string // identifies this process
+	now      func() time.Time
+}
+
+const (
+	// wrapped is the prefix of a wrapped state. The name of a parked call has only letters and digits.
+	wrapped = "t1."
+	// maxContinuation is the maximum size of a wrapped continuation, in bytes. Only this process can continue a call with
+	// a larger one.
+	maxContinuation = 256 << 10
+)
+
+// stateValue is the content of a wrapped state. The client, the request and the place are not in it: they are the purpose
+// for which it is sealed.
+type stateValue struct {
+	Process      string `json:"process"`
+	Ticket       string `json:"ticket"` // the name of the parked call in this process
+	Expires      int64  `json:"expires"`
+	Continuation []byte `json:"continuation"`
+}
+
+// continued is a call that another process began.
+type continued struct {
+	continuation []byte
+	answers      mcp.InputResponseMap
+}
+
+// answer returns the answers that the client sent, if the question is the one that they answer. Otherwise it returns nil.
+func (c *continued) answer(requests mcp.InputRequestMap, continuation []byte) mcp.InputResponseMap {
+	if c == nil || continuation == nil || !bytes.Equal(continuation, c.continuation) {
+		return nil
+	}
+	answers := make(mcp.InputResponseMap, len(requests))
+	for key := range requests {
+		if c.answers[key] == nil {
+			return nil
+		}
+		answers[key] = c.answers[key]
+	}
+	return answers
+}
+
+// wrap returns the state for the client of a parked call.
+func (s *states) wrap(r *run, ticket string, continuation []byte) string {
+	if continuation == nil || len(continuation) > maxContinuation {
+		return ticket
+	}
+	value, err := json.Marshal(stateValue{s.process, ticket, s.now().Add(s.patience).Unix(), continuation})
+	if err != nil {
+		return ticket
+	}
+	text, err := s.key.Seal(value, r.bound[:])
+	if err != nil {
+		s.log.Warn("only this process can continue a call that waits for an answer", "why", err)
+		return ticket
+	}
+	return wrapped + text
+}
+
+// unwrap returns the name of the parked call that a request continues. If the call is parked in another process, unwrap
+// returns what is needed to begin it here.
+func (s *states) unwrap(in *incoming) (ticket string, earlier *continued, err error) {
+	text, ok := strings.CutPrefix(in.state, wrapped)
+	if !ok {
+		return in.state, nil, nil
+	}
+	bound := in.hash()
+	value, err := s.key.Unseal(text, bound[:])
+	if err != nil {
+		if !errors.Is(err, host.ErrSealed) {
+			s.log.Warn("a requestState cannot be checked", "why", err)
+		}
+		return "", nil, errState
+	}
+	var v stateValue
+	if err := json.Unmarshal(value, &v); err != nil || s.now().Unix() >= v.Expires {
+		return "", nil, errState
+	}
+	if v.Process == s.process {
+		return v.Ticket, nil, nil
+	}
+	return "", &continued{v.Continuation, in.responses}, nil
 }

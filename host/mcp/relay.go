@@ -222,6 +222,7 @@ func announced(all *mcp.ServerCapabilities, has map[tool.ItemKind]bool) *mcp.Ser
 
 // exchange sends a request of a client to the plugin of an item.
 func (s *Server) exchange(ctx context.Context, in *incoming, i *host.Item, method string, params any) (outcome, error) {
+	in.place = s.place(i.Plugin)
 	out, bad, err := s.serve(ctx, in, func() (host.Request, *tool.Error) {
 		raw, err := json.Marshal(params)
 		if err != nil {

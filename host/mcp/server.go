@@ -95,7 +95,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{host: h, opts: opts, parked: newParkedCalls(opts.AskTimeout), session: opts.Session, comments: commentEvery}
+	s := &Server{host: h, opts: opts, parked: newParkedCalls(opts.AskTimeout, h, opts.Log), session: opts.Session, comments: commentEvery}
 	if s.session == "" {
 		s.session = newSession()
 	}

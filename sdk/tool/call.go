@@ -31,6 +31,9 @@ type Call struct {
 	Client *ClientInfo
 	// Method is the method of MCP that the call carries; see [Relay]. It is empty for a call of a tool.
 	Method string
+	// Continuation is the [Ask.Continuation] of a call that an earlier process of the plugin began. The plugin sends the
+	// same requests with the same continuation again, and gets the answers at once. It is empty for a new call.
+	Continuation []byte
 	// Commands contains the data with which commands of the call can use the host's tools. If Commands is nil, the
 	// commands cannot use tools.
 	Commands *Commands
@@ -132,6 +135,9 @@ type Ask struct {
 	Question   *Question
 	// Requests are requests to a client of MCP, which gets all of them at the same time.
 	Requests []ClientRequest
+	// Continuation is what the plugin needs to continue the call in another process, once the Requests are answered; see
+	// [Call.Continuation]. Only the host can read and change it. Empty means that only this process can continue.
+	Continuation []byte
 	// Call is a call of another tool. The answer is Accepted and has the result in Content, also if the tool fails.
 	Call *ToolCall
 }

@@ -193,7 +193,7 @@ func startToPB(c *tool.Call, timeout time.Duration) *toolpb.Start {
 		commands = &toolpb.Commands{Dir: valid(c.Commands.Dir), Address: valid(c.Commands.Address), Token: c.Commands.Token}
 	}
 	return &toolpb.Start{
-		Commands: commands, Client: clientToPB(c.Client), Method: valid(c.Method),
+		Commands: commands, Client: clientToPB(c.Client), Method: valid(c.Method), Continuation: c.Continuation,
 		CallId: c.ID, Tool: c.Tool, Arguments: c.Arguments, SessionId: valid(c.SessionID), MessageId: valid(c.MessageID),
 		Cwd: valid(c.Cwd), Roots: mapSlice(c.Roots, rootToPB), TimeoutMs: milliseconds(timeout), SessionState: c.SessionState, Trace: c.Trace,
 	}
@@ -205,7 +205,7 @@ func callFromPB(s *toolpb.Start) *tool.Call {
 		commands = &tool.Commands{Dir: c.GetDir(), Address: c.GetAddress(), Token: c.GetToken()}
 	}
 	return &tool.Call{
-		Commands: commands, Client: clientFromPB(s.GetClient()), Method: s.GetMethod(),
+		Commands: commands, Client: clientFromPB(s.GetClient()), Method: s.GetMethod(), Continuation: s.GetContinuation(),
 		ID: s.GetCallId(), Tool: s.GetTool(), Arguments: s.GetArguments(), SessionID: s.GetSessionId(), MessageID: s.GetMessageId(),
 		Cwd: s.GetCwd(), Roots: mapSlice(s.GetRoots(), rootFromPB), SessionState: s.GetSessionState(), Trace: s.GetTrace(),
 	}
@@ -312,7 +312,7 @@ func askToPB(id uint32, a tool.Ask) (*toolpb.Ask, error) {
 		}}}, nil
 	}
 	if len(a.Requests) > 0 {
-		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Requests{Requests: &toolpb.ClientRequests{Requests: mapSlice(a.Requests, requestToPB)}}}, nil
+		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_Requests{Requests: &toolpb.ClientRequests{Requests: mapSlice(a.Requests, requestToPB), Continuation: a.Continuation}}}, nil
 	}
 	if c := a.Call; c != nil {
 		return &toolpb.Ask{Id: id, Ask: &toolpb.Ask_ToolCall{ToolCall: &toolpb.ToolCall{Tool: valid(c.Tool), Arguments: c.Arguments}}}, nil
@@ -327,7 +327,7 @@ func askFromPB(a *toolpb.Ask) tool.Ask {
 		}}
 	}
 	if r := a.GetRequests(); r != nil {
-		return tool.Ask{Requests: mapSlice(r.GetRequests(), requestFromPB)}
+		return tool.Ask{Requests: mapSlice(r.GetRequests(), requestFromPB), Continuation: r.GetContinuation()}
 	}
 	if c := a.GetToolCall(); c != nil {
 		return tool.Ask{Call: &tool.ToolCall{Tool: c.GetTool(), Arguments: c.GetArguments()}}

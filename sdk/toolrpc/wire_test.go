@@ -203,7 +203,7 @@ func TestCallAndResultComeThrough(t *testing.T) {
 	sent := &tool.Call{
 		ID: "1", Tool: "x", Arguments: json.RawMessage(`{"a":1}`), SessionID: "s", MessageID: "m\xff", Cwd: "/c", Roots: []tool.Root{{Path: "/r", Writable: true}, {Path: "/q"}},
 		SessionState: []byte("state"), Trace: map[string]string{"traceparent": "00-1"},
-		Client: &tool.ClientInfo{Capabilities: json.RawMessage(`{"roots":{}}`), LogLevel: "info", Protocol: "2026-07-28"},
+		Client: &tool.ClientInfo{Capabilities: json.RawMessage(`{"roots":{}}`), LogLevel: "info", Protocol: "2026-07-28"}, Continuation: []byte{0, 255},
 	}
 	var got *tool.Call
 	c := serve(t, func(_ context.Context, call *tool.Call, _ tool.Peer) *tool.Result { got = call; return want })

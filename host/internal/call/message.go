@@ -21,12 +21,12 @@ func (c *Call) Message(temporary func(plugin string, now tool.Root) tool.Root) *
 	if x := r.Exchange; x != nil {
 		return &tool.Call{
 			ID: r.ID, MessageID: r.MessageID, Method: x.Method, Arguments: Object(c.Decision.Arguments), Client: r.Client,
-			SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots,
+			SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots, Continuation: r.Continuation,
 		}
 	}
 	out := &tool.Call{
 		Client: r.Client, ID: r.ID, MessageID: r.MessageID, Tool: c.Identity.Tool.Definition.Name, Arguments: Object(c.Decision.Arguments),
-		SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots,
+		SessionID: r.Session.ID, Cwd: r.Session.Cwd, Roots: r.Session.Roots, Continuation: r.Continuation,
 	}
 	if tmp := r.Session.Temporary; tmp.Path != "" && temporary != nil {
 		s := r.Session

@@ -34,6 +34,10 @@ type Request struct {
 	Exchange *Exchange
 	// Client describes the MCP client that makes the call. It is nil for other callers.
 	Client *tool.ClientInfo
+	// Continuable means that the client can repeat the call in another process, so a plugin's [tool.Ask.Continuation]
+	// reaches the client. Continuation is what such a repeated call continues with.
+	Continuable  bool
+	Continuation []byte
 	// InOrder is set for calls of a batch. Such a call runs alone unless its tool is safe for concurrent use.
 	InOrder bool
 	// Trace is the trace context of the caller. The zero value means that the caller does not trace.

@@ -43,6 +43,9 @@ func (p *peer) request(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 			return tool.Answer{Outcome: tool.NobodyToAsk, Message: "unknown request to the client"}, nil
 		}
 	}
+	if !p.call.Request.Continuable {
+		ask.Continuation = nil // for example a child call, whose parent cannot begin in the middle
+	}
 	a, err := p.Client.Ask(ctx, ask)
 	if err != nil || a.Outcome != tool.Accepted {
 		return a, err

@@ -42,6 +42,9 @@ type Request struct {
 	Endpoint  string
 	Exchange  *call.Exchange
 	Client    *tool.ClientInfo
+
+	Continuable  bool
+	Continuation []byte
 }
 
 // Pending is a request that is queued in its session.
@@ -116,7 +119,7 @@ func (e *Engine) Explain(req Request) *router.Command {
 
 func (e *Engine) dispatchRequest(req Request, s call.Session) call.Request {
 	return call.Request{
-		Exchange: req.Exchange, Client: req.Client, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
+		Exchange: req.Exchange, Client: req.Client, Continuable: req.Continuable, Continuation: req.Continuation, ID: req.ID, MessageID: req.MessageID, Command: req.Command, Name: e.toolName(req.Name), Arguments: req.Arguments, Session: s, InOrder: req.InOrder, Trace: trace.Parse(req.Trace),
 	}
 }
 

@@ -33,6 +33,9 @@ func main() {
 	case "http":
 		serveHTTP(os.Args[2])
 		return
+	case "asks":
+		serveAsking()
+		return
 	case "endpoint":
 		serveEndpoint(os.Args[2])
 		return

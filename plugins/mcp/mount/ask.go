@@ -23,29 +23,58 @@ const (
 	maxAsked    = 32       // how many requests one call may send
 	maxFields   = 32       // fields of a form
 	maxForm     = 64 << 10 // bytes of a form
+	maxState    = 64 << 10 // bytes of a requestState
 )
 
+// round is one set of requests of a server, with what the server needs to continue. As JSON, it is the continuation with
+// which another process continues the call.
+type round struct {
+	Number   int                 `json:"number"`
+	Asked    int                 `json:"asked"` // the number of requests in the earlier rounds
+	Requests mcp.InputRequestMap `json:"requests"`
+	State    string              `json:"state"`
+}
+
 // rounds sends a request to the server until the server asks nothing more. The function next adds the answers to the
-// request.
+// request. If the call began in another process, rounds begins with the answers to the questions there.
 func rounds[R any](ctx context.Context, c *conn, a *active, send func() (R, mcp.InputRequestMap, string, error), next func(mcp.InputResponseMap, string)) (R, error) {
-	for range maxRounds {
-		res, requests, state, err := send()
-		if err != nil || requests == nil {
-			return res, err
-		}
-		answers, err := c.ask(ctx, a, requests)
-		if err != nil {
-			return res, err
-		}
-		next(answers, state)
-	}
 	var none R
+	var now round
+	continuation := a.Continuation
+	if len(continuation) > 0 {
+		if err := json.Unmarshal(continuation, &now); err != nil {
+			return none, sdk.Errorf(tool.Internal, "The call cannot be continued: %w. Call again without requestState.", err)
+		}
+		a.asked = now.Asked
+	}
+	for ; now.Number < maxRounds; now.Number++ {
+		if now.Requests == nil {
+			res, requests, state, err := send()
+			if err != nil || requests == nil {
+				return res, err
+			}
+			if len(state) > maxState {
+				return none, sdk.Errorf(tool.ExecutionFailed, "The MCP server sent a requestState of %d bytes, so the call was ended. The limit is %d bytes.", len(state), maxState)
+			}
+			now.Asked, now.Requests, now.State = a.asked, requests, state
+			if continuation, err = json.Marshal(now); err != nil {
+				return none, err
+			}
+		}
+		answers, err := c.ask(ctx, a, now.Requests, continuation)
+		if err != nil {
+			return none, err
+		}
+		next(answers, now.State)
+		now.Requests = nil
+	}
 	return none, sdk.Errorf(tool.ExecutionFailed, "The MCP server asked more than %d times in one call, so the call was ended.", maxRounds)
 }
 
 // ask passes the server's requests on to the client that made a call, as far as they are allowed, and returns the answers.
-// All requests reach the client at the same time.
-func (c *conn) ask(ctx context.Context, a *active, requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
+// All requests reach the client at the same time. If the call can continue in another process, continuation is what it
+// needs there.
+func (c *conn) ask(ctx context.Context, a *active, requests mcp.InputRequestMap, continuation []byte) (mcp.InputResponseMap, error) {
 	if a.asked += len(requests); len(requests) > maxRequests || a.asked > maxAsked {
 		return nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server sent more than %d requests to the client in one call, so the call was ended.", maxAsked)
 	}
@@ -79,7 +108,7 @@ func (c *conn) ask(ctx context.Context, a *active, requests mcp.InputRequestMap)
 		return answers, nil
 	}
 	a.pause() // stop the timeout of the call while the user thinks
-	results, outcome, err := a.Requests(ctx, pass...)
+	results, outcome, err := a.RequestsFrom(ctx, continuation, pass...)
 	a.alive()
 	if err != nil {
 		return nil, err
@@ -282,7 +311,7 @@ func (c *conn) requested(next mcp.MethodHandler) mcp.MethodHandler {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the request belongs to no call of a client"}
 		}
 		const key = "request"
-		answers, err := c.ask(ctx, a, mcp.InputRequestMap{key: request})
+		answers, err := c.ask(ctx, a, mcp.InputRequestMap{key: request}, nil)
 		if err != nil {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}
 		}

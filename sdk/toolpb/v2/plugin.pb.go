@@ -1755,7 +1755,11 @@ type Start struct {
 	Client *Client `protobuf:"bytes,12,opt,name=client,proto3" json:"client,omitempty"`
 	// The method of MCP that the call carries. Only set in RelayService.Exchange, where
 	// tool is empty.
-	Method        string `protobuf:"bytes,13,opt,name=method,proto3" json:"method,omitempty"`
+	Method string `protobuf:"bytes,13,opt,name=method,proto3" json:"method,omitempty"`
+	// The continuation that the plugin sent with its ClientRequests in an earlier process.
+	// The plugin sends the same requests with the same continuation again. The host
+	// already has the answers.
+	Continuation  []byte `protobuf:"bytes,14,opt,name=continuation,proto3" json:"continuation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1879,6 +1883,13 @@ func (x *Start) GetMethod() string {
 		return x.Method
 	}
 	return ""
+}
+
+func (x *Start) GetContinuation() []byte {
+	if x != nil {
+		return x.Continuation
+	}
+	return nil
 }
 
 // Client describes the client of MCP that makes a call.
@@ -2681,8 +2692,12 @@ func (x *ToolCall) GetArguments() []byte {
 // ClientRequests are requests to the client that made the call. The client gets all of
 // them at the same time.
 type ClientRequests struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Requests      []*ClientRequest       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Requests []*ClientRequest       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	// What the plugin needs to continue the call in another process once the answers are
+	// known. Empty means that only this process can continue. The client may repeat the
+	// call elsewhere. The host there sends the same bytes in Start.continuation.
+	Continuation  []byte `protobuf:"bytes,2,opt,name=continuation,proto3" json:"continuation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2720,6 +2735,13 @@ func (*ClientRequests) Descriptor() ([]byte, []int) {
 func (x *ClientRequests) GetRequests() []*ClientRequest {
 	if x != nil {
 		return x.Requests
+	}
+	return nil
+}
+
+func (x *ClientRequests) GetContinuation() []byte {
+	if x != nil {
+		return x.Continuation
 	}
 	return nil
 }
@@ -4108,7 +4130,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x06cancel\x18\x03 \x01(\v2\x13.toolhost.v2.CancelH\x00R\x06cancel\x12:\n" +
 	"\vfile_states\x18\x04 \x01(\v2\x17.toolhost.v2.FileStatesH\x00R\n" +
 	"fileStatesB\t\n" +
-	"\amessage\"\xf6\x03\n" +
+	"\amessage\"\x9a\x04\n" +
 	"\x05Start\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x1c\n" +
@@ -4126,7 +4148,8 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	" \x03(\v2\x1d.toolhost.v2.Start.TraceEntryR\x05trace\x121\n" +
 	"\bcommands\x18\v \x01(\v2\x15.toolhost.v2.CommandsR\bcommands\x12+\n" +
 	"\x06client\x18\f \x01(\v2\x13.toolhost.v2.ClientR\x06client\x12\x16\n" +
-	"\x06method\x18\r \x01(\tR\x06method\x1a8\n" +
+	"\x06method\x18\r \x01(\tR\x06method\x12\"\n" +
+	"\fcontinuation\x18\x0e \x01(\fR\fcontinuation\x1a8\n" +
 	"\n" +
 	"TraceEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -4185,9 +4208,10 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x03ask\"<\n" +
 	"\bToolCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
-	"\targuments\x18\x02 \x01(\fR\targuments\"H\n" +
+	"\targuments\x18\x02 \x01(\fR\targuments\"l\n" +
 	"\x0eClientRequests\x126\n" +
-	"\brequests\x18\x01 \x03(\v2\x1a.toolhost.v2.ClientRequestR\brequests\"Q\n" +
+	"\brequests\x18\x01 \x03(\v2\x1a.toolhost.v2.ClientRequestR\brequests\x12\"\n" +
+	"\fcontinuation\x18\x02 \x01(\fR\fcontinuation\"Q\n" +
 	"\rClientRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x16\n" +
