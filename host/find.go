@@ -17,6 +17,12 @@ func (h *Host) Search(ctx context.Context, q SearchQuery) (*Found, error) {
 	return h.engine.Search(ctx, q)
 }
 
+// Forget deletes what searches learned from calls in the host's workspace, for all principals: about the words of a query,
+// or about all words. It returns the number of deleted pairs of a word and a tool.
+func (h *Host) Forget(ctx context.Context, query string, all bool) (int64, error) {
+	return h.engine.Forget(ctx, query, all)
+}
+
 // Endpoint is a list of tools for MCP clients, as the configuration defines it.
 type Endpoint = engine.Endpoint
 

@@ -91,6 +91,7 @@ const (
 var (
 	largePackages = map[string]string{
 		"internal/dispatch": "one file for each stage",
+		"internal/state":    "one file for each part of the database",
 		"internal/config":   "the decoder, the schema and the diagnostics refer to each other",
 	}
 	longFunctions = map[string]string{

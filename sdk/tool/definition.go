@@ -51,6 +51,9 @@ type Definition struct {
 	Icons json.RawMessage `json:"icons,omitempty"`
 	// Deprecated means that the tool will be removed. The text names the replacement. It can be empty.
 	Deprecated string `json:"deprecated,omitempty"`
+	// OriginalName is the name of which [NameOf] made Name, such as "getWeather". Searches use its words. It is empty if
+	// Name is the original name.
+	OriginalName string `json:"original_name,omitempty"`
 }
 
 // Traits are promises about a tool. They determine how the host treats the tool. The zero value promises nothing and

@@ -174,7 +174,7 @@ leads to every tool.`,
 			return errors.Join(export.Write(os.Stdout, export.Format(format), functions), err)
 		},
 	}
-	c.AddCommand(newToolsHealth(s), toolscmd.NewSearch(s), toolscmd.NewSize(s))
+	c.AddCommand(newToolsHealth(s), toolscmd.NewSearch(s), toolscmd.NewForget(s), toolscmd.NewSize(s))
 	c.Flags().StringVar(&format, "format", "text", "`form`: text, json, "+formats())
 	c.Flags().BoolVar(&single, "single", false, "one function for all tools")
 	return c

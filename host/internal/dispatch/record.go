@@ -30,6 +30,7 @@ func (d *Dispatcher) record() Stage {
 			d.State.AddAudit(c.AuditEntry(res))
 			d.count(c, res)
 			d.addHistory(c, res)
+			d.learn(c, res)
 			return res
 		}
 	}}

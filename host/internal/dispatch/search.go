@@ -6,8 +6,10 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/help"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/state"
 )
 
 // searching marks the answer of a call that searches for tools. The search runs with the call and not when the call is
@@ -22,7 +24,24 @@ func (d *Dispatcher) reply(ctx context.Context, c *Call) *tool.Result {
 	case d.Finder == nil:
 		return call.Refused(tool.Errorf(tool.Unavailable, "This host cannot search its tools. Run help for a list."))
 	}
-	return help.Search(ctx, d.Finder, d.callable(c), c.Identity.Command.Search)
+	return help.Search(ctx, d.Finder, d.callable(c), c.Identity.Command.Search, caller(c))
+}
+
+// caller returns who makes a call, for what searches learn from calls.
+func caller(c *Call) find.Caller {
+	s := &c.Request.Session
+	if s.Principal == nil {
+		return find.Caller{}
+	}
+	return find.Caller{UsageScope: state.UsageScope{Workspace: s.Workspace, Principal: s.Principal.Owner()}, Session: s.ID}
+}
+
+// learn lets later searches rank the tool of a successful call higher. Bundled tools are called all the time, so their
+// calls rarely belong to a search.
+func (d *Dispatcher) learn(c *Call, res *tool.Result) {
+	if e := c.Identity.Tool; d.Finder != nil && e != nil && !e.Bundled && c.Request.Exchange == nil && res.Success() {
+		d.Finder.Usage.Called(caller(c), e.FullName())
+	}
 }
 
 // visible returns the tools that the caller may see, which are the tools that it may call.

@@ -19,6 +19,7 @@ import (
 	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/login"
@@ -202,7 +203,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	confine.Repositories = confinement.NewRepositories(confine)
 	return &generation.Builder{
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
-		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel)},
+		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Finder: find.Index{Usage: &find.Usage{State: e.state, Log: e.opts.Log}}},
 		State:   e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,
 		Confine:   confine,
 		Commands:  commands,

@@ -67,6 +67,11 @@ type SearchQuery struct {
 	// Principal and Endpoint restrict the search to the tools that can be called. A nil principal is the local user.
 	Principal *Principal
 	Endpoint  string
+	// Workspace and Session determine what earlier calls add to the scores; see [Request]. The search is recorded, so that
+	// it belongs to the following calls of the session, unless Quiet is set.
+	Workspace string
+	Session   string
+	Quiet     bool
 }
 
 // Found is the answer to a search.
@@ -83,9 +88,13 @@ type FoundTool struct {
 	FullName    string `json:"full_name"`
 	Description string `json:"description"`
 	// Command is the command that calls the tool, with its parameters and their types.
-	Command string       `json:"command"`
-	Score   float64      `json:"score"`
-	Matches []find.Match `json:"matches,omitempty"`
+	Command string  `json:"command"`
+	Score   float64 `json:"score"`
+	// Usage is the part of Score that comes from earlier calls. UsageWords lists the stems of the query after which the tool
+	// was called.
+	Usage      float64      `json:"usage,omitempty"`
+	UsageWords []string     `json:"usage_words,omitempty"`
+	Matches    []find.Match `json:"matches,omitempty"`
 }
 
 // FoundNamespace is a field namespace with its tools.
@@ -110,18 +119,46 @@ func (e *Engine) Search(ctx context.Context, q SearchQuery) (*Found, error) {
 	if q.Namespace != "" && !slices.Contains(g.Registry.Namespaces(), q.Namespace) {
 		return nil, fmt.Errorf("there is no field namespace %q.%s", q.Namespace, suggest.DidYouMean(q.Namespace, g.Registry.Namespaces()))
 	}
+	if q.Caller, err = e.searcher(who, &q); err != nil {
+		return nil, err
+	}
 	a, err := g.Dispatch.Finder.Search(ctx, g.Registry, allowed, q.Query)
 	if err != nil {
 		return nil, err
 	}
 	out := &Found{Tools: []FoundTool{}, Text: help.Found(a, q.Words, q.Schema)}
 	for _, h := range a.Hits {
-		out.Tools = append(out.Tools, FoundTool{FullName: h.Tool.FullName(), Description: h.Tool.Definition.Description, Command: help.Command(h.Tool), Score: h.Score, Matches: h.Matches})
+		out.Tools = append(out.Tools, FoundTool{FullName: h.Tool.FullName(), Description: h.Tool.Definition.Description, Command: help.Command(h.Tool), Score: h.Score, Usage: h.Usage, UsageWords: h.UsageWords, Matches: h.Matches})
 	}
 	for _, n := range a.Namespaces {
 		out.Namespaces = append(out.Namespaces, FoundNamespace(n))
 	}
 	return out, nil
+}
+
+// searcher returns who searches, for what is learned from calls.
+func (e *Engine) searcher(who *Principal, q *SearchQuery) (out find.Caller, err error) {
+	if out.Workspace, err = e.workspace(who, q.Workspace); err != nil {
+		return out, err
+	}
+	out.Principal = who.Owner()
+	if !q.Quiet {
+		out.Session, err = who.SessionKey(q.Session, out.Workspace)
+	}
+	return out, err
+}
+
+// Forget deletes what was learned in the workspace about the words of a query, for all principals. If all is true, it
+// deletes what was learned about all words. It returns the number of deleted pairs of a word and a tool.
+func (e *Engine) Forget(ctx context.Context, query string, all bool) (int64, error) {
+	if all {
+		return e.state.ForgetWords(e.opts.Workspace, nil)
+	}
+	stems, err := e.Current().Dispatch.Finder.Stems(ctx, query)
+	if err != nil || len(stems) == 0 {
+		return 0, err
+	}
+	return e.state.ForgetWords(e.opts.Workspace, stems)
 }
 
 // Uses returns the number of recent calls of each tool, by its full name.

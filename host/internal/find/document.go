@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/registry"
 )
 
@@ -36,8 +38,20 @@ func document(e *registry.Entry) [][]string {
 	_ = json.Unmarshal(e.Definition.Input, &s) // error ignored: registration checks schemas, and the name can still be found
 	var p parameters
 	p.add(&s, 0)
-	return [][]string{words(e.Definition.Name), words(e.Namespace), words(summary), words(rest), p.names, p.texts, p.choices, words(strings.Join(e.Keywords, " "))}
+	return [][]string{nameWords(&e.Definition), prose(e.Namespace), prose(summary), prose(rest), p.names, p.texts, p.choices, prose(strings.Join(e.Keywords, " "))}
 }
+
+// nameWords returns the words of a tool's name. A name of a mounted server, such as getWeather, lost its capitals, so its
+// words are those of the original name.
+func nameWords(d *tool.Definition) []string {
+	if d.OriginalName != "" {
+		return prose(firstCharacters(d.OriginalName, maxOriginal))
+	}
+	return words(d.Name)
+}
+
+// maxOriginal limits the indexed part of an original name, in characters.
+const maxOriginal = 200
 
 // schema contains the parts of a JSON schema that have words for the search.
 type schema struct {
@@ -76,7 +90,7 @@ func (p *parameters) add(s *schema, depth int) {
 		if inner == nil {
 			continue
 		}
-		p.texts = append(p.texts, words(inner.Description)...)
+		p.texts = append(p.texts, prose(inner.Description)...)
 		for _, choice := range inner.Enum {
 			if text, ok := choice.(string); ok {
 				p.choices = append(p.choices, words(text)...)

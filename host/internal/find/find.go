@@ -38,6 +38,8 @@ type Query struct {
 	Limit int
 	// Explain adds to each hit the parts of the definition that contain the words.
 	Explain bool
+	// Caller is who searches.
+	Caller Caller
 }
 
 // Answer is the result of a search.
@@ -52,6 +54,10 @@ type Hit struct {
 	Tool *registry.Entry
 	// Score increases with the rank. Scores of different queries cannot be compared.
 	Score float64
+	// Usage is the part of the score that comes from earlier calls of the tool, at most a half. UsageWords lists the stems
+	// of the query after which it was called.
+	Usage      float64
+	UsageWords []string
 	// Matches lists the words in each part of the definition, if the query asks for an explanation.
 	Matches []Match
 }
@@ -64,6 +70,9 @@ type Match struct {
 
 // Index is a search index. The zero value is an empty index. It is safe for concurrent use.
 type Index struct {
+	// Usage learns from searches and calls. Nil means that nothing is learned.
+	Usage *Usage
+
 	mu     sync.Mutex
 	db     *sql.DB
 	of     *registry.Registry
@@ -82,7 +91,7 @@ type row struct {
 
 // Search returns the best tools for a query among the enabled tools for which the function allowed returns true.
 func (x *Index) Search(ctx context.Context, r *registry.Registry, allowed func(*registry.Entry) bool, q Query) (*Answer, error) {
-	ws := words(firstCharacters(q.Words, MaxQuery))
+	ws := prose(firstCharacters(q.Words, MaxQuery))
 	if len(ws) == 0 {
 		return &Answer{Namespaces: Namespaces(r, allowed)}, nil
 	}
@@ -91,7 +100,15 @@ func (x *Index) Search(ctx context.Context, r *registry.Registry, allowed func(*
 	if err := x.update(ctx, r); err != nil {
 		return nil, fmt.Errorf("the tools cannot be searched: %w", err)
 	}
-	hits, err := x.search(ctx, match("", ws), allowed, q)
+	var stems []string
+	if x.Usage != nil {
+		var err error
+		if stems, err = x.stems(ctx, learnable(x.Usage.State.MaskCommand(q.Words))); err != nil {
+			return nil, fmt.Errorf("the tools cannot be searched: %w", err)
+		}
+	}
+	hits, err := x.search(ctx, match("", ws), allowed, q, x.Usage.weigh(q.Caller, stems))
+	x.Usage.searched(q.Caller, stems, hits)
 	if err == nil && q.Explain {
 		err = x.explain(ctx, hits, ws)
 	}
@@ -202,14 +219,15 @@ var sqlOf = sync.OnceValue(func() (out statements) {
 // The method "open" creates the database.
 func (x *Index) open(ctx context.Context) (err error) {
 	if x.db == nil {
-		x.db, err = statedb.Open(ctx, "", []string{sqlOf().layout})
+		x.db, err = statedb.Open(ctx, "", []string{sqlOf().layout, `CREATE VIRTUAL TABLE stemmed USING fts5(words, tokenize = 'porter unicode61');
+			CREATE VIRTUAL TABLE stems USING fts5vocab(stemmed, 'row')`})
 	}
 	return err
 }
 
 // fingerprint identifies the text of a tool in the index.
 func fingerprint(e *registry.Entry) [sha256.Size]byte {
-	b, _ := json.Marshal([]any{e.Definition.Description, string(e.Definition.Input), e.Keywords}) // error ignored: texts can always be encoded
+	b, _ := json.Marshal([]any{e.Definition.OriginalName, e.Definition.Description, string(e.Definition.Input), e.Keywords}) // error ignored: texts can always be encoded
 	return sha256.Sum256(b)
 }
 
@@ -227,7 +245,9 @@ func match(column string, ws []string) string {
 	return out
 }
 
-func (x *Index) search(ctx context.Context, expression string, allowed func(*registry.Entry) bool, q Query) (hits []Hit, err error) {
+// The method "search" returns the best tools. The database ranks by words alone, and usage adds at most the same score
+// again. So the search ends when no further tool can be among the best.
+func (x *Index) search(ctx context.Context, expression string, allowed func(*registry.Entry) bool, q Query, usage map[string]*learned) (hits []Hit, err error) {
 	limit := min(q.Limit, MaxLimit)
 	if limit <= 0 {
 		limit = DefaultLimit
@@ -237,17 +257,30 @@ func (x *Index) search(ctx context.Context, expression string, allowed func(*reg
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, found.Close()) }()
-	for len(hits) < limit && found.Next() {
+	used := 0
+	for found.Next() {
 		var id int64
 		var score float64
 		if err := found.Scan(&id, &score); err != nil {
 			return nil, err
 		}
-		if r := x.byID[id]; r != nil && r.tool.Enabled && allowed(r.tool) {
+		if len(hits) >= limit && (used == len(usage) || 2*score < hits[limit-1].Score) {
+			break
+		}
+		r := x.byID[id]
+		if r == nil || !r.tool.Enabled || !allowed(r.tool) {
+			continue
+		}
+		l := usage[r.tool.FullName()]
+		if l != nil {
+			used++
+		}
+		if len(hits) < limit || l != nil {
 			hits = append(hits, Hit{Tool: r.tool, Score: score})
 		}
 	}
-	return hits, found.Err()
+	rerank(hits, usage)
+	return hits[:min(len(hits), limit)], found.Err()
 }
 
 // explain adds the words that each part of a hit's definition contains.

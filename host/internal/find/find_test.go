@@ -19,35 +19,45 @@ var update = flag.Bool("update", false, "write the ranks anew")
 
 type labelled struct {
 	Namespace, Name, Description string
+	OriginalName                 string
 	Keywords                     []string
 	Input                        json.RawMessage
 }
 
-func load(t *testing.T) []labelled {
+func load(t *testing.T) (out []labelled) {
+	t.Helper()
+	read(t, &out)
+	return out
+}
+
+func read(t testing.TB, into *[]labelled) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "tools.json"))
-	var out []labelled
 	if err == nil {
-		err = json.Unmarshal(b, &out)
+		err = json.Unmarshal(b, into)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
 }
 
 func register(t *testing.T, tools []labelled) *registry.Registry {
 	t.Helper()
 	r := registry.New()
 	for _, l := range tools {
-		d := tool.Definition{Name: l.Name, Description: l.Description, Input: l.Input}
-		if err := r.Add("p-"+l.Namespace+l.Name, l.Namespace, &tool.Description{Tools: []tool.Definition{d}}, false, func(string) registry.Settings {
-			return registry.Settings{Keywords: l.Keywords}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		add(t, r, l)
 	}
 	return r
+}
+
+func add(t testing.TB, r *registry.Registry, l labelled) {
+	t.Helper()
+	d := tool.Definition{Name: l.Name, Description: l.Description, Input: l.Input, OriginalName: l.OriginalName}
+	if err := r.Add("p-"+l.Namespace+l.Name, l.Namespace, &tool.Description{Tools: []tool.Definition{d}}, false, func(string) registry.Settings {
+		return registry.Settings{Keywords: l.Keywords}
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func everything(*registry.Entry) bool { return true }

@@ -1,26 +1,57 @@
 package find
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"unicode"
 )
 
-// camel finds the borders between the words of an identifier in camel case. It is compiled on first use, because most hosts
-// never search.
-var camel = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(\p{Ll}|[0-9])(\p{Lu})|(\p{Lu}+)(\p{Lu}\p{Ll})`)
-})
-
 // words returns the words of a text in lower case. It splits identifiers and omits words that most descriptions contain.
-func words(text string) []string {
-	omit := frequent()
-	text = strings.ToLower(camel().ReplaceAllString(text, "$1$3 $2$4"))
-	return slices.DeleteFunc(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), func(w string) bool {
-		return len(w) < 2 || omit[w]
+func words(text string) (out []string) {
+	each(text, func(parts []string) { out = append(out, parts...) })
+	return keep(out)
+}
+
+// prose is like words, but also returns a name in camel case as one word. GitHub is then found as github, and the other way
+// around.
+func prose(text string) (out []string) {
+	each(text, func(parts []string) {
+		if out = append(out, parts...); len(parts) > 1 {
+			out = append(out, strings.Join(parts, ""))
+		}
 	})
+	return keep(out)
+}
+
+func keep(ws []string) []string {
+	omit := frequent()
+	return slices.DeleteFunc(ws, func(w string) bool { return len(w) < 2 || omit[w] })
+}
+
+// each calls f with the parts of each sequence of letters and digits, in lower case.
+func each(text string, f func(parts []string)) {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		f(camelParts(word))
+	}
+}
+
+// camelParts splits a word in camel case, such as listPullRequests. A part can be an abbreviation in capitals, also in the
+// plural: HTTPServer, userIDs.
+func camelParts(word string) (parts []string) {
+	rs, start := []rune(word), 0
+	at := func(i int, class func(rune) bool) bool { return i >= 0 && i < len(rs) && class(rs[i]) }
+	for i := 1; i < len(rs); i++ {
+		if !unicode.IsUpper(rs[i]) {
+			continue
+		}
+		plural := at(i+1, func(r rune) bool { return r == 's' }) && !at(i+2, unicode.IsLower)
+		if !unicode.IsUpper(rs[i-1]) || at(i+1, unicode.IsLower) && !plural {
+			parts = append(parts, strings.ToLower(string(rs[start:i])))
+			start = i
+		}
+	}
+	return append(parts, strings.ToLower(string(rs[start:])))
 }
 
 // frequent contains words that do not help to distinguish tools. A query without these words is several times faster.

@@ -16,11 +16,11 @@ import (
 )
 
 // Search answers a command that searches for tools.
-func Search(ctx context.Context, index *find.Index, v View, s *router.Search) *tool.Result {
+func Search(ctx context.Context, index *find.Index, v View, s *router.Search, who find.Caller) *tool.Result {
 	if s.Namespace != "" && !slices.ContainsFunc(find.Namespaces(v.Registry, v.allowed), func(n find.Namespace) bool { return n.Name == s.Namespace }) {
 		return tool.Failed(tool.Errorf(tool.NotFound, "There is no field namespace %q. Search without a namespace, or run help for a list.", s.Namespace).From(tool.SourceHost))
 	}
-	a, err := index.Search(ctx, v.Registry, v.allowed, find.Query{Words: s.Words, Namespace: s.Namespace, Limit: s.Limit})
+	a, err := index.Search(ctx, v.Registry, v.allowed, find.Query{Words: s.Words, Namespace: s.Namespace, Limit: s.Limit, Caller: who})
 	if err != nil {
 		return tool.Failed(tool.AsError(err).From(tool.SourceHost))
 	}
@@ -45,7 +45,7 @@ func Found(a *find.Answer, words string, schema bool) string {
 				fmt.Fprintf(&out, "  %s: %s\n", m.In, strings.Join(m.Words, ", "))
 			}
 			if h.Matches != nil {
-				fmt.Fprintf(&out, "  score: %.2f\n", h.Score)
+				fmt.Fprintf(&out, "  score: %.2f%s\n", h.Score, usage(&h))
 			}
 		}
 		out.WriteString("Run such a line as a command. NAME --help describes the parameters; --json '{…}' takes all of them at once.")
@@ -63,6 +63,14 @@ func Found(a *find.Answer, words string, schema bool) string {
 		fmt.Fprintf(&out, "List the tools of one: field:%s --help", a.Namespaces[0].Name)
 	}
 	return out.String()
+}
+
+// usage describes the part of a score that comes from earlier calls.
+func usage(h *find.Hit) string {
+	if h.Usage == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" = %.2f by words + %.2f by usage (called after: %s)", h.Score-h.Usage, h.Usage, strings.Join(h.UsageWords, ", "))
 }
 
 // maxNamespaceLine limits the length of a line about a namespace, in bytes.

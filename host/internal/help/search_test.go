@@ -31,7 +31,7 @@ func TestSearch(t *testing.T) {
 		if c.Search == nil {
 			t.Fatalf("%s: %+v", command, c)
 		}
-		res := help.Search(t.Context(), x, help.View{Registry: r}, c.Search)
+		res := help.Search(t.Context(), x, help.View{Registry: r}, c.Search, find.Caller{})
 		if res.Error != nil {
 			got.WriteString("error: " + res.Error.Message + "\n\n")
 			continue
@@ -60,7 +60,7 @@ func TestView(t *testing.T) {
 			c := router.Parse(command, r, router.Options{})
 			res := help.Result(v, c)
 			if c.Search != nil {
-				res = help.Search(t.Context(), x, v, c.Search)
+				res = help.Search(t.Context(), x, v, c.Search, find.Caller{})
 			}
 			text := res.Output
 			if res.Error != nil {

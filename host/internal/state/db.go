@@ -102,6 +102,17 @@ ALTER TABLE audit ADD COLUMN programs TEXT NOT NULL DEFAULT ''; -- a JSON object
 `, `
 -- The number of the last record of each journal that the database contains.
 CREATE TABLE journals (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, at_ns INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+`, `
+-- The stemmed words of searches after which a tool was called, and the searches of the last minutes.
+CREATE TABLE tool_words (
+	workspace TEXT NOT NULL, principal TEXT NOT NULL, word TEXT NOT NULL, tool TEXT NOT NULL,
+	weight REAL NOT NULL, at_ns INTEGER NOT NULL,
+	PRIMARY KEY (workspace, principal, word, tool)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE searches (
+	workspace TEXT NOT NULL, principal TEXT NOT NULL, session TEXT NOT NULL, at_ns INTEGER NOT NULL, words TEXT NOT NULL,
+	PRIMARY KEY (workspace, principal, session, at_ns)
+) STRICT, WITHOUT ROWID;
 `}
 
 // DB is an open database. It is safe for concurrent use. Most writes wait a short time and are then written as a batch.

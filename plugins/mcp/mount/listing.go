@@ -98,6 +98,9 @@ func (m *mount) convert(listed []*mcp.Tool) []sdk.Tool {
 func (m *mount) definition(t *mcp.Tool) (def sdk.Definition, dropped []string, err error) {
 	// A client of MCP can send several requests at once, so a server must expect concurrent calls.
 	def = sdk.Definition{Name: tool.NameOf(t.Name), Category: tool.CategoryMCP, DefaultTimeout: -1, Traits: sdk.Traits{ConcurrencySafe: true}}
+	if def.Name != t.Name {
+		def.OriginalName = clean(t.Name, maxNameShown)
+	}
 	for _, text := range []string{t.Description, t.Title, "The tool " + t.Name + " of an MCP server that sends no description."} {
 		if def.Description = strings.TrimSpace(clean(text, maxDescription)); def.Description != "" {
 			break

@@ -1141,7 +1141,10 @@ type Tool struct {
 	Icons []byte `protobuf:"bytes,12,opt,name=icons,proto3" json:"icons,omitempty"`
 	// The tool will be removed. The text names the replacement. Empty means that the
 	// tool is not deprecated.
-	Deprecated    string `protobuf:"bytes,13,opt,name=deprecated,proto3" json:"deprecated,omitempty"`
+	Deprecated string `protobuf:"bytes,13,opt,name=deprecated,proto3" json:"deprecated,omitempty"`
+	// The name that the tool has where it comes from, such as getWeather for getweather.
+	// Searches use its words. Empty means that it has the same name there.
+	OriginalName  string `protobuf:"bytes,14,opt,name=original_name,json=originalName,proto3" json:"original_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1263,6 +1266,13 @@ func (x *Tool) GetIcons() []byte {
 func (x *Tool) GetDeprecated() string {
 	if x != nil {
 		return x.Deprecated
+	}
+	return ""
+}
+
+func (x *Tool) GetOriginalName() string {
+	if x != nil {
+		return x.OriginalName
 	}
 	return ""
 }
@@ -4075,7 +4085,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\asecrets\x18\x05 \x03(\v2\x13.toolhost.v2.SecretR\asecrets\"C\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
-	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xa6\x03\n" +
+	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xcb\x03\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -4092,7 +4102,8 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x05icons\x18\f \x01(\fR\x05icons\x12\x1e\n" +
 	"\n" +
 	"deprecated\x18\r \x01(\tR\n" +
-	"deprecated\"\xeb\x01\n" +
+	"deprecated\x12#\n" +
+	"\roriginal_name\x18\x0e \x01(\tR\foriginalName\"\xeb\x01\n" +
 	"\x06Traits\x12\x1b\n" +
 	"\tread_only\x18\x01 \x01(\bR\breadOnly\x12)\n" +
 	"\x10concurrency_safe\x18\x02 \x01(\bR\x0fconcurrencySafe\x12\x1c\n" +

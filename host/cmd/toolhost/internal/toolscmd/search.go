@@ -1,4 +1,4 @@
-// Package toolscmd implements the commands "tools search" and "tools size".
+// Package toolscmd implements the commands "tools search", "tools forget" and "tools size".
 package toolscmd
 
 import (
@@ -20,11 +20,14 @@ func NewSearch(s *cli.Settings) *cobra.Command {
 		Short: "Search for tools by what they do",
 		Long: `Search for tools by words of their names, descriptions, parameters and keywords. The answer
 has the command that calls each tool. Without words it lists the namespaces of field tools.
-In a command string, help --search WORDS gives the same answer.`,
+In a command string, help --search WORDS gives the same answer.
+
+Tools that were called after earlier searches for the same words rank higher, in the same
+workspace and for the same caller. "tools forget" undoes this.`,
 		Example: `  toolhost tools search write a file
   toolhost tools search edit --explain`,
 		RunE: func(c *cobra.Command, args []string) error {
-			q.Words = strings.Join(args, " ")
+			q.Words, q.Session = strings.Join(args, " "), s.Session
 			h, err := s.OpenOnce(c)
 			if err != nil {
 				return err
@@ -49,7 +52,7 @@ In a command string, help --search WORDS gives the same answer.`,
 	}
 	c.Flags().StringVar(&q.Namespace, "namespace", "", "search only the field tools of this `namespace`")
 	c.Flags().IntVar(&q.Limit, "limit", 5, "maximum `number` of tools, at most 50")
-	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score, and the words that each part of a definition has")
+	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score, its part from usage, and the words that each part of a definition has")
 	c.Flags().BoolVar(&q.Schema, "schema", false, "show the schemas of the arguments")
 	return c
 }
