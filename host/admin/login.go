@@ -21,6 +21,8 @@ type RemoteServer struct {
 	URL   string
 	// Header reports whether the configuration sends a header Authorization. A login is then not used.
 	Header bool
+	// OAuth is the login as the configuration describes it.
+	OAuth config.OAuth
 	// Login is the login at the server. A nil Login means that nobody logged in. Err is the reason why it cannot be read.
 	Login *Login
 	Err   error
@@ -37,7 +39,7 @@ func RemoteServers(opts Options) ([]RemoteServer, error) {
 	for i := range cfg.Plugins {
 		p := &cfg.Plugins[i]
 		if server, header := p.Server(); server != "" {
-			r := RemoteServer{Field: p.Name, URL: server, Header: header}
+			r := RemoteServer{Field: p.Name, URL: server, Header: header, OAuth: p.OAuth}
 			r.Login, r.Err = store.Load(server)
 			out = append(out, r)
 		}

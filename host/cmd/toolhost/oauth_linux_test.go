@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -124,6 +125,38 @@ func nosy(t *testing.T) (url string, n *nosyServer) {
 	return s.URL, n
 }
 
+// startLogin starts a login command and returns the page that it prints. The function finish waits for the end of the command
+// and returns its output.
+func startLogin(t *testing.T, login *exec.Cmd) (page *url.URL, finish func() string) {
+	t.Helper()
+	login.Stderr = nil
+	stderr, err := login.StderrPipe()
+	must(t, err)
+	var stdout strings.Builder
+	login.Stdout = &stdout
+	must(t, login.Start())
+	lines, text := bufio.NewReader(stderr), ""
+	for page == nil {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("no page: %s", text)
+		}
+		if text += line; strings.HasPrefix(strings.TrimSpace(line), "http") {
+			page, err = url.Parse(strings.TrimSpace(line))
+			must(t, err)
+		}
+	}
+	return page, func() string {
+		t.Helper()
+		rest, err := io.ReadAll(lines)
+		must(t, err)
+		if err := login.Wait(); err != nil {
+			t.Fatalf("%v: %s", err, rest)
+		}
+		return stdout.String()
+	}
+}
+
 // TestLogin logs in at a remote server with the command, as a person with a browser does, and uses the login in a mount:
 // the token is renewed, and the login ends with the command logout. The remote server is another host.
 func TestLogin(t *testing.T) {
@@ -178,23 +211,8 @@ principal "staff" {
 	expect(command("mcp", "status"), "none")
 	expect(command("mcp", "login", "down"), `field "down" has no remote server`)
 
-	login := toolhost(t, dir, "--state", state, "mcp", "login", "up", "--no-browser")
-	login.Stderr = nil
-	stderr, err := login.StderrPipe()
-	must(t, err)
-	var stdout strings.Builder
-	login.Stdout = &stdout
-	must(t, login.Start())
-	lines := bufio.NewScanner(stderr)
-	page := ""
-	for page == "" && lines.Scan() {
-		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "http") {
-			page = line
-		}
-	}
-	at, err := url.Parse(page)
-	must(t, err)
-	back := browse(t, page, at.Query().Get("redirect_uri"))
+	at, finish := startLogin(t, toolhost(t, dir, "--state", state, "mcp", "login", "up", "--no-browser"))
+	back := browse(t, at.String(), at.Query().Get("redirect_uri"))
 	forged := *back
 	forged.RawQuery = "code=evil&state=evil"
 	get := func(u string) int {
@@ -211,12 +229,7 @@ principal "staff" {
 	if code := get(back.String()); code != http.StatusOK {
 		t.Errorf("the answer: %d", code)
 	}
-	rest, err := io.ReadAll(stderr)
-	must(t, err)
-	if err := login.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, rest)
-	}
-	expect(stdout.String(), "Logged in at "+front.URL+"/mcp for field up: renewed automatically")
+	expect(finish(), "Logged in at "+front.URL+"/mcp for field up: renewed automatically")
 
 	expect(command("run", call), "from the server")
 	expect(command("mcp", "status"), "renewed automatically")
@@ -273,4 +286,75 @@ principal "staff" {
 	expect(command("mcp", "logout", "up"), "is removed")
 	expect(command("run", call), "toolhost mcp login up")
 	expect(command("mcp", "logout", "up"), "has no login")
+}
+
+// TestLoginByConfiguration logs in with the scopes and the client of an oauth block. Flags take precedence, and a missing
+// secret is an error.
+func TestLoginByConfiguration(t *testing.T) {
+	t.Parallel()
+	issuer, _ := startIssuer(t)
+	const secret = "TEST_CLIENT_SECRET"
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/oauth-protected-resource") {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"resource": "%s/mcp", "authorization_servers": [%q], "scopes_supported": ["call", "tools"]}`, server.URL, issuer)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer resource_metadata="%s/.well-known/oauth-protected-resource/mcp"`, server.URL))
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(server.Close)
+	dir := mcpDir(t)
+	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, `bundled = false
+field "up" {
+  mcp {
+    url = "%s/mcp"
+    oauth {
+      scopes        = ["tools"]
+      client_id     = "by-hand"
+      client_secret = %q
+    }
+  }
+}
+`, server.URL, secret), 0o600))
+	login := func(env string, args ...string) *exec.Cmd {
+		c := toolhost(t, dir, append([]string{"mcp", "login", "up", "--no-browser", "--wait", "30s"}, args...)...)
+		c.Env = append(os.Environ(), env)
+		return c
+	}
+	c := login("OTHER=")
+	c.Stderr = nil
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), `the environment variable that client_secret of field "up" names is not set`) {
+		t.Errorf("without the secret: %v %s", err, out)
+	}
+	for _, tc := range []struct {
+		args          []string
+		client, scope string
+	}{
+		{nil, "by-hand", "tools"},
+		{[]string{"--scope", "call"}, "by-hand", "call"},
+	} {
+		page, finish := startLogin(t, login(secret+"=secret-of-by-hand", tc.args...))
+		q := page.Query()
+		if scopes := strings.Fields(q.Get("scope")); q.Get("client_id") != tc.client || scopes[0] != tc.scope || strings.Contains(page.String(), "secret-of") {
+			t.Errorf("%q: the page is %s", tc.args, page)
+		}
+		back := browse(t, page.String(), q.Get("redirect_uri"))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, back.String(), nil)
+		must(t, err)
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		must(t, res.Body.Close())
+		if out := finish(); !strings.Contains(out, "Logged in at "+server.URL+"/mcp for field up") {
+			t.Errorf("%q: %s", tc.args, out)
+		}
+	}
+	other := login("OTHER=", "--client-id", "builder")
+	page, _ := startLogin(t, other)
+	must(t, other.Process.Kill())
+	_ = other.Wait() // it was killed
+	if q := page.Query(); q.Get("client_id") != "builder" {
+		t.Errorf("the flag does not take precedence: %s", page)
+	}
 }

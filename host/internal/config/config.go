@@ -218,6 +218,8 @@ type Plugin struct {
 	Bundled string
 	// Package is the package of an MCP server, such as "npm:NAME@RANGE". It is empty for other plugins.
 	Package string
+	// OAuth describes the login at the remote server of a field.
+	OAuth OAuth
 	// Mounted reports whether the plugin belongs to a field block and serves the tools of another program.
 	Mounted bool
 	// Added reports whether the plugin is a bundled plugin without a block in the configuration.

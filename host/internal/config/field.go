@@ -93,6 +93,7 @@ func (d *decoder) mount(c *configHCL, out *Plugin) {
 	ranges := bodyRanges{"": c.At}
 	values := d.body(c.Body, nil, ranges)
 	d.installedPackage(values, ranges, out)
+	d.oauth(values, ranges, out)
 	local := d.resolve(values, nil, ranges, out)
 	if !local {
 		out.Args = append(out.Args, "--remote")

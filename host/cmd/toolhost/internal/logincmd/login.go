@@ -44,7 +44,10 @@ func newLogin(s *cli.Settings) *cobra.Command {
 		Long: `Log in at the remote MCP server of a field (OAuth 2.1). The program finds the authorization server,
 registers itself there, opens the browser and waits for the answer. The login is kept in the state
 directory, renewed before it expires, and used by running hosts within seconds. The process that
-connects to the server gets only the access token.`,
+connects to the server gets only the access token.
+
+The block oauth { scopes, client_id, client_secret } of the field's mcp block has the same settings
+as the flags, which take precedence.`,
 		Example: "toolhost mcp login github\ntoolhost mcp login github --scope repo:read --no-browser",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return f.run(c.Context(), s, args[0]) },
@@ -67,11 +70,9 @@ func (f *loginFlags) run(ctx context.Context, s *cli.Settings, field string) err
 	if server.Header {
 		return fmt.Errorf("the mcp block of field %q sends its own header Authorization; remove the header to use a login", field)
 	}
-	secret := ""
-	if f.secretEnv != "" {
-		if secret = os.Getenv(f.secretEnv); secret == "" || f.clientID == "" {
-			return fmt.Errorf("--client-secret-env needs --client-id and a value in the variable %s", f.secretEnv)
-		}
+	secret, err := f.client(server)
+	if err != nil {
+		return err
 	}
 	if err := f.extend(server); err != nil {
 		return err
@@ -97,6 +98,30 @@ func (f *loginFlags) run(ctx context.Context, s *cli.Settings, field string) err
 	}
 	fmt.Printf("Logged in at %s for field %s: %s. Running hosts use the login within seconds.\n", server.URL, field, validity(l))
 	return nil
+}
+
+// client adds the scopes and the client of the configuration where the flags do not set them. It returns the secret of the
+// client.
+func (f *loginFlags) client(server *admin.RemoteServer) (secret string, err error) {
+	o := server.OAuth
+	if f.scopes == nil {
+		f.scopes = o.Scopes
+	}
+	switch {
+	case f.secretEnv != "":
+		if secret = os.Getenv(f.secretEnv); secret == "" || f.clientID == "" {
+			return "", fmt.Errorf("--client-secret-env needs --client-id and a value in the variable %s", f.secretEnv)
+		}
+	case f.clientID == "" && o.ClientID != "":
+		f.clientID = o.ClientID
+		if o.ClientSecret == "" {
+			return "", nil
+		}
+		if secret = os.Getenv(o.ClientSecret); secret == "" {
+			return "", fmt.Errorf("the environment variable that client_secret of field %q names is not set; set it for this command, or log in with --client-id and --client-secret-env", server.Field)
+		}
+	}
+	return secret, nil
 }
 
 // extend adds the scopes of the login so far to the scopes to add. It returns an error if the login has all of them, so that

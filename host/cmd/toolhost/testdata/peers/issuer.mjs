@@ -12,6 +12,12 @@ const client = (id) => ({
   client_id: id, client_secret: 'secret-of-' + id, grant_types: ['client_credentials'], redirect_uris: [], response_types: [], id_token_signed_response_alg: 'ES256',
 });
 
+// A client that its operator registered by hand.
+const byHand = {
+  client_id: 'by-hand', client_secret: 'secret-of-by-hand', application_type: 'native', grant_types: ['authorization_code', 'refresh_token'],
+  redirect_uris: ['http://127.0.0.1/callback'], response_types: ['code'], id_token_signed_response_alg: 'ES256',
+};
+
 // consent answers the provider's questions to a person: who she is, and what the client can do.
 async function consent(provider, request, response) {
   const { params, session } = await provider.interactionDetails(request, response);
@@ -26,7 +32,7 @@ const server = createServer((request, response) => handler(request, response));
 server.listen(0, '127.0.0.1', () => {
   const url = `http://127.0.0.1:${server.address().port}`;
   const provider = new Provider(url, {
-    clients: ['builder', 'stranger'].map(client),
+    clients: [...['builder', 'stranger'].map(client), byHand],
     jwks: { keys: [jwk] },
     clientDefaults: { id_token_signed_response_alg: 'ES256' },
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
