@@ -45,11 +45,15 @@ func TestLearnedWordsAreBounded(t *testing.T) {
 	}
 	learn(alice, "x", []string{"old"}, now)
 	now = now.Add(WordHalfLife)
-	var words []string
-	for i := range maxWords {
-		words = append(words, fmt.Sprint("w", i))
+	fill := func(workspace string, rows int) {
+		t.Helper()
+		if _, err := db.sql.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+			INSERT INTO tool_words (workspace, principal, word, tool, weight, at_ns) SELECT ?2, 'alice', 'w' || i, 'y', 1, ?3 FROM n`, rows, workspace, now.UnixNano()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	learn(alice, "y", words, now)
+	fill("/w", maxWords-1)
+	learn(alice, "y", []string{"new"}, now)
 	var n int
 	if err := db.sql.QueryRow(`SELECT count(*) FROM tool_words WHERE principal = 'alice'`).Scan(&n); err != nil || n > maxWords {
 		t.Errorf("%d rows, %v", n, err)
@@ -57,14 +61,13 @@ func TestLearnedWordsAreBounded(t *testing.T) {
 	if weight(alice, "often", now) == 0 || weight(alice, "old", now) != 0 || weight(bob, "old", now) == 0 {
 		t.Error("the wrong words were deleted")
 	}
-	for i := range 30 {
-		learn(UsageScope{fmt.Sprint("/", i), "alice"}, "y", words, now)
-	}
+	fill("/many", maxAllWords)
+	learn(bob, "y", []string{"new"}, now)
 	if err := db.sql.QueryRow(`SELECT count(*) FROM tool_words`).Scan(&n); err != nil || n > maxAllWords {
 		t.Errorf("%d rows of all, %v", n, err)
 	}
 	for i := range 3 {
-		if err := db.AddSearch(alice, fmt.Sprint("s", i), words[:2], now.Add(time.Duration(i)*SearchWindow)); err != nil {
+		if err := db.AddSearch(alice, fmt.Sprint("s", i), []string{"w"}, now.Add(time.Duration(i)*SearchWindow)); err != nil {
 			t.Fatal(err)
 		}
 	}
