@@ -31,16 +31,23 @@ type relay struct {
 
 	mu      sync.Mutex
 	offered []*host.Item
-	watched map[*mcp.ServerSession]map[string]*host.Item // subscriptions by URI
+	watched map[*mcp.ServerSession]map[string]*subscription // by URI
+
+	life context.Context //nolint:containedctx // ends with the server, as the goroutines that renew subscriptions must
+	end  context.CancelFunc
 }
 
 func newRelay(s *Server) *relay {
-	r := &relay{server: s, watched: make(map[*mcp.ServerSession]map[string]*host.Item)}
+	r := &relay{server: s, watched: make(map[*mcp.ServerSession]map[string]*subscription)}
+	r.life, r.end = context.WithCancel(context.Background())
 	r.unlisten = s.host.Listen(r.notified)
 	return r
 }
 
-func (r *relay) close() { r.unlisten() }
+func (r *relay) close() {
+	r.unlisten()
+	r.end()
+}
 
 // items returns the items to offer. A server that offers only selected tools offers nothing else.
 func (r *relay) items() []*host.Item {
@@ -176,6 +183,9 @@ func (s *Server) onlyOffered(next mcp.MethodHandler) mcp.MethodHandler {
 			if strings.HasPrefix(method, prefix) && !offered {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no mounted server offers " + method}
 			}
+		}
+		if method == "subscriptions/listen" {
+			ctx = context.WithValue(ctx, listenerKey{}, req.GetExtra())
 		}
 		if p, ok := req.GetParams().(*mcp.SetLoggingLevelParams); ok && method == "logging/setLevel" { //nolint:staticcheck // see capabilities
 			s.setLevels(ctx, req, p)

@@ -112,7 +112,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	})
 	s.relay = newRelay(s)
 	s.mcp.AddReceivingMiddleware(s.onlyOffered, s.onlyAllowed, s.lazily)
-	s.mcp.AddSendingMiddleware(s.onlyNeeded)
+	s.mcp.AddSendingMiddleware(s.onlyNeeded, s.onlySubscribed)
 	s.follow()
 	return s, s.refresh()
 }

@@ -65,6 +65,27 @@ const (
 	NotifyToolsChanged     = "notifications/tools/list_changed"
 )
 
+// metaKnown is the member of a result's metadata that [Subscribed] sets.
+const metaKnown = "toolhost.dev/known"
+
+// Subscribed returns the result of the method resources/subscribe. The argument known is true if the session already had
+// the subscription. The host then knows that no change was missed.
+func Subscribed(known bool) any {
+	if !known {
+		return struct{}{}
+	}
+	return map[string]any{"_meta": map[string]bool{metaKnown: true}}
+}
+
+// WasSubscribed reports whether a result of the method resources/subscribe says that the session already had the
+// subscription.
+func WasSubscribed(result json.RawMessage) bool {
+	var r struct {
+		Meta map[string]any `json:"_meta"`
+	}
+	return json.Unmarshal(result, &r) == nil && r.Meta[metaKnown] == true
+}
+
 // Notification is a notification of MCP.
 type Notification struct {
 	Method string

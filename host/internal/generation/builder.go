@@ -77,7 +77,7 @@ type Builder struct {
 	// Current returns the published generation. It returns nil before the first publication.
 	Current func() *Generation
 	// Notified is called for each notification that a plugin sends to MCP clients. It must not block. It can be nil.
-	Notified func(p *Plugin, n tool.Notification)
+	Notified func(p *Plugin, n supervisor.Notice)
 	// Rediscovered is called if a running plugin changes its tools.
 	Rediscovered func(p *Plugin, now *tool.Description)
 
@@ -185,7 +185,7 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 		},
 		Granted: func(d *tool.Description) error { return b.checkGrants(p, d) },
 		Accept:  func(d *tool.Description) error { return b.accept(cfg, p, d, accept) },
-		Notify: func(n tool.Notification) {
+		Notify: func(n supervisor.Notice) {
 			if b.Notified != nil {
 				b.Notified(p, n)
 			}

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"toolhost.dev/sdk/tool"
-
 	"toolhost.dev/host/internal/admission"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
@@ -21,6 +19,7 @@ import (
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/state"
+	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -133,8 +132,8 @@ func New(s Setup) *Reloader {
 	r.lives.Notify = r.states.send
 	s.Builder.Current = r.Current
 	s.Builder.Rediscovered = r.rediscovered
-	s.Builder.Notified = func(p *generation.Plugin, n tool.Notification) {
-		r.notices.send(Notice{Plugin: p.Name, Notification: n})
+	s.Builder.Notified = func(p *generation.Plugin, n supervisor.Notice) {
+		r.notices.send(Notice{Plugin: p.Name, Notice: n})
 	}
 	return r
 }
@@ -172,7 +171,7 @@ func (r *Reloader) States() *Feed[registry.Transition] { return &r.states }
 // Notice is a notification of a plugin for MCP clients.
 type Notice struct {
 	Plugin string
-	tool.Notification
+	supervisor.Notice
 }
 
 // Notices returns the feed of notifications of plugins for MCP clients.

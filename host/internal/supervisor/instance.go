@@ -139,8 +139,31 @@ func (p *Plugin) launch() (*instance, error) {
 	return in, nil
 }
 
+// Notice is a notification of a plugin, or the notice that a process of the plugin started.
+type Notice struct {
+	tool.Notification
+	// Owner is the principal whose calls the process runs. Empty means the local user.
+	Owner string
+	// Started means that the process started, or that another process replaced it. The new process knows no
+	// subscriptions. The other fields except Owner are empty.
+	Started bool
+}
+
+func (p *Plugin) notify(n Notice) {
+	if p.spec.Notify != nil {
+		n.Owner = p.spec.Owner
+		p.spec.Notify(n)
+	}
+}
+
 // The method "listen" handles the notifications of a plugin until its process ends.
 func (p *Plugin) listen(in *instance, relay tool.Relay) {
+	p.notify(Notice{Started: true})
+	defer func() {
+		if p.life.Err() != nil && !p.evicted.Load() {
+			p.notify(Notice{Started: true}) // the next generation's process started before this one ended
+		}
+	}()
 	err := relay.Listen(p.life, func(n tool.Notification) {
 		switch n.Method {
 		case tool.NotifyPromptsChanged, tool.NotifyResourcesChanged, tool.NotifyToolsChanged:
@@ -148,9 +171,7 @@ func (p *Plugin) listen(in *instance, relay tool.Relay) {
 				p.rediscover(in)
 			}
 		default:
-			if p.spec.Notify != nil {
-				p.spec.Notify(n)
-			}
+			p.notify(Notice{Notification: n})
 		}
 	})
 	if err != nil && !in.dead() && p.life.Err() == nil {

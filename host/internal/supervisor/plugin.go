@@ -35,6 +35,7 @@ type Plugin struct {
 
 	siblings  siblings
 	poisons   poisons
+	evicted   atomic.Bool // whether other sessions needed the place of this process; see siblings.evict
 	isolation isolation
 }
 

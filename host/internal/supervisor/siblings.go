@@ -74,6 +74,7 @@ func (p *Plugin) within(owner string, roots []tool.Root) (*Plugin, func()) {
 	other.users++
 	s.mu.Unlock()
 	if idle != nil {
+		idle.evicted.Store(true)
 		idle.close(0)
 	}
 	return other.Plugin, func() {

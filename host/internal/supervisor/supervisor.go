@@ -105,7 +105,7 @@ type Spec struct {
 	Accept func(*tool.Description) error
 	// Notify is called for each notification of a plugin with [tool.CapabilityRelay]. It must not block. Notify can be
 	// nil.
-	Notify func(tool.Notification)
+	Notify func(Notice)
 }
 
 // Options configures a supervisor.

@@ -72,13 +72,17 @@ func hear(m message) {
 		}
 		fail(m.ID, -32601, "Method not found")
 	case "initialize":
-		if mode != "mute" {
+		if mode == "watched" {
+			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{},"resources":{"subscribe":true}}}`)
+		} else if mode != "mute" {
 			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{"listChanged":true}}}`)
 		}
 	case "tools/list":
 		list(m)
 	case "tools/call":
 		go call(m)
+	case "resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe":
+		hearResource(m)
 	case "notifications/cancelled":
 		if err := os.WriteFile("canceled", []byte("yes"), 0o600); err != nil {
 			panic(err)
@@ -92,6 +96,9 @@ func list(m message) {
 	switch mode {
 	case "many":
 		listMany(m.ID)
+		return
+	case "watched":
+		reply(m.ID, `{"tools":[{"name":"kill","description":"Kill the server.","inputSchema":{"type":"object"}},{"name":"change","description":"Change the resource.","inputSchema":{"type":"object"}}]}`)
 		return
 	case "endless":
 		reply(m.ID, fmt.Sprintf(`{"nextCursor":"%d","tools":[{"name":"t%d","description":"One of many.","inputSchema":{"type":"object"}}]}`, time.Now().UnixNano(), time.Now().UnixNano()))
@@ -152,6 +159,11 @@ func call(m message) {
 		text(m.ID, "called "+p.Name)
 	case "getEnv":
 		text(m.ID, fmt.Sprintf("%q", os.Getenv(p.Arguments.Name)))
+	case "kill":
+		text(m.ID, "killed")
+		killSelf()
+	case "change":
+		changeResource(m.ID)
 	case "pid":
 		text(m.ID, fmt.Sprint(os.Getpid()))
 	case "where":

@@ -142,15 +142,22 @@ func TestFlood(t *testing.T) {
 func TestSubscriptions(t *testing.T) {
 	var s subscriptions
 	up := 0
-	add := func(session, uri string) error { return s.add(session, uri, func() error { up++; return nil }) }
+	known := 0
+	add := func(session, uri string) error {
+		again, err := s.add(session, uri, func() error { up++; return nil })
+		if again {
+			known++
+		}
+		return err
+	}
 	remove := func(session, uri string) error { return s.remove(session, uri, func() error { up--; return nil }) }
 	for range 2 {
 		if err := add("a", "x:1"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := add("b", "x:1"); err != nil || up != 1 || s.n != 2 {
-		t.Errorf("%v %d %d", err, up, s.n)
+	if err := add("b", "x:1"); err != nil || up != 1 || s.n != 2 || known != 1 {
+		t.Errorf("%v %d %d %d", err, up, s.n, known)
 	}
 	if err := remove("a", "x:1"); err != nil || up != 1 {
 		t.Errorf("%v %d", err, up)

@@ -78,19 +78,20 @@ type subscriptions struct {
 	n  int
 }
 
-// add subscribes a session to a resource. The function subscribe is called for the first session.
-func (s *subscriptions) add(session, uri string, subscribe func() error) error {
+// add subscribes a session to a resource. The function subscribe is called for the first session. The result known is
+// true if the session already had this subscription.
+func (s *subscriptions) add(session, uri string, subscribe func() error) (known bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.by[uri][session]:
-		return nil
+		return true, nil
 	case s.n >= maxSubscriptions:
-		return sdk.Errorf(tool.Unavailable, "The sessions have %d subscriptions to resources of the MCP server, which is the maximum. End other subscriptions first.", s.n)
+		return false, sdk.Errorf(tool.Unavailable, "The sessions have %d subscriptions to resources of the MCP server, which is the maximum. End other subscriptions first.", s.n)
 	}
 	if len(s.by[uri]) == 0 {
 		if err := subscribe(); err != nil {
-			return err
+			return false, err
 		}
 		if s.by == nil {
 			s.by = make(map[string]map[string]bool)
@@ -99,7 +100,7 @@ func (s *subscriptions) add(session, uri string, subscribe func() error) error {
 	}
 	s.by[uri][session] = true
 	s.n++
-	return nil
+	return false, nil
 }
 
 // remove ends the subscription of a session. The function unsubscribe is called for the last session.

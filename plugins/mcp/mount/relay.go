@@ -196,7 +196,8 @@ func (m *mount) exchange(ctx context.Context, call *sdk.Call) (*sdk.Result, erro
 			if err := decode(a, p); err != nil {
 				return nil, err
 			}
-			return struct{}{}, m.subs.add(call.SessionID, p.URI, func() error { return c.session.Subscribe(ctx, &mcp.SubscribeParams{URI: p.URI}) })
+			known, err := m.subs.add(call.SessionID, p.URI, func() error { return c.session.Subscribe(ctx, &mcp.SubscribeParams{URI: p.URI}) })
+			return tool.Subscribed(known), err
 		case "resources/unsubscribe":
 			p := new(mcp.UnsubscribeParams)
 			if err := decode(a, p); err != nil {
