@@ -27,6 +27,8 @@ const (
 type TooLongError struct {
 	// Limit is the reader's limit, in bytes.
 	Limit int
+	// Size is the length of the line, in bytes, without the line ending.
+	Size int
 	// Tail contains the last bytes of the line, at most 512, without the line ending.
 	Tail []byte
 	// Err is the error that ended the line, such as [io.EOF]. Err is nil if a line ending ended the line.
@@ -74,7 +76,7 @@ func (r *Reader) Read() ([]byte, error) {
 		}
 		line = trimEnding(line)
 		if len(line) > r.limit {
-			return r.tooLong(line, line, err)
+			return r.tooLong(line, line, len(line), err)
 		}
 		return line, err
 	}
@@ -85,17 +87,19 @@ func (r *Reader) Read() ([]byte, error) {
 func (r *Reader) skip(line []byte, err error) ([]byte, error) {
 	head := bytes.Clone(line[:min(len(line), r.limit, maxHead)])
 	last := func(b []byte) []byte { return b[max(0, len(b)-maxTail-len("\r\n")):] }
-	tail := bytes.Clone(last(line))
+	tail, size := bytes.Clone(last(line)), len(line)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		var part []byte
 		part, err = r.in.ReadSlice('\n')
+		size += len(part)
 		tail = bytes.Clone(last(append(tail, part...)))
 	}
-	return r.tooLong(head, trimEnding(tail), err)
+	trimmed := trimEnding(tail)
+	return r.tooLong(head, trimmed, size-(len(tail)-len(trimmed)), err)
 }
 
-func (r *Reader) tooLong(head, tail []byte, err error) ([]byte, error) {
-	return head[:min(len(head), r.limit, maxHead)], &TooLongError{Limit: r.limit, Tail: tail[max(0, len(tail)-maxTail):], Err: err}
+func (r *Reader) tooLong(head, tail []byte, size int, err error) ([]byte, error) {
+	return head[:min(len(head), r.limit, maxHead)], &TooLongError{Limit: r.limit, Size: size, Tail: tail[max(0, len(tail)-maxTail):], Err: err}
 }
 
 func trimEnding(line []byte) []byte {

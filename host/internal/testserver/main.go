@@ -72,7 +72,9 @@ func hear(m message) {
 		}
 		fail(m.ID, -32601, "Method not found")
 	case "initialize":
-		if mode == "watched" {
+		if mode == "demanding" {
+			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{},"resources":{},"logging":{}}}`)
+		} else if mode == "watched" {
 			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{},"resources":{"subscribe":true}}}`)
 		} else if mode != "mute" {
 			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{"listChanged":true}}}`)
@@ -81,6 +83,8 @@ func hear(m message) {
 		list(m)
 	case "tools/call":
 		go call(m)
+	case "logging/setLevel":
+		reply(m.ID, `{}`)
 	case "resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe":
 		hearResource(m)
 	case "notifications/cancelled":
@@ -96,6 +100,9 @@ func list(m message) {
 	switch mode {
 	case "many":
 		listMany(m.ID)
+		return
+	case "demanding":
+		reply(m.ID, `{"tools":[{"name":"demand","description":"Ask for too much.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},{"name":"flood","description":"Log too much.","inputSchema":{"type":"object"}}]}`)
 		return
 	case "watched":
 		reply(m.ID, `{"tools":[{"name":"kill","description":"Kill the server.","inputSchema":{"type":"object"}},{"name":"change","description":"Change the resource.","inputSchema":{"type":"object"}}]}`)
@@ -162,6 +169,13 @@ func call(m message) {
 	case "kill":
 		text(m.ID, "killed")
 		killSelf()
+	case "demand":
+		demand(m.ID, p.Arguments.Text)
+	case "flood":
+		for i := range 200 {
+			send(fmt.Sprintf(`"method":"notifications/message","params":{"level":"info","data":"line %d"}`, i))
+		}
+		text(m.ID, "flooded")
 	case "change":
 		changeResource(m.ID)
 	case "pid":

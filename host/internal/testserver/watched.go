@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -14,12 +15,20 @@ var watched sync.Map
 func hearResource(m message) {
 	var p struct{ URI string }
 	_ = json.Unmarshal(m.Params, &p)
+	if mode == "demanding" && strings.HasSuffix(m.Method, "/list") {
+		listDemanding(m)
+		return
+	}
 	switch m.Method {
 	case "resources/list":
 		reply(m.ID, `{"resources":[{"uri":"test://count","name":"count"}]}`)
 	case "resources/templates/list":
 		reply(m.ID, `{"resourceTemplates":[]}`)
 	case "resources/read":
+		if mode == "demanding" {
+			reply(m.ID, fmt.Sprintf(`{"contents":[{"uri":%q,"text":%q}]}`, p.URI, strings.Repeat("x", 17<<20)))
+			return
+		}
 		reply(m.ID, fmt.Sprintf(`{"contents":[{"uri":%q,"text":"process %d"}]}`, p.URI, os.Getpid()))
 	case "resources/subscribe":
 		watched.Store(p.URI, true)

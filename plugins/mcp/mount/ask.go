@@ -135,12 +135,13 @@ func (c *conn) answerAlone(a *active, request mcp.InputRequest) (method string, 
 			word = allowURL
 		}
 		if !cfg.allows(word) {
-			logf("info", "a question of the server was declined; to pass such questions on, add %q to allow in the mcp block", word)
+			c.mount.declined(word)
 			return "", &mcp.ElicitResult{Action: "decline"}, nil
 		}
 		return tool.MethodElicit, nil, nil
 	case *mcp.CreateMessageParams, *mcp.CreateMessageWithToolsParams:
 		if !cfg.allows(allowSampling) {
+			c.mount.declined(allowSampling)
 			return "", nil, sdk.Errorf(tool.PermissionDenied, "The MCP server asked for the client's model, which is not allowed. To allow it, add %q to allow in the mcp block.", allowSampling)
 		}
 		return tool.MethodSampling, nil, nil
@@ -151,6 +152,13 @@ func (c *conn) answerAlone(a *active, request mcp.InputRequest) (method string, 
 		return tool.MethodRoots, nil, nil
 	}
 	return "", nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server sent an unknown request to the client.")
+}
+
+// declined logs once that a kind of request of the server was declined.
+func (m *mount) declined(word string) {
+	if _, logged := m.logged.LoadOrStore(word, true); !logged {
+		logf("warn", "requests of the server are declined; to pass them on to clients, add %q to allow in the mcp block", word)
+	}
 }
 
 // answerOf converts the client's answer to a request. A question that nobody answered is canceled. Other requests fail.

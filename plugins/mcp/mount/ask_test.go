@@ -127,13 +127,13 @@ func TestFlood(t *testing.T) {
 	f := flood{now: func() time.Time { return now }}
 	passed := 0
 	for range 200 {
-		if _, ok := f.permit(); ok {
+		if _, ok := f.permit("s"); ok {
 			passed++
 		}
 	}
 	now = now.Add(time.Second)
-	dropped, ok := f.permit()
-	again, _ := f.permit()
+	dropped, ok := f.permit("s")
+	again, _ := f.permit("s")
 	if passed != maxRate || dropped != 200-maxRate || !ok || again != 0 {
 		t.Errorf("%d passed, %d dropped, then %d", passed, dropped, again)
 	}

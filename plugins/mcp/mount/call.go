@@ -197,6 +197,7 @@ func during[R any](ctx context.Context, c *conn, call *sdk.Call, send func(ctx c
 	token := c.calls.add(a)
 	defer func() {
 		c.calls.remove(token)
+		c.reportDropped(a, c.flood.rest(a.SessionID))
 		a.events.end()
 	}()
 	type answer struct {

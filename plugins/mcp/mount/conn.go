@@ -28,7 +28,8 @@ type conn struct {
 	server  *server // nil if the server is remote
 	schemas *schemas
 	calls   running
-	flood   flood
+	flood   flood // of log messages
+	updates flood // of notifications about changed resources
 }
 
 func newConn(m *mount, key string) *conn {

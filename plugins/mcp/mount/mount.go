@@ -63,6 +63,7 @@ type mount struct {
 	stale      atomic.Bool // true if the server has announced a new list
 	news       news
 	subs       subscriptions
+	logged     sync.Map // the kinds of declined requests that were logged
 
 	closed chan struct{}
 }

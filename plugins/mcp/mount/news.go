@@ -45,16 +45,20 @@ type flood struct {
 	since   time.Time
 	n       int
 	dropped int
+	session string // the session whose messages were dropped
 }
 
-// permit reports whether another message may be passed on. The first result is the number of messages that were dropped
-// before, and is only returned once.
-func (f *flood) permit() (dropped int, ok bool) {
+// permit reports whether another message for a session may be passed on. The first result is the number of messages for
+// the session that were dropped before. It is returned only once.
+func (f *flood) permit(session string) (dropped int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	if f.now != nil {
 		now = f.now()
+	}
+	if f.session != session {
+		f.session, f.dropped = session, 0
 	}
 	if now.Sub(f.since) >= time.Second {
 		dropped, f.dropped = f.dropped, 0
@@ -65,6 +69,16 @@ func (f *flood) permit() (dropped int, ok bool) {
 		return 0, false
 	}
 	return dropped, true
+}
+
+// rest returns the number of messages for a session that were dropped and not yet reported.
+func (f *flood) rest(session string) (dropped int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session == session {
+		dropped, f.dropped = f.dropped, 0
+	}
+	return dropped
 }
 
 // maxSubscriptions is the maximum number of subscriptions of all sessions.

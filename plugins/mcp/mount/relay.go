@@ -289,11 +289,8 @@ func (c *conn) log(_ context.Context, r *mcp.LoggingMessageRequest) {
 	if a == nil {
 		return
 	}
-	dropped, ok := c.flood.permit()
-	if dropped > 0 {
-		note := sdk.Data(fmt.Sprintf("%d log messages of the server were dropped, because it sent more than %d in a second", dropped, maxRate))
-		a.events.post(func() { a.Log(tool.LogMessage{Level: "warning", Logger: "toolhost", Data: note}) })
-	}
+	dropped, ok := c.flood.permit(a.SessionID)
+	c.reportDropped(a, dropped)
 	if !ok {
 		return
 	}
@@ -305,6 +302,15 @@ func (c *conn) log(_ context.Context, r *mcp.LoggingMessageRequest) {
 	a.events.post(func() { a.Log(m) })
 }
 
+// reportDropped tells the client how many log messages were dropped.
+func (c *conn) reportDropped(a *active, dropped int) {
+	if dropped == 0 {
+		return
+	}
+	note := sdk.Data(fmt.Sprintf("%d log messages of the server were dropped, because it sent more than %d in a second", dropped, maxRate))
+	a.events.post(func() { a.Log(tool.LogMessage{Level: "warning", Logger: "toolhost", Data: note}) })
+}
+
 // maxLog is the maximum size of a log message, in bytes.
 const maxLog = 16 << 10
 
@@ -313,7 +319,7 @@ func (c *conn) updated(_ context.Context, r *mcp.ResourceUpdatedNotificationRequ
 	if !c.mount.cfg.offers(offerResources) || !usableURI(r.Params.URI) {
 		return
 	}
-	if _, ok := c.flood.permit(); !ok {
+	if _, ok := c.updates.permit(""); !ok {
 		return
 	}
 	c.mount.news.tell(tool.Notification{Method: tool.NotifyResourceUpdated, Params: sdk.Data(map[string]string{"uri": r.Params.URI})})

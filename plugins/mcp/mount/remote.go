@@ -133,6 +133,9 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 		canceled.tell()
 	}
 	if res.Header.Get("Content-Type") != "text/event-stream" { // an event stream has no limit as a whole; each of its events is limited instead
+		if res.ContentLength > maxFrame {
+			return nil, errors.Join(fmt.Errorf("the server's answer has %d bytes, and the limit is %d MiB", res.ContentLength, maxFrame>>20), res.Body.Close())
+		}
 		res.Body = &bounded{ReadCloser: res.Body, left: maxFrame}
 	}
 	return res, nil

@@ -224,7 +224,7 @@ func (w *wire) readAll() {
 		line, err := w.in.Read()
 		var tooLong *lines.TooLongError
 		if errors.As(err, &tooLong) {
-			w.tooLarge(append(line[:min(len(line), edge)], tooLong.Tail...))
+			w.tooLarge(tooLong.Size, append(line[:min(len(line), edge)], tooLong.Tail...))
 			err = tooLong.Err
 		} else if line = bytes.TrimSpace(line); len(line) > 0 {
 			w.hear(line)
@@ -282,7 +282,7 @@ var idAt = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})`)
 
 // tooLarge fails the call whose answer is too large. It looks for the request ID at the beginning and the end of the
 // answer. If it finds no ID, it fails all calls.
-func (w *wire) tooLarge(edges []byte) {
+func (w *wire) tooLarge(size int, edges []byte) {
 	w.mu.Lock()
 	var ids []jsonrpc.ID
 	for _, m := range idAt.FindAllSubmatch(edges, -1) {
@@ -300,6 +300,6 @@ func (w *wire) tooLarge(edges []byte) {
 	}
 	w.mu.Unlock()
 	for _, id := range ids {
-		w.refuse(id, jsonrpc.CodeInternalError, fmt.Sprintf("The server's answer is larger than the limit of %d MiB. Ask for less in one call.", maxFrame>>20))
+		w.refuse(id, jsonrpc.CodeInternalError, fmt.Sprintf("The server's answer has %d bytes, and the limit is %d MiB. Ask for less in one call.", size, maxFrame>>20))
 	}
 }
