@@ -17,6 +17,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,6 +63,9 @@ type Options struct {
 	Asks *Asks
 	// AskTimeout limits the time that a call waits for an answer. Zero means 10 minutes.
 	AskTimeout time.Duration
+	// BodyTimeout limits the time in which a client sends the body of a request. It does not apply to a batch, whose lines
+	// can come at any time. Zero means 2 minutes.
+	BodyTimeout time.Duration
 	// Log receives a warning for each rejected client. Nil discards them.
 	Log *slog.Logger
 }
@@ -123,7 +127,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 	all.HandleFunc("/.well-known/oauth-protected-resource", s.resource)
 	all.HandleFunc("/.well-known/oauth-protected-resource/", s.resource)
 	all.Handle("/", s.authenticated(calls))
-	return s.named(http.NewCrossOriginProtection().Handler(all))
+	return hurried(s.named(http.NewCrossOriginProtection().Handler(all)), cmp.Or(opts.BodyTimeout, bodyTimeout))
 }
 
 type server struct {
@@ -235,7 +239,8 @@ func (s *server) requests(r *http.Request) batch.Batch {
 // batch runs a stream of requests and sends each result as soon as possible.
 func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
-	_ = c.EnableFullDuplex() // ignore the error, because HTTP/2 is always full duplex
+	_ = c.SetReadDeadline(time.Time{}) // ignore the error: then no deadline was set
+	_ = c.EnableFullDuplex()           // ignore the error, because HTTP/2 is always full duplex
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	b := s.requests(r)
 	b.Ordered = r.URL.Query().Get("ordered") == "1"

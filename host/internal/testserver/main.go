@@ -72,11 +72,13 @@ func hear(m message) {
 		}
 		fail(m.ID, -32601, "Method not found")
 	case "initialize":
-		if mode == "demanding" {
+		switch mode {
+		case "demanding":
 			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{},"resources":{},"logging":{}}}`)
-		} else if mode == "watched" {
+		case "watched":
 			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{},"resources":{"subscribe":true}}}`)
-		} else if mode != "mute" {
+		case "mute":
+		default:
 			reply(m.ID, `{"protocolVersion":"2025-11-25","serverInfo":{"name":"test","version":"1"},"capabilities":{"tools":{"listChanged":true}}}`)
 		}
 	case "tools/list":

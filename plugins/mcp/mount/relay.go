@@ -302,7 +302,7 @@ func (c *conn) log(_ context.Context, r *mcp.LoggingMessageRequest) {
 	a.events.post(func() { a.Log(m) })
 }
 
-// reportDropped tells the client how many log messages were dropped.
+// reportDropped notifies the client how many log messages were dropped.
 func (c *conn) reportDropped(a *active, dropped int) {
 	if dropped == 0 {
 		return

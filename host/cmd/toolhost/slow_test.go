@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/api"
+	hostmcp "toolhost.dev/host/mcp"
+)
+
+// TestSlowBodies checks that a client cannot keep a connection by sending a body slowly or not at all, also without a
+// token. A call can take longer than the limit for its body, and so can a batch, whose lines come at any time.
+func TestSlowBodies(t *testing.T) {
+	t.Parallel()
+	const limit = 500 * time.Millisecond
+	h, err := host.New(t.Context(), host.Options{BundledDir: filepath.Join(bin, "plugins"), Workspace: mcpDir(t), StateDir: t.TempDir()})
+	must(t, err)
+	t.Cleanup(func() { _ = h.Close() }) // after the parallel subtests
+	tools, err := hostmcp.New(h, hostmcp.Options{})
+	must(t, err)
+	t.Cleanup(tools.Close)
+	clients := h.Directory()
+	clients.Secrets = []host.Secret{{Token: "secret", Principal: host.StartToken()}}
+	server := httptest.NewServer(api.Handler(h, api.Options{Clients: clients, MCP: tools.Handler(), BodyTimeout: limit}))
+	t.Cleanup(server.Close)
+	address := strings.TrimPrefix(server.URL, "http://")
+	dial := func(request string) net.Conn {
+		c, err := net.Dial("tcp", address)
+		must(t, err)
+		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		_, err = fmt.Fprint(c, strings.ReplaceAll(request, "\n", "\r\n"))
+		must(t, err)
+		return c
+	}
+	for _, token := range []string{"secret", "wrong"} {
+		for _, path := range []string{"/mcp", "/v1/run", "/v1/asks/x", "/v1/status", "/healthz", "/nothing"} {
+			t.Run(token+" "+path, func(t *testing.T) {
+				t.Parallel()
+				c := dial("POST " + path + " HTTP/1.1\nHost: localhost\nAuthorization: Bearer " + token + "\nContent-Type: application/json\nAccept: application/json, text/event-stream\nContent-Length: 100\n\n{\"jsonrpc")
+				defer c.Close()
+				if _, err := io.Copy(io.Discard, c); err != nil {
+					t.Errorf("the server keeps the connection: %v", err)
+				}
+			})
+		}
+	}
+	for path, body := range map[string]string{"/v1/run": `{"command":"sleep 1.5; echo done"}`, "/mcp": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"sleep 1.5; echo done"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`} {
+		t.Run("a long call of "+path, func(t *testing.T) {
+			t.Parallel()
+			(&client{t, server.URL, "secret"}).want(http.StatusOK, "done", "POST", path, body, "Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", eras[2], "Mcp-Method", "tools/call", "Mcp-Name", "bash")
+		})
+	}
+	t.Run("a batch", func(t *testing.T) {
+		t.Parallel()
+		c := dial("POST /v1/batch HTTP/1.1\nHost: localhost\nAuthorization: Bearer secret\nTransfer-Encoding: chunked\n\n")
+		defer c.Close()
+		in := bufio.NewReader(c)
+		for i := range 3 {
+			line := fmt.Sprintf(`{"id":"n%d","command":"sleep 0.4; echo done"}`+"\n", i)
+			_, err := fmt.Fprintf(c, "%x\r\n%s\r\n", len(line), line)
+			must(t, err)
+			for {
+				got, err := in.ReadString('\n')
+				if err != nil {
+					t.Fatalf("line %d: %v", i, err)
+				}
+				if strings.Contains(got, fmt.Sprintf(`"id":"n%d"`, i)) {
+					break
+				}
+			}
+		}
+	})
+}
