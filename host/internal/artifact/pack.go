@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/mod/sumdb/dirhash"
@@ -164,6 +165,18 @@ func HashDir(dir, name string) (content, entry string, err error) {
 	return content, "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// folded returns a text that is equal for all names that differ only in case, such as "s" and "ſ". strings.ToLower keeps
+// some of them apart.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return least
+	}, name)
+}
+
 type counter struct {
 	w io.Writer
 	n int64
@@ -183,13 +196,13 @@ func newNames() *names { return &names{make(map[string]string)} }
 // add returns an error for a name that leads out of the directory, or that differs from an earlier name only in case.
 func (n *names) add(name string) error {
 	switch {
-	case !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\:\n\r\x00") || len(name) > 1024:
+	case !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\:") || strings.ContainsFunc(name, unicode.IsControl) || len(name) > 1024:
 		return fmt.Errorf("the name %.80q is refused: it must be a relative path without \"..\"", name)
 	case len(n.folded) >= MaxFiles:
 		return fmt.Errorf("there are more than %d files", MaxFiles)
 	}
 	for p := name; p != "."; p = path.Dir(p) {
-		fold := strings.ToLower(p)
+		fold := folded(p)
 		was, known := n.folded[fold]
 		if known && (was != p || p == name) {
 			return fmt.Errorf("the names %.80q and %.80q are alike, so one would replace the other", was, p)

@@ -140,7 +140,7 @@ func (m *Manager) updateCatalog(ctx context.Context, c config.Catalog) error {
 		if err := checkNames(manifest.Annotations, c.Source, v.String()); err != nil {
 			return nil, err
 		}
-		verdict, err := m.judge(ctx, subject{repo, c.Source, v.String(), at}, was.Key, false, Consent{})
+		verdict, err := m.judge(ctx, subject{repo, c.Source, v.String(), at}, known{key: was.Key, locked: was.Version == v.String()}, Consent{})
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,11 @@ type Collected struct {
 // Collect removes the versions that no lock file needs. It keeps what an existing lock file names, the
 // version before each of these, and what a running host uses.
 func Collect(s *store.Store) (*Collected, error) {
+	unlock, err := s.LockAll()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	records, err := s.Records()
 	if err != nil {
 		return nil, err

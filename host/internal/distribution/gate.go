@@ -64,10 +64,18 @@ func (m *Manager) publisherOf(n source.Name) *config.Publisher {
 	return best
 }
 
+// known is what the lock file says about a source.
+type known struct {
+	// key is the fingerprint of the key of the locked version. It is "" if the source is not locked.
+	key string
+	// locked reports that the version in question is the locked one. unsigned reports that the lock file records it as
+	// unsigned.
+	locked, unsigned bool
+}
+
 // judge decides whether a version is trusted. It is the only place that does: install, upgrade, mirror, verify and search
-// use it. known is the fingerprint in the lock file, or "" if the source is not locked. wasUnsigned reports that the lock
-// file records this version as unsigned.
-func (m *Manager) judge(ctx context.Context, s subject, known string, wasUnsigned bool, consent Consent) (*verdict, error) {
+// use it.
+func (m *Manager) judge(ctx context.Context, s subject, was known, consent Consent) (*verdict, error) {
 	referrers, err := s.repo.Referrers(ctx, s.at, "")
 	if err != nil {
 		return nil, err
@@ -94,11 +102,11 @@ func (m *Manager) judge(ctx context.Context, s subject, known string, wasUnsigne
 			signers = append(signers, signature.Hint(raw))
 			continue
 		}
-		if out.key.Fingerprint == "" || key.Fingerprint == known {
+		if out.key.Fingerprint == "" || key.Fingerprint == was.key {
 			out.key = key
 		}
 	}
-	if err := m.decide(out, publisher, known, wasUnsigned, consent, signers); err != nil {
+	if err := m.decide(out, publisher, was, consent, signers); err != nil {
 		return nil, err
 	}
 	out.yanked, out.withdrawn, err = s.yank(ctx, referrers, publisher, out.key)
@@ -106,7 +114,7 @@ func (m *Manager) judge(ctx context.Context, s subject, known string, wasUnsigne
 }
 
 // decide applies the rules about keys to the signatures that were found.
-func (m *Manager) decide(out *verdict, publisher *config.Publisher, known string, wasUnsigned bool, consent Consent, signers []string) error {
+func (m *Manager) decide(out *verdict, publisher *config.Publisher, was known, consent Consent, signers []string) error {
 	signers = slices.DeleteFunc(signers, func(s string) bool { return s == "" })
 	is := out.key.Fingerprint
 	switch {
@@ -114,25 +122,25 @@ func (m *Manager) decide(out *verdict, publisher *config.Publisher, known string
 		return fmt.Errorf("it is signed by the key %s, which publisher %q does not list. If the publisher has a new key, add it to keys", signers[0], publisher.Name)
 	case is == "" && publisher != nil:
 		return fmt.Errorf("no key of publisher %q signed it", publisher.Name)
-	case is == "" && known != "":
-		return fmt.Errorf("the key %s, which signed the locked version, did not sign it%s", known, by(signers))
+	case is == "" && was.key != "":
+		return fmt.Errorf("the key %s, which signed the locked version, did not sign it%s", was.key, by(signers))
 	case is == "" && len(signers) > 0:
 		return fmt.Errorf("it is signed by the key %s, which is not known. Add a publisher block with this key", signers[0])
-	case is == "" && (wasUnsigned || consent.Unsigned):
+	case is == "" && (was.unsigned || consent.Unsigned):
 		out.unsigned = true
 		return nil
 	case is == "":
 		return errUnsigned
 	case publisher != nil:
-		if !publisher.Expires.IsZero() && time.Now().After(publisher.Expires) && is != known {
+		if !publisher.Expires.IsZero() && time.Now().After(publisher.Expires) && !was.locked {
 			return fmt.Errorf("the keys of publisher %q expired at the end of %s. Ask for a new key, and change keys and expires", publisher.Name, publisher.Expires.AddDate(0, 0, -1).Format(time.DateOnly))
 		}
-		out.isNew = known != "" && is != known
+		out.isNew = was.key != "" && is != was.key
 		return nil
-	case known != "" && is != known && consent.Key != is:
-		return fmt.Errorf("it is signed by the key %s, but the locked version by %s. If the publisher has a new key, accept it: --accept-key %s", is, known, is)
+	case was.key != "" && is != was.key && consent.Key != is:
+		return fmt.Errorf("it is signed by the key %s, but the locked version by %s. If the publisher has a new key, accept it: --accept-key %s", is, was.key, is)
 	}
-	out.isNew = is != known
+	out.isNew = is != was.key
 	return nil
 }
 

@@ -102,7 +102,7 @@ func (m *Manager) installOne(ctx context.Context, w Wanted, lock *trust.Lock, op
 	pin, known := lock.Plugins[w.Name]
 	known = known && pin.Source == w.Source.String()
 	if known {
-		if v, err := source.ParseVersion(pin.Version); err == nil && w.Constraint.Allows(v) || pin.Constraint == w.Constraint.String() {
+		if v, err := source.ParseVersion(pin.Version); err == nil && w.Constraint.Allows(v) {
 			return m.installLocked(ctx, w, pin, opts, out)
 		}
 	}
@@ -164,14 +164,7 @@ func (m *Manager) installLocked(ctx context.Context, w Wanted, pin trust.Pin, op
 	if !ok {
 		return nil, fmt.Errorf("version %s has no build for %s, only for %v", pin.Version, trust.ThisPlatform(), slices.Sorted(maps.Keys(pin.Platforms)))
 	}
-	if opts.Reinstall {
-		if gone, err := m.Store.Remove(build.Content); err != nil {
-			return nil, err
-		} else if !gone {
-			return nil, errors.New("a running host uses its files. Stop the host, then install it again")
-		}
-	}
-	if m.Store.Has(build.Content) {
+	if m.Store.Has(build.Content) && !opts.Reinstall {
 		return &pin, nil
 	}
 	repo, err := m.open(w.Source)
@@ -187,7 +180,7 @@ func (m *Manager) installLocked(ctx context.Context, w Wanted, pin trust.Pin, op
 		return nil, err
 	}
 	out.State = Installed
-	out.Bytes, err = m.unpack(ctx, w, repo, manifest, &pin)
+	out.Bytes, err = m.unpack(ctx, w, repo, manifest, &pin, opts.Reinstall)
 	return &pin, err
 }
 

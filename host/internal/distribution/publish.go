@@ -211,7 +211,7 @@ func (m *Manager) Yank(ctx context.Context, ref source.Reference, place source.P
 	if err != nil {
 		return err
 	}
-	if _, err := m.releaseAt(ctx, repo, ref.Name, ref.Version.String(), at, raw, public.Fingerprint, false, Consent{}); err != nil {
+	if _, err := m.releaseAt(ctx, repo, ref.Name, ref.Version.String(), at, raw, known{key: public.Fingerprint, locked: true}, Consent{}); err != nil {
 		return fmt.Errorf("only the key that signed a version can withdraw it: %w", err)
 	}
 	return subject{repo, ref.Name, ref.Version.String(), at}.sign(ctx, key, typeYank, signature.Yanked, withdrawal{reason})

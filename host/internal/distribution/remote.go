@@ -95,9 +95,12 @@ func (m *Manager) alarm(ctx context.Context, repo fetch.Repository, w Wanted, pi
 	if at.Digest != pin.Index {
 		return true, fmt.Sprintf("ALARM: version %s was republished with other content; the locked content stays in use", pin.Version), nil
 	}
-	r, err := m.releaseAt(ctx, repo, w.Source, pin.Version, at, raw, pin.Key, pin.Unsigned, Consent{})
+	r, err := m.releaseAt(ctx, repo, w.Source, pin.Version, at, raw, known{pin.Key, true, pin.Unsigned}, Consent{})
 	if err != nil {
 		return false, "", err
+	}
+	if !maps.Equal(pin.Platforms, platformsOf(r.index)) {
+		return true, fmt.Sprintf("ALARM: the lock file names other files for version %s than its index %s. Restore the lock file from version control", pin.Version, pin.Index), nil
 	}
 	if r.verdict.withdrawn {
 		return true, fmt.Sprintf("yanked: %q", r.verdict.yanked), nil
@@ -210,7 +213,10 @@ func (m *Manager) mirrorOne(ctx context.Context, to string, platforms []string, 
 		return nil, err
 	}
 	at.MediaType = artifact.TypeIndex
-	r, err := m.releaseAt(ctx, from, name, pin.Version, at, raw, pin.Key, pin.Unsigned, Consent{})
+	r, err := m.releaseAt(ctx, from, name, pin.Version, at, raw, known{pin.Key, true, pin.Unsigned}, Consent{})
+	if err == nil && !maps.Equal(pin.Platforms, platformsOf(r.index)) {
+		err = fmt.Errorf("the lock file names other files for version %s than its index %s. Restore the lock file from version control", pin.Version, pin.Index)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +226,7 @@ func (m *Manager) mirrorOne(ctx context.Context, to string, platforms []string, 
 		return nil, err
 	}
 	for _, digest := range digests.builds {
-		n, err := m.copyManifest(ctx, from, target, digest)
+		n, err := m.copyManifest(ctx, from, target, digest, buildOf)
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +236,7 @@ func (m *Manager) mirrorOne(ctx context.Context, to string, platforms []string, 
 		return nil, err
 	}
 	for _, digest := range digests.referrers {
-		n, err := m.copyManifest(ctx, from, target, digest)
+		n, err := m.copyManifest(ctx, from, target, digest, documentOf)
 		if err != nil {
 			return nil, err
 		}
@@ -261,20 +267,43 @@ func chosen(ctx context.Context, r *release, platforms []string) (out parts, err
 	return out, err
 }
 
-// copyManifest copies a manifest and its blobs.
-func (m *Manager) copyManifest(ctx context.Context, from, to fetch.Repository, digest string) (n int64, err error) {
+// The limits of a document that is attached to a version, such as a signature. A registry could otherwise attach so many
+// blobs that they fill the disk of a mirror.
+const (
+	maxDocument = 16 << 20
+	maxParts    = 4
+)
+
+// buildOf reads the manifest of a platform, and documentOf that of an attached document.
+func buildOf(raw []byte) (*artifact.Manifest, error) { return artifact.ReadManifest(raw) }
+
+func documentOf(raw []byte) (*artifact.Manifest, error) {
+	var out artifact.Manifest
+	if err := unmarshal(raw, &out); err != nil {
+		return nil, err
+	}
+	if len(out.Layers) > maxParts {
+		return nil, fmt.Errorf("an attached document has %d parts; at most %d are copied", len(out.Layers), maxParts)
+	}
+	for _, d := range append(slices.Clone(out.Layers), out.Config) {
+		if d.Size < 0 || d.Size > maxDocument {
+			return nil, fmt.Errorf("an attached document has %d bytes; at most %d are copied", d.Size, maxDocument)
+		}
+	}
+	return &out, nil
+}
+
+// copyManifest copies a manifest and its blobs. The function "read" reads the manifest and checks its sizes.
+func (m *Manager) copyManifest(ctx context.Context, from, to fetch.Repository, digest string, read func([]byte) (*artifact.Manifest, error)) (n int64, err error) {
 	at, raw, err := from.Manifest(ctx, digest)
 	if err != nil {
 		return 0, err
 	}
-	var manifest artifact.Manifest
-	if err := unmarshal(raw, &manifest); err != nil {
+	manifest, err := read(raw)
+	if err != nil {
 		return 0, err
 	}
 	for _, d := range append(slices.Clone(manifest.Layers), manifest.Config) {
-		if d.Size > artifact.MaxUnpacked {
-			return n, fmt.Errorf("the blob %s has %d bytes; at most %d are allowed", d.Digest, d.Size, artifact.MaxUnpacked)
-		}
 		if err := m.copyBlob(ctx, from, to, d); err != nil {
 			return n, err
 		}

@@ -40,19 +40,19 @@ type release struct {
 }
 
 // release reads the index of a version and decides whether it is trusted.
-func (m *Manager) release(ctx context.Context, repo fetch.Repository, name source.Name, version string, known string, consent Consent) (*release, error) {
+func (m *Manager) release(ctx context.Context, repo fetch.Repository, name source.Name, version, key string, consent Consent) (*release, error) {
 	at, raw, err := repo.Manifest(ctx, version)
 	if err != nil {
 		return nil, err
 	}
-	out, err := m.releaseAt(ctx, repo, name, version, at, raw, known, false, consent)
+	out, err := m.releaseAt(ctx, repo, name, version, at, raw, known{key: key}, consent)
 	if err != nil {
 		return nil, fmt.Errorf("version %s of %s is refused: %w", version, name, err)
 	}
 	return out, nil
 }
 
-func (m *Manager) releaseAt(ctx context.Context, repo fetch.Repository, name source.Name, version string, at artifact.Descriptor, raw []byte, known string, unsigned bool, consent Consent) (*release, error) {
+func (m *Manager) releaseAt(ctx context.Context, repo fetch.Repository, name source.Name, version string, at artifact.Descriptor, raw []byte, was known, consent Consent) (*release, error) {
 	index, err := artifact.ReadIndex(raw)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (m *Manager) releaseAt(ctx context.Context, repo fetch.Repository, name sou
 		return nil, err
 	}
 	s := subject{repo, name, version, at}
-	v, err := m.judge(ctx, s, known, unsigned, consent)
+	v, err := m.judge(ctx, s, was, consent)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +76,9 @@ func (m *Manager) newest(ctx context.Context, repo fetch.Repository, w Wanted, l
 		return nil, err
 	}
 	versions := source.Versions(tags)
-	known := ""
+	key := ""
 	if locked != nil {
-		known = locked.Key
+		key = locked.Key
 	}
 	yanked := make(map[string]bool)
 	for {
@@ -95,7 +95,7 @@ func (m *Manager) newest(ctx context.Context, repo fetch.Repository, w Wanted, l
 				return nil, fmt.Errorf("the newest version that fits is %s, which is older than the locked %s. If that is intended: --allow-downgrade", v, locked.Version)
 			}
 		}
-		r, err := m.release(ctx, repo, w.Source, v.String(), known, consent)
+		r, err := m.release(ctx, repo, w.Source, v.String(), key, consent)
 		if err != nil {
 			return nil, err
 		}
@@ -156,12 +156,13 @@ func (m *Manager) admit(ctx context.Context, w Wanted, r *release) (*candidate, 
 	}
 	pin := trust.Pin{
 		Source: w.Source.String(), Constraint: w.Constraint.String(), Version: r.version, Index: r.at.Digest, Key: r.verdict.key.Fingerprint, Unsigned: r.verdict.unsigned,
-		Platforms: make(map[string]trust.Platform), Tools: trust.Definitions(cfg.Description.Defined()),
+		Platforms: platformsOf(r.index), Tools: trust.Definitions(cfg.Description.Defined()),
 	}
-	for _, e := range r.index.Manifests {
-		pin.Platforms[e.Platform.String()] = trust.Platform{Manifest: e.Digest, Content: e.Annotations[artifact.AnnotationContent], Entry: e.Annotations[artifact.AnnotationEntry]}
+	damaged, err := m.damaged(&pin)
+	if err != nil {
+		return nil, err
 	}
-	bytes, err := m.unpack(ctx, w, r.repo, manifest, &pin)
+	bytes, err := m.unpack(ctx, w, r.repo, manifest, &pin, damaged)
 	if err != nil {
 		return nil, err
 	}
@@ -175,10 +176,37 @@ func (m *Manager) admit(ctx context.Context, w Wanted, r *release) (*candidate, 
 	return &candidate{pin, r.verdict, cfg, bytes}, nil
 }
 
-// unpack downloads the files of a pinned version for this platform, and adds them to the store.
-func (m *Manager) unpack(ctx context.Context, w Wanted, repo fetch.Repository, manifest *artifact.Manifest, pin *trust.Pin) (int64, error) {
+// platformsOf returns the platforms of an index in the form of the lock file.
+func platformsOf(index *artifact.Index) map[string]trust.Platform {
+	out := make(map[string]trust.Platform, len(index.Manifests))
+	for _, e := range index.Manifests {
+		out[e.Platform.String()] = trust.Platform{Manifest: e.Digest, Content: e.Annotations[artifact.AnnotationContent], Entry: e.Annotations[artifact.AnnotationEntry]}
+	}
+	return out
+}
+
+// damaged reports whether the store has the files of a version, and they changed since they were unpacked. The files of
+// such a version are not downloaded, so the digest of the program is compared here.
+func (m *Manager) damaged(pin *trust.Pin) (bool, error) {
 	want := pin.Platforms[trust.ThisPlatform()]
-	if m.Store.Has(want.Content) {
+	if !m.Store.Has(want.Content) {
+		return false, nil
+	}
+	content, entry, err := artifact.HashDir(m.Store.Dir(want.Content), pin.Base())
+	if err != nil || content != want.Content {
+		return true, nil //nolint:nilerr // a file that is missing or cannot be read is damage, too
+	}
+	if entry != want.Entry {
+		return false, fmt.Errorf("its program has the digest %s, but %s was announced", entry, want.Entry)
+	}
+	return false, nil
+}
+
+// unpack downloads the files of a pinned version for this platform, and adds them to the store. If replace is true, they
+// replace the files in the store, which stay until the download is complete.
+func (m *Manager) unpack(ctx context.Context, w Wanted, repo fetch.Repository, manifest *artifact.Manifest, pin *trust.Pin, replace bool) (int64, error) {
+	want := pin.Platforms[trust.ThisPlatform()]
+	if m.Store.Has(want.Content) && !replace {
 		return 0, nil
 	}
 	layer := manifest.Layers[0]
@@ -190,7 +218,7 @@ func (m *Manager) unpack(ctx context.Context, w Wanted, repo fetch.Repository, m
 	if err != nil {
 		return 0, err
 	}
-	if m.Store.Has(want.Content) { // another process was faster
+	if m.Store.Has(want.Content) && !replace { // another process was faster
 		return 0, d.Done()
 	}
 	dir, release, err := m.Store.Temporary()
@@ -207,6 +235,13 @@ func (m *Manager) unpack(ctx context.Context, w Wanted, repo fetch.Repository, m
 	}
 	if err := errors.Join(err, d.Done()); err != nil {
 		return 0, err
+	}
+	if replace {
+		if gone, err := m.Store.Remove(want.Content); err != nil {
+			return 0, err
+		} else if !gone {
+			return 0, errors.New("a running host uses its files. Stop the host, then install it again")
+		}
 	}
 	return layer.Size, m.Store.Publish(dir, want.Content)
 }

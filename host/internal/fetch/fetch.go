@@ -36,6 +36,9 @@ type Repository interface {
 // maxReferrers limits the referrers of one manifest. A registry could otherwise keep a command busy without an end.
 const maxReferrers = 100
 
+// maxTags limits the tags of a repository for the same reason.
+const maxTags = 20_000
+
 // Options configures access to registries.
 type Options struct {
 	// Warn is called with problems that do not prevent the access. It can be nil.

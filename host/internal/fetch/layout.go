@@ -3,6 +3,8 @@ package fetch
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -135,10 +138,12 @@ func (l *layout) Referrers(ctx context.Context, d artifact.Descriptor, artifactT
 		return nil, err
 	}
 	var out []artifact.Descriptor
+	read := make(map[string]bool) // a hostile mirror can list a manifest many times
 	for _, m := range all.Manifests {
-		if m.Annotations[tagAnnotation] != "" || m.ArtifactType != "" && artifactType != "" && m.ArtifactType != artifactType {
+		if read[m.Digest] || m.Annotations[tagAnnotation] != "" || m.ArtifactType != "" && artifactType != "" && m.ArtifactType != artifactType {
 			continue
 		}
+		read[m.Digest] = true
 		_, b, err := l.Manifest(ctx, m.Digest)
 		if errors.Is(err, ErrNotFound) {
 			continue
@@ -167,7 +172,7 @@ func (l *layout) PushBlob(_ context.Context, d artifact.Descriptor, content io.R
 		return fmt.Errorf("%s is on a web server, which cannot be written; use a registry or a directory (file:///…)", l.files)
 	}
 	path := filepath.Join(l.write, name)
-	if st, err := os.Stat(path); err == nil && st.Size() == d.Size {
+	if l.has(name, d) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // others may read a mirror
@@ -183,7 +188,7 @@ func (l *layout) PushBlob(_ context.Context, d artifact.Descriptor, content io.R
 	defer os.Remove(out.Name()) //nolint:errcheck // it was renamed, or the error before counts
 	_, err = io.Copy(out, content)
 	if err == nil {
-		err = out.Chmod(0o644)
+		err = errors.Join(out.Chmod(0o644), out.Sync())
 	}
 	if err = errors.Join(err, out.Close()); err != nil {
 		return err
@@ -191,11 +196,24 @@ func (l *layout) PushBlob(_ context.Context, d artifact.Descriptor, content io.R
 	return os.Rename(out.Name(), path)
 }
 
+// has reports whether the directory has a blob. It reads the blob, because a directory that was copied by other means can
+// have a damaged one.
+func (l *layout) has(name string, d artifact.Descriptor) bool {
+	body, err := l.files.open(context.Background(), name, 0)
+	if err != nil {
+		return false
+	}
+	defer body.Close() //nolint:errcheck // only read
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.LimitReader(body, d.Size+1))
+	return err == nil && n == d.Size && "sha256:"+hex.EncodeToString(sum.Sum(nil)) == d.Digest
+}
+
 func (l *layout) PushManifest(ctx context.Context, d artifact.Descriptor, content []byte, tag string) error {
 	if err := l.PushBlob(ctx, d, bytes.NewReader(content)); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(l.write, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(l.write, ".lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -231,7 +249,7 @@ type directory string
 func (d directory) String() string { return string(d) }
 
 func (d directory) open(_ context.Context, name string, from int64) (io.ReadCloser, error) {
-	f, err := os.Open(filepath.Join(string(d), name))
+	f, err := os.OpenFile(filepath.Join(string(d), name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would block otherwise
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %s: %w", d, name, ErrNotFound)
 	}

@@ -93,7 +93,9 @@ func loopback(host string) bool {
 func (r *remoteRepository) Tags(ctx context.Context) ([]string, error) {
 	var out []string
 	err := r.repo.Tags(ctx, "", func(tags []string) error {
-		out = append(out, tags...)
+		if out = append(out, tags...); len(out) > maxTags {
+			return fmt.Errorf("the repository has more than %d tags", maxTags)
+		}
 		return nil
 	})
 	return out, r.explain(err)

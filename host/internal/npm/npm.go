@@ -49,6 +49,8 @@ func ReadLock(text []byte) (*Lock, error) {
 		case name == "":
 		case !strings.HasPrefix(name, "node_modules/") || p.Link:
 			return nil, fmt.Errorf("the package %s is a link to other files", name)
+		case p.Resolved != "": // npm omits it for packages of registries
+			return nil, fmt.Errorf("the package %s comes from %.200s, which is not a registry; such packages are not installed", name, p.Resolved)
 		case p.Integrity == "":
 			return nil, fmt.Errorf("the package %s has no hash, so it cannot be locked", name)
 		case p.HasInstallScript:

@@ -69,14 +69,32 @@ func (s *Store) Records() ([]*Record, error) {
 // Forget removes the record of a lock file.
 func (s *Store) Forget(r *Record) error { return os.Remove(s.record(r.Lock).Path) }
 
-// Lock waits until no other process changes the lock file. It returns a function that ends the exclusive use.
+// Lock waits until no other process changes the lock file. Until the returned function is called, no other process
+// changes it, and none collects versions: a version is in the store before a lock file names it.
 func (s *Store) Lock(lock string) (unlock func(), err error) {
-	path := strings.TrimSuffix(s.record(lock).Path, ".json") + ".use"
+	all, err := s.use(s.all(), unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	one, err := s.use(strings.TrimSuffix(s.record(lock).Path, ".json")+".use", unix.LOCK_EX)
+	if err != nil {
+		all()
+		return nil, err
+	}
+	return func() { one(); all() }, nil
+}
+
+// LockAll waits until no other process changes a lock file. It returns a function that ends the exclusive use.
+func (s *Store) LockAll() (unlock func(), err error) { return s.use(s.all(), unix.LOCK_EX) }
+
+func (s *Store) all() string { return filepath.Join(s.records(), "all.use") }
+
+func (s *Store) use(path string, how int) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := flock.Apply(f, unix.LOCK_EX); err != nil {
+	if err := flock.Apply(f, how); err != nil {
 		_ = f.Close()
 		return nil, err
 	}

@@ -110,20 +110,43 @@ func (s *Store) Has(content string) bool {
 // Temporary creates a directory for files that are being unpacked. The directory is locked until release is called, so
 // that [Store.Sweep] does not remove it.
 func (s *Store) Temporary() (dir string, release func(), err error) {
-	if dir, err = os.MkdirTemp(s.Partial(), "x-"); err != nil {
-		return "", nil, err
+	for {
+		if dir, err = os.MkdirTemp(s.Partial(), "x-"); err != nil {
+			return "", nil, err
+		}
+		f, err := lockedDir(dir, unix.LOCK_EX)
+		if errors.Is(err, fs.ErrNotExist) { // Sweep was faster
+			continue
+		}
+		if err != nil {
+			return "", nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		return dir, func() {
+			_ = os.RemoveAll(dir) // nothing is left after Publish
+			_ = f.Close()
+		}, nil
 	}
+}
+
+// lockedDir opens and locks a directory. Another process can remove the directory before it is locked. The error is then
+// [fs.ErrNotExist].
+func lockedDir(dir string, how int) (*os.File, error) {
 	f, err := os.Open(dir)
-	if err == nil {
-		err = flock.Apply(f, unix.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock.Apply(f, how); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	is, err := f.Stat()
+	now, errNow := os.Stat(dir)
+	if err = errors.Join(err, errNow); err == nil && !os.SameFile(is, now) {
+		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return "", nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, f.Close())
 	}
-	return dir, func() {
-		_ = os.RemoveAll(dir) // nothing is left after Publish
-		_ = f.Close()
-	}, nil
+	return f, nil
 }
 
 // Publish makes a temporary directory the files of a plugin. If another process published the same content before, its
@@ -150,13 +173,14 @@ func (s *Store) Remove(content string) (bool, error) {
 	if !flock.Try(f) {
 		return false, nil
 	}
-	gone, err := os.MkdirTemp(s.Partial(), "x-")
+	gone, release, err := s.Temporary()
 	if err != nil {
 		return false, err
 	}
+	defer release()
 	// The rename comes first. A plugin of which only a part was removed would otherwise look installed.
 	if err := os.Rename(dir, filepath.Join(gone, "content")); err != nil {
-		return false, errors.Join(err, os.Remove(gone))
+		return false, err
 	}
 	return true, os.RemoveAll(gone)
 }
@@ -217,12 +241,9 @@ func (s *Store) Hold(path string) error {
 	if held.dirs[dir] != nil {
 		return nil
 	}
-	f, err := os.Open(dir)
+	f, err := lockedDir(dir, unix.LOCK_SH)
 	if err != nil {
 		return err
-	}
-	if err := flock.Apply(f, unix.LOCK_SH); err != nil {
-		return errors.Join(err, f.Close())
 	}
 	if held.dirs == nil {
 		held.dirs = make(map[string]*os.File)

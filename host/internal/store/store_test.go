@@ -1,0 +1,132 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const someContent = "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+func newStore(t *testing.T) *Store {
+	t.Helper()
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	s, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSweepAndUnpack sweeps while directories for unpacking are made. No directory that is in use is removed.
+func TestSweepAndUnpack(t *testing.T) {
+	s := newStore(t)
+	done := make(chan struct{})
+	var sweeper, makers sync.WaitGroup
+	for range 2 {
+		sweeper.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := s.Sweep(false); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 4 {
+		makers.Go(func() {
+			for range 300 {
+				dir, release, err := s.Temporary()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := os.WriteFile(filepath.Join(dir, "x"), nil, 0o600); err != nil {
+					t.Error(err)
+				}
+				release()
+			}
+		})
+	}
+	makers.Wait()
+	close(done)
+	sweeper.Wait()
+}
+
+// TestHoldRemoved checks that a directory that was removed while its lock was awaited is not taken for a held one.
+func TestHoldRemoved(t *testing.T) {
+	s := newStore(t)
+	dir := s.Dir(someContent)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := lockedDir(dir, unix.LOCK_EX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hold error
+	var waits sync.WaitGroup
+	ready := make(chan struct{})
+	waits.Go(func() {
+		close(ready)
+		hold = s.Hold(filepath.Join(dir, "x"))
+	})
+	<-ready
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waits.Wait()
+	if !errors.Is(hold, fs.ErrNotExist) {
+		t.Error(hold)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Hold(filepath.Join(dir, "x")); err != nil {
+		t.Error(err)
+	}
+	if gone, err := s.Remove(someContent); err != nil || gone {
+		t.Errorf("what is held was removed: %v", err)
+	}
+}
+
+// TestLockAll checks that nothing is collected while a lock file is changed.
+func TestLockAll(t *testing.T) {
+	s := newStore(t)
+	one, err := s.Lock("/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := s.Lock("/b") // others are not kept waiting
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(s.all())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		t.Error("versions could be collected")
+	}
+	one()
+	two()
+	all, err := s.LockAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all()
+}
