@@ -59,10 +59,6 @@ func compressed(t *testing.T, parts ...[]byte) []byte {
 func TestHostileArchives(t *testing.T) {
 	const program = "text"
 	file := rawTar("weather", tar.TypeReg, int64(len(program)), program)
-	deep := make([]entry, 0, 120)
-	for i := range 120 {
-		deep = append(deep, named(fmt.Sprintf("%d/%s", i, strings.Repeat("a/", 500)+"f"), ""))
-	}
 	for name, c := range map[string]struct {
 		layer []byte
 		want  string
@@ -83,7 +79,6 @@ func TestHostileArchives(t *testing.T) {
 		"control character":    {layerOf(t, named("weather", program), named("a\x1b[2J", "")), "is refused"},
 		"folded case":          {layerOf(t, named("weather", program), named("class", ""), named("claſs", "")), "are alike"},
 		"kelvin":               {layerOf(t, named("weather", program), named("k", ""), named("\u212a", "")), "are alike"},
-		"deep":                 {layerOf(t, deep...), "more than 50000 files"},
 		"large window":         {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x88, 0x09, 0x00, 0x00, 'x'}, "window"},
 	} {
 		t.Run(name, func(t *testing.T) {

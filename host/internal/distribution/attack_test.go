@@ -3,6 +3,7 @@ package distribution
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -184,6 +185,18 @@ func TestHostileMirror(t *testing.T) {
 	}
 	hostile := newMachine(t).want("weather", src, "")
 	hostile.Settings.Mirrors = []source.Mirror{to}
+	for _, b := range blobs {
+		text, err := os.ReadFile(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(b, append(text, ' '), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := hostile.install(InstallOptions{}); err == nil || !strings.Contains(err.Error(), "the manifest has the digest") {
+		t.Error(err)
+	}
 	index := filepath.Join(at, "index.json")
 	if err := os.Remove(index); err != nil {
 		t.Fatal(err)
@@ -289,4 +302,49 @@ func TestMovedSignature(t *testing.T) {
 		t.Error(err)
 	}
 	m.unchanged(0)
+}
+
+// whole fails the test if the store has a version of which a part is missing.
+func (m *machine) whole() {
+	m.t.Helper()
+	contents, err := m.Store.Contents()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, c := range contents {
+		if is, err := artifact.HashTree(m.Store.Dir(c)); err != nil || is != c {
+			m.t.Fatalf("%s is not whole: %s %v", c, is, err)
+		}
+	}
+}
+
+// manyFiles adds files beside the program, so that it takes longer to unpack a version.
+func manyFiles(p *Publication) {
+	path := p.Builds[trust.ThisPlatform()]
+	for i := range 200 {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), fmt.Sprintf("file-%d", i)), []byte(p.Reference.Version.String()), 0o600); err != nil {
+			panic(err)
+		}
+	}
+	p.Builds[trust.ThisPlatform()] = filepath.Dir(path)
+}
+
+// TestFullDisk installs where no file can be larger than a part of the plugin.
+func TestFullDisk(t *testing.T) {
+	s, m := newServer(t), newMachine(t)
+	key, _ := newKey(t)
+	src := s.host + "/acme/weather"
+	m.publish(key, src+":1.0.0", random("1.0.0", 300_000))
+	out, err := m.helper(src, "INSTALL_LIMIT=100000").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "cannot be stored") {
+		t.Errorf("%v %s", err, out)
+	}
+	m.unchanged(0)
+	if left, _ := filepath.Glob(filepath.Join(m.Store.Partial(), "*")); len(left) > 0 {
+		t.Errorf("the part fills the disk: %v", left)
+	}
+	if out, err := m.helper(src).CombinedOutput(); err != nil {
+		t.Errorf("%v %s", err, out)
+	}
+	m.unchanged(1)
 }

@@ -252,7 +252,7 @@ func TestLyingRegistry(t *testing.T) {
 	}{
 		"blobs":     {"the blob has the digest", flip("/blobs/", 0)},
 		"layer":     {"the download has the digest", flip("/blobs/", 40_000)},
-		"manifests": {"", flip("/manifests/sha256:", 0)},
+		"manifests": {"digest", flip("/manifests/sha256:", 0)},
 		"denied":    {"docker login", status(http.StatusForbidden)},
 		"gone":      {"not found", status(http.StatusNotFound)},
 	} {
@@ -381,6 +381,18 @@ func TestConcurrentInstalls(t *testing.T) {
 	all.Wait()
 	m.unchanged(3)
 	second.unchanged(3)
+	// Installations of different plugins for the same lock file lose no entry.
+	third := newMachine(t)
+	third.Wanted = m.Wanted
+	for _, w := range m.Wanted {
+		all.Go(func() {
+			if _, err := third.install(InstallOptions{Names: []string{w.Name}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	third.unchanged(3)
 }
 
 // TestMain is also the program that TestKilledInstalls kills, and that TestFullDisk runs with a small disk.
@@ -427,14 +439,14 @@ func TestKilledInstalls(t *testing.T) {
 	s, m := newServer(t), newMachine(t)
 	key, _ := newKey(t)
 	src := s.host + "/acme/weather"
-	m.publish(key, src+":1.0.0", random("1.0.0", 300_000))
+	m.publish(key, src+":1.0.0", random("1.0.0", 300_000), manyFiles)
 	m.want("weather", src, "")
 	for i := range 50 {
 		if i == 25 {
 			if _, err := m.install(InstallOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			m.publish(key, src+":1.1.0", random("1.1.0", 300_000))
+			m.publish(key, src+":1.1.0", random("1.1.0", 300_000), manyFiles)
 		}
 		c := m.helper(src)
 		if err := c.Start(); err != nil {
@@ -452,6 +464,7 @@ func TestKilledInstalls(t *testing.T) {
 		} else if i >= 25 {
 			t.Fatalf("kill %d removed the plugin from the lock file", i)
 		}
+		m.whole()
 	}
 	if _, err := m.install(InstallOptions{}); err != nil {
 		t.Fatal(err)
@@ -462,26 +475,6 @@ func TestKilledInstalls(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(m.Store.Partial(), "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-}
-
-// TestFullDisk installs where no file can be larger than a part of the plugin.
-func TestFullDisk(t *testing.T) {
-	s, m := newServer(t), newMachine(t)
-	key, _ := newKey(t)
-	src := s.host + "/acme/weather"
-	m.publish(key, src+":1.0.0", random("1.0.0", 300_000))
-	out, err := m.helper(src, "INSTALL_LIMIT=100000").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "cannot be stored") {
-		t.Errorf("%v %s", err, out)
-	}
-	m.unchanged(0)
-	if left, _ := filepath.Glob(filepath.Join(m.Store.Partial(), "*")); len(left) > 0 {
-		t.Errorf("the part fills the disk: %v", left)
-	}
-	if out, err := m.helper(src).CombinedOutput(); err != nil {
-		t.Errorf("%v %s", err, out)
-	}
-	m.unchanged(1)
 }
 
 // environmentManager returns the manager that the environment describes.
