@@ -24,6 +24,7 @@ unit: ## All tests, with the race detector, beside their peers
 conformance: ## The official conformance suite and clients of MCP
 soak: ## Kill plugins at random under load for SOAKTIME=60s: no call that only reads may fail, nothing may remain
 soak-order: ## Compare HISTORIES=10000 random histories of pipelined calls with sequential execution
+soak-upgrade: ## Upgrade a plugin UPGRADES=100 times while 64 callers use it: no call is lost, refused versions leave the one before
 soak-mounts: ## Install 72 public MCP servers (5 GB), mount each, and compare its tools with the server's own list
 fuzz: ## Fuzz each target for FUZZTIME=30s
 bench: build peers ## Measure beside the peers and print ratios (SUITE)
@@ -52,7 +53,7 @@ fix-lint: ## Let golangci-lint fix what it can
 dist: ## Make a release in dist/: archives for all platforms, checksums, bills of materials, a Go module proxy
 check-dist: ## A release for this machine is the same when made twice; its archive and its Go modules work
 
-TARGETS := build install uninstall demo generate grammars clean unit conformance soak soak-order soak-mounts fuzz bench peers peers-debian dist check-dist $(CHECKS) fix-format fix-tidy fix-lint
+TARGETS := build install uninstall demo generate grammars clean unit conformance soak soak-order soak-upgrade soak-mounts fuzz bench peers peers-debian dist check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)
 $(TARGETS): $(TASK)
 	@$(TASK) $@

@@ -122,6 +122,12 @@ func (t *task) soakOrder() error {
 	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestOrder", "-v", "./cmd/toolhost").Run()
 }
 
+// soakUpgrade upgrades a plugin many times while 64 callers use it.
+func (t *task) soakUpgrade() error {
+	env := []string{"TOOLHOST_UPGRADES=" + t.setting("UPGRADES", "100")}
+	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestUpgradeUnderLoad$", "-v", "./cmd/toolhost").Run()
+}
+
 // soakMounts compares the tools of mounted public MCP servers with the servers' own lists. It keeps the installed packages in
 // bench/mounts/packages for the next run.
 func (t *task) soakMounts() error {

@@ -201,7 +201,7 @@ func (n *names) add(name string) error {
 	case len(n.folded) >= MaxFiles:
 		return fmt.Errorf("there are more than %d files", MaxFiles)
 	}
-	for p := name; p != "."; p = path.Dir(p) {
+	for p := name; p != "." && p != "/"; p = path.Dir(p) {
 		fold := folded(p)
 		was, known := n.folded[fold]
 		if known && (was != p || p == name) {
