@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
+	"time"
 
 	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
@@ -18,8 +21,24 @@ type Collected struct {
 	InUse   int `json:"in_use"`
 }
 
-// Collect removes the versions that no lock file needs. It keeps what an existing lock file names, the
-// version before each of these, and what a running host uses.
+// forgotten is the time for which the versions of a lock file stay that is no longer there.
+const forgotten = 30 * 24 * time.Hour
+
+// see notes what a lock file names.
+func see(r *store.Record, lock *trust.Lock) {
+	names := make(map[string]bool)
+	for _, pin := range lock.Plugins {
+		names[pin.Platforms[trust.ThisPlatform()].Content] = true
+	}
+	for _, p := range lock.Packages {
+		names[r.Trees[p.Lock]] = true
+	}
+	delete(names, "")
+	r.Seen, r.Names = time.Now().UTC().Truncate(time.Second), slices.Sorted(maps.Keys(names))
+}
+
+// Collect removes the versions that no lock file needs. It keeps what a lock file names that was there in the last 30 days,
+// the version before each of these, and what a running host uses.
 func Collect(s *store.Store) (*Collected, error) {
 	unlock, err := s.LockAll()
 	if err != nil {
@@ -35,19 +54,21 @@ func Collect(s *store.Store) (*Collected, error) {
 		lock, err := trust.Read(r.Lock)
 		_, gone := os.Stat(r.Lock)
 		switch {
-		case errors.Is(gone, fs.ErrNotExist):
+		case errors.Is(gone, fs.ErrNotExist) && time.Since(r.Seen) > forgotten:
 			if err := s.Forget(r); err != nil {
 				return nil, err
 			}
 			continue
+		case errors.Is(gone, fs.ErrNotExist): // such as on a disk that is not mounted
 		case err != nil: // nobody knows what it needs
 			return nil, err
+		default:
+			if err := s.Change(r.Lock, func(now *store.Record) { see(now, lock); r = now }); err != nil {
+				return nil, err
+			}
 		}
-		for _, pin := range lock.Plugins {
-			used[pin.Platforms[trust.ThisPlatform()].Content] = true
-		}
-		for _, p := range lock.Packages {
-			used[r.Trees[p.Lock]] = true
+		for _, content := range r.Names {
+			used[content] = true
 		}
 		for _, raw := range r.Previous {
 			var pin trust.Pin

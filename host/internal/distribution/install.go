@@ -67,7 +67,7 @@ func (m *Manager) Install(ctx context.Context, opts InstallOptions) ([]Result, e
 	if len(opts.Names) == 0 && !opts.Locked {
 		changed = m.dropUnused(lock) || changed
 	}
-	if err := m.Store.Change(m.Lock, func(*store.Record) {}); err != nil {
+	if err := m.Store.Change(m.Lock, func(r *store.Record) { see(r, lock) }); err != nil {
 		return results, err
 	}
 	if changed {

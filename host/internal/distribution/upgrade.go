@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/store"
 	"toolhost.dev/host/internal/trust"
 )
 
@@ -125,7 +126,7 @@ func (m *Manager) swap(ctx context.Context, name string, lock *trust.Lock, pin t
 	}
 	refused := m.Apply(ctx, []string{name}, acceptChanges)
 	if refused == nil {
-		return nil
+		return m.Store.Change(m.Lock, func(r *store.Record) { see(r, lock) })
 	}
 	lock.Plugins[name] = old
 	// The new version is remembered meanwhile, because a host that accepted it can still start it.

@@ -124,23 +124,47 @@ func (r *remoteRepository) Manifest(ctx context.Context, ref string) (artifact.D
 
 func (r *remoteRepository) Blob(ctx context.Context, d artifact.Descriptor, from int64) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	body, err := r.repo.Blobs().Fetch(ctx, native(d))
+	var body io.ReadCloser
+	var err error
+	if from > 0 {
+		body, err = r.rest(ctx, d, from)
+	} else {
+		body, err = r.repo.Blobs().Fetch(ctx, native(d))
+	}
 	if err != nil {
 		cancel()
 		return nil, r.explain(err)
 	}
-	if from > 0 {
-		if seeker, ok := body.(io.Seeker); ok {
-			_, err = seeker.Seek(from, io.SeekStart)
-		} else {
-			_, err = io.CopyN(io.Discard, body, from)
-		}
-		if err != nil {
-			cancel()
-			return nil, errors.Join(r.explain(err), body.Close())
-		}
-	}
 	return watch(body, cancel), nil
+}
+
+// rest asks for a part of a blob. The library would first ask for the whole blob.
+func (r *remoteRepository) rest(ctx context.Context, d artifact.Descriptor, from int64) (io.ReadCloser, error) {
+	ref := r.repo.Reference
+	scheme := "https"
+	if r.repo.PlainHTTP {
+		scheme = "http"
+	}
+	ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://%s/v2/%s/blobs/%s", scheme, ref.Host(), ref.Repository, d.Digest), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	response, err := r.repo.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	switch response.StatusCode {
+	case http.StatusPartialContent:
+		return response.Body, nil
+	case http.StatusOK: // a server without Range
+		if _, err := io.CopyN(io.Discard, response.Body, from); err != nil {
+			return nil, errors.Join(err, response.Body.Close())
+		}
+		return response.Body, nil
+	}
+	return nil, errors.Join(&errcode.ErrorResponse{Method: req.Method, URL: req.URL, StatusCode: response.StatusCode}, response.Body.Close())
 }
 
 func (r *remoteRepository) Referrers(ctx context.Context, d artifact.Descriptor, artifactType string) ([]artifact.Descriptor, error) {

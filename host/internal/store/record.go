@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,9 @@ type Record struct {
 	Previous map[string]json.RawMessage `json:"previous,omitempty"`
 	// Trees maps the digests of package locks to the hash of the installed files, which differs by platform.
 	Trees map[string]string `json:"trees,omitempty"`
+	// Seen is the last time at which a command found the lock file, and Names are the hashes of the versions in it then.
+	Seen  time.Time `json:"seen,omitzero"`
+	Names []string  `json:"names,omitempty"`
 }
 
 func (s *Store) record(lock string) ownfile.File {

@@ -150,13 +150,34 @@ func lockedDir(dir string, how int) (*os.File, error) {
 }
 
 // Publish makes a temporary directory the files of a plugin. If another process published the same content before, its
-// files stay.
+// files stay. The files are on the disk before they get their name: after a power failure, a version is whole or missing.
 func (s *Store) Publish(temporary, content string) error {
-	err := os.Rename(temporary, s.Dir(content))
+	err := filepath.WalkDir(temporary, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && (d.IsDir() || d.Type().IsRegular()) {
+			err = flush(path)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = os.Rename(temporary, s.Dir(content))
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return flush(s.contents())
+}
+
+// flush waits until a file or the entries of a directory are on the disk.
+func flush(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // Remove removes the files of a plugin. It returns false if a running process uses them.
