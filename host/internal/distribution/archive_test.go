@@ -28,8 +28,8 @@ func rawTar(name string, kind byte, size int64, content string) []byte {
 		sum += int(c)
 	}
 	copy(h[148:], fmt.Sprintf("%06o\x00 ", sum))
-	out := append(h, content...)
-	return append(out, make([]byte, (512-len(content)%512)%512)...)
+	h = append(h, content...)
+	return append(h, make([]byte, (512-len(content)%512)%512)...)
 }
 
 // pax returns a PAX header with the given records.
