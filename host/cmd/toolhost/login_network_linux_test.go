@@ -216,7 +216,7 @@ func listenTLS(t *testing.T, address string, c tls.Certificate, connected func()
 	t.Helper()
 	l, err := net.Listen("tcp4", address)
 	must(t, err)
-	s := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{c}}, ConnState: func(_ net.Conn, state http.ConnState) { //nolint:gosec // for tests
+	s := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{c}}, ConnState: func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			connected()
 		}
