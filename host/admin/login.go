@@ -183,7 +183,7 @@ func shownURL(server string) string {
 	return u.String()
 }
 
-// loginCommand matches the command with which the plugin of a remote server tells the user to log in.
+// loginCommand matches the login command in an error of a remote server.
 var loginCommand = regexp.MustCompile(`toolhost mcp login [^\s:;,]+(?: --add-scope \S+)*`)
 
 // nextStep returns a command that helps with the error of a field.

@@ -137,7 +137,7 @@ func TestLoginStaysOutside(t *testing.T) {
 	}
 }
 
-// addAddress gives an address to the loopback interface of the network namespace.
+// addAddress adds an address to the loopback interface of the network namespace.
 func addAddress(t *testing.T, i int, address string) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)

@@ -59,8 +59,8 @@ func (c *conn) ping(ctx context.Context) (*tool.Pong, error) {
 }
 
 // roundTrip returns the time of a request and its answer. The newer protocol has no request ping. A remote server of the
-// newer protocol gets the request server/discover, which begins each connection. A program gets a ping, and the error with
-// which it can answer is an answer, too.
+// newer protocol gets the request server/discover, which begins each connection. A program gets a
+// ping, and an error is an answer, too.
 func (c *conn) roundTrip(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	if c.server == nil && c.stateless() {
