@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // CapabilityRelay is the capability of a plugin that implements [Relay]. Such a plugin offers features of MCP besides its
@@ -55,6 +56,26 @@ type Relay interface {
 	Exchange(ctx context.Context, call *Call, peer Peer) *Result
 	// Listen calls notify for each notification that belongs to no call. It returns after ctx ends.
 	Listen(ctx context.Context, notify func(Notification)) error
+}
+
+// MethodPing is a method of the host, which no client of MCP can send. A plugin for a mounted server answers it with a
+// [Pong]. Other plugins answer with [NotFound].
+const MethodPing = "toolhost/ping"
+
+// Pong describes a mounted server that answers.
+type Pong struct {
+	// Protocol is the revision of MCP that the server speaks.
+	Protocol string `json:"protocol"`
+	// Name and Version are those of the server, as it reports them.
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Tools, Prompts, Resources and Templates count what the server has, also what the operator does not offer.
+	Tools     int `json:"tools"`
+	Prompts   int `json:"prompts"`
+	Resources int `json:"resources"`
+	Templates int `json:"templates"`
+	// RoundTrip is the time between a request and its answer, in nanoseconds.
+	RoundTrip time.Duration `json:"round_trip"`
 }
 
 // The methods of [Notification].

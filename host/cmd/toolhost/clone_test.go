@@ -50,7 +50,7 @@ var cloneAttacks = map[string]map[string]string{
 // ends if its input is empty.
 var cloneCommands = map[string][][]string{
 	"": {{"--help"}}, "run": {{"true"}, {"read README"}, {"x:f"}, {"--session", "s", "true"}}, "batch": {{}}, "explain": {{"true"}}, "tools": {{}, {"--json"}, {"--format", "openai"}}, "tools health": {{}, {"read"}}, "tools search": {{"read"}}, "tools forget": {{"--all"}, {"read"}}, "tools size": {{}},
-	"repl": {{}}, "mcp": {{}}, "mcp login": {{"y"}}, "mcp logout": {{"y"}}, "mcp status": {{}}, "serve": {{"--listen", "127.0.0.1:0"}}, "version": {{}}, "help": {{"run"}},
+	"repl": {{}}, "mcp": {{}}, "mcp login": {{"y"}}, "mcp logout": {{"y"}}, "mcp status": {{}}, "mcp ping": {{}, {"x"}}, "serve": {{"--listen", "127.0.0.1:0"}}, "version": {{}}, "help": {{"run"}},
 	"policy": {{}}, "policy check": {{"true"}}, "policy list": {{}}, "policy revoke": {{"--all"}}, "policy test": {{}},
 	"status": {{}}, "stats": {{}}, "doctor": {{}, {"--json"}}, "log": {{}},
 	"config": {{}}, "config validate": {{}, {"--launch"}}, "config show": {{}, {"--effective"}}, "config plan": {{}}, "config reload": {{}, {"--approve-privileges"}}, "config fmt": {{}}, "config import": {{".mcp.json", "--dry-run"}, {"README"}},

@@ -241,6 +241,17 @@ func TestPrincipalsAreSeparate(t *testing.T) {
 	if got := bob.output(`{"session":"s","command":"history"}`); strings.Contains(got, "LEAK") {
 		t.Errorf("bob sees the history of alice: %s", got)
 	}
+	const temporary = `{"session":"s","command":"cat /tmp/of-alice $TMPDIR/of-alice 2>/dev/null; echo end"}`
+	alice.output(`{"session":"s","command":"echo secret-of-alice > /tmp/of-alice"}`)
+	if got := alice.output(temporary); !strings.HasPrefix(got, "secret-of-alice\n") {
+		t.Errorf("alice does not see her temporary file: %s", got)
+	}
+	if got := bob.output(temporary); got != "end\n" {
+		t.Errorf("bob sees a temporary file of alice: %s", got)
+	}
+	for _, path := range []string{"/v1/status", "/v1/stats", "/metrics"} { // they show the calls of all principals
+		bob.want(http.StatusForbidden, "", "GET", path, "")
+	}
 	// The local user must not reach another principal's session through the name of the session.
 	out, err := toolhost(t, p.dir, "--session", fmt.Sprintf("principal:alice:%d:%s:s", len(p.dir), p.dir), "run", "echo $LEAK").Output()
 	if err == nil || strings.Contains(string(out), "secret") {

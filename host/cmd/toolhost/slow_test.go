@@ -80,3 +80,26 @@ func TestSlowBodies(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestLimits checks that a server ends connections whose headers do not end, and refuses headers and bodies that are
+// too large. A header and a body below the limits are accepted.
+func TestRequestLimits(t *testing.T) {
+	t.Parallel()
+	base, token := serve(t, mcpDir(t))
+	c, valid := &client{t, base, token}, `{"command":"echo hi"}`
+	const large = 100 << 10
+	c.want(http.StatusOK, "hi", "POST", "/v1/run", valid, "X-Long", strings.Repeat("x", large/4))
+	c.want(http.StatusRequestHeaderFieldsTooLarge, "", "POST", "/v1/run", valid, "X-Long", strings.Repeat("x", large))
+	c.want(http.StatusOK, "hi", "POST", "/v1/run", valid+strings.Repeat(" ", api.MaxBody-len(valid)))
+	c.want(http.StatusRequestEntityTooLarge, "", "POST", "/v1/run", valid+strings.Repeat(" ", api.MaxBody))
+	c.want(http.StatusRequestEntityTooLarge, "", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`+strings.Repeat(" ", api.MaxBody), "Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", eras[2], "Mcp-Method", "tools/list")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	must(t, err)
+	defer conn.Close()
+	must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = fmt.Fprint(conn, "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX-Never: ends")
+	must(t, err)
+	if _, err := io.Copy(io.Discard, conn); err != nil {
+		t.Errorf("the server keeps a connection without the end of the headers: %v", err)
+	}
+}

@@ -99,6 +99,8 @@ type Mode struct {
 	IgnorePins bool
 	// DescribeOnly ends the start of each plugin as soon as it has described itself.
 	DescribeOnly bool
+	// Unstarted starts no plugin before it is used; see [Engine.Ping].
+	Unstarted bool
 	// Empty ignores the configuration in the options and uses an empty configuration.
 	Empty bool
 }
@@ -167,7 +169,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		e.locks = sessionlock.New(dir, e.state.Flush)
 	}
 	builder := e.builder(cfg)
-	builder.Options.DescribeOnly = mode.DescribeOnly
+	builder.Options.DescribeOnly, builder.Options.Unstarted = mode.DescribeOnly, mode.Unstarted
 	e.reloader = reload.New(reload.Setup{
 		Builder: builder, Source: source, Live: opts.Live, OpenPins: func(cfg *config.Config) (*trust.Pins, error) { return e.openPins(source, cfg, mode.IgnorePins) }, FixedStateDir: opts.StateDir != "",
 		OnConfig: opts.OnConfig, Published: e.configured, Log: opts.Log,

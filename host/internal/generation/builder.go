@@ -43,6 +43,8 @@ type Options struct {
 	RetryFailed bool
 	// DescribeOnly ends the start of a plugin as soon as it has described itself. The plugin is not configured.
 	DescribeOnly bool
+	// Unstarted starts no plugin to get its description. Plugins without a saved description fail with ErrUnstarted.
+	Unstarted bool
 	// Bundled is the directory of the bundled plugins.
 	Bundled string
 	// Pulse is the time without events after which the client of a call receives a heartbeat. Zero means the default.

@@ -17,6 +17,9 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
+// ErrUnstarted is the error of plugins that are not loaded because of [Options.Unstarted].
+var ErrUnstarted = errors.New("the plugin is not started yet")
+
 // Load builds the first generation of a configuration. It uses saved descriptions of plugins. It starts all other
 // plugins concurrently to get their descriptions. If Load returns an error, the error lists invalid permission rules.
 // The generation is still valid, but the caller must prevent all calls, because these rules do not apply.
@@ -30,7 +33,10 @@ func (b *Builder) Load(ctx context.Context, cfg *config.Config, launcher *confin
 	}
 	var wg sync.WaitGroup
 	for _, p := range plugins {
-		if b.recall(cfg, launcher, p) {
+		if !b.recall(cfg, launcher, p) {
+			continue
+		}
+		if p.Err = ErrUnstarted; !b.Options.Unstarted {
 			wg.Go(func() { p.Err = b.Describe(ctx, p) })
 		}
 	}

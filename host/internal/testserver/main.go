@@ -89,6 +89,10 @@ func hear(m message) {
 		reply(m.ID, `{}`)
 	case "resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe":
 		hearResource(m)
+	case "ping":
+		if mode != "hung" {
+			reply(m.ID, `{}`)
+		}
 	case "notifications/cancelled":
 		if err := os.WriteFile("canceled", []byte("yes"), 0o600); err != nil {
 			panic(err)

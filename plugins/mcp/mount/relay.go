@@ -24,15 +24,9 @@ func (c *conn) listItems(ctx context.Context) ([]tool.Item, error) {
 	cfg, caps := &c.mount.cfg, c.session.InitializeResult().Capabilities
 	var out []tool.Item
 	if cfg.offers(offerPrompts) && caps.Prompts != nil {
-		prompts, err := pages(ctx, "prompts", func(ctx context.Context, cursor string) ([]*mcp.Prompt, string, error) {
-			r, err := c.session.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
-			if err != nil {
-				return nil, "", err
-			}
-			return r.Prompts, r.NextCursor, nil
-		})
+		prompts, err := c.listPrompts(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("the server does not list its prompts: %w", err)
+			return nil, err
 		}
 		for _, p := range prompts {
 			out = append(out, promptItem(p)...)
@@ -54,6 +48,20 @@ func (c *conn) listItems(ctx context.Context) ([]tool.Item, error) {
 		out = append(out, tool.Item{Kind: tool.ItemLogging})
 	}
 	return out, nil
+}
+
+func (c *conn) listPrompts(ctx context.Context) ([]*mcp.Prompt, error) {
+	prompts, err := pages(ctx, "prompts", func(ctx context.Context, cursor string) ([]*mcp.Prompt, string, error) {
+		r, err := c.session.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
+		if err != nil {
+			return nil, "", err
+		}
+		return r.Prompts, r.NextCursor, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the server does not list its prompts: %w", err)
+	}
+	return prompts, nil
 }
 
 func (c *conn) listResources(ctx context.Context) ([]tool.Item, error) {
@@ -206,6 +214,8 @@ func (m *mount) exchange(ctx context.Context, call *sdk.Call) (*sdk.Result, erro
 			return struct{}{}, m.subs.remove(call.SessionID, p.URI, func() error {
 				return c.session.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: p.URI})
 			})
+		case tool.MethodPing:
+			return c.ping(ctx)
 		case "logging/setLevel":
 			return struct{}{}, c.setLevel(ctx, a)
 		}

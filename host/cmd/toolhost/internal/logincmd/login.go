@@ -1,4 +1,4 @@
-// Package logincmd implements the commands that log in at the remote servers of mounts.
+// Package logincmd implements the commands that log in at the remote servers of mounts, and that check mounted servers.
 package logincmd
 
 import (
@@ -21,9 +21,9 @@ import (
 	"toolhost.dev/host/mcp/authorize"
 )
 
-// Commands returns the subcommands of "toolhost mcp" for logins.
+// Commands returns the subcommands of "toolhost mcp".
 func Commands(s *cli.Settings) []*cobra.Command {
-	return []*cobra.Command{newLogin(s), newLogout(s), newStatus(s)}
+	return []*cobra.Command{newLogin(s), newLogout(s), newStatus(s), newPing(s)}
 }
 
 type loginFlags struct {
