@@ -12,7 +12,20 @@ import (
 	"toolhost.dev/tools/dist"
 )
 
-func (t *task) dist() error { return dist.Make(t.Project, t.Path("dist"), dist.Platforms) }
+func (t *task) dist() error {
+	if err := t.nodeModules(); err != nil {
+		return err
+	}
+	return dist.Make(t.Project, t.Path("dist"), dist.Platforms)
+}
+
+// packages writes the packages for authors of plugins to the directory that the environment variable OUT names.
+func (t *task) packages() error {
+	if err := t.nodeModules(); err != nil {
+		return err
+	}
+	return dist.Packages(t.Project, t.setting("OUT", t.Path("dist/packages")))
+}
 
 // checkDist creates a release for this platform twice. It checks that both releases are identical, complete and usable.
 func (t *task) checkDist() error {
@@ -21,6 +34,9 @@ func (t *task) checkDist() error {
 		return err
 	}
 	defer os.RemoveAll(tmp) //nolint:errcheck // it is a temporary directory
+	if err := t.nodeModules(); err != nil {
+		return err
+	}
 	first, second := filepath.Join(tmp, "1"), filepath.Join(tmp, "2")
 	for _, dir := range []string{first, second} {
 		if err := dist.Make(t.Project, dir, []string{runtime.GOOS + "/" + runtime.GOARCH}); err != nil {
@@ -41,7 +57,7 @@ func (t *task) tryArchive(dir string) error {
 	if err := in(dir, "sha256sum", "--check", "--quiet", "SHA256SUMS"); err != nil {
 		return err
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
+	archives, err := filepath.Glob(filepath.Join(dir, "toolhost_*.tar.gz"))
 	if err != nil || len(archives) != 1 {
 		return errors.Join(err, fmt.Errorf("%s: want one archive, have %q", dir, archives))
 	}
