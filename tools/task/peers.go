@@ -76,15 +76,21 @@ func (t *task) peersDebian() error {
 			return err
 		}
 	}
-	libs, err := filepath.Glob(t.Path(dir + "/usr/lib/*-linux-gnu"))
+	env, err := t.debianPython()
 	if err != nil {
 		return err
 	}
-	env := []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":"), "PYTHONPATH=" + t.Path(dir+"/usr/lib/python3/dist-packages")}
 	if err := t.run(env, t.Path(dir+"/bin/python3"), "-c", "import grpc"); err != nil {
 		return err
 	}
 	return t.stamp(stamp)
+}
+
+// debianPython returns the environment variables with which Python finds the packages that peersDebian unpacked.
+func (t *task) debianPython() ([]string, error) {
+	const dir = "bench/peers/debian"
+	libs, err := filepath.Glob(t.Path(dir + "/usr/lib/*-linux-gnu"))
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":"), "PYTHONPATH=" + t.Path(dir+"/usr/lib/python3/dist-packages")}, err
 }
 
 // download downloads Debian packages into a directory and unpacks them there.
