@@ -50,10 +50,11 @@ fix-format: ## Format the code
 fix-tidy: ## Tidy go.mod and go.sum
 fix-lint: ## Let golangci-lint fix what it can
 
-dist: ## Make a release in dist/: archives for all platforms, checksums, bills of materials, a Go module proxy
-check-dist: ## A release for this machine is the same when made twice; its archive and its Go modules work
+dist: ## Make a release in dist/: archives for all platforms, checksums, bills of materials, and what packages makes
+packages: ## Make what authors of plugins use, in OUT=dist/packages: a Go module proxy, the wheel, the npm package, the protocol
+check-dist: ## A release for this machine is the same when made twice; its archive, Go modules, wheel and npm package work
 
-TARGETS := build install uninstall demo generate grammars clean unit conformance soak soak-order soak-upgrade soak-mounts fuzz bench peers peers-debian dist check-dist $(CHECKS) fix-format fix-tidy fix-lint
+TARGETS := build install uninstall demo generate grammars clean unit conformance soak soak-order soak-upgrade soak-mounts fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)
 $(TARGETS): $(TASK)
 	@$(TASK) $@

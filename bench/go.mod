@@ -57,6 +57,7 @@ require (
 	mvdan.cc/sh/v3 v3.14.1 // indirect
 	toolhost.dev/plugins/edit v0.0.0
 	toolhost.dev/sdk v0.0.0
+	toolhost.dev/sdk/statedb v0.0.0 // indirect
 )
 
 replace (
@@ -65,3 +66,5 @@ replace (
 )
 
 replace toolhost.dev/plugins/edit => ../plugins/edit
+
+replace toolhost.dev/sdk/statedb => ../sdk/statedb

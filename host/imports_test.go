@@ -19,7 +19,7 @@ func modules(t *testing.T) []string {
 	if err != nil || len(manifests) == 0 {
 		t.Fatalf("%d manifests of plugins, %v", len(manifests), err)
 	}
-	out := []string{"toolhost.dev/sdk", "toolhost.dev/host", "toolhost.dev/bench"}
+	out := []string{"toolhost.dev/sdk", "toolhost.dev/sdk/statedb", "toolhost.dev/host", "toolhost.dev/bench"}
 	for _, m := range manifests {
 		out = append(out, "toolhost.dev/plugins/"+filepath.Base(filepath.Dir(m)))
 	}

@@ -15,6 +15,7 @@ import (
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/distribution"
 	"toolhost.dev/host/internal/engine"
+	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/signature"
 	"toolhost.dev/host/internal/source"
 	"toolhost.dev/host/internal/store"
@@ -148,8 +149,7 @@ func describe(ctx context.Context, opts Options, program string) (*tool.Descript
 		return nil, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // in the directory for temporary files
-	text := fmt.Sprintf("bundled = false\nplugin \"candidate\" {\n  path = %q\n  sandbox {\n    roots = \"none\"\n    network = false\n    exec = false\n    read = [%q]\n  }\n}\n",
-		escape(program), escape(filepath.Dir(program)))
+	text := candidateConfig(program)
 	file, workspace := filepath.Join(dir, "describe.hcl"), filepath.Join(dir, "workspace")
 	err = os.WriteFile(file, []byte(text), 0o600)
 	if err == nil {
@@ -170,6 +170,20 @@ func describe(ctx context.Context, opts Options, program string) (*tool.Descript
 		err = p.Err
 	}
 	return d, errors.Join(err, e.Close())
+}
+
+// candidateConfig returns a configuration for a program of which nothing is known yet. A script may read its interpreter.
+func candidateConfig(program string) string {
+	runtime := manifest.RuntimeOf(manifest.Interpreter(program))
+	var read, env []string
+	for _, path := range append([]string{filepath.Dir(program)}, runtime.Read...) {
+		read = append(read, fmt.Sprintf("%q", escape(path)))
+	}
+	for _, name := range runtime.Env {
+		env = append(env, fmt.Sprintf("%s = %q", name, escape(os.Getenv(name))))
+	}
+	return fmt.Sprintf("bundled = false\nplugin \"candidate\" {\n  path = %q\n  env = { %s }\n  sandbox {\n    roots = \"none\"\n    network = false\n    exec = false\n    read = [%s]\n  }\n}\n",
+		escape(program), strings.Join(env, ", "), strings.Join(read, ", "))
 }
 
 // escape keeps a path from being read as a template.

@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +31,9 @@ type Sources struct {
 	// Dir is the absolute path of the directory.
 	Dir      string
 	Manifest *scaffold.Manifest
+	// SettingsFile has what belongs into the plugin's block during development, such as its config block. [Open] sets it to
+	// dev.hcl beside the manifest. The file need not exist.
+	SettingsFile string
 	// Env contains additional environment variables for the build in the form KEY=VALUE.
 	Env []string
 	// Out receives the output of the build.
@@ -45,7 +50,7 @@ func Open(dir string, out io.Writer) (*Sources, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sources{Dir: dir, Manifest: m, Out: out}, nil
+	return &Sources{Dir: dir, Manifest: m, Out: out, SettingsFile: filepath.Join(dir, "dev.hcl")}, nil
 }
 
 // Binary returns the path of the plugin's program.
@@ -72,7 +77,8 @@ func (s *Sources) Build(ctx context.Context) error {
 }
 
 // Watch calls changed after each change of the sources, until ctx is canceled. The sources are all files in the
-// directory. Watch ignores names that begin with a dot, the directory of the binary, and the directories in madeDirs.
+// directory, and the file Settings. Watch ignores names that begin with a dot, the directory of the binary, and the
+// directories in madeDirs.
 func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) error {
 	wake := make(chan struct{}, 1)
 	w, err := watch.New(log, func() {
@@ -86,7 +92,7 @@ func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) e
 	}
 	defer w.Close()
 	seen, dirs := s.look()
-	w.Set(nil, dirs)
+	w.Set([]string{s.SettingsFile}, dirs)
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,7 +104,7 @@ func (s *Sources) Watch(ctx context.Context, log *slog.Logger, changed func()) e
 			continue
 		}
 		seen = now
-		w.Set(nil, dirs)
+		w.Set([]string{s.SettingsFile}, dirs)
 		changed()
 	}
 }
@@ -128,22 +134,17 @@ func (s *Sources) look() (state string, dirs []string) {
 		}
 		return nil
 	})
+	if info, err := os.Stat(s.SettingsFile); err == nil {
+		fmt.Fprintf(&b, "%s %d %d\n", s.SettingsFile, info.Size(), info.ModTime().UnixNano())
+	}
 	return b.String(), dirs
 }
 
-// SettingsFile is the name of the file beside the manifest with what belongs into the plugin's block during development,
-// such as its config block.
-const SettingsFile = "dev.hcl"
-
-// Settings returns the text of a settings file. An empty path means [SettingsFile], if it exists.
-func (s *Sources) Settings(path string) (string, error) {
-	given := path != ""
-	if !given {
-		path = filepath.Join(s.Dir, SettingsFile)
-	}
-	b, err := os.ReadFile(path)
-	if !given && errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+// Settings returns the text of the settings file. A missing file has no settings.
+func (s *Sources) Settings() (string, error) {
+	b, err := os.ReadFile(s.SettingsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
 	return string(b), err
 }
@@ -179,6 +180,25 @@ func (s *Sources) granted(n *tool.Needs) *scaffold.Manifest {
 
 // Config returns a configuration that contains the plugin. The host adds the bundled plugins.
 func (s *Sources) Config(opts Options) string {
+	return s.beforeSettings(opts) + opts.Settings + "\n}\n"
+}
+
+// Locate replaces positions in a configuration by positions in the settings file, also in the quoted lines of messages. The
+// configuration has the text of [Sources.Config] with the same options.
+func (s *Sources) Locate(text, config string, opts Options) string {
+	before := strings.Count(s.beforeSettings(opts), "\n")
+	position := regexp.MustCompile(`(?m)(` + regexp.QuoteMeta(config) + `:|^ +)(\d+)(:| \|)`)
+	return position.ReplaceAllStringFunc(text, func(found string) string {
+		parts := position.FindStringSubmatch(found)
+		line, err := strconv.Atoi(parts[2])
+		if err != nil || line <= before {
+			return found
+		}
+		return strings.Replace(parts[1], config, s.SettingsFile, 1) + strconv.Itoa(line-before) + parts[3]
+	})
+}
+
+func (s *Sources) beforeSettings(opts Options) string {
 	debug := opts.Debug || opts.Wait
 	var b strings.Builder
 	b.WriteString("host {\n  log_level = \"info\"\n")
@@ -193,6 +213,6 @@ func (s *Sources) Config(opts Options) string {
 	if debug {
 		block += "  start_timeout = \"24h\"\n"
 	}
-	b.WriteString(block + opts.Settings + "\n}\n")
+	b.WriteString(block)
 	return b.String()
 }

@@ -2,13 +2,13 @@
 package scaffold
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +17,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/manifest"
 )
 
@@ -33,8 +34,8 @@ type Options struct {
 	// the plugin's name in the current directory.
 	Dir string
 	// SDK is the directory of the module toolhost.dev/sdk, for Go plugins. If SDK is empty, New searches near the
-	// executable. For TypeScript, SDK is a directory or an archive with the package @toolhost/sdk. If it is empty, the
-	// package comes from the registry.
+	// executable. For TypeScript, SDK is an archive of the package @toolhost/sdk, which New copies. If no SDK is found, it
+	// comes from the registry of the language.
 	SDK string
 }
 
@@ -42,6 +43,8 @@ type Options struct {
 type Made struct {
 	Dir   string // absolute path
 	Files []string
+	// Fetched is the SDK that the build gets from the registry of its language. It is empty if the SDK is on this machine.
+	Fetched string
 }
 
 // New creates the sources of a plugin. If New fails, it removes all files that it created.
@@ -64,18 +67,17 @@ func New(opts Options) (*Made, error) {
 		if opts.SDK, err = findSDK(opts.SDK); err != nil {
 			return nil, err
 		}
-		if contents["go.mod"], contents["go.sum"], err = goModule(opts.Name, opts.SDK); err != nil {
+		if err := goModule(opts.Name, opts.SDK, contents); err != nil {
 			return nil, err
 		}
 		m.Build, m.Binary = []string{"make", "build"}, "bin/"+opts.Name
 	case "python":
-		m.Build, m.Binary = []string{"make", "build"}, "main.py"
-		// A script needs Python's runtime and libraries. Therefore the sandbox must permit the plugin to read them.
-		m.Needs = Needs{Read: append([]string{"."}, pythonPaths()...), Env: []string{"PYTHONPATH", "LD_LIBRARY_PATH"}}
+		m.Build, m.Binary, m.Runtime = []string{"make", "build"}, "main.py", "python"
+		m.Needs = Needs{Read: []string{"."}} // the module beside main.py
 	case "typescript":
-		m.Build, m.Binary = []string{"make", "build"}, "dist/"+opts.Name+".mjs"
+		m.Build, m.Binary, m.Runtime = []string{"make", "build"}, "dist/"+opts.Name+".mjs", "node"
 		m.Needs = Needs{Read: []string{"dist"}}
-		if npm, err = npmPackage(opts.SDK); err != nil {
+		if npm, err = npmPackage(opts.SDK, contents); err != nil {
 			return nil, err
 		}
 	default:
@@ -83,18 +85,29 @@ func New(opts Options) (*Made, error) {
 	}
 	// The name of the tool is also a function name for models. Function names cannot contain dots or dashes.
 	replace := strings.NewReplacer("__NAME__", opts.Name, "__SDK__", npm, "__TOOL__", strings.NewReplacer("-", "_", ".", "_").Replace(opts.Name))
-	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl", "common/LICENSE": "LICENSE"} {
+	for from, to := range map[string]string{opts.Lang: "", "gitignore": ".gitignore", "calls.jsonl": "calls.jsonl", "common/LICENSE": "LICENSE", "common/ci.yml": ciFile} {
 		if err := load(contents, from, to, replace); err != nil {
 			return nil, err
 		}
 	}
+	contents[ciFile] = bytes.Replace(contents[ciFile], []byte("__SETUP__\n"), contents[setupFile], 1)
+	delete(contents, setupFile)
 	if contents[ManifestFile], err = json.MarshalIndent(m, "", "  "); err != nil {
 		return nil, err
 	}
 	contents[ManifestFile] = append(contents[ManifestFile], '\n')
 	contents["plugin.hcl"] = []byte(m.Block(dir))
-	return write(dir, contents)
+	made, err := write(dir, contents)
+	if err == nil && opts.SDK == "" {
+		made.Fetched = map[string]string{"go": sdkModule + " v" + build.Version, "typescript": "@toolhost/sdk " + npm}[opts.Lang]
+	}
+	return made, err
 }
+
+const (
+	ciFile    = ".github/workflows/ci.yml"
+	setupFile = "setup.yml" // the steps of the CI file that differ between the languages
+)
 
 // load adds an embedded file, or all files of an embedded directory, to contents.
 func load(contents map[string][]byte, from, to string, replace *strings.Replacer) error {
@@ -107,9 +120,6 @@ func load(contents map[string][]byte, from, to string, replace *strings.Replacer
 		name := to
 		if name == "" {
 			name = strings.TrimSuffix(strings.TrimPrefix(path, root+"/"), ".tmpl")
-			if name == "ci.yml" {
-				name = ".github/workflows/ci.yml"
-			}
 		}
 		contents[name] = []byte(replace.Replace(string(b)))
 		return err
@@ -137,7 +147,7 @@ func write(dir string, contents map[string][]byte) (made *Made, err error) {
 		for _, name := range made.Files {
 			_ = os.Remove(filepath.Join(dir, name))
 		}
-		for _, made := range []string{".github/workflows", ".github"} {
+		for _, made := range []string{".github/workflows", ".github", "vendor"} {
 			_ = os.Remove(filepath.Join(dir, made))
 		}
 		if isNew {
@@ -160,23 +170,26 @@ func write(dir string, contents map[string][]byte) (made *Made, err error) {
 	return made, nil
 }
 
-// npmPackage returns the version of the package @toolhost/sdk in a package.json. The argument is a directory or an archive
-// that npm can install, or empty.
-func npmPackage(given string) (string, error) {
+// npmPackage returns the version of the package @toolhost/sdk in a package.json. The argument is an archive that npm made, or
+// empty. npmPackage adds the archive to the sources, so that others can build them.
+func npmPackage(given string, contents map[string][]byte) (string, error) {
 	if given == "" {
-		return "^0.1.0", nil
+		return "^" + build.Version, nil
 	}
-	path, err := filepath.Abs(given)
-	if err == nil {
-		_, err = os.Stat(path)
+	b, err := os.ReadFile(given)
+	if err == nil && !bytes.HasPrefix(b, []byte("\x1f\x8b")) {
+		err = fmt.Errorf("%s is not an archive that npm pack made", given)
 	}
 	if err != nil {
 		return "", fmt.Errorf("--sdk does not name the package @toolhost/sdk: %w", err)
 	}
-	return "file:" + path, nil
+	name := "vendor/" + filepath.Base(given)
+	contents[name] = b
+	return "file:" + name, nil
 }
 
-// findSDK returns the absolute directory of the SDK's module.
+// findSDK returns the absolute directory of the SDK's module. It returns "" if no directory is given and the sources are not
+// near the executable.
 func findSDK(given string) (string, error) {
 	candidates := []string{given}
 	if given == "" {
@@ -196,61 +209,55 @@ func findSDK(given string) (string, error) {
 	if given != "" {
 		return "", fmt.Errorf("--sdk %s does not contain the module %s; set --sdk to the directory sdk of toolhost's sources", given, sdkModule)
 	}
-	return "", fmt.Errorf("the module %s is not published and not beside the executable; name its directory with --sdk", sdkModule)
+	return "", nil
 }
 
 const sdkModule = "toolhost.dev/sdk"
 
-// goModule returns go.mod and go.sum for a module that requires the SDK. The files contain the requirements of the SDK,
-// so that the build does not look up versions.
-func goModule(name, sdk string) (mod, sum []byte, err error) {
-	b, err := os.ReadFile(filepath.Join(sdk, "go.mod"))
-	if err != nil {
-		return nil, nil, err
-	}
-	of, err := modfile.Parse("go.mod", b, nil)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the SDK's go.mod: %w", err)
-	}
+// goModule adds go.mod for a module that requires the SDK. If the sources of the SDK are in a directory of this machine, a file
+// go.work names it, and go.mod and go.sum have the SDK's own requirements: the first build then needs no network.
+func goModule(name, sdk string, contents map[string][]byte) error {
 	f := new(modfile.File)
 	path := "example.com/" + name
 	if module.CheckPath(path) != nil { // for example, "a." is not a valid module path
 		path = "example.com/plugin"
 	}
 	if err := f.AddModuleStmt(path); err != nil {
-		return nil, nil, err
+		return err
 	}
-	if err := f.AddGoStmt(of.Go.Version); err != nil {
-		return nil, nil, err
-	}
-	f.AddNewRequire(sdkModule, "v0.0.0", false)
-	for _, r := range of.Require {
-		f.AddNewRequire(r.Mod.Path, r.Mod.Version, true)
-	}
-	if err := f.AddReplace(sdkModule, "", sdk, ""); err != nil {
-		return nil, nil, err
-	}
-	f.Cleanup()
-	if mod, err = f.Format(); err != nil {
-		return nil, nil, err
-	}
-	sum, err = os.ReadFile(filepath.Join(sdk, "go.sum"))
-	return mod, sum, err
-}
-
-// pythonPaths returns the directories of Python's modules that a sandbox does not contain by default.
-func pythonPaths() []string {
-	var paths []string
-	for _, name := range []string{"PYTHONPATH", "LD_LIBRARY_PATH"} {
-		for _, p := range filepath.SplitList(os.Getenv(name)) {
-			if filepath.IsAbs(p) {
-				paths = append(paths, p)
-			}
+	goVersion := lowestGo
+	if sdk != "" {
+		b, err := os.ReadFile(filepath.Join(sdk, "go.mod"))
+		if err != nil {
+			return err
+		}
+		of, err := modfile.Parse("go.mod", b, nil)
+		if err != nil {
+			return fmt.Errorf("the SDK's go.mod: %w", err)
+		}
+		goVersion = of.Go.Version
+		for _, r := range of.Require {
+			f.AddNewRequire(r.Mod.Path, r.Mod.Version, true)
+		}
+		work := new(modfile.WorkFile)
+		work.Syntax = new(modfile.FileSyntax)
+		if err := errors.Join(work.AddGoStmt(goVersion), work.AddUse(".", ""), work.AddReplace(sdkModule, "", sdk, "")); err != nil {
+			return err
+		}
+		contents["go.work"] = modfile.Format(work.Syntax)
+		if contents["go.sum"], err = os.ReadFile(filepath.Join(sdk, "go.sum")); err != nil {
+			return err
 		}
 	}
-	out, err := exec.Command("python3", "-c", "import sys; print(sys.prefix)").Output()
-	if prefix := strings.TrimSpace(string(out)); err == nil && filepath.IsAbs(prefix) && prefix != "/usr" {
-		paths = append(paths, prefix) // the directory of a virtual environment or of a separate Python installation
+	if err := f.AddGoStmt(goVersion); err != nil {
+		return err
 	}
-	return paths
+	f.AddNewRequire(sdkModule, "v"+build.Version, false)
+	f.Cleanup()
+	mod, err := f.Format()
+	contents["go.mod"] = mod
+	return err
 }
+
+// lowestGo is the Go version in the go.mod of the SDK.
+const lowestGo = "1.26.0"

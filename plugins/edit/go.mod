@@ -34,6 +34,9 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/grpc v1.85.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
+	toolhost.dev/sdk/statedb v0.0.0
 )
 
 replace toolhost.dev/sdk => ../../sdk
+
+replace toolhost.dev/sdk/statedb => ../../sdk/statedb

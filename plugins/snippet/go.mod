@@ -31,6 +31,9 @@ require (
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
+	toolhost.dev/sdk/statedb v0.0.0
 )
 
 replace toolhost.dev/sdk => ../../sdk
+
+replace toolhost.dev/sdk/statedb => ../../sdk/statedb

@@ -1,5 +1,7 @@
 // Package statedb opens SQLite databases with [Open]. Several processes can share a database. The database stays
 // valid if any of these processes is killed. Plugins and the host store databases in their state directories.
+//
+// The package is a module of its own, because SQLite needs many modules.
 package statedb
 
 import (

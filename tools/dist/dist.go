@@ -42,14 +42,8 @@ type release struct {
 // Make writes a release to the directory out. It first deletes the old content of the directory. Each platform has
 // the form OS/ARCH.
 func Make(p *project.Project, out string, platforms []string) error {
-	r := &release{Project: p, out: out}
-	if err := r.describe(); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(r.out); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(r.out, 0o755); err != nil { //nolint:gosec // it is to be published
+	r, err := begin(p, out)
+	if err != nil {
 		return err
 	}
 	pages, err := r.manual()
@@ -65,13 +59,23 @@ func Make(p *project.Project, out string, platforms []string) error {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	if err := r.packages(); err != nil {
+	return errors.Join(r.packages(), r.checksums())
+}
+
+// Packages writes to the directory out what authors of plugins use of a release. It first deletes the old content of the
+// directory.
+func Packages(p *project.Project, out string) error {
+	r, err := begin(p, out)
+	if err != nil {
 		return err
 	}
-	if err := r.proxy(filepath.Join(r.out, Proxy)); err != nil {
-		return err
-	}
-	return r.checksums()
+	return r.packages()
+}
+
+// begin returns a release whose directory is empty.
+func begin(p *project.Project, out string) (*release, error) {
+	r := &release{Project: p, out: out}
+	return r, errors.Join(r.describe(), os.RemoveAll(out), os.MkdirAll(out, 0o755)) //nolint:gosec // it is to be published
 }
 
 // Proxy is the name of the directory with the module proxy in a release.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,16 +15,21 @@ import (
 	"time"
 )
 
-// packages writes what authors of plugins in other languages need: the wheel of the Python SDK, and an archive with the
-// .proto files of the protocol and their descriptors.
+// packages writes what authors of plugins use: a Go module proxy, the wheel of the Python SDK, the npm package of the Node SDK,
+// and an archive with the .proto files of the protocol and their descriptors.
 func (r *release) packages() error {
 	wheel, name, err := Wheel(r.Path("sdk/python"), r.at)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(r.out, name), wheel, 0o644); err != nil { //nolint:gosec // it is to be published
-		return err
-	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(r.out, name), wheel, 0o644), //nolint:gosec // it is to be published
+		r.npm(), r.protocol(), r.proxy(filepath.Join(r.out, Proxy)),
+	)
+}
+
+// protocol writes the archive of the protocol.
+func (r *release) protocol() error {
 	var entries []entry
 	for _, root := range []string{"sdk/proto/toolhost", "sdk/buf.yaml", "sdk/LICENSE", "sdk/node/src/protocol.binpb", "docs/protocol.md"} {
 		err := filepath.WalkDir(r.Path(root), func(path string, d fs.DirEntry, err error) error {
@@ -48,6 +54,41 @@ func (r *release) packages() error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(r.out, archive+".tar.gz"), packed, 0o644) //nolint:gosec // it is to be published
+}
+
+// NodeModules is the directory with the programs that build the Node SDK, relative to the root. The target peers installs it.
+const NodeModules = "sdk/node/node_modules"
+
+// npm builds the Node SDK in a copy of its directory, and packs it.
+func (r *release) npm() error {
+	if _, err := os.Stat(r.Path(NodeModules + "/.bin/esbuild")); err != nil {
+		return fmt.Errorf("the npm package cannot be built: %w. Run make peers", err)
+	}
+	dir, err := os.MkdirTemp("", "dist-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	for _, name := range []string{"package.json", "tsconfig.json", "README.md", "src"} {
+		if err := r.command("cp", "-r", r.Path("sdk/node/"+name), dir).Run(); err != nil {
+			return err
+		}
+	}
+	license, err := os.ReadFile(r.Path("LICENSE"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "LICENSE"), license, 0o644), os.Symlink(r.Path(NodeModules), filepath.Join(dir, "node_modules"))); err != nil { //nolint:gosec // it is to be published
+		return err
+	}
+	for _, args := range [][]string{{"run", "--silent", "build"}, {"pack", "--silent", "--pack-destination", r.out}} {
+		c := r.command("npm", args...)
+		c.Dir = dir
+		if out, err := c.Output(); err != nil {
+			return fmt.Errorf("npm %s: %w\n%s", args[0], err, out)
+		}
+	}
+	return nil
 }
 
 // Wheel returns the wheel of the Python project in a directory, and its file name. The project has pure Python in src.

@@ -19,7 +19,7 @@ import (
 
 // published returns the directories of the modules that other projects import or install.
 func (r *release) published() []string {
-	out := []string{"sdk", "host"}
+	out := []string{"sdk", "sdk/statedb", "host"}
 	for _, p := range r.Plugins {
 		out = append(out, "plugins/"+p)
 	}
@@ -103,8 +103,8 @@ func publishedMod(b []byte, version string) ([]byte, error) {
 	return f.Format()
 }
 
-// This method returns the tracked files of a module. It replaces the content of go.mod by the argument mod, and adds the
-// license.
+// This method returns the tracked files of a module without those of modules in its subdirectories. It replaces the content of
+// go.mod by the argument mod, and adds the license.
 func (r *release) files(dir string, mod []byte) ([]zip.File, error) {
 	c := r.command("git", "ls-files", "-z", "--", dir)
 	out, err := c.Output()
@@ -116,7 +116,8 @@ func (r *release) files(dir string, mod []byte) ([]zip.File, error) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		inside := strings.TrimPrefix(name, dir+"/")
 		st, err := os.Lstat(r.Path(name))
-		if inside == "go.mod" || errors.Is(err, os.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
+		nested := slices.ContainsFunc(r.Modules, func(m string) bool { return strings.HasPrefix(m, dir+"/") && strings.HasPrefix(name, m+"/") })
+		if nested || inside == "go.mod" || errors.Is(err, os.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
 			continue // skip go.mod, deleted files, and links, because a module cannot contain links
 		}
 		b, err := os.ReadFile(r.Path(name))

@@ -30,6 +30,10 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%s, %v:\n%s", m, err, b)
 		}
 	}
+	b, err := os.ReadFile(filepath.Join(dir, "toolhost.dev/sdk/@v", "v"+r.version+".mod"))
+	if err != nil || strings.Contains(string(b), "sqlite") {
+		t.Errorf("the SDK puts SQLite into the module graph of each plugin: %v\n%s", err, b)
+	}
 	if err := TryProxy(p, dir); err != nil {
 		t.Error(err)
 	}

@@ -34,29 +34,30 @@ func main() {
 `
 
 // TryProxy tests a module proxy that [Make] wrote. In a directory outside the repository, it builds a plugin with
-// the SDK and installs the host and a bundled plugin. It takes all other modules from the module cache or from the
+// the SDK, installs the host and a bundled plugin, and checks the plugin against the protocol. It takes all other modules from the module cache or from the
 // proxies in the environment.
 func TryProxy(p *project.Project, proxy string) error {
 	version, err := p.Version()
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "toolhost-proxy")
+	t, clean, err := newTrial()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	defer clean()
+	dir := t.dir
 	cache, proxies, err := goEnv()
 	if err != nil {
 		return err
 	}
-	t := trial{dir: dir, env: append(os.Environ(),
+	t.env = append(t.env,
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+proxies,
 		// Use a separate module cache, because the usual cache can contain other sources for this version. The
 		// modules of other projects were already verified with go.sum.
 		"GOMODCACHE="+filepath.Join(dir, "modules"), "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=",
 		"GOFLAGS=-mod=mod -modcacherw -trimpath", "GOWORK=off", "CGO_ENABLED=0", "GOBIN="+filepath.Join(dir, "bin"), "GOTOOLCHAIN=local",
-	)}
+	)
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(tinyPlugin), 0o600); err != nil {
 		return err
 	}
@@ -71,10 +72,15 @@ func TryProxy(p *project.Project, proxy string) error {
 			return err
 		}
 	}
-	out, err := t.run(filepath.Join(dir, "bin", "toolhost"), "version")
+	program := filepath.Join(dir, "bin", "toolhost")
+	out, err := t.run(program, "version")
 	if err == nil && !strings.Contains(out, version) {
 		err = fmt.Errorf("toolhost version prints %q, want %s", out, version)
 	}
+	if err != nil {
+		return err
+	}
+	_, err = t.run(program, "plugin", "test", filepath.Join(dir, "bin", "tiny"))
 	return err
 }
 

@@ -29,7 +29,7 @@ var tasks = map[string]func(*task) error{
 	"check-generated": (*task).checkGenerated, "check-config": (*task).checkConfig, "check-reference": (*task).checkReference,
 	"check-size": (*task).checkSize, "check-dead": (*task).checkDead, "check-prose": (*task).checkProse, "check-oracle": (*task).checkOracle, "check-plugins": (*task).checkPlugins,
 	"check-requirements": (*task).checkRequirements,
-	"dist":               (*task).dist, "check-dist": (*task).checkDist,
+	"dist":               (*task).dist, "packages": (*task).packages, "check-dist": (*task).checkDist,
 }
 
 func main() {

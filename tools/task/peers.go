@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"toolhost.dev/tools/dist"
 )
 
 // npmPeers is the stamp file for the npm packages of bench/peers.
@@ -15,11 +17,8 @@ const npmPeers = "bench/peers/node_modules/.installed"
 
 // peers installs the programs with which tests and benchmarks compare toolhost.
 func (t *task) peers() error {
-	const sdk = "sdk/node/node_modules/.installed"
-	if !t.installed(sdk, "sdk/node/package.json", "sdk/node/package-lock.json") {
-		if err := errors.Join(t.npm("sdk/node"), t.stamp(sdk)); err != nil {
-			return err
-		}
+	if err := t.nodeModules(); err != nil {
+		return err
 	}
 	if t.installed(npmPeers, "bench/peers/package.json", "bench/peers/package-lock.json") {
 		return nil
@@ -28,6 +27,15 @@ func (t *task) peers() error {
 		return err
 	}
 	return t.stamp(npmPeers)
+}
+
+// nodeModules installs the programs that build the Node SDK.
+func (t *task) nodeModules() error {
+	const stamp = dist.NodeModules + "/.installed"
+	if t.installed(stamp, "sdk/node/package.json", "sdk/node/package-lock.json") {
+		return nil
+	}
+	return errors.Join(t.npm("sdk/node"), t.stamp(stamp))
 }
 
 // npm installs the packages that a directory's package-lock.json pins.
@@ -68,15 +76,21 @@ func (t *task) peersDebian() error {
 			return err
 		}
 	}
-	libs, err := filepath.Glob(t.Path(dir + "/usr/lib/*-linux-gnu"))
+	env, err := t.debianPython()
 	if err != nil {
 		return err
 	}
-	env := []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":"), "PYTHONPATH=" + t.Path(dir+"/usr/lib/python3/dist-packages")}
 	if err := t.run(env, t.Path(dir+"/bin/python3"), "-c", "import grpc"); err != nil {
 		return err
 	}
 	return t.stamp(stamp)
+}
+
+// debianPython returns the environment variables with which Python finds the packages that peersDebian unpacked.
+func (t *task) debianPython() ([]string, error) {
+	const dir = "bench/peers/debian"
+	libs, err := filepath.Glob(t.Path(dir + "/usr/lib/*-linux-gnu"))
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":"), "PYTHONPATH=" + t.Path(dir+"/usr/lib/python3/dist-packages")}, err
 }
 
 // download downloads Debian packages into a directory and unpacks them there.

@@ -12,7 +12,20 @@ import (
 	"toolhost.dev/tools/dist"
 )
 
-func (t *task) dist() error { return dist.Make(t.Project, t.Path("dist"), dist.Platforms) }
+func (t *task) dist() error {
+	if err := t.nodeModules(); err != nil {
+		return err
+	}
+	return dist.Make(t.Project, t.Path("dist"), dist.Platforms)
+}
+
+// packages writes the packages for authors of plugins to the directory that the environment variable OUT names.
+func (t *task) packages() error {
+	if err := t.nodeModules(); err != nil {
+		return err
+	}
+	return dist.Packages(t.Project, t.setting("OUT", t.Path("dist/packages")))
+}
 
 // checkDist creates a release for this platform twice. It checks that both releases are identical, complete and usable.
 func (t *task) checkDist() error {
@@ -21,6 +34,9 @@ func (t *task) checkDist() error {
 		return err
 	}
 	defer os.RemoveAll(tmp) //nolint:errcheck // it is a temporary directory
+	if err := t.nodeModules(); err != nil {
+		return err
+	}
 	first, second := filepath.Join(tmp, "1"), filepath.Join(tmp, "2")
 	for _, dir := range []string{first, second} {
 		if err := dist.Make(t.Project, dir, []string{runtime.GOOS + "/" + runtime.GOARCH}); err != nil {
@@ -30,23 +46,34 @@ func (t *task) checkDist() error {
 	if err := t.same("two archives of the same commit differ", first, second); err != nil {
 		return err
 	}
-	if err := t.tryArchive(first); err != nil {
+	program, err := t.tryArchive(first)
+	if err != nil {
+		return err
+	}
+	if err := t.peersDebian(); err != nil { // for gRPC for Python
+		return err
+	}
+	python, err := t.debianPython()
+	if err != nil {
+		return err
+	}
+	if err := dist.TryPackages(t.Project, first, dist.Judge{Program: program, Python: python}); err != nil {
 		return err
 	}
 	return dist.TryProxy(t.Project, filepath.Join(first, dist.Proxy))
 }
 
-// tryArchive unpacks the only archive in a directory and runs its program.
-func (t *task) tryArchive(dir string) error {
+// tryArchive unpacks the only archive of programs in a directory, runs its program and returns the program's path.
+func (t *task) tryArchive(dir string) (string, error) {
 	if err := in(dir, "sha256sum", "--check", "--quiet", "SHA256SUMS"); err != nil {
-		return err
+		return "", err
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
+	archives, err := filepath.Glob(filepath.Join(dir, "toolhost_*.tar.gz"))
 	if err != nil || len(archives) != 1 {
-		return errors.Join(err, fmt.Errorf("%s: want one archive, have %q", dir, archives))
+		return "", errors.Join(err, fmt.Errorf("%s: want one archive, have %q", dir, archives))
 	}
 	if err := in(dir, "tar", "xzf", archives[0]); err != nil {
-		return err
+		return "", err
 	}
 	unpacked := archives[0][:len(archives[0])-len(".tar.gz")]
 	files := []string{"README.md", "LICENSE", "config.hcl", "sbom.cdx.json", "toolhost-shim", "toolhost-sandbox", "man/man1/toolhost.1"}
@@ -55,7 +82,7 @@ func (t *task) tryArchive(dir string) error {
 	}
 	for _, f := range files {
 		if st, err := os.Stat(filepath.Join(unpacked, f)); err != nil || st.Size() == 0 {
-			return fmt.Errorf("the archive has no %s", f)
+			return "", fmt.Errorf("the archive has no %s", f)
 		}
 	}
 	state := filepath.Join(dir, "state")
@@ -65,9 +92,9 @@ func (t *task) tryArchive(dir string) error {
 		in(unpacked, "./toolhost", "--state", state, "run", "echo from the shell"),
 	)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return tryForeign(unpacked, state)
+	return filepath.Join(unpacked, "toolhost"), tryForeign(unpacked, state)
 }
 
 // tryForeign replaces a bundled plugin by another program. The host must refuse this program, because it recognizes the

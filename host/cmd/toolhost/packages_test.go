@@ -80,7 +80,7 @@ func archive(t *testing.T, files map[string]string) []byte {
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	for name, text := range files {
-		must(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}))
+		must(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))}))
 		_, err := w.Write([]byte(text))
 		must(t, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -12,8 +13,10 @@ import (
 func (m *Manifest) Block(dir string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plugin %s {\n  path = %s\n", quote(m.Name), quote(filepath.Join(dir, m.Binary)))
+	n, runtime := m.Needs, RuntimeOf(m.Runtime)
+	n.Read = slices.Concat(n.Read, runtime.Read)
 	var env []string
-	for _, name := range m.Needs.Env {
+	for _, name := range slices.Concat(runtime.Env, n.Env) {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, fmt.Sprintf("    %s = %s\n", name, quote(v)))
 		}
@@ -21,7 +24,6 @@ func (m *Manifest) Block(dir string) string {
 	if len(env) > 0 {
 		fmt.Fprintf(&b, "  env = {\n%s  }\n", strings.Join(env, ""))
 	}
-	n := m.Needs
 	if n.Network || n.Exec || len(n.Read)+len(n.Write) > 0 {
 		b.WriteString("  sandbox {\n")
 		if n.Network {

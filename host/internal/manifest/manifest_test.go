@@ -107,4 +107,29 @@ func TestBlock(t *testing.T) {
 	if got := m.Block("/d"); got != want {
 		t.Errorf("%s", got)
 	}
+	// A script may read its interpreter's packages, and gets the variables that name them.
+	t.Setenv("PYTHONPATH", "/srv/packages:relative:/usr/lib/python3")
+	t.Setenv("LD_LIBRARY_PATH", "")
+	m = manifest.Manifest{Name: "a", Binary: "main.py", Runtime: "python"}
+	if got := m.Block("/d"); !strings.Contains(got, "PYTHONPATH = ") || !strings.Contains(got, `read = ["/srv/packages"`) || strings.Contains(got, "relative\"]") || strings.Contains(got, "LD_LIBRARY_PATH") {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestInterpreter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	for text, want := range map[string]string{
+		"#!/usr/bin/env python3\nimport os\n": "python3", "#! /usr/bin/node --no-warnings": "node", "#!/usr/bin/env": "env",
+		"#!": "", "#!\npython": "", "\x7fELF": "", "": "", "# python": "",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := manifest.Interpreter(path); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := manifest.Interpreter(path + "-not-there"); got != "" {
+		t.Errorf("%q", got)
+	}
 }

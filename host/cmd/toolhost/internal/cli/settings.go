@@ -31,6 +31,8 @@ type Settings struct {
 	OnAsk        string
 	LogLevel     string
 	JSON         bool
+	// Edit changes the text of a problem before it is printed. It can be nil.
+	Edit func(problem string) string
 }
 
 // Check returns an error if a flag has an invalid value.
@@ -106,6 +108,9 @@ func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host
 		return nil, err
 	}
 	for _, p := range problems(h) {
+		if s.Edit != nil {
+			p = s.Edit(p)
+		}
 		fmt.Fprintln(os.Stderr, "toolhost:", Clean(p))
 	}
 	if len(h.Tools()) == 0 {

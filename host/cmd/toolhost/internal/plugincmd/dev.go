@@ -35,7 +35,8 @@ The host has the plugin and the bundled ones, unless --config names another conf
 hosts that run the plugin take it over by themselves, as far as their configuration says.
 
 The file dev.hcl in DIR, or the file of --with, has what belongs into the plugin's block, such as
-config { }. What the plugin declares to need is granted.
+config { }. A change of it is applied like one of the sources. What the plugin declares to need is
+granted.
 
 With --debug the plugin is built without optimization (Go), not confined, and has much time;
 how to attach a debugger to it is printed each time it is started. With --wait it also waits for
@@ -57,11 +58,15 @@ the debugger before it serves.`,
 					return err
 				}
 			}
-			text, err := src.Settings(with)
-			if err != nil {
-				return err
+			if with != "" {
+				if src.SettingsFile, err = filepath.Abs(with); err == nil {
+					_, err = os.Stat(src.SettingsFile)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			d := &dev{src: src, settings: s, opts: develop.Options{Debug: debug, Wait: wait, Settings: text}, cmd: c}
+			d := &dev{src: src, settings: s, opts: develop.Options{Debug: debug, Wait: wait}, cmd: c}
 			return d.run(c.Context())
 		},
 	}
@@ -80,7 +85,9 @@ type dev struct {
 
 	// temporary reports whether the command deletes the configuration at its end.
 	temporary bool
-	host      *host.Host // nil before the first successful build
+	// text is the temporary configuration, and applied the one that the host uses.
+	text, applied string
+	host          *host.Host // nil before the first successful build
 }
 
 func (d *dev) run(ctx context.Context) (err error) {
@@ -92,6 +99,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 			return err
 		}
 		d.settings.Config, d.temporary = filepath.Join(dir, "toolhost.hcl"), true
+		d.settings.Edit = d.locate
 		defer d.remove(dir)
 	}
 	var watching sync.WaitGroup
@@ -141,7 +149,12 @@ func (d *dev) configure(ctx context.Context) error {
 	if desc, err := develop.Describe(ctx, d.src.Binary(), nil, env); err == nil { // otherwise the reload shows the error
 		d.opts.Needs = desc.Needs
 	}
-	return os.WriteFile(d.settings.Config, []byte(d.src.Config(d.opts)), 0o600)
+	var err error
+	if d.opts.Settings, err = d.src.Settings(); err != nil {
+		return err
+	}
+	d.text = d.src.Config(d.opts)
+	return os.WriteFile(d.settings.Config, []byte(d.text), 0o600)
 }
 
 // remove removes the temporary configuration and its trust.
@@ -150,10 +163,32 @@ func (d *dev) remove(dir string) {
 	_ = os.RemoveAll(dir)
 }
 
+// locate replaces positions in the temporary configuration by positions in the developer's file.
+func (d *dev) locate(text string) string {
+	if !d.temporary {
+		return text
+	}
+	return d.src.Locate(text, d.settings.Config, d.opts)
+}
+
+// refused prints why a host does not use the new version.
+func (d *dev) refused(r *host.Reload) {
+	var b strings.Builder
+	reloadText(&b, []reloaded{{PID: os.Getpid(), Reload: r}})
+	text := d.locate(b.String())
+	fmt.Fprint(cli.Screen(os.Stderr), text)
+	if d.temporary && d.opts.Settings == "" && strings.Contains(text, "missing required attribute") {
+		fmt.Fprintf(os.Stderr, "dev: write the plugin's configuration to %s: config { … }\n", d.src.SettingsFile)
+	}
+	fmt.Fprintln(os.Stderr, "dev: the new version is not used; what ran before goes on")
+}
+
 // The method "turn" builds and reloads the plugin once. It only prints errors, because the developer can fix an error
 // with the next change.
 func (d *dev) turn(ctx context.Context, ended chan<- error) {
-	say := func(format string, a ...any) { fmt.Fprintf(os.Stderr, "dev: "+format+"\n", a...) }
+	say := func(format string, a ...any) {
+		fmt.Fprintln(os.Stderr, d.locate("dev: "+fmt.Sprintf(format, a...)))
+	}
 	name := d.src.Manifest.Name
 	if err := d.src.Build(ctx); err != nil {
 		if ctx.Err() == nil {
@@ -172,19 +207,26 @@ func (d *dev) turn(ctx context.Context, ended chan<- error) {
 			say("the host does not start: %v", err)
 			return
 		}
-		d.host = h
+		d.host, d.applied = h, d.text
 	}
 	r, err := new(host.Reload), error(nil)
 	if !first || !d.opts.Wait { // the new host has started the plugin, and another process would wait for a debugger again
-		r, err = d.host.Reload(ctx, host.ReloadOptions{Plugins: []string{name}, AcceptChanges: true})
+		opts := host.ReloadOptions{AcceptChanges: true}
+		if d.text == d.applied {
+			opts.Plugins = []string{name} // also if the program is unchanged, because other files can be part of it
+		}
+		r, err = d.host.Reload(ctx, opts)
 	}
 	switch {
+	case ctx.Err() != nil: // the developer ends the command
 	case err != nil:
 		say("%v", err)
 	case r.Refused():
-		reloadText(cli.Screen(os.Stderr), []reloaded{{PID: os.Getpid(), Reload: r}})
-		say("the new version is not used; what ran before goes on")
+		d.refused(r)
+	case d.running(name) == 0:
+		say("the new version does not run")
 	default:
+		d.applied = d.text
 		say("%s is ready", d.src.Binary())
 		d.attach(name)
 	}
@@ -212,11 +254,25 @@ func (d *dev) attach(name string) {
 	if !d.opts.Debug {
 		return
 	}
+	pid := d.running(name)
+	command := fmt.Sprintf("sudo dlv attach %d %s", pid, d.src.Binary())
+	switch d.src.Manifest.Runtime {
+	case "node":
+		command = fmt.Sprintf("node inspect -p %d", pid)
+	case "python":
+		command = fmt.Sprintf("sudo python3 -m debugpy --listen 127.0.0.1:5678 --pid %d", pid)
+	}
+	fmt.Fprintln(os.Stderr, "dev: to debug it:", command)
+}
+
+// running returns the process id of the plugin, and 0 if it does not run.
+func (d *dev) running(name string) int {
 	for _, p := range d.host.Status().Plugins {
 		if p.Name == name && p.Running {
-			fmt.Fprintf(os.Stderr, "dev: to debug it: sudo dlv attach %d %s\n", p.PID, d.src.Binary())
+			return p.PID
 		}
 	}
+	return 0
 }
 
 // prompt runs commands until the input ends. If the input is a file or a pipe, it then waits until the user interrupts

@@ -38,6 +38,9 @@ protocol, and what belongs into a configuration.`,
 					dir = rel
 				}
 			}
+			if made.Fetched != "" {
+				fmt.Printf("The build downloads %s, which needs a network. --sdk uses one on this machine.\n", made.Fetched)
+			}
 			fmt.Printf(`The plugin %[1]s is in %[2]s. Next:
   make -C %[2]s test
   cat %[2]s/plugin.hcl >> toolhost.hcl
@@ -52,6 +55,6 @@ protocol, and what belongs into a configuration.`,
 	f := c.Flags()
 	f.StringVar(&opts.Lang, "lang", "go", "`go|python|typescript`")
 	f.StringVar(&opts.Dir, "dir", "", "make it in this `directory` (default: NAME)")
-	f.StringVar(&opts.SDK, "sdk", "", "`directory` of the SDK's sources, for Go (default: beside the executable), or package of the SDK, for TypeScript")
+	f.StringVar(&opts.SDK, "sdk", "", "`directory` of the SDK's sources, for Go (default: beside the executable), or archive of the SDK's package, for TypeScript")
 	return c
 }
