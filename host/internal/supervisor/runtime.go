@@ -5,8 +5,21 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"syscall"
 )
+
+var supervisors atomic.Int64 // of this process, with a runtime directory
+
+// runtimeName returns the name of the runtime directory of one supervisor. A program can have several hosts, and a host
+// that closes removes only its own directory.
+func runtimeName() string {
+	if n := supervisors.Add(1); n > 1 {
+		return fmt.Sprintf("%d.%d", os.Getpid(), n)
+	}
+	return strconv.Itoa(os.Getpid())
+}
 
 // ownedPrivately returns an error if another user can have created a directory. This is possible if other users can
 // write to the parent directory.
@@ -22,14 +35,15 @@ func ownedPrivately(dir string) error {
 	return nil
 }
 
-// The function "sweep" removes the socket directories of ended hosts.
+// sweep removes the runtime directories of ended hosts.
 func sweep(base string) {
 	entries, err := os.ReadDir(base)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
+		name, _, _ := strings.Cut(e.Name(), ".")
+		pid, err := strconv.Atoi(name)
 		if err != nil || pid == os.Getpid() || syscall.Kill(pid, 0) != syscall.ESRCH {
 			continue
 		}

@@ -365,7 +365,7 @@ func makeRuntimeDir() (string, error) {
 		return base, nil
 	}
 	sweep(base)
-	dir := filepath.Join(base, fmt.Sprint(os.Getpid()))
+	dir := filepath.Join(base, runtimeName())
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
