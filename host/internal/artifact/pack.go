@@ -136,7 +136,7 @@ func contentOf(hashes map[string]string) string {
 	for name := range hashes {
 		names = append(names, name)
 	}
-	// Hash1 hashes the files again. A reader that returns the known hash would not, so the form is written here.
+	// This computes dirhash.Hash1 from hashes that are known. Hash1 itself would read and hash every file again.
 	slices.Sort(names)
 	h := sha256.New()
 	for _, name := range names {

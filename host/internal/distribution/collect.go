@@ -21,7 +21,7 @@ type Collected struct {
 	InUse   int `json:"in_use"`
 }
 
-// forgotten is the time for which the versions of a lock file stay that is no longer there.
+// forgotten is how long the versions in a lock file stay installed after the lock file was deleted.
 const forgotten = 30 * 24 * time.Hour
 
 // see notes what a lock file names.
@@ -37,8 +37,8 @@ func see(r *store.Record, lock *trust.Lock) {
 	r.Seen, r.Names = time.Now().UTC().Truncate(time.Second), slices.Sorted(maps.Keys(names))
 }
 
-// Collect removes the versions that no lock file needs. It keeps what a lock file names that was there in the last 30 days,
-// the version before each of these, and what a running host uses.
+// Collect removes the versions that nobody needs. It keeps the versions in each lock file, also for 30 days after the lock
+// file was deleted. It also keeps the version before each of them, for a rollback, and the versions that running hosts use.
 func Collect(s *store.Store) (*Collected, error) {
 	unlock, err := s.LockAll()
 	if err != nil {

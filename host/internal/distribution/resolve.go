@@ -257,7 +257,7 @@ func (m *Manager) try(ctx context.Context, pin *trust.Pin, cfg *artifact.Config)
 		return fmt.Errorf("it cannot be started: %w.%s", err, hint)
 	}
 	if diff := differences(cfg, is); len(diff) > 0 {
-		return fmt.Errorf("it describes itself otherwise than it was published (%s), so it is refused. Ask its publisher", strings.Join(diff, "; "))
+		return fmt.Errorf("the plugin's description differs from the published one (%s), so it is refused. Ask its publisher", strings.Join(diff, "; "))
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (m *Manager) swap(ctx context.Context, name string, lock *trust.Lock, pin t
 		return err
 	}
 	earlier, had := record.Previous[name]
-	// The order matters: a host can start the version before only while the record names it.
+	// The record comes first. After the lock file changes, hosts can start the old version only if the record names it.
 	if err := m.remember(name, old); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (m *Manager) swap(ctx context.Context, name string, lock *trust.Lock, pin t
 		return m.Store.Change(m.Lock, func(r *store.Record) { see(r, lock) })
 	}
 	lock.Plugins[name] = old
-	// The new version is remembered meanwhile, because a host that accepted it can still start it.
+	// Until all hosts are back, the record names the new version, because a host that accepted it can still start it.
 	err = m.remember(name, pin)
 	if err == nil {
 		err = lock.Write(m.Lock)

@@ -269,8 +269,8 @@ func (t *Tree) signal(kill bool) {
 	}
 }
 
-// This method returns the processes of t. It includes unassigned orphans that are younger than t if no other command
-// can have started them.
+// This method returns the processes of t. It adds the orphans that no command owns and that started after t, unless another
+// command could have started them.
 func (c *children) kin(t *Tree, procs []stat) []stat {
 	found := t.members(procs)
 	for _, other := range c.trees {

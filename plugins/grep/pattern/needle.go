@@ -139,8 +139,8 @@ func (l *needle) fits(buf []byte, at int) bool {
 	return true
 }
 
-// bytesPerPlace is the number of searched bytes for which one more false candidate is allowed. If a comparison at a
-// candidate reads this number of bytes, it counts as another false candidate.
+// bytesPerPlace sets the limit of false candidates: a search may find one in each bytesPerPlace bytes. A long comparison
+// counts as one false candidate for each bytesPerPlace bytes that it reads.
 const bytesPerPlace = 16
 
 // This method returns the position of the text in buf, or -1. If there are too many false candidates, the returned
