@@ -144,6 +144,18 @@ audit {
   on_failure = "stop"
 }
 
+# A quota limits the calls of a field namespace or of a principal. The name * stands for each
+# one without a quota of its own. A call over a limit fails at once, with a time to try again.
+quota "field:*" {
+  parallel         = 16
+  calls_per_minute = 600
+  bytes_per_minute = "64MiB"
+  breaker {
+    failures = 5
+    pause    = "30s"
+  }
+}
+
 # Traces of calls are sent to a collector that accepts OTLP over HTTP. OpenTelemetry's
 # variables (OTEL_EXPORTER_OTLP_ENDPOINT, …) work without this block.
 #

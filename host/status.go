@@ -26,6 +26,9 @@ type Status = engine.Status
 // PluginStatus describes the state of one plugin.
 type PluginStatus = engine.PluginStatus
 
+// QuotaStatus describes the use of the quota of a field or a principal.
+type QuotaStatus = engine.QuotaStatus
+
 // CallStatus describes a call that runs or waits.
 type CallStatus = engine.CallStatus
 

@@ -51,13 +51,18 @@ var (
 	cpu          = desc("plugin_cpu_seconds_total", "CPU time of a plugin's processes and what they started.", "plugin")
 	memory       = desc("plugin_resident_memory_bytes", "Memory that a plugin's processes and what they started have now.", "plugin")
 	read         = desc("plugin_read_bytes_total", "Bytes that a plugin's processes and what they started read from storage.", "plugin")
-	written      = desc("plugin_written_bytes_total", "Bytes that a plugin's processes and what they started wrote to storage.", "plugin")
+	quotaRunning = desc("quota_calls_running", "Calls of a field or a principal with a quota that run now.", "subject")
+	quotaCalls   = desc("quota_calls_total", "Calls of a field or a principal that its quota permitted.", "subject")
+	quotaRefused = desc("quota_refused_total", "Calls of a field or a principal that its quota refused, by limit.", "subject", "limit")
+	quotaOpen    = desc("quota_breaker_open", "Whether the breaker of a field or a principal refuses calls: 1 or 0.", "subject")
+
+	written = desc("plugin_written_bytes_total", "Bytes that a plugin's processes and what they started wrote to storage.", "plugin")
 )
 
 // Describe implements [prometheus.Collector].
 func (collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		info, calls, retries, waited, running, runningMax, execution, queue, starts, failedStarts, crashes, processes, cpu, memory, read, written,
+		info, calls, retries, waited, running, runningMax, execution, queue, starts, failedStarts, crashes, processes, cpu, memory, read, written, quotaRunning, quotaCalls, quotaRefused, quotaOpen,
 	} {
 		out <- d
 	}
@@ -87,6 +92,22 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(runningMax, float64(t.RunningMax), t.Name)
 		times(execution, t.Execution, t.Name)
 		times(queue, t.Queue, t.Name)
+	}
+	for _, q := range s.Quotas {
+		subject := string(q.Subject)
+		gauge(quotaRunning, float64(q.Running), subject)
+		count(quotaCalls, float64(q.Calls), subject)
+		for limit, n := range q.Refused {
+			count(quotaRefused, float64(n), subject, limit)
+		}
+		if q.Breaker == "" {
+			continue
+		}
+		open := 0.0
+		if q.Breaker == "open" {
+			open = 1
+		}
+		gauge(quotaOpen, open, subject)
 	}
 	for _, p := range s.Plugins {
 		count(starts, float64(p.Starts), p.Name)

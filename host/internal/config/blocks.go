@@ -22,6 +22,7 @@ type fileHCL struct {
 	Principals  []principalHCL  `hcl:"principal,block"`
 	Issuers     []issuerHCL     `hcl:"issuer,block"`
 	Endpoints   []endpointHCL   `hcl:"endpoint,block"`
+	Quotas      []quotaHCL      `hcl:"quota,block"`
 	Publishers  []publisherHCL  `hcl:"publisher,block"`
 	Mirrors     []mirrorHCL     `hcl:"mirror,block"`
 	Catalogs    []catalogHCL    `hcl:"catalog,block"`

@@ -16,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/habit"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/host/internal/quota"
 )
 
 // Config is a complete and valid configuration. Some errors are only found when the plugins start.
@@ -51,9 +52,11 @@ type Config struct {
 	Access principal.Blocks
 	// Endpoints contains the endpoints of MCP servers in the order of the configuration.
 	Endpoints []Endpoint
-	Audit     Audit
-	Tracing   Tracing
-	Trust     Trust
+	// Quotas contains the limits of fields and principals.
+	Quotas  quota.Rules
+	Audit   Audit
+	Tracing Tracing
+	Trust   Trust
 	// Distribution contains the settings for plugins from registries.
 	Distribution Distribution
 	// LeftOut lists the optional plugins whose binaries are missing.

@@ -110,6 +110,7 @@ func (d *decoder) file(f *fileHCL) {
 	}
 	d.principals(f.Principals, f.Issuers)
 	d.endpoints(f.Endpoints)
+	d.quotas(f.Quotas)
 	if f.Audit != nil {
 		d.audit(f.Audit)
 	}

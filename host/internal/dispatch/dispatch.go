@@ -23,6 +23,7 @@ import (
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
@@ -63,6 +64,9 @@ type Dispatcher struct {
 	// limit. The registry entry of a tool limits the calls of that tool. A nil Gates disables all limits.
 	Gates    *scheduler.Gates
 	MaxCalls int
+	// Quota counts the calls of fields and principals, and Quotas contains their limits. A nil Quota disables them.
+	Quota  *quota.Set
+	Quotas quota.Rules
 	// Commands permits commands to call tools. A nil Commands forbids these calls.
 	Commands Commands
 	// MayCall reports whether the code of a plugin is allowed to call a tool. A nil MayCall forbids all calls.
@@ -141,6 +145,7 @@ func (d *Dispatcher) stages() []Stage {
 		d.record(),
 		d.hooks(),
 		d.authorize(),
+		d.quota(),
 		d.limit(),
 		d.reauthorize(),
 		d.temporary(),

@@ -12,6 +12,7 @@ import (
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/metrics"
+	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
@@ -86,6 +87,8 @@ type Status struct {
 	Problems []string `json:"problems"`
 	// Sessions lists the most recently used sessions.
 	Sessions []SessionStatus `json:"sessions"`
+	// Quotas describes the use of the quotas of fields and principals. It is empty without quotas.
+	Quotas []QuotaStatus `json:"quotas,omitempty"`
 	// Calls lists the running and the waiting calls, with the reason why a call waits.
 	Calls []CallStatus `json:"calls"`
 }
@@ -99,6 +102,9 @@ type SessionStatus struct {
 
 // CallStatus describes a call that runs or waits.
 type CallStatus = scheduler.CallStatus
+
+// QuotaStatus describes the use of the quota of a field or a principal.
+type QuotaStatus = quota.Status
 
 // PluginStatus describes the state of one plugin and its tools.
 type PluginStatus struct {
@@ -128,7 +134,7 @@ func (e *Engine) Status() Status {
 	st := Status{
 		Version: Version, Config: g.Config.Source, Workspace: e.opts.Workspace, StateDB: e.state.Path(),
 		Plugins: []PluginStatus{}, Problems: append([]string{}, e.Problems()...), Sessions: []SessionStatus{},
-		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(), Calls: g.Dispatch.Scheduler.Calls(),
+		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(), Calls: g.Dispatch.Scheduler.Calls(), Quotas: e.quotas(),
 	}
 	for i := range st.Tools {
 		if entry := g.Registry.Find(st.Tools[i].Name); entry != nil {
@@ -150,6 +156,11 @@ func (e *Engine) Status() Status {
 		st.Sessions = append(st.Sessions, SessionStatus{s, summaries})
 	}
 	return st
+}
+
+// quotas returns the use of the quotas in the current configuration.
+func (e *Engine) quotas() []QuotaStatus {
+	return e.reloader.Builder.Calls.Quota.Status(e.Current().Config.Quotas)
 }
 
 func (e *Engine) pluginStatus(g *generation.Generation, p *generation.Plugin) PluginStatus {
@@ -183,6 +194,8 @@ type Stats struct {
 	Tools []metrics.ToolStats `json:"tools"`
 	// Plugins lists the plugins that were started, sorted by name. It includes removed plugins.
 	Plugins []metrics.PluginStats `json:"plugins"`
+	// Quotas describes the use of the quotas of fields and principals. It is empty without quotas.
+	Quotas []QuotaStatus `json:"quotas,omitempty"`
 }
 
 // Stats returns the current statistics. It reads a few files in /proc for each plugin process. The statistics include
@@ -191,7 +204,7 @@ func (e *Engine) Stats() Stats {
 	var processes []metrics.Process
 	e.super.Running(func(plugin string, pid int) { processes = append(processes, metrics.Process{Plugin: plugin, PID: pid}) })
 	m := &e.reloader.Builder.Calls.Metrics
-	out := Stats{Tools: m.Tools(), Plugins: m.Plugins(processes)}
+	out := Stats{Tools: m.Tools(), Plugins: m.Plugins(processes), Quotas: e.quotas()}
 	d := e.Current().Dispatch
 	for i := range out.Tools {
 		out.Tools[i].Adaptive = d.Adapted(out.Tools[i].Name)

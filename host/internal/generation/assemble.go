@@ -104,6 +104,8 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Scheduler: b.Calls.Scheduler,
 		Gates:     &b.Calls.Gates,
 		MaxCalls:  g.Config.Host.MaxCalls,
+		Quota:     &b.Calls.Quota,
+		Quotas:    g.Config.Quotas,
 		Plugins:   leases(set),
 		Commands:  b.Commands.Programs(commandNames(g.Registry)),
 		State:     b.State,

@@ -22,6 +22,7 @@ import (
 	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/pluginlog"
+	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
@@ -55,6 +56,7 @@ type Options struct {
 type Calls struct {
 	Scheduler *scheduler.Scheduler
 	Gates     scheduler.Gates
+	Quota     quota.Set
 	Metrics   metrics.Metrics
 	Adaptive  adaptive.Learned
 	Finder    find.Index

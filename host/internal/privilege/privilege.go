@@ -48,6 +48,7 @@ func Increases(old, now *config.Config, unregistered map[string]bool) []string {
 	c.limit("max_calls of the host", uint64(old.Host.MaxCalls), uint64(now.Host.MaxCalls))
 	c.limit("max_parallel of the host", uint64(old.Host.MaxParallel), uint64(now.Host.MaxParallel))
 	c.tools()
+	c.quotas()
 	c.when(!old.Audit.Off && now.Audit.Off, "calls are no longer audited")
 	c.when(!old.Audit.Continue && now.Audit.Continue, "calls run while the audit log cannot be written")
 	c.when(len(lost(old.Audit.Secrets, now.Audit.Secrets)) > 0, "the audit log masks fewer secrets")

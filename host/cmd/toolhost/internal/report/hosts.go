@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -78,6 +81,7 @@ func hostText(out io.Writer, h runningHost) {
 	}
 	pluginsText(out, h.Plugins)
 	callsText(out, h.Calls)
+	quotasText(out, h.Quotas)
 	for _, t := range h.Tools {
 		if t.State == "ready" {
 			continue
@@ -93,6 +97,29 @@ func hostText(out io.Writer, h runningHost) {
 	}
 	for _, p := range h.Problems {
 		fmt.Fprintf(out, "! %s\n", cli.Indented(p))
+	}
+}
+
+// quotasText prints one line for each quota.
+func quotasText(out io.Writer, quotas []host.QuotaStatus) {
+	for _, q := range quotas {
+		var refused []string
+		total := uint64(0)
+		for _, limit := range slices.Sorted(maps.Keys(q.Refused)) {
+			total += q.Refused[limit]
+			refused = append(refused, fmt.Sprintf("%d %s", q.Refused[limit], limit))
+		}
+		fmt.Fprintf(out, "quota %s\t%d running, %d permitted, %d refused", cli.Printable(string(q.Subject)), q.Running, q.Calls, total)
+		if total > 0 {
+			fmt.Fprintf(out, " (%s)", strings.Join(refused, ", "))
+		}
+		if q.Breaker == "open" || q.Breaker == "trying" {
+			fmt.Fprintf(out, ", breaker %s", q.Breaker)
+		}
+		if q.RetryAfter > 0 {
+			fmt.Fprintf(out, ", next call in %s", time.Duration(q.RetryAfter*float64(time.Second)).Round(100*time.Millisecond))
+		}
+		fmt.Fprintln(out)
 	}
 }
 

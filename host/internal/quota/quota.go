@@ -1,0 +1,365 @@
+// Package quota limits the calls of a subject: a field namespace or a principal. Most callers want [Set.Enter].
+//
+// A quota limits the calls at the same time, the calls a minute and the bytes a minute. A breaker stops the calls of a
+// subject that keeps failing. A call over a limit is refused at once, with the time after which another try can succeed.
+// It never waits, because a waiting call would hold resources that other subjects need.
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+)
+
+// Subject is what a quota limits, such as "field:github" or "principal:ci". The name "*" stands for each subject of the
+// kind that has no quota of its own.
+type Subject string
+
+// Kinds of subjects.
+const (
+	KindField     = "field"
+	KindPrincipal = "principal"
+)
+
+// Field returns the subject of a field namespace.
+func Field(name string) Subject { return Subject(KindField + ":" + name) }
+
+// Principal returns the subject of a principal.
+func Principal(name string) Subject { return Subject(KindPrincipal + ":" + name) }
+
+// ParseSubject splits a subject into its kind and its name. ok is false for a text that is no subject.
+func ParseSubject(text string) (kind, name string, ok bool) {
+	kind, name, ok = strings.Cut(text, ":")
+	return kind, name, ok && name != "" && (kind == KindField || kind == KindPrincipal)
+}
+
+// any returns the subject that stands for each subject of the same kind.
+func (s Subject) any() Subject {
+	kind, _, _ := strings.Cut(string(s), ":")
+	return Subject(kind + ":*")
+}
+
+// Limits restricts the calls of a subject. A zero field means no limit.
+type Limits struct {
+	// Parallel is the maximum number of calls at the same time.
+	Parallel int
+	// CallsPerMinute is the number of calls that become available in a minute. As many can be saved up.
+	CallsPerMinute int
+	// BytesPerMinute is the number of bytes of arguments and results that become available in a minute. A call starts if
+	// at least one byte is available, because the size of its result is unknown then.
+	BytesPerMinute uint64
+	Breaker        Breaker
+}
+
+// Breaker stops the calls of a subject that keeps failing. Zero Failures means no breaker.
+type Breaker struct {
+	// Failures is the number of failures in a row after which calls are refused.
+	Failures int
+	// Pause is the time for which calls are refused. After it, one call tries whether the subject works again.
+	Pause time.Duration
+}
+
+// Rules contains the limits of subjects.
+type Rules map[Subject]Limits
+
+// of returns the limits of a subject. ok is false if the subject has none. The name of a principal can consist of the name
+// of its block, "/", and a name in the block. The limits of the block then apply to each of its principals separately.
+func (r Rules) of(s Subject) (l Limits, ok bool) {
+	block, _, _ := strings.Cut(string(s), "/")
+	for _, name := range []Subject{s, Subject(block), s.any()} {
+		if l, ok = r[name]; ok {
+			return l, true
+		}
+	}
+	return l, false
+}
+
+// OverError reports that a call is over a limit of a subject.
+type OverError struct {
+	Subject Subject
+	// Limit is the setting that refused the call: "parallel", "calls_per_minute", "bytes_per_minute" or "breaker".
+	Limit string
+	// Maximum is the value of the setting. For a breaker, it is the number of failures.
+	Maximum uint64
+	// RetryAfter is the time after which another try can succeed. It is an estimate for "parallel".
+	RetryAfter time.Duration
+}
+
+func (e *OverError) Error() string {
+	return fmt.Sprintf("%s is over its limit %s = %d", e.Subject, e.Limit, e.Maximum)
+}
+
+// Set counts the calls of all subjects. The zero value is ready. It is safe for concurrent use. Its limits can change with
+// each call, so it outlives changes of the configuration.
+type Set struct {
+	mu sync.Mutex
+	by map[Subject]*account
+	// now returns the current time. Tests replace it.
+	now func() time.Time
+}
+
+// account is the state of one subject.
+type account struct {
+	subject      Subject
+	limits       Limits
+	running      int
+	calls, bytes bucket
+	breaker      circuitbreaker.CircuitBreaker[any]
+	total        uint64
+	refused      map[string]uint64
+}
+
+// bucket contains what a subject can still use. It fills up to the limit of a minute. A negative value is a debt.
+type bucket struct {
+	left float64
+	at   time.Time
+	// known reports whether the bucket was filled before. A new bucket is full.
+	known bool
+}
+
+func (b *bucket) fill(perMinute float64, now time.Time) {
+	if !b.known {
+		b.left, b.known = perMinute, true
+	} else if passed := now.Sub(b.at); passed > 0 {
+		b.left += passed.Minutes() * perMinute
+	}
+	b.left, b.at = min(b.left, perMinute), now
+}
+
+// change adapts the bucket to another limit. A higher limit applies at once, and a new limit begins with a full bucket.
+func (b *bucket) change(old, now float64) {
+	if old == 0 {
+		b.known = false
+	}
+	b.left += max(0, now-old)
+}
+
+// wait returns the time until the bucket contains at least one unit.
+func (b *bucket) wait(perMinute float64) time.Duration {
+	return time.Duration((1-b.left)/perMinute*float64(time.Minute)).Round(time.Millisecond) + time.Millisecond
+}
+
+// parallelRetry is the retry time for a call over the limit "parallel". The end of the running calls is unknown.
+const parallelRetry = time.Second
+
+// Pass permits one call. The caller must call Leave at the end of the call.
+type Pass struct {
+	set   *Set
+	of    []*account
+	leave sync.Once
+}
+
+// Outcome describes how a call ended.
+type Outcome struct {
+	// Bytes is the size of the arguments and the result.
+	Bytes int
+	// Ran reports whether the call reached its tool. The breakers ignore a call that did not.
+	Ran bool
+	// Failed reports that the call failed. Down reports that it failed because the tool does not work, and not because
+	// of its arguments. Failed calls open the breaker of a principal, and only calls with Down open that of a field.
+	Failed, Down bool
+}
+
+// Enter permits a call of some subjects, or returns an [*OverError]. A call that is refused for one subject uses nothing of
+// the others. The result is nil if no subject has a limit; its methods do nothing then.
+func (s *Set) Enter(rules Rules, subjects ...Subject) (*Pass, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.time()
+	var all []*account
+	for _, name := range subjects {
+		limits, limited := rules.of(name)
+		if !limited {
+			continue
+		}
+		a := s.account(name, limits)
+		a.calls.fill(float64(limits.CallsPerMinute), now)
+		a.bytes.fill(float64(limits.BytesPerMinute), now)
+		if over := a.over(); over != nil {
+			a.refused[over.Limit]++
+			return nil, over
+		}
+		all = append(all, a)
+	}
+	// The breakers come last, because a permit of a breaker that tries again must be followed by a call.
+	for i, a := range all {
+		if a.breaker == nil || a.breaker.TryAcquirePermit() {
+			continue
+		}
+		for _, earlier := range all[:i] {
+			earlier.back()
+		}
+		a.refused["breaker"]++
+		return nil, &OverError{Subject: a.subject, Limit: "breaker", Maximum: uint64(a.limits.Breaker.Failures), RetryAfter: max(a.breaker.RemainingDelay(), parallelRetry)}
+	}
+	for _, a := range all {
+		a.running++
+		a.total++
+		a.calls.left--
+	}
+	if all == nil {
+		return nil, nil
+	}
+	return &Pass{set: s, of: all}, nil
+}
+
+// over returns the limit that refuses another call, or nil.
+func (a *account) over() *OverError {
+	l := a.limits
+	switch {
+	case l.Parallel > 0 && a.running >= l.Parallel:
+		return &OverError{Subject: a.subject, Limit: "parallel", Maximum: uint64(l.Parallel), RetryAfter: parallelRetry}
+	case l.CallsPerMinute > 0 && a.calls.left < 1:
+		return &OverError{Subject: a.subject, Limit: "calls_per_minute", Maximum: uint64(l.CallsPerMinute), RetryAfter: a.calls.wait(float64(l.CallsPerMinute))}
+	case l.BytesPerMinute > 0 && a.bytes.left < 1:
+		return &OverError{Subject: a.subject, Limit: "bytes_per_minute", Maximum: l.BytesPerMinute, RetryAfter: a.bytes.wait(float64(l.BytesPerMinute))}
+	}
+	return nil
+}
+
+// back returns the permit of a breaker whose call is not made. Without an outcome, a breaker that tries again would wait
+// for ever.
+func (a *account) back() {
+	if a.breaker != nil && a.breaker.IsHalfOpen() {
+		a.breaker.Open()
+	}
+}
+
+// Leave ends a call. Repeated calls have no effect.
+func (p *Pass) Leave(o Outcome) {
+	if p == nil {
+		return
+	}
+	p.leave.Do(func() {
+		p.set.mu.Lock()
+		defer p.set.mu.Unlock()
+		for _, a := range p.of {
+			a.running--
+			a.bytes.left -= float64(o.Bytes)
+			a.learn(o)
+		}
+	})
+}
+
+// learn passes the outcome of a call to the breaker.
+func (a *account) learn(o Outcome) {
+	kind, _, _ := ParseSubject(string(a.subject))
+	switch {
+	case a.breaker == nil:
+	case !o.Ran:
+		a.back()
+	case o.Down || o.Failed && kind == KindPrincipal:
+		a.breaker.RecordFailure()
+	default:
+		a.breaker.RecordSuccess()
+	}
+}
+
+func (s *Set) time() time.Time {
+	if s.now != nil {
+		return s.now()
+	}
+	return time.Now()
+}
+
+// maxAccounts is the number of accounts from which the set forgets those that it does not need. An issuer can have any number
+// of principals.
+const maxAccounts = 4096
+
+// unused reports whether a new account would be the same, apart from its counters.
+func (a *account) unused() bool {
+	return a.running == 0 && (a.breaker == nil || a.breaker.IsClosed() && a.breaker.Metrics().Failures() == 0) &&
+		a.calls.left >= float64(a.limits.CallsPerMinute) && a.bytes.left >= float64(a.limits.BytesPerMinute)
+}
+
+// account returns the account of a subject with the given limits.
+func (s *Set) account(name Subject, l Limits) *account {
+	if s.by == nil {
+		s.by = make(map[Subject]*account)
+	}
+	a := s.by[name]
+	if a == nil {
+		if len(s.by) >= maxAccounts {
+			maps.DeleteFunc(s.by, func(_ Subject, a *account) bool { return a.unused() })
+		}
+		a = &account{subject: name, refused: make(map[string]uint64)}
+		s.by[name] = a
+	}
+	switch {
+	case l.Breaker.Failures == 0:
+		a.breaker = nil
+	case a.breaker == nil || a.limits.Breaker != l.Breaker:
+		a.breaker = circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(l.Breaker.Failures)).WithDelay(l.Breaker.Pause).WithSuccessThreshold(1).Build()
+	}
+	a.calls.change(float64(a.limits.CallsPerMinute), float64(l.CallsPerMinute))
+	a.bytes.change(float64(a.limits.BytesPerMinute), float64(l.BytesPerMinute))
+	a.limits = l
+	return a
+}
+
+// Status describes the use of a quota.
+type Status struct {
+	Subject Subject `json:"subject"`
+	// Running is the number of calls at this moment. Calls is the number of calls that were permitted.
+	Running int    `json:"running"`
+	Calls   uint64 `json:"calls"`
+	// Refused maps settings to the number of calls that they refused.
+	Refused map[string]uint64 `json:"refused,omitempty"`
+	// Parallel, CallsPerMinute and BytesPerMinute are the limits. Zero means no limit.
+	Parallel       int    `json:"parallel,omitempty"`
+	CallsPerMinute int    `json:"calls_per_minute,omitempty"`
+	BytesPerMinute uint64 `json:"bytes_per_minute,omitempty"`
+	// CallsLeft and BytesLeft are what the subject can use now. BytesLeft is negative after a result that was larger than
+	// the rest.
+	CallsLeft int   `json:"calls_left,omitempty"`
+	BytesLeft int64 `json:"bytes_left,omitempty"`
+	// Breaker is "closed" if calls are permitted, "open" if they are refused, and "trying" if one call tries whether the
+	// subject works again. It is empty for a subject without a breaker.
+	Breaker string `json:"breaker,omitempty"`
+	// RetryAfter is the time in seconds after which another call can succeed. It is zero if a call can succeed now.
+	RetryAfter float64 `json:"retry_after,omitempty"`
+}
+
+// Status returns the use of the quotas in some rules, sorted by subject. It omits subjects that were not used yet, except
+// those that the rules name.
+func (s *Set) Status(rules Rules) []Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.time()
+	for name, l := range rules {
+		if name != name.any() {
+			s.account(name, l)
+		}
+	}
+	out := []Status{}
+	for _, name := range slices.Sorted(maps.Keys(s.by)) {
+		limits, limited := rules.of(name)
+		if !limited {
+			continue
+		}
+		a := s.account(name, limits)
+		a.calls.fill(float64(limits.CallsPerMinute), now)
+		a.bytes.fill(float64(limits.BytesPerMinute), now)
+		st := Status{
+			Subject: name, Running: a.running, Calls: a.total, Refused: maps.Clone(a.refused),
+			Parallel: limits.Parallel, CallsPerMinute: limits.CallsPerMinute, BytesPerMinute: limits.BytesPerMinute,
+			CallsLeft: int(a.calls.left), BytesLeft: int64(a.bytes.left),
+		}
+		if over := a.over(); over != nil {
+			st.RetryAfter = over.RetryAfter.Seconds()
+		}
+		if a.breaker != nil {
+			st.Breaker = map[circuitbreaker.State]string{circuitbreaker.ClosedState: "closed", circuitbreaker.OpenState: "open", circuitbreaker.HalfOpenState: "trying"}[a.breaker.State()]
+			if a.breaker.IsOpen() {
+				st.RetryAfter = max(st.RetryAfter, a.breaker.RemainingDelay().Seconds())
+			}
+		}
+		out = append(out, st)
+	}
+	return out
+}
