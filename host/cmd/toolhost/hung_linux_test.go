@@ -16,7 +16,7 @@ const hungConfig = `plugin "test" {
 }
 plugin "bash" {}
 tool "echo" {
-  timeout = "300ms"
+  timeout = "1500ms"
 }
 `
 
@@ -43,13 +43,25 @@ func (h *batchHost) want(t *testing.T, session, command string, want ...string) 
 	}
 }
 
+// onlyChild waits until the host has exactly one process of a plugin, and returns it. A process that only described the
+// plugin can still be ending.
+func (h *batchHost) onlyChild(t *testing.T, name string) int {
+	t.Helper()
+	var all []int
+	eventually(t, "the host has one process of "+name, func() bool {
+		all = childrenNamed(t, h.cmd.Process.Pid, name)
+		return len(all) == 1
+	})
+	return all[0]
+}
+
 // TestHungPluginIsReplaced stops the process of a plugin. A call that exceeds its timeout reveals that the plugin hangs.
 // The other running calls must end, and calls of read-only tools must be repeated. The next call must use a new process.
 func TestHungPluginIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := hungHost(t)
 	h.want(t, "a", "tool:echo hi", "output:hi", "success:true")
-	must(t, syscall.Kill(childNamed(t, h.cmd.Process.Pid, "testplugin"), syscall.SIGSTOP))
+	must(t, syscall.Kill(h.onlyChild(t, "testplugin"), syscall.SIGSTOP))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		h.want(t, "b", "count", "kind:unavailable", "did not answer two health checks and was killed", "It is unknown whether this call took effect")
@@ -63,7 +75,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	wg.Go(func() {
 		h.want(t, "b", "count --ms 100000", "kind:unavailable", "did not answer two health checks and was killed")
 	})
-	plugin := childNamed(t, h.cmd.Process.Pid, "testplugin")
+	plugin := h.onlyChild(t, "testplugin")
 	eventually(t, "the call runs", func() bool { return strings.Contains(fmt.Sprint(h.call("c", "count")), "output:") })
 	must(t, syscall.Kill(plugin, syscall.SIGSTOP))
 	wg.Wait()

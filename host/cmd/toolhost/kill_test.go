@@ -175,7 +175,7 @@ func childrenNamed(t *testing.T, parent int, name string) (all []int) {
 		}
 		pid, rest, _ := strings.Cut(string(b), " (")
 		comm, rest, _ := strings.Cut(rest, ") ")
-		if f := strings.Fields(rest); comm == name && len(f) > 1 && f[1] == strconv.Itoa(parent) {
+		if f := strings.Fields(rest); comm == name && len(f) > 1 && f[0] != "Z" && f[1] == strconv.Itoa(parent) {
 			n, err := strconv.Atoi(pid)
 			must(t, err)
 			all = append(all, n)

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -247,13 +248,14 @@ func (s *shipping) operate(t *testing.T, source, settings string) {
 func newSourceRegistry(t *testing.T) string {
 	t.Helper()
 	const root = "../../../sdk/node/node_modules"
-	files := make(map[string][]byte)
+	var files sync.Map // paths to contents; the packages contain the address of the server, which must run before
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, ok := files[r.URL.Path]
+		b, ok := files.Load(r.URL.Path)
 		if !ok {
-			w.WriteHeader(http.StatusNotFound)
+			http.NotFound(w, r)
+			return
 		}
-		_, _ = w.Write(b)
+		_, _ = w.Write(b.([]byte))
 	}))
 	t.Cleanup(server.Close)
 	arch := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
@@ -273,7 +275,8 @@ func newSourceRegistry(t *testing.T) string {
 		manifest["dist"] = map[string]string{"tarball": server.URL + "/tarballs/" + name + ".tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}
 		document, err := json.Marshal(map[string]any{"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: manifest}})
 		must(t, err)
-		files["/"+name], files["/tarballs/"+name+".tgz"] = document, file
+		files.Store("/"+name, document)
+		files.Store("/tarballs/"+name+".tgz", file)
 	}
 	return server.URL
 }
