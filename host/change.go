@@ -94,11 +94,40 @@ func (h *Host) SubscribeStates(f func(Transition)) (cancel func()) {
 
 // Enable enables a tool. If name is a plugin, Enable reverts [Host.Disable] for the tools of the plugin. The change
 // overrides the configuration until the host is closed. Enable returns an error for an unknown name.
-func (h *Host) Enable(name string) error { return h.engine.SetEnabled(name, true) }
+func (h *Host) Enable(name string) error { return h.engine.SetEnabled(name, true, "") }
 
 // Disable disables a tool, or all tools of a plugin. Running calls continue. Disable returns an error for an unknown
 // name.
-func (h *Host) Disable(name string) error { return h.engine.SetEnabled(name, false) }
+func (h *Host) Disable(name string) error { return h.engine.SetEnabled(name, false, "") }
+
+// SetEnabled is like [Host.Enable] or [Host.Disable]. The audit log names the principal by, which requested the change.
+func (h *Host) SetEnabled(name string, on bool, by *Principal) error {
+	return h.engine.SetEnabled(name, on, by.Name)
+}
+
+// ConfigHistory lists the configurations that hosts used at the path of this host's configuration.
+type ConfigHistory = engine.ConfigHistory
+
+// ServedConfig is a configuration that a host used.
+type ServedConfig = engine.ServedConfig
+
+// RolledBack describes the outcome of a rollback.
+type RolledBack = engine.RolledBack
+
+// ConfigHistory returns the configurations that hosts with the option Live used, newest first. It returns an error for the
+// built-in configuration, which has no files.
+func (h *Host) ConfigHistory() (*ConfigHistory, error) { return h.engine.ConfigHistory() }
+
+// ServedConfig returns a configuration of the history with its files. It returns an error for an unknown id.
+func (h *Host) ServedConfig(id int64) (*ServedConfig, error) { return h.engine.ServedConfig(id) }
+
+// Rollback restores the files of an earlier configuration and reloads it. Zero as id means the newest one that differs from
+// the files on disk. The privileges of that configuration need no approval, because a host used it before. The audit log
+// names the principal by. Rollback returns an error if the id is unknown or the files cannot be written. If the reload
+// refuses something, the result contains the reason, and the files stay restored.
+func (h *Host) Rollback(ctx context.Context, id int64, by *Principal) (*RolledBack, error) {
+	return h.engine.Rollback(ctx, id, by.Name)
+}
 
 // AddAlias adds an additional name for a tool until the host is closed. The map params contains additional names for the
 // tool's parameters. AddAlias returns an error for an invalid alias.

@@ -58,6 +58,9 @@ func (h *Host) Stats() Stats { return h.engine.Stats() }
 // LogEntry records one call in the audit log.
 type LogEntry = engine.LogEntry
 
+// LayerAdministration is the layer of the entries in the audit log that record what operators did.
+const LayerAdministration = engine.LayerAdministration
+
 // LogQuery selects entries of the audit log. The zero value selects all entries.
 type LogQuery = engine.LogQuery
 

@@ -33,7 +33,11 @@ func TrustContent(opts Options, digest string) (*ContentReview, error) {
 	if err != nil {
 		return nil, err
 	}
-	return source.Trust(digest)
+	review, err := source.Trust(digest)
+	if err != nil {
+		return nil, err
+	}
+	return review, audited(opts, "(trust)", map[string]any{"config": opts.Config, "digest": digest})
 }
 
 // RenewContent updates the recorded hashes of files and programs that the user changed. It does nothing if the
@@ -62,7 +66,11 @@ func RevokeContent(opts Options, path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decisions.Revoke(path)
+	paths, err := decisions.Revoke(path)
+	if err != nil || len(paths) == 0 {
+		return paths, err
+	}
+	return paths, audited(opts, "(revoke trust)", map[string]any{"paths": paths})
 }
 
 // decisions returns the trust store for the given options.

@@ -68,7 +68,7 @@ func FindRemoteServer(opts Options, field string) (*RemoteServer, error) {
 		names = append(names, all[i].Field)
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no field has a remote server; add one: field %q { mcp { url = \"https://…\" } }", field)
+		return nil, fmt.Errorf("no field has a remote server; add one:\nfield %q {\n  mcp { url = \"https://…\" }\n}", field)
 	}
 	slices.Sort(names)
 	return nil, fmt.Errorf("field %q has no remote server; these have one: %q%s", field, names, suggest.DidYouMean(field, names))

@@ -6,6 +6,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -22,6 +23,25 @@ func OpenRecords(opts Options) (*Records, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openRecords(opts, dir)
+}
+
+// OpenHistory is like OpenRecords, but also works if the configuration is invalid, so that a person can go back to an
+// earlier one. It then uses the directory of the options, or else the user's.
+func OpenHistory(opts Options) (*Records, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	_, dir, err := stateDirectory(opts)
+	if err != nil {
+		if dir, err = state.Dir(opts.StateDir); err != nil {
+			return nil, err
+		}
+	}
+	return openRecords(opts, dir)
+}
+
+func openRecords(opts Options, dir string) (*Records, error) {
 	db, err := state.Open(dir, opts.Log)
 	if err != nil {
 		return nil, err
@@ -63,3 +83,13 @@ func (r *Records) SessionNames(limit int) ([]string, error) {
 
 // Close closes the state directory.
 func (r *Records) Close() error { return r.state.Close() }
+
+// ConfigHistory returns the configurations that hosts used at the path of the configuration, newest first.
+func (r *Records) ConfigHistory(opts Options) (*host.ConfigHistory, error) {
+	return reload.HistoryOf(r.state, opts.Config)
+}
+
+// ServedConfig returns an entry of the history with its files.
+func (r *Records) ServedConfig(opts Options, id int64) (*host.ServedConfig, error) {
+	return reload.ServedConfig(r.state, opts.Config, id)
+}

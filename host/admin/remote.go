@@ -2,12 +2,16 @@ package admin
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/engine"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/state"
 )
 
@@ -78,4 +82,45 @@ func (r Remote) Status(ctx context.Context) (*RemoteStatus, error) {
 // Stats returns the host's statistics.
 func (r Remote) Stats(ctx context.Context) (*RemoteStats, error) {
 	return ask[RemoteStats](ctx, r, control.OpStats, nil)
+}
+
+// Rollback restores an earlier configuration in the host and applies it. See [host.Host.Rollback].
+func (r Remote) Rollback(ctx context.Context, id int64) (*host.RolledBack, error) {
+	return ask[host.RolledBack](ctx, r, control.OpRollback, control.RollbackArgs{ID: id})
+}
+
+// Rollback restores an earlier configuration without a running host. See [host.Host.Rollback].
+func Rollback(opts Options, id int64) (*host.RolledBack, error) {
+	r, err := OpenHistory(opts)
+	if err != nil {
+		return nil, err
+	}
+	to, changed, err := reload.Restore(r.state, opts.Config, id)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	out := &host.RolledBack{To: *to, Changed: append([]string{}, changed...)}
+	out.To.Files = nil
+	err = errors.Join(RenewContent(opts, changed...), r.Close())
+	return out, errors.Join(err, audited(opts, "(rollback)", map[string]any{"to": to.ID, "digest": to.Digest, "files": out.Changed}))
+}
+
+// audited adds the work of an operator to the audit log, when no host does it.
+func audited(opts Options, what string, arguments map[string]any) error {
+	cfg, dir, err := stateDirectory(opts)
+	if err != nil { // the configuration is invalid, which an operator can be about to change
+		cfg = &config.Config{Audit: config.DefaultAudit()}
+		if dir, err = state.Dir(opts.StateDir, ""); err != nil {
+			return err
+		}
+	}
+	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	generation.Audit(cfg, db, nil)
+	e := reload.Administration("", what, arguments, "")
+	e.Workspace = opts.Workspace
+	db.AddAudit(e)
+	return db.Close()
 }

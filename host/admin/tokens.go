@@ -48,7 +48,10 @@ func CreateToken(opts Options, name string, lifetime time.Duration, grant *Token
 	case !known && grant == nil:
 		return "", Token{}, fmt.Errorf("the configuration has no principal %q: set the rights of the token with --role, or add principal %[1]q { … }", name)
 	}
-	return tokens.Create(name, lifetime, grant)
+	if secret, token, err = tokens.Create(name, lifetime, grant); err != nil {
+		return "", Token{}, err
+	}
+	return secret, token, audited(opts, "(create token)", map[string]any{"principal": name, "token_id": token.ID})
 }
 
 // Tokens returns all tokens in the state directory.
@@ -67,7 +70,11 @@ func RevokeToken(opts Options, name string) ([]Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tokens.Revoke(name)
+	gone, err := tokens.Revoke(name)
+	if err != nil || len(gone) == 0 {
+		return gone, err
+	}
+	return gone, audited(opts, "(revoke token)", map[string]any{"name": name, "count": len(gone)})
 }
 
 // HasPrincipals reports whether the configuration has principals or the state directory has tokens.

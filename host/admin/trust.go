@@ -162,6 +162,7 @@ func PinPlugins(ctx context.Context, opts Options, names []string, accept bool) 
 	err = i.pin(names, accept)
 	if err == nil {
 		err = RenewContent(opts, i.trust.Lock)
+		i.engine.Reloader().Audit("", "(pin)", map[string]any{"plugins": names, "lock": i.trust.Lock}, "")
 	}
 	return i.trust, errors.Join(err, i.engine.Close())
 }
@@ -232,7 +233,11 @@ func ApprovePlugins(ctx context.Context, opts Options, names []string) (*Trust, 
 	if err != nil {
 		return nil, err
 	}
-	return i.trust, errors.Join(i.approve(names), i.engine.Close())
+	err = i.approve(names)
+	if err == nil {
+		i.engine.Reloader().Audit("", "(approve)", map[string]any{"plugins": names}, "")
+	}
+	return i.trust, errors.Join(err, i.engine.Close())
 }
 
 func (i *inspection) approve(names []string) error {

@@ -54,7 +54,27 @@ func Validate(opts Options) (Summary, error) {
 			errs = append(errs, cfg.MissingBinary(p))
 		}
 	}
-	return sum, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || sum.Untrusted != "" {
+		return sum, err
+	}
+	return sum, checkNames(opts)
+}
+
+// checkNames checks the names of tools and the programs of hooks in a configuration, as far as the plugins are known from
+// earlier starts. It starts no plugin.
+func checkNames(opts Options) error {
+	opts.Live, opts.OnConfig = false, nil
+	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{IgnorePins: true, Unstarted: true})
+	if wrong := (*config.Error)(nil); errors.As(err, &wrong) { // rules about unknown tools
+		return err
+	} else if err != nil { // what only a start needs, such as a sandbox, is not a mistake in the file
+		return nil
+	}
+	var errs []error
+	for _, p := range e.Current().Wrong() {
+		errs = append(errs, errors.New(p))
+	}
+	return errors.Join(append(errs, e.Close())...)
 }
 
 // CheckSyntax returns an error if the text of a configuration is invalid. It also accepts an untrusted configuration. It
@@ -81,11 +101,20 @@ func Launch(ctx context.Context, opts Options) (problems []string, err error) {
 		return nil, err
 	}
 	opts.TrustDir, opts.StateDir, opts.Live = filepath.Dir(decisions.Path()), dir, false
-	h, err := host.New(ctx, opts)
+	e, err := engine.New(ctx, engine.Options(opts))
 	if err != nil {
 		return nil, err
 	}
-	return h.Problems(), h.Close()
+	g := e.Current()
+	problems = e.Problems()
+	if err := e.Reloader().Builder.Try(ctx, nil, g.Config, g.Plugins); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, strings.TrimSuffix(line, ".")) }) {
+				problems = append(problems, line)
+			}
+		}
+	}
+	return problems, e.Close()
 }
 
 // Problem describes one mistake in a configuration.

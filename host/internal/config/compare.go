@@ -20,6 +20,13 @@ func (c *Config) Same(other *Config) bool {
 		})
 }
 
+// Sources returns the text of each file from which the host read the configuration, by its path.
+func (c *Config) Sources() map[string][]byte {
+	out := maps.Clone(c.files)
+	maps.DeleteFunc(out, func(name string, _ []byte) bool { return c.generated(name) })
+	return out
+}
+
 // Blank reports whether all configuration files are empty. An editor can leave a file empty for a moment while it saves
 // the file.
 func (c *Config) Blank() bool {

@@ -103,6 +103,7 @@ func (d *decoder) file(f *fileHCL) {
 		}
 		d.tool(t)
 	}
+	d.fallbacks()
 	d.aliases(f.Aliases)
 	d.hooks(f.Hooks)
 	if f.Permissions != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ type hookHCL struct {
 	Command   hcl.Expression    `hcl:"command,optional"`
 	Env       map[string]string `hcl:"env,optional"`
 	Plugin    hcl.Expression    `hcl:"plugin,optional"`
+	Trial     *bool             `hcl:"trial,optional"`
 	At        hcl.Range         `hcl:",def_range"`
 }
 
@@ -42,6 +44,8 @@ type Hook struct {
 	Command []string
 	Env     map[string]string
 	Plugin  string
+	// NoTrial prevents the event "trial", which the host sends to a new program before it uses the configuration.
+	NoTrial bool
 	// Place is the position of the block, as "file:line".
 	Place string
 }
@@ -63,7 +67,7 @@ func (d *decoder) hooks(blocks []hookHCL) {
 
 func (d *decoder) hook(b *hookHCL) Hook {
 	out := Hook{
-		Name: b.Name, Priority: b.Priority, Timeout: d.duration(b.Timeout), Env: b.Env, Place: place(b.At),
+		Name: b.Name, Priority: b.Priority, Timeout: d.duration(b.Timeout), Env: b.Env, Place: place(b.At), NoTrial: b.Trial != nil && !*b.Trial,
 		AllowOnFailure: d.choice(b.OnFailure, "deny", "deny", "allow") == "allow",
 	}
 	if !given(b.On) {
@@ -127,4 +131,10 @@ func (d *decoder) text(e hcl.Expression) string {
 	}
 	d.fail(e.Range(), "This is not one name", "Write one text in quotes.")
 	return ""
+}
+
+// Equal reports whether two hooks are the same, apart from their positions in the file.
+func (h Hook) Equal(other Hook) bool {
+	h.Place, other.Place = "", ""
+	return reflect.DeepEqual(h, other)
 }

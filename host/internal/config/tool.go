@@ -2,6 +2,9 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -87,4 +90,24 @@ func (d *decoder) tool(t *toolHCL) {
 		}
 	}
 	d.cfg.Tools[t.Name] = out
+}
+
+// fallbacks reports chains of fallbacks that lead back to a tool in the chain. A call would never end in such a chain.
+func (d *decoder) fallbacks() {
+	reported := make(map[string]bool)
+	for _, first := range slices.Sorted(maps.Keys(d.cfg.Tools)) {
+		chain := []string{first}
+		for next := d.cfg.Tools[first].Fallback; next != "" && !reported[next]; next = d.cfg.Tools[next].Fallback {
+			if next == first && len(chain) > 1 {
+				d.fail(d.cfg.Tools[first].at, fmt.Sprintf("The fallbacks of tool %q do not end", first), "They are %s, and then %s again. Remove one of them.", strings.Join(chain, ", "), first)
+				for _, name := range chain {
+					reported[name] = true
+				}
+			}
+			if slices.Contains(chain, next) {
+				break
+			}
+			chain = append(chain, next)
+		}
+	}
 }

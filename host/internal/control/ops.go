@@ -9,6 +9,8 @@ const (
 	OpStats  = "stats"
 	OpRenew  = "renew"
 
+	OpRollback = "rollback"
+
 	OpTakeOver = "take-over"
 )
 
@@ -23,4 +25,10 @@ type TakeOverArgs struct {
 type EnableArgs struct {
 	Name string `json:"name"`
 	On   bool   `json:"on"`
+}
+
+// RollbackArgs contains the arguments of OpRollback: the id of a configuration in the history, or 0 for the last one that
+// differs from the files.
+type RollbackArgs struct {
+	ID int64 `json:"id"`
 }

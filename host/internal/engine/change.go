@@ -112,8 +112,46 @@ func (e *Engine) Reload(ctx context.Context, opts ReloadOptions) (*ReloadReport,
 // Plan returns the changes that Reload would make. See [reload.Reloader.Plan].
 func (e *Engine) Plan(ctx context.Context) (*Plan, error) { return e.reloader.Plan(ctx) }
 
-// SetEnabled enables or disables a tool or the tools of a plugin. See [reload.Reloader.SetEnabled].
-func (e *Engine) SetEnabled(name string, on bool) error { return e.reloader.SetEnabled(name, on) }
+// SetEnabled enables or disables a tool or the tools of a plugin for a principal. See [reload.Reloader.SetEnabled].
+func (e *Engine) SetEnabled(name string, on bool, by string) error {
+	err := e.reloader.SetEnabled(name, on)
+	what, refused := "(disable)", ""
+	if on {
+		what = "(enable)"
+	}
+	if err != nil {
+		refused = err.Error()
+	}
+	e.reloader.Audit(by, what, map[string]any{"name": name}, refused)
+	return err
+}
+
+// LayerAdministration is the layer of entries about the work of operators.
+const LayerAdministration = reload.LayerAdministration
+
+// ConfigHistory is the history of a configuration.
+type ConfigHistory = reload.History
+
+// ServedConfig is a configuration that a host used.
+type ServedConfig = reload.Served
+
+// RolledBack describes the outcome of a rollback.
+type RolledBack = reload.RolledBack
+
+// ConfigHistory returns the configurations that hosts used at the path of this host's configuration, newest first.
+func (e *Engine) ConfigHistory() (*ConfigHistory, error) {
+	return reload.HistoryOf(e.state, e.reloader.Source.Path)
+}
+
+// ServedConfig returns an entry of the history with its files.
+func (e *Engine) ServedConfig(id int64) (*ServedConfig, error) {
+	return reload.ServedConfig(e.state, e.reloader.Source.Path, id)
+}
+
+// Rollback restores an earlier configuration and applies it. See [reload.Reloader.Rollback].
+func (e *Engine) Rollback(ctx context.Context, id int64, by string) (*RolledBack, error) {
+	return e.reloader.Rollback(ctx, id, by)
+}
 
 // AddAlias adds an additional name for a tool. See [reload.Reloader.AddAlias].
 func (e *Engine) AddAlias(name, tool string, params map[string]string) error {

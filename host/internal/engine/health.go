@@ -73,7 +73,7 @@ func (e *Engine) checkHealth(ctx context.Context, skip map[string]int) {
 			continue
 		}
 		e.opts.Log.Warn("an unhealthy plugin is replaced", "plugin", p.Name, "status", health.Status, "message", health.Message)
-		r, err := e.reloader.Reload(ctx, reload.Options{Plugins: []string{p.Name}})
+		r, err := e.reloader.Reload(ctx, reload.Options{Plugins: []string{p.Name}, By: "(health check)"})
 		if err != nil || r.Refused() {
 			skip[p.Name] = healthPatience
 		}

@@ -143,7 +143,13 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 		if err := json.Unmarshal(args, &a); err != nil {
 			return nil, err
 		}
-		return nil, e.reloader.SetEnabled(a.Name, a.On)
+		return nil, e.SetEnabled(a.Name, a.On, e.local.Name)
+	case control.OpRollback:
+		var a control.RollbackArgs
+		if err := json.Unmarshal(args, &a); err != nil {
+			return nil, err
+		}
+		return e.Rollback(ctx, a.ID, e.local.Name)
 	case control.OpRenew:
 		e.reloader.Renew()
 		return e.reloader.Reload(ctx, reload.Options{}) // the approved version of the plugin can now be loaded
@@ -164,6 +170,7 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 		if err := json.Unmarshal(args, &opts); err != nil {
 			return nil, err
 		}
+		opts.By = e.local.Name
 		return e.reloader.Reload(ctx, opts)
 	}
 	return nil, fmt.Errorf("this host has version %s, which does not support %q: restart it to run the installed version", Version, op)

@@ -54,7 +54,7 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	g.addAliases(b.Overrides.Aliases())
 	g.addHabits()
 	g.checkToolBlocks()
-	g.checkHookPlugins()
+	g.checkHooks()
 	rules, err := g.boundRules(b.Options.Workspace)
 	g.Dispatch = b.dispatcher(g, set, rules)
 	return g, refused, err
@@ -225,7 +225,7 @@ func (g *Generation) addAliases(more []config.Alias) {
 			alias.Namespace, alias.Tool = ns, name
 		}
 		if err := g.Registry.AddAlias(alias); err != nil && a.Preset == "" && len(g.Unloaded) == 0 {
-			g.Problemf("%s", g.Config.BadAlias(a, err))
+			g.misname("alias "+a.Name+" "+a.Tool, g.Config.BadAlias(a, err))
 		}
 	}
 }
@@ -246,10 +246,19 @@ func (g *Generation) addHabits() {
 func (g *Generation) checkToolBlocks() {
 	for name, t := range g.Config.Tools {
 		if g.Registry.Lookup("", name) == nil && len(g.Unloaded) == 0 {
-			g.Problemf("%s", g.Config.UnknownTool(name, g.Registry.AgentNames()))
+			g.misname("tool "+name, g.Config.UnknownTool(name, g.Registry.AgentNames()))
 		}
 		if t.Fallback != "" && g.Registry.Find(t.Fallback) == nil && len(g.Unloaded) == 0 {
-			g.Problemf("%s", g.Config.UnknownFallback(name, g.Registry.AgentNames()))
+			g.misname("fallback "+name+" "+t.Fallback, g.Config.UnknownFallback(name, g.Registry.AgentNames()))
 		}
 	}
+}
+
+// The method "misname" reports a name in the configuration that no tool has. The key identifies the name.
+func (g *Generation) misname(key, problem string) {
+	if g.misnames == nil {
+		g.misnames = make(map[string]string)
+	}
+	g.misnames[key] = problem
+	g.Problemf("%s", problem)
 }

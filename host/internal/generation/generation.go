@@ -7,6 +7,7 @@ package generation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -40,6 +41,19 @@ type Generation struct {
 	Problems []string
 	// Broken is the part of Problems that names plugins that were not loaded and tools that were not registered.
 	Broken []string
+
+	misnames  map[string]string // the part of Problems about names that no tool has, by what has the name
+	lostHooks []string          // the part of Problems about hooks whose program does not exist
+}
+
+// Wrong returns the part of Problems about mistakes in the configuration that need no plugin to be seen: names that no tool
+// has, and programs of hooks that do not exist.
+func (g *Generation) Wrong() []string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(g.misnames)) {
+		out = append(out, g.misnames[key])
+	}
+	return append(out, g.lostHooks...)
 }
 
 // Plugin is a plugin of the configuration. Several generations share a Plugin as long as its binary and settings do not

@@ -3,13 +3,16 @@ package generation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/supervisor"
 	"toolhost.dev/host/internal/trust"
 )
@@ -44,21 +47,99 @@ func (b *Builder) hooks(g *Generation) *hook.Set {
 		if c.Plugin != "" {
 			out.Handler = pluginHook{b, c.Plugin}
 		} else {
-			out.Handler = &hook.Command{
-				Argv: c.Command, Env: supervisor.Environment(c.Env), Run: supervisor.Run,
-				Writable: func(workspace string) []string { return b.writable(g, workspace) },
-				Check:    func() error { return b.Pins(g.Config).CheckStart(trust.Start{Block: `hook "` + c.Name + `"`}) },
-			}
+			out.Handler = b.command(g, &c)
 		}
 		all = append(all, out)
 	}
 	return hook.New(all)
 }
 
-// checkHookPlugins reports hooks whose plugin cannot run them. Otherwise calls would fail without a visible reason.
-func (g *Generation) checkHookPlugins() {
+// The method "command" returns the handler of a hook that runs a program.
+func (b *Builder) command(g *Generation, c *config.Hook) *hook.Command {
+	return &hook.Command{
+		Argv: c.Command, Env: supervisor.Environment(c.Env), Run: supervisor.Run,
+		Writable: func(workspace string) []string { return b.writable(g, workspace) },
+		Check:    func() error { return b.Pins(g.Config).CheckStart(trust.Start{Block: `hook "` + c.Name + `"`}) },
+	}
+}
+
+// Try tries the parts of a configuration that only calls would use, before the configuration takes effect: it looks for
+// the programs of hooks, sends new programs the event [hook.Trial], and looks for the tools that blocks name. The argument
+// plugins contains the plugins that would serve. Try ignores hooks and names that the configuration old has as well. A
+// nil old means that everything is new.
+func (b *Builder) Try(ctx context.Context, old, cfg *config.Config, plugins []*Plugin) error {
+	g := &Generation{Config: cfg, Plugins: plugins, Roots: b.Roots(cfg)}
+	var errs []error
+	for i := range cfg.Hooks {
+		c := &cfg.Hooks[i]
+		if old != nil && slices.ContainsFunc(old.Hooks, c.Equal) {
+			continue
+		}
+		if err := b.tryHook(ctx, g, c); err != nil {
+			errs = append(errs, fmt.Errorf("%s: hook %q: %w", c.Place, c.Name, err))
+		}
+	}
+	known := map[string]string{}
+	if old != nil {
+		known = b.misnamed(old, plugins)
+	}
+	wrong := b.misnamed(cfg, plugins)
+	for _, name := range slices.Sorted(maps.Keys(wrong)) {
+		if _, before := known[name]; !before {
+			errs = append(errs, errors.New(wrong[name]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *Builder) tryHook(ctx context.Context, g *Generation, c *config.Hook) error {
+	if c.Plugin != "" {
+		if p := g.Plugin(c.Plugin); p == nil || p.Description() == nil {
+			return fmt.Errorf("plugin %s is not loaded, so each call would fail", c.Plugin)
+		} else if !slices.Contains(p.Description().Capabilities, tool.CapabilityHooks) {
+			return fmt.Errorf("plugin %s serves no hooks (capability %q is missing)", c.Plugin, tool.CapabilityHooks)
+		}
+		return nil
+	}
+	command := b.command(g, c)
+	if err := command.Exists(); err != nil || c.NoTrial {
+		return err
+	}
+	h := hook.Hook{Name: c.Name, On: hook.Events, Timeout: c.Timeout, Place: c.Place, Handler: command}
+	if err := h.Try(ctx); err != nil && !c.AllowOnFailure {
+		return fmt.Errorf("the program does not work: %w", err)
+	}
+	return nil
+}
+
+// The method "misnamed" returns the messages about names in a configuration that no tool has. The keys do not depend on
+// the positions in the file. It returns nothing if a plugin is not loaded, because the plugin could have these tools.
+func (b *Builder) misnamed(cfg *config.Config, plugins []*Plugin) map[string]string {
+	g := &Generation{Config: cfg, Registry: registry.New(), Unloaded: make(map[string]string)}
+	for _, p := range plugins {
+		if p.Err != nil || p.Description() == nil {
+			return nil
+		}
+		add := func(string) registry.Settings {
+			return registry.Settings{Bundled: p.Bundled != "" && p.Field == ""}
+		}
+		if g.Registry.Add(p.Name, p.Field, p.Description(), true, add) != nil {
+			return nil // the assembly reports it
+		}
+	}
+	g.addAliases(nil)
+	g.checkToolBlocks()
+	return g.misnames
+}
+
+// checkHooks reports hooks whose plugin or program cannot run. Otherwise calls would fail without a visible reason.
+func (g *Generation) checkHooks() {
 	for _, c := range g.Config.Hooks {
 		if c.Plugin == "" {
+			if err := (&hook.Command{Argv: c.Command}).Exists(); err != nil {
+				g.Problemf("%s: hook %q fails: %v. Correct command, or go back: toolhost config rollback.", c.Place, c.Name, err)
+				g.lostHooks = append(g.lostHooks, g.Problems[len(g.Problems)-1])
+			}
 			continue
 		}
 		p := g.Plugin(c.Plugin)

@@ -154,6 +154,9 @@ func (r *Reloader) plan(ctx context.Context) (*Plan, *attempt, error) {
 	out.Settings = settings.Diff(settings.Show(a.old.Config, true), settings.Show(a.cfg, true))
 	out.Increases = append(out.Increases, a.increases...)
 	out.NeedsApproval = len(a.increases) > 0 && a.old.Config.Reload.PrivilegeIncreases == "approve"
+	if err := a.tryConfig(ctx); err != nil {
+		out.Refused = err.Error()
+	}
 	if s := a.culprit(); s != nil {
 		out.Refused = fmt.Sprintf("the whole configuration would be refused, because plugin %s does not work", s.name)
 		if at := a.cfg.PluginPosition(s.name); at != "" {

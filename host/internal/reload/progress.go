@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"toolhost.dev/host/internal/config"
 )
@@ -19,6 +20,38 @@ type progress struct {
 	plugins   map[string]refusal
 	config    string         // reason why the configuration on disk was rejected, or ""
 	refusedAs *config.Config // the rejected configuration, or nil if it could not be read
+	last      LastReload
+}
+
+// LastReload describes the reloads of a host since its start. It counts requested reloads, and automatic ones that changed
+// or refused something.
+type LastReload struct {
+	// At is the time of the last reload. It is zero before the first reload.
+	At time.Time `json:"at,omitzero"`
+	// OK reports whether the last reload refused nothing.
+	OK bool `json:"ok"`
+	// Applied and Refused count the reloads by their outcome.
+	Applied int64 `json:"applied"`
+	Refused int64 `json:"refused"`
+}
+
+// The method "reloaded" counts a reload.
+func (p *progress) reloaded(ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last.At, p.last.OK = time.Now(), ok
+	if ok {
+		p.last.Applied++
+	} else {
+		p.last.Refused++
+	}
+}
+
+// LastReload returns the outcome of the last reload.
+func (r *Reloader) LastReload() LastReload {
+	r.progress.mu.Lock()
+	defer r.progress.mu.Unlock()
+	return r.progress.last
 }
 
 // refusal records the rejection of a plugin version and its reason.

@@ -1,12 +1,14 @@
 package reload
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/principal"
 )
 
 // The method "publish" builds the next generation from the successful steps and makes it the current generation. New
@@ -41,6 +43,9 @@ func (a *attempt) publish() {
 	}
 	if configured || slices.ContainsFunc(a.steps, func(s *step) bool { return s.next != s.old }) {
 		r.keepApplied(g)
+	}
+	if configured {
+		r.keepServed(g, cmp.Or(a.opts.By, principal.LocalUser().Name))
 	}
 	r.announce(a.old, g)
 }

@@ -36,6 +36,9 @@ type Options struct {
 	// configuration sets reload { privilege_increases = "approve" }.
 	ApprovePrivileges bool
 
+	// By is the name of the principal that requested the reload, for the audit log. Empty means the user of the host.
+	By string
+
 	// The field "dry" prevents the reload from publishing or recording its results.
 	dry bool
 	// The field "automatic" is set for a reload that no user requested. Such a reload skips versions that were rejected
@@ -45,7 +48,7 @@ type Options struct {
 
 // Automatic contains the options for a reload that no user requested. Such a reload skips versions that were rejected
 // earlier.
-var Automatic = Options{automatic: true}
+var Automatic = Options{automatic: true, By: "(watcher)"}
 
 // Report describes the outcome of a reload.
 type Report struct {
@@ -151,6 +154,7 @@ func (r *Reloader) Start(ctx context.Context, cfg *config.Config, launcher *conf
 	r.notifyHooks(nil, g)
 	if r.Live {
 		r.keepApplied(g)
+		r.keepServed(g, "(start)")
 	}
 	return nil
 }
@@ -210,6 +214,11 @@ const busyPause = 100 * time.Millisecond
 func (r *Reloader) Reload(ctx context.Context, opts Options) (*Report, error) {
 	r.progress.one.Lock()
 	defer r.progress.one.Unlock()
+	return r.reload(ctx, opts)
+}
+
+// The method "reload" does the work of Reload. The caller must hold progress.one.
+func (r *Reloader) reload(ctx context.Context, opts Options) (*Report, error) {
 	for n := 0; ; n++ {
 		out, err := r.attempt(ctx, opts)
 		if !errors.Is(err, errSuperseded) {
@@ -242,11 +251,15 @@ func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 	a.readConfig()
 	a.prepare()
 	a.try(ctx)
+	if err := a.tryConfig(ctx); err != nil && ctx.Err() == nil {
+		a.rollBack(err)
+	}
 	if err := a.checkSuperseded(ctx); err != nil {
 		a.discard()
 		return nil, err
 	}
 	a.publish()
+	r.record(a)
 	return a.report, nil
 }
 

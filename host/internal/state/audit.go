@@ -207,7 +207,9 @@ type AuditQuery struct {
 	// Outcome is "success" or a kind of error.
 	Outcome  string
 	Decision string
-	Since    time.Time
+	// Layer is the layer of the entries, such as "agent". The layer "administration" contains what operators did.
+	Layer        string
+	Since, Until time.Time
 	// After selects entries whose id is greater than After.
 	After int64
 	// Limit is the maximum number of entries. The newest entries are selected. Zero means no limit.
@@ -223,16 +225,13 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	if limit <= 0 {
 		limit = -1
 	}
-	since := int64(0)
-	switch { // an int64 with nanoseconds can only represent the years from 1678 to 2262
-	case q.Since.Year() > 2261:
-		since = math.MaxInt64
-	case q.Since.Year() > 1970:
-		since = q.Since.UnixNano()
+	since, until := nanoseconds(q.Since), int64(math.MaxInt64)
+	if !q.Until.IsZero() {
+		until = nanoseconds(q.Until)
 	}
 	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, principal, programs
-		FROM audit WHERE (?1 = '' OR session = ?1) AND (?2 = '' OR tool = ?2) AND (?3 = '' OR outcome = ?3) AND (?4 = '' OR decision = ?4) AND at_ns >= ?5 AND id > ?6 AND (?8 = '' OR principal = ?8)
-		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit, q.Principal)
+		FROM audit WHERE (?1 = '' OR session = ?1) AND (?2 = '' OR tool = ?2) AND (?3 = '' OR outcome = ?3) AND (?4 = '' OR decision = ?4) AND at_ns >= ?5 AND id > ?6 AND (?8 = '' OR principal = ?8) AND at_ns <= ?9 AND (?10 = '' OR layer = ?10)
+		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit, q.Principal, until, q.Layer)
 	if err != nil {
 		return nil, err
 	}
@@ -260,6 +259,17 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 		out = append(out, e)
 	}
 	return out, rows.Err()
+}
+
+// nanoseconds returns a time as a number for the database. An int64 can only represent the years from 1678 to 2262.
+func nanoseconds(t time.Time) int64 {
+	switch {
+	case t.Year() > 2261:
+		return math.MaxInt64
+	case t.Year() > 1970:
+		return t.UnixNano()
+	}
+	return 0
 }
 
 // Uses returns the number of calls of each tool among the last entries of the audit log.

@@ -113,6 +113,13 @@ CREATE TABLE searches (
 	workspace TEXT NOT NULL, principal TEXT NOT NULL, session TEXT NOT NULL, at_ns INTEGER NOT NULL, words TEXT NOT NULL,
 	PRIMARY KEY (workspace, principal, session, at_ns)
 ) STRICT, WITHOUT ROWID;
+`, `
+-- The files of the configurations that hosts used, as JSON, by the path of the configuration.
+CREATE TABLE served (
+	id INTEGER PRIMARY KEY AUTOINCREMENT, config TEXT NOT NULL, at_ns INTEGER NOT NULL, digest TEXT NOT NULL,
+	principal TEXT NOT NULL, files TEXT NOT NULL
+) STRICT;
+CREATE INDEX served_config ON served (config, id);
 `}
 
 // DB is an open database. It is safe for concurrent use. Most writes wait a short time and are then written as a batch.

@@ -16,7 +16,7 @@ import (
 // New returns the command "toolhost config".
 func New(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Work with the configuration"}
-	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newConfigPlan(s), newConfigImport(s), plugincmd.NewReload(s, false))
+	c.AddCommand(newConfigValidate(s), newConfigFormat(s), newConfigShow(s), newConfigPlan(s), newConfigImport(s), newConfigHistory(s), newConfigRollback(s), plugincmd.NewReload(s, false))
 	return c
 }
 
@@ -39,9 +39,10 @@ func newConfigValidate(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the configuration",
-		Long: `Check the configuration: syntax, names, values, and that every plugin binary is there.
-Everything wrong is shown at once, with file and line. With --launch, the plugins are started, too,
-and what they say of their configuration blocks is shown at the lines of these.
+		Long: `Check the configuration: syntax, names, values, and that every plugin binary and every program of a
+hook is there. Everything wrong is shown at once, with file and line. Names of tools are checked if all
+plugins are known from an earlier start. With --launch, the plugins are started, too, and what they say
+of their configuration blocks is shown at the lines of these. Programs of hooks get the event "trial".
 
 Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it does not work.`,
 		Args: cobra.NoArgs,

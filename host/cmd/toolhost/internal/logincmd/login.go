@@ -229,7 +229,7 @@ func newStatus(s *cli.Settings) *cobra.Command {
 				return cli.PrintJSON(os.Stdout, list)
 			}
 			if len(list) == 0 {
-				fmt.Println(`No field has a remote server. Add one: field "NAME" { mcp { url = "https://…" } }.`)
+				fmt.Println("No field has a remote server. Add one:\nfield \"NAME\" {\n  mcp { url = \"https://…\" }\n}")
 				return nil
 			}
 			w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)

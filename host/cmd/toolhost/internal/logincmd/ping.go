@@ -51,7 +51,7 @@ then 1.`,
 // printPings prints a table of the servers that answered, and then the failures of the others.
 func printPings(out io.Writer, list []admin.Pinged) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(out, `No field has a mounted server. Add one: field "NAME" { mcp { command = ["PROGRAM"] } }.`)
+		_, err := fmt.Fprintln(out, "No field has a mounted server. Add one:\nfield \"NAME\" {\n  mcp { command = [\"PROGRAM\"] }\n}")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)

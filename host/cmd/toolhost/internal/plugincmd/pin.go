@@ -24,20 +24,21 @@ binary, and hashes of the definitions of its tools. A plugin that is pinned is l
 as it is pinned, and runs from a copy with these very bytes. Without names, all are pinned.
 
 A plugin whose tools are not as they were pinned is not pinned anew without
---accept-changes: look at them first, with toolhost plugin info.`,
+--accept-changes: look at them first, with toolhost plugin info. Running hosts apply the pins at once.`,
 		RunE: func(c *cobra.Command, names []string) error {
 			t, err := admin.PinPlugins(c.Context(), s.Inspection(), names, accept)
 			if err != nil {
 				return err
 			}
+			told := renew(c, s)
 			if s.JSON {
-				return cli.PrintJSON(os.Stdout, t)
+				return errors.Join(cli.PrintJSON(os.Stdout, t), told)
 			}
 			if err := trustText(cli.Screen(os.Stdout), t); err != nil {
 				return err
 			}
 			fmt.Printf("\nWritten to %s.\n", t.Lock)
-			return nil
+			return told
 		},
 	}
 	c.Flags().BoolVar(&accept, "accept-changes", false, "pin also plugins whose tools are not as they were pinned")
@@ -138,13 +139,18 @@ of it.`,
 					fmt.Printf("%s: there is nothing to approve\n", p.Name)
 				}
 			}
-			hosts, err := admin.Running(s.Options())
-			for _, h := range hosts {
-				if _, told := h.Renew(c.Context()); told != nil {
-					err = errors.Join(err, fmt.Errorf("host %d was not told: %w", h.PID, told))
-				}
-			}
-			return err
+			return renew(c, s)
 		},
 	}
+}
+
+// renew makes running hosts apply changed pins and approvals.
+func renew(c *cobra.Command, s *cli.Settings) error {
+	hosts, err := admin.Running(s.Options())
+	for _, h := range hosts {
+		if _, failed := h.Renew(c.Context()); failed != nil {
+			err = errors.Join(err, fmt.Errorf("host %d did not apply it: %w. Run toolhost plugin reload", h.PID, failed))
+		}
+	}
+	return err
 }

@@ -21,8 +21,8 @@ const followEvery = 200 * time.Millisecond
 // NewLog returns the command "toolhost log".
 func NewLog(s *cli.Settings) *cobra.Command {
 	var q host.LogQuery
-	var since string
-	var follow, programs bool
+	var since, until string
+	var follow, programs, administration bool
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "Show the audit log: every call, what was decided on it and what came of it",
@@ -32,12 +32,22 @@ it took and what came of it. With --json an array; with --follow too, an object 
 		Example: `  toolhost log --decision deny --since 24h
   toolhost log --tool bash --kind timeout --json
   toolhost log --tool bash --programs
+  toolhost log --administration --until 24h
   toolhost log --follow`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
-			if q.Since, err = parseSince(since, time.Now()); err != nil {
+			if q.Since, err = parseTime("--since", since, time.Now()); err != nil {
 				return err
+			}
+			if q.Until, err = parseTime("--until", until, time.Now()); err != nil {
+				return err
+			}
+			if follow && until != "" {
+				return errors.New("--follow and --until exclude each other: leave one out")
+			}
+			if administration {
+				q.Layer = host.LayerAdministration
 			}
 			if q.Limit < 0 {
 				return fmt.Errorf("--limit %d: use a number from 1 on, or 0 for all", q.Limit)
@@ -61,13 +71,15 @@ it took and what came of it. With --json an array; with --follow too, an object 
 	f.StringVar(&q.Decision, "decision", "", "only calls that were `allow|deny`")
 	f.StringVar(&q.Principal, "principal", "", "only calls of the principal of this `name`")
 	f.StringVar(&since, "since", "", "only calls since then: a `time` such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m")
+	f.StringVar(&until, "until", "", "only calls until then, in the same forms")
+	f.BoolVar(&administration, "administration", false, "only what operators did: reloads, approvals, pins, rollbacks, trust, tokens")
 	f.IntVar(&q.Limit, "limit", 100, "at most so many, the newest; 0: all")
 	f.BoolVar(&programs, "programs", false, "show the programs that each call executed")
 	f.BoolVar(&follow, "follow", false, "go on with new ones as they come")
 	return c
 }
 
-func parseSince(s string, now time.Time) (time.Time, error) {
+func parseTime(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
@@ -79,7 +91,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--since %q: use a time such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m", s)
+	return time.Time{}, fmt.Errorf("%s %q: use a time such as 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, such as 90m", flag, s)
 }
 
 func showLog(ctx context.Context, r *admin.Records, q host.LogQuery, how logFormat) error {
@@ -126,6 +138,9 @@ func logText(w io.Writer, e host.LogEntry, programs bool) error {
 		decision = "-"
 	}
 	_, err := fmt.Fprintf(w, "%s  %-5s  %-17s  %7.1fms  %s  %s\n", e.At.Format("2006-01-02 15:04:05.000"), decision, e.Outcome, float64(e.Duration.Microseconds())/1000, cli.Printable(e.Tool), cli.Printable(string(e.Arguments)))
+	if err == nil && e.Layer == host.LayerAdministration {
+		_, err = fmt.Fprintf(w, "    by %s%s\n", cli.Printable(e.Principal), cli.Printable(refusal(e.Error)))
+	}
 	if err == nil && e.Rule != "" {
 		_, err = fmt.Fprintf(w, "    by %s\n", cli.Printable(e.Rule))
 	}
@@ -138,6 +153,14 @@ func logText(w io.Writer, e host.LogEntry, programs bool) error {
 		err = programsText(w, &e)
 	}
 	return err
+}
+
+// refusal returns the reason why the work of an operator had no effect.
+func refusal(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }
 
 // programsText prints the programs that a call executed.
