@@ -54,6 +54,12 @@ type Definition struct {
 	// OriginalName is the name of which [NameOf] made Name, such as "getWeather". Searches use its words. It is empty if
 	// Name is the original name.
 	OriginalName string `json:"original_name,omitempty"`
+	// Varying lists parts of [Result.Data] that differ between equal calls, such as a duration, as JSON pointers. In a
+	// pointer, "*" stands for each element of an array or an object. Comparisons of recorded calls ignore these parts.
+	Varying []string `json:"varying,omitempty"`
+	// Unordered lists arrays in [Result.Data] whose order does not matter, as JSON pointers with "*". The word "output"
+	// stands for the lines of [Result.Output].
+	Unordered []string `json:"unordered,omitempty"`
 }
 
 // Traits are promises about a tool. They determine how the host treats the tool. The zero value promises nothing and

@@ -153,6 +153,7 @@ func definitionToPB(d tool.Definition) *toolpb.Tool {
 		Category: valid(string(d.Category)), Version: valid(d.Version), Examples: mapSlice(d.Examples, valid),
 		StdinParameter: valid(d.StdinParameter), DefaultTimeoutMs: milliseconds(d.DefaultTimeout),
 		Title: valid(d.Title), Icons: d.Icons, Deprecated: valid(d.Deprecated), OriginalName: valid(d.OriginalName),
+		Varying: mapSlice(d.Varying, valid), Unordered: mapSlice(d.Unordered, valid),
 	}
 }
 
@@ -167,6 +168,7 @@ func definitionFromPB(d *toolpb.Tool) tool.Definition {
 		Category: tool.Category(d.GetCategory()), Version: d.GetVersion(), Examples: d.GetExamples(),
 		StdinParameter: d.GetStdinParameter(), DefaultTimeout: time.Duration(d.GetDefaultTimeoutMs()) * time.Millisecond,
 		Title: d.GetTitle(), Icons: validJSON(d.GetIcons()), Deprecated: d.GetDeprecated(), OriginalName: d.GetOriginalName(),
+		Varying: d.GetVarying(), Unordered: d.GetUnordered(),
 	}
 }
 

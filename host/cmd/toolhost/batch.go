@@ -36,6 +36,7 @@ Changes of plugins and of the configuration apply while it runs, also on SIGHUP.
 			return errors.Join(err, h.Close())
 		},
 	}
+	s.TapeFlag(c)
 	c.Flags().BoolVar(&ordered, "ordered", false, "write the results in the order of the requests")
 	return c
 }

@@ -62,6 +62,7 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			return errors.Join(err, h.Close())
 		},
 	}
+	s.TapeFlag(c)
 	mcpFlags(c, &opts)
 	c.Flags().StringVar(&opts.Endpoint, "endpoint", "", "serve the tools of this endpoint of the configuration, by its `name`")
 	c.AddCommand(logincmd.Commands(s)...)

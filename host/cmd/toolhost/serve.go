@@ -77,6 +77,7 @@ server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
 	c.Flags().StringVar(&f.key, "tls-key", "", "`file` with its key, in PEM")
 	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `names` that clients call the server by (default: those of this machine and the address)")
 	c.Flags().BoolVar(&f.takeOver, "take-over", false, "take over the socket of the server that listens on the address, which then ends")
+	s.TapeFlag(c)
 	mcpFlags(c, &f.mcp)
 	return c
 }

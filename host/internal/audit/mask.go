@@ -243,6 +243,28 @@ func (m *Masker) Arguments(raw []byte) string {
 	return out
 }
 
+// JSON masks the secrets in a JSON text of any size, without shortening it. It reports whether the text contained secrets.
+func (m *Masker) JSON(raw []byte) (masked []byte, changed bool) {
+	if m.harmless(raw) {
+		return raw, false
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return []byte(`"` + Mask + `"`), true
+	}
+	w := &visitor{Masker: m, complete: true}
+	out, err := encode(w.value("", v, 0))
+	if err != nil {
+		return []byte(`"` + Mask + `"`), true
+	}
+	if !w.changed {
+		return raw, false
+	}
+	return out, true
+}
+
 // Entry is like Arguments, but also returns a function that masks other texts of the call, such as its error message.
 // This function is like Text, but also masks the secrets in the call's commands.
 func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) {
@@ -264,6 +286,18 @@ func (m *Masker) Entry(raw []byte) (arguments string, text func(string) string) 
 type visitor struct {
 	*Masker
 	secrets []string // secrets in the call's commands
+	// complete keeps long texts and lists whole. changed reports whether a secret was masked.
+	complete, changed bool
+}
+
+// text masks the secrets in a text.
+func (m *visitor) text(s string) string {
+	if !m.complete {
+		return m.Text(s)
+	}
+	masked := m.Whole(s)
+	m.changed = m.changed || masked != s
+	return masked
 }
 
 // leastQuoted is the minimum length, in bytes, of a command's secret that is masked in other texts of the call.
@@ -328,11 +362,16 @@ func (m *visitor) value(name string, v any, depth int) any {
 		if slices.Contains(scripts, strings.ToLower(name)) && structured(v) {
 			masked, secrets := m.command(v)
 			m.secrets = append(m.secrets, secrets...)
+			if m.complete {
+				m.changed = m.changed || masked != v
+				return masked
+			}
 			return m.short(masked, len(v))
 		}
-		return m.Text(v)
+		return m.text(v)
 	case map[string]any:
 		if depth > 32 {
+			m.changed = true
 			return "…"
 		}
 		for name, inner := range v {
@@ -341,16 +380,20 @@ func (m *visitor) value(name string, v any, depth int) any {
 			default:
 				v[name] = m.value(name, inner, depth+1)
 				if SecretName(name) {
-					v[name] = Mask
+					v[name], m.changed = Mask, true
 				}
 			}
 		}
 		return v
 	case []any:
 		if depth > 32 {
+			m.changed = true
 			return "…"
 		}
 		rest := len(v) - maxList
+		if m.complete {
+			rest = 0
+		}
 		if rest > 0 {
 			v = v[:maxList]
 		}

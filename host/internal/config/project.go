@@ -416,6 +416,18 @@ func (p *Plugin) commands() (out []Program) {
 	return out
 }
 
+// ReplacePrograms makes other programs serve plugins. The argument maps names of plugins to absolute paths of programs.
+func (c *Config) ReplacePrograms(programs map[string]string) error {
+	for name, path := range programs {
+		p := c.Plugin(name)
+		if p == nil {
+			return fmt.Errorf("the configuration has no plugin %q, so %s cannot replace it", name, path)
+		}
+		p.Path, p.Missing = path, ""
+	}
+	return nil
+}
+
 // RunCopies replaces the programs of hooks and fields by copies. The argument "copies" maps each program to the path of
 // its copy.
 func (c *Config) RunCopies(copies map[string]string) {

@@ -48,7 +48,8 @@ func (d *decoder) quotas(blocks []quotaHCL) {
 			continue
 		}
 		seen[b.Subject] = b.At
-		if known := d.quotaNames(kind); name != "*" && !slices.Contains(known, name) && !(kind == quota.KindPrincipal && strings.HasPrefix(name, "unix:")) {
+		user := kind == quota.KindPrincipal && strings.HasPrefix(name, "unix:")
+		if known := d.quotaNames(kind); name != "*" && !user && !slices.Contains(known, name) {
 			d.fail(b.At, fmt.Sprintf("There is no %s %q", kind, name), "Use the name of a %s block, or * for all of them.%s", kind, suggest.DidYouMean(name, known))
 			continue
 		}

@@ -24,6 +24,7 @@ import (
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/quota"
+	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
@@ -76,6 +77,8 @@ type Dispatcher struct {
 	Locks *sessionlock.Locks
 	// Metrics counts calls. A nil Metrics disables the statistics.
 	Metrics *metrics.Metrics
+	// Recorder records the calls of sessions on tapes. A nil Recorder records nothing.
+	Recorder *recorder.Recorder
 	// Hooks contains the hooks that run before and after calls. A nil Hooks means no hooks.
 	Hooks *hook.Set
 	// Adaptive learns limits from calls and caches results. A nil Adaptive disables both.
@@ -154,6 +157,7 @@ func (d *Dispatcher) stages() []Stage {
 		d.session(),
 		d.programs(),
 		d.measure(),
+		d.tape(),
 		d.cache(),
 		d.retry(),
 	)

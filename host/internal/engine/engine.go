@@ -25,6 +25,7 @@ import (
 	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/principal"
+	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
@@ -103,6 +104,8 @@ type Mode struct {
 	Unstarted bool
 	// Empty ignores the configuration in the options and uses an empty configuration.
 	Empty bool
+	// Replace maps plugins to programs that serve them in place of the configured ones.
+	Replace map[string]string
 }
 
 // Engine is a running host. It is safe for concurrent use.
@@ -153,6 +156,9 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	}
 	if opts.OnConfig != nil {
 		opts.OnConfig(cfg.Host.LogLevel)
+	}
+	if err := cfg.ReplacePrograms(mode.Replace); err != nil {
+		return nil, err
 	}
 	opts.Workspace = source.Workspace
 	if err := generation.CheckHooks(opts.Hooks, cfg); err != nil {
@@ -205,7 +211,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	confine.Repositories = confinement.NewRepositories(confine)
 	return &generation.Builder{
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
-		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Finder: find.Index{Usage: &find.Usage{State: e.state, Log: e.opts.Log}}},
+		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Finder: find.Index{Usage: &find.Usage{State: e.state, Log: e.opts.Log}}, Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
 		State:   e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,
 		Confine:   confine,
 		Commands:  commands,
@@ -322,6 +328,7 @@ func (e *Engine) Close() error {
 		e.reloader.CloseHooks()
 		e.super.Close(closeGrace)
 		searched := builder.Confine.Repositories.Close() // run after the last process exits, and before the audit log closes
+		builder.Calls.Recorder.Close()
 		builder.Commands.Close()
 		builder.Logins.Close()
 		builder.Close()

@@ -313,6 +313,23 @@ func (e *Engine) limitSessions(who *Principal) error {
 	return nil
 }
 
+// SessionKey returns the key under which the host stores the session of a request. It creates a missing session.
+func (e *Engine) SessionKey(req Request) (string, error) {
+	s, err := e.session(req)
+	return s.ID, err
+}
+
+// Restore replaces the state of a request's session.
+func (e *Engine) Restore(req Request, s state.Snapshot) error {
+	key, err := e.SessionKey(req)
+	if err != nil {
+		return err
+	}
+	s.ID = key
+	e.state.Restore(s)
+	return nil
+}
+
 // History returns the last commands of a request's session, oldest first.
 func (e *Engine) History(req Request, limit int) ([]state.Entry, error) {
 	s, err := e.session(req)

@@ -106,6 +106,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		MaxCalls:  g.Config.Host.MaxCalls,
 		Quota:     &b.Calls.Quota,
 		Quotas:    g.Config.Quotas,
+		Recorder:  &b.Calls.Recorder,
 		Plugins:   leases(set),
 		Commands:  b.Commands.Programs(commandNames(g.Registry)),
 		State:     b.State,

@@ -16,7 +16,7 @@ func Audit(cfg *config.Config, db *state.DB, logs *pluginlog.Log) {
 	a := cfg.Audit
 	m := audit.New(secrets(cfg))
 	logs.Mask(m.Whole)
-	db.Mask(state.Masking{Command: m.Command, Arguments: m.Arguments})
+	db.Mask(state.Masking{Command: m.Command, Arguments: m.Arguments, JSON: m.JSON, Text: m.Whole})
 	if a.Off {
 		db.Audit(nil)
 		return

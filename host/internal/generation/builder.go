@@ -23,6 +23,7 @@ import (
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/quota"
+	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/registry"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
@@ -57,6 +58,7 @@ type Calls struct {
 	Scheduler *scheduler.Scheduler
 	Gates     scheduler.Gates
 	Quota     quota.Set
+	Recorder  recorder.Recorder
 	Metrics   metrics.Metrics
 	Adaptive  adaptive.Learned
 	Finder    find.Index

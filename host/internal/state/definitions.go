@@ -27,7 +27,8 @@ type Definitions struct {
 func SumOf(tools []tool.Definition) (sum Sum, text []byte, err error) {
 	sorted := slices.SortedFunc(slices.Values(tools), func(a, b tool.Definition) int { return strings.Compare(a.Name, b.Name) })
 	for i := range sorted { // invalid JSON is encoded as a string
-		sorted[i].OriginalName = "" // only for searches, so that a host that began to record it approves the same definitions
+		// These fields only serve searches and comparisons. A host that began to record them approves the same definitions.
+		sorted[i].OriginalName, sorted[i].Varying, sorted[i].Unordered = "", nil, nil
 		for _, schema := range []*json.RawMessage{&sorted[i].Input, &sorted[i].Output} {
 			if len(*schema) > 0 && !json.Valid(*schema) {
 				if *schema, err = json.Marshal(string(*schema)); err != nil {

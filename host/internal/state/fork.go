@@ -1,6 +1,8 @@
 package state
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,42 +20,68 @@ func (d *DB) unsaved() batch {
 	return out
 }
 
-// Fork copies the directory, the file states and the plugins' states of a session to a new session. It does nothing if
-// the source session does not exist.
-func (d *DB) Fork(from, to string) error {
+// Snapshot is the state of a session.
+type Snapshot struct {
+	Session
+	// Files contains the states of the files that the session knows.
+	Files []tool.FileState
+	// Plugins maps plugins to what they stored in the session.
+	Plugins map[string][]byte
+}
+
+// Snapshot returns the state of a session. ok is false if the session does not exist.
+func (d *DB) Snapshot(session string) (out Snapshot, ok bool, err error) {
 	unsaved := d.unsaved() // before the queries, because the flusher can write the batch at any time
-	s, known, err := d.Session(from)
-	if err != nil || !known {
-		return err
+	if out.Session, ok, err = d.Session(session); err != nil || !ok {
+		return out, false, err
 	}
-	files, err := d.fileStates(from)
+	files, err := d.fileStates(session)
 	if err != nil {
-		return err
+		return out, false, err
 	}
-	states, err := d.pluginStates(from)
-	if err != nil {
-		return err
+	if out.Plugins, err = d.pluginStates(session); err != nil {
+		return out, false, err
 	}
 	for k, c := range unsaved.files {
-		if k.session == from {
+		if k.session == session {
 			files[k.name] = c
 		}
 	}
 	for k, state := range unsaved.pluginStates {
-		if k.session == from {
-			states[k.name] = state
+		if k.session == session {
+			out.Plugins[k.name] = state
 		}
 	}
-	s.ID = to
-	d.change(func(b *batch) {
-		put(&b.sessions, to, s)
-		for path, c := range files {
-			put(&b.files, key{to, path}, c)
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if c := files[path]; !c.removed {
+			out.Files = append(out.Files, c.state)
 		}
-		for plugin, state := range states {
-			put(&b.pluginStates, key{to, plugin}, state)
+	}
+	return out, true, nil
+}
+
+// Restore saves the state of a session under the ID in the snapshot.
+func (d *DB) Restore(s Snapshot) {
+	d.change(func(b *batch) {
+		put(&b.sessions, s.ID, s.Session)
+		for _, f := range s.Files {
+			put(&b.files, key{s.ID, f.Path}, fileChange{state: f})
+		}
+		for plugin, state := range s.Plugins {
+			put(&b.pluginStates, key{s.ID, plugin}, state)
 		}
 	})
+}
+
+// Fork copies the directory, the file states and the plugins' states of a session to a new session. It does nothing if
+// the source session does not exist.
+func (d *DB) Fork(from, to string) error {
+	s, known, err := d.Snapshot(from)
+	if err != nil || !known {
+		return err
+	}
+	s.ID = to
+	d.Restore(s)
 	return nil
 }
 

@@ -108,6 +108,14 @@ func (h Home) Locks() string {
 	return filepath.Join(h.Root, "locks")
 }
 
+// Recordings returns the directory with the sockets of recordings. It returns "" if the host keeps no state.
+func (h Home) Recordings() string {
+	if h.Root == "" {
+		return ""
+	}
+	return filepath.Join(h.Root, "recordings")
+}
+
 // Commands returns the directory with the programs through which commands call tools.
 func (h Home) Commands() (string, error) { return h.below("commands") }
 

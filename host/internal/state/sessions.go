@@ -145,6 +145,9 @@ func (d *DB) SavePluginState(session, plugin string, s []byte) {
 type Masking struct {
 	Command   func(string) string
 	Arguments func(raw []byte) string
+	// JSON masks a JSON text of any size. It reports whether the text contained secrets. Text does the same for other texts.
+	JSON func(raw []byte) ([]byte, bool)
+	Text func(string) string
 }
 
 // Mask enables the masking of new history entries. Existing entries do not change.
@@ -156,6 +159,23 @@ func (d *DB) MaskCommand(command string) string {
 		return m.Command(command)
 	}
 	return command
+}
+
+// MaskJSON returns a JSON text with its secrets masked, and reports whether it contained secrets.
+func (d *DB) MaskJSON(raw []byte) ([]byte, bool) {
+	if m := d.masking.Load(); m != nil && m.JSON != nil && len(raw) > 0 {
+		return m.JSON(raw)
+	}
+	return raw, false
+}
+
+// MaskText returns a text with its secrets masked, and reports whether it contained secrets.
+func (d *DB) MaskText(s string) (string, bool) {
+	if m := d.masking.Load(); m != nil && m.Text != nil {
+		masked := m.Text(s)
+		return masked, masked != s
+	}
+	return s, false
 }
 
 // The method "masked" returns the text of an entry with secrets masked.

@@ -7,7 +7,10 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
@@ -17,6 +20,9 @@ import (
 // building them. The line has this form:
 //
 //	!variant name=weather version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes needs=read,exec?,$TOKEN
+//
+// These words change calls of echo: wrong=N makes the text of each Nth call wrong, crash=N ends the process at each Nth call,
+// delay=MS delays each call, hang=N lets each Nth call hang, and flood=MB makes the text longer.
 type variant map[string]string
 
 // mark is the text at the beginning of the last line. The program computes mark, so that the binary itself does not
@@ -62,6 +68,37 @@ func (v variant) apply(p *sdk.Plugin) {
 			return sdk.Health{Status: tool.Unhealthy, Message: text, Details: json.RawMessage(`{}`)}
 		}
 	}
+}
+
+// calls counts the calls of echo in this process.
+var calls atomic.Int64
+
+// disturb changes a call of echo according to the variant. It returns the text to use.
+func (v variant) disturb(ctx context.Context, text string) string {
+	if v == nil {
+		return text
+	}
+	n := calls.Add(1)
+	every := func(name string) bool {
+		k, err := strconv.ParseInt(v[name], 10, 64)
+		return err == nil && n%k == 0
+	}
+	if ms, err := strconv.Atoi(v["delay"]); err == nil {
+		time.Sleep(time.Duration(ms) * time.Millisecond)
+	}
+	if mb, err := strconv.Atoi(v["flood"]); err == nil {
+		text += strings.Repeat(" ", mb<<20)
+	}
+	switch {
+	case every("crash"):
+		os.Exit(7)
+	case every("hang"):
+		<-ctx.Done()
+		time.Sleep(time.Minute)
+	case every("wrong"):
+		return text + " or so"
+	}
+	return text
 }
 
 // needs parses a list of needs. A need with a question mark at its end is optional.

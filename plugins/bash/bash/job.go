@@ -61,6 +61,7 @@ func jobDefinition() sdk.Definition {
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{ConcurrencySafe: true},
 		DefaultTimeout: -1,
+		Varying:        []string{"/jobs/*/id", "/jobs/*/pids", "/jobs/*/age_ms", "/files"},
 		Examples:       []string{`job list`, `job tail job-3fa9c1 --lines 20`, `job wait job-3fa9c1 --timeout 60000`, `job write job-3fa9c1 --input 'yes'`, `job kill job-3fa9c1`},
 	}
 }

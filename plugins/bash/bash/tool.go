@@ -62,6 +62,7 @@ func definition() sdk.Definition {
 		Category:       tool.CategoryBuiltin,
 		Traits:         sdk.Traits{Dangerous: true}, // a command can do anything
 		DefaultTimeout: -1,                          // the tool implements its own timeout parameter
+		Varying:        []string{"/duration_ms", "/job_id", "/spill_path"},
 		Examples: []string{
 			`bash --command 'go build ./... && go test ./...' --timeout 300000`,
 			`bash --command 'git status --short' --cwd sub/module`,

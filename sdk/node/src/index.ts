@@ -40,6 +40,10 @@ export interface ToolOptions<P extends Params> {
   version?: string;
   /** Names the replacement of a tool that will be removed. */
   deprecated?: string;
+  /** JSON pointers to parts of the data that differ between equal calls, such as "/rows/*\/time". */
+  varying?: string[];
+  /** JSON pointers to arrays of the data whose order does not matter. */
+  unordered?: string[];
   examples?: string[];
   stdinParameter?: string;
   defaultTimeoutMs?: number;
@@ -157,6 +161,7 @@ export class Plugin<C extends Params = {}> {
         name: d.name, description: d.description, inputSchema: json(schema), outputSchema: json(d.output), category: "custom", version: d.version ?? "",
         traits: { readOnly: d.readOnly, concurrencySafe: d.concurrencySafe, dangerous: d.dangerous, idempotent: d.idempotent, cacheable: d.cacheable, disabled: d.disabled },
         examples: d.examples ?? [], stdinParameter: d.stdinParameter ?? "", defaultTimeoutMs: BigInt(d.defaultTimeoutMs ?? 0), title: d.title ?? "", deprecated: d.deprecated ?? "",
+        varying: d.varying ?? [], unordered: d.unordered ?? [],
       })),
     };
   }

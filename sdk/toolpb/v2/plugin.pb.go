@@ -1144,7 +1144,13 @@ type Tool struct {
 	Deprecated string `protobuf:"bytes,13,opt,name=deprecated,proto3" json:"deprecated,omitempty"`
 	// The name that the tool has where it comes from, such as getWeather for getweather.
 	// Searches use its words. Empty means that it has the same name there.
-	OriginalName  string `protobuf:"bytes,14,opt,name=original_name,json=originalName,proto3" json:"original_name,omitempty"`
+	OriginalName string `protobuf:"bytes,14,opt,name=original_name,json=originalName,proto3" json:"original_name,omitempty"`
+	// Parts of Result.data that differ between equal calls, as JSON pointers. "*" stands
+	// for each element of an array or an object. Comparisons of calls ignore them.
+	Varying []string `protobuf:"bytes,15,rep,name=varying,proto3" json:"varying,omitempty"`
+	// Arrays in Result.data whose order does not matter, as JSON pointers with "*".
+	// "output" stands for the lines of the output.
+	Unordered     []string `protobuf:"bytes,16,rep,name=unordered,proto3" json:"unordered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1275,6 +1281,20 @@ func (x *Tool) GetOriginalName() string {
 		return x.OriginalName
 	}
 	return ""
+}
+
+func (x *Tool) GetVarying() []string {
+	if x != nil {
+		return x.Varying
+	}
+	return nil
+}
+
+func (x *Tool) GetUnordered() []string {
+	if x != nil {
+		return x.Unordered
+	}
+	return nil
 }
 
 type Traits struct {
@@ -4085,7 +4105,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\asecrets\x18\x05 \x03(\v2\x13.toolhost.v2.SecretR\asecrets\"C\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
-	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\xcb\x03\n" +
+	"\x04need\x18\x02 \x01(\x0e2\x11.toolhost.v2.NeedR\x04need\"\x83\x04\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
@@ -4103,7 +4123,9 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\n" +
 	"deprecated\x18\r \x01(\tR\n" +
 	"deprecated\x12#\n" +
-	"\roriginal_name\x18\x0e \x01(\tR\foriginalName\"\xeb\x01\n" +
+	"\roriginal_name\x18\x0e \x01(\tR\foriginalName\x12\x18\n" +
+	"\avarying\x18\x0f \x03(\tR\avarying\x12\x1c\n" +
+	"\tunordered\x18\x10 \x03(\tR\tunordered\"\xeb\x01\n" +
 	"\x06Traits\x12\x1b\n" +
 	"\tread_only\x18\x01 \x01(\bR\breadOnly\x12)\n" +
 	"\x10concurrency_safe\x18\x02 \x01(\bR\x0fconcurrencySafe\x12\x1c\n" +

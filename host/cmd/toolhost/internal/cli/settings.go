@@ -14,6 +14,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/recording"
 )
 
 // Settings contains the values of the global flags.
@@ -31,6 +32,8 @@ type Settings struct {
 	OnAsk        string
 	LogLevel     string
 	JSON         bool
+	// FromTape is a tape from which all calls are answered. Empty means that calls run.
+	FromTape string
 	// Edit changes the text of a problem before it is printed. It can be nil.
 	Edit func(problem string) string
 }
@@ -130,6 +133,24 @@ func noPlugins() string {
 		return "the configuration turns all plugins off; remove bundled = false, or add plugin blocks"
 	}
 	return fmt.Sprintf("no plugins were found in %s; build them with make build, or name them in a configuration", dir)
+}
+
+// TapeFlag adds the flag --from-tape to a command that serves calls.
+func (s *Settings) TapeFlag(c *cobra.Command) {
+	c.Flags().StringVar(&s.FromTape, "from-tape", "", "answer the calls from a `tape` of toolhost record; no tool runs")
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if s.FromTape == "" {
+			return run(c, args)
+		}
+		config, remove, err := recording.ConfigFromTape(s.FromTape)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		s.Config = config
+		return run(c, args)
+	}
 }
 
 // OpenLive starts a host that reloads changed plugins and configuration files. SIGHUP triggers an immediate reload. At a

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/recording"
 	"toolhost.dev/host/router"
 	"toolhost.dev/sdk/tool"
 	"toolhost.dev/sdk/tooltest/conformance"
@@ -48,6 +50,7 @@ read-only is made once, unless it says "repeat": true.`,
 	}
 	f := c.Flags()
 	f.StringVar(&t.calls, "calls", "", "`file` of calls and configurations, as JSON Lines")
+	f.StringVar(&t.tape, "tape", "", "also replay the plugin's calls of a `tape` of toolhost record, with the plugin's settings in the configuration")
 	f.StringVar(&t.junit, "junit", "", "also write the report to this `file`, as JUnit's XML")
 	f.BoolVar(&t.opts.AllTools, "all-tools", false, "call tools that are not read-only with made-up arguments, too; what they change stays changed")
 	f.StringArrayVar(&t.opts.Env, "env", nil, "`NAME=VALUE` for the plugin, as env in its configuration would give it")
@@ -61,6 +64,7 @@ type pluginTest struct {
 	settings     *cli.Settings
 	opts         conformance.Options
 	calls, junit string // paths of the input file with calls and of the JUnit report
+	tape         string // path of a tape whose calls are replayed
 }
 
 func (t *pluginTest) run(ctx context.Context) error {
@@ -77,6 +81,11 @@ func (t *pluginTest) run(ctx context.Context) error {
 	r, err := conformance.Run(ctx, t.opts)
 	if err != nil {
 		return err
+	}
+	if t.tape != "" {
+		if err := t.replay(ctx, r); err != nil {
+			return err
+		}
 	}
 	if t.junit != "" {
 		b, err := r.JUnit()
@@ -96,6 +105,30 @@ func (t *pluginTest) run(ctx context.Context) error {
 		err = cli.ExitError(cli.ExitFailure)
 	}
 	return err
+}
+
+// replay adds a check to the report: the calls of a tape must have the recorded results.
+func (t *pluginTest) replay(ctx context.Context, r *conformance.Report) error {
+	binary, err := filepath.Abs(t.opts.Binary)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	out, err := recording.Replay(ctx, t.settings.Options(), t.tape, recording.ReplayOptions{Binary: binary})
+	if err != nil {
+		return fmt.Errorf("--tape: %w", err)
+	}
+	check := conformance.Result{ID: "tape", Title: fmt.Sprintf("%d calls of the tape have the recorded results", len(out.Calls)), Status: conformance.Passed, Seconds: time.Since(began).Seconds()}
+	for _, c := range out.Calls {
+		for _, d := range c.Differences {
+			check.Problems = append(check.Problems, fmt.Sprintf("%s %s: %s", c.Tool, c.Arguments, d))
+		}
+	}
+	if !out.Same() {
+		check.Status, check.Fix, r.Passed = conformance.Failed, "If the new results are right, record the tape again.", false
+	}
+	r.Checks = append(r.Checks, check)
+	return nil
 }
 
 // readCalls reads the calls from the file t.calls.
@@ -171,7 +204,10 @@ func conformanceText(w io.Writer, r *conformance.Report) {
 			}
 		}
 		if c.Fix != "" {
-			fmt.Fprintf(w, "      To do: %s\n      See docs/protocol.md, section %q.\n", c.Fix, c.Section)
+			fmt.Fprintf(w, "      To do: %s\n", c.Fix)
+			if c.Section != "" {
+				fmt.Fprintf(w, "      See docs/protocol.md, section %q.\n", c.Section)
+			}
 		}
 	}
 	for _, l := range r.LeftOut {
