@@ -29,7 +29,7 @@ soak-mounts: ## Install 72 public MCP servers (5 GB), mount each, and compare it
 fuzz: ## Fuzz each target for FUZZTIME=30s
 bench: build peers ## Measure beside the peers and print ratios (SUITE)
 peers: ## Install the programs that tests and benchmarks run beside, pinned
-peers-debian: ## Unpack gRPC for Python, fd and ctags from the system's archive
+peers-debian: ## Unpack gRPC for Python, fd, ctags, Chromium, Prometheus and others from the system's archive
 
 CHECKS := check-format check-tidy check-vet check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose check-requirements
 check: $(CHECKS) ## Everything that is checked without running the program

@@ -19,6 +19,10 @@ func (h *Host) Drain(ctx context.Context) { h.engine.Drain(ctx) }
 // Ready returns an error if the host takes no more calls.
 func (h *Host) Ready() error { return h.engine.Ready() }
 
+// Usable returns an error if no call can succeed: the host takes no more calls, its audit log cannot be written, or no
+// plugin is usable.
+func (h *Host) Usable(ctx context.Context) error { return h.engine.Usable(ctx) }
+
 // Yield waits until no more calls arrive, because another host accepts the connections. It refuses no calls, and waits at
 // most for the shutdown_timeout of the configuration.
 func (h *Host) Yield(ctx context.Context) { h.engine.Yield(ctx) }

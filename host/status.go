@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 
 	"toolhost.dev/sdk/tool"
 
@@ -35,6 +36,25 @@ type CallStatus = engine.CallStatus
 // Status returns the state of the host. It starts no plugin. It asks running plugins for their health and waits at most
 // two seconds for each plugin.
 func (h *Host) Status() Status { return h.engine.Status() }
+
+// Signals are measurements of a host for its operator, and its alarms.
+type Signals = engine.Signals
+
+// PluginSignals describes the supervision of a plugin.
+type PluginSignals = engine.PluginSignals
+
+// Alarm is a problem that an operator must know.
+type Alarm = engine.Alarm
+
+// AlarmConfig is the kind of the alarm that the host does not use the configuration on disk.
+const AlarmConfig = engine.AlarmConfig
+
+// AlarmKinds returns all kinds of alarms.
+func AlarmKinds() []string { return slices.Clone(engine.AlarmKinds) }
+
+// Signals returns the current signals. It asks running plugins for their health and waits at most two seconds. The result
+// can be two seconds old.
+func (h *Host) Signals() Signals { return h.engine.Signals() }
 
 // Stats holds counters and measurements since the start of a host. Reloads do not reset them.
 type Stats = engine.Stats

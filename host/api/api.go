@@ -12,8 +12,8 @@
 //	     /mcp        serves MCP over HTTP
 //	GET  /.well-known/oauth-protected-resource
 //	            says where to get a token, without a token
-//	GET  /healthz    returns "ok", without a token
-//	GET  /readyz     returns "ok", or the status 503 while the host shuts down, without a token
+//	GET  /healthz    returns "ok", and the kinds of the problems, without a token
+//	GET  /readyz     returns "ok", or the status 503 if calls cannot succeed, without a token
 package api
 
 import (
@@ -116,14 +116,8 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
 	})
 	all := http.NewServeMux()
-	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	all.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := h.Ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = io.WriteString(w, "ok\n")
-	})
+	all.HandleFunc("GET /healthz", s.healthz)
+	all.HandleFunc("GET /readyz", s.readyz)
 	all.HandleFunc("/.well-known/oauth-protected-resource", s.resource)
 	all.HandleFunc("/.well-known/oauth-protected-resource/", s.resource)
 	all.Handle("/", s.authenticated(calls))

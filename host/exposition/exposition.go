@@ -66,16 +66,15 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	} {
 		out <- d
 	}
+	for _, d := range signalDescs {
+		out <- d
+	}
 }
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	count := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+	count, gauge := senders(out)
+	collectSignals(out, c.host.Signals())
 	times := func(d *prometheus.Desc, t host.Times, labels ...string) {
 		out <- prometheus.MustNewConstHistogram(d, t.Count, t.Sum/1000, t.Buckets, labels...)
 	}

@@ -124,6 +124,7 @@ type Engine struct {
 	places   places
 	running  running
 	takeOver takeOver
+	signals  signals
 	opening  sync.Mutex // locked by the method "open"
 	cleaning sync.Once  // removes unused temporary directories of sessions
 	closing  closing

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/seal"
 )
 
 // Judge returns the policy's decision about a request. It does not ask the user or run the request.
@@ -45,4 +48,29 @@ func (e *Engine) TestPermissions(t config.PermissionTest) error {
 // The function "past" returns the past participle of an effect, such as "allowed".
 func past(effect string) string {
 	return map[string]string{"allow": "allowed", "ask": "asked about", "deny": "denied"}[effect]
+}
+
+// ErrSealed is the error for a sealed text that is not valid.
+var ErrSealed = seal.ErrInvalid
+
+var errUnsealable = errors.New("the host has no state directory for a key")
+
+// Seal seals a value with the key in the state directory; see package seal.
+func (e *Engine) Seal(value, purpose []byte) (string, error) {
+	if e.home.Root == "" {
+		return "", errUnsealable
+	}
+	return e.sealKey().Seal(value, purpose)
+}
+
+// Unseal opens a text of Seal.
+func (e *Engine) Unseal(text string, purpose []byte) ([]byte, error) {
+	if e.home.Root == "" {
+		return nil, errUnsealable
+	}
+	return e.sealKey().Open(text, purpose)
+}
+
+func (e *Engine) sealKey() seal.File {
+	return seal.File{Path: filepath.Join(e.home.Root, "seal.key")}
 }

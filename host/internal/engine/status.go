@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -91,6 +93,8 @@ type Status struct {
 	Quotas []QuotaStatus `json:"quotas,omitempty"`
 	// Calls lists the running and the waiting calls, with the reason why a call waits.
 	Calls []CallStatus `json:"calls"`
+	// Signals are further measurements, and the alarms. See [Engine.Signals].
+	Signals Signals `json:"signals"`
 }
 
 // SessionStatus describes a session.
@@ -143,6 +147,12 @@ func (e *Engine) Status() Status {
 	}
 	for _, p := range g.Plugins {
 		st.Plugins = append(st.Plugins, e.pluginStatus(g, p))
+	}
+	st.Signals = e.Signals()
+	for _, a := range st.Signals.Alarms {
+		if !slices.ContainsFunc(st.Problems, func(p string) bool { return strings.Contains(a.Message, strings.TrimSuffix(p, ".")) }) {
+			st.Problems = append(st.Problems, a.Message)
+		}
 	}
 	sessions, err := e.state.Sessions(maxStatusSessions)
 	if err != nil {

@@ -59,6 +59,15 @@ func sources(cfg *config.Config) map[string][]byte {
 	return out
 }
 
+// ConfigDigest returns the digest of the files of a configuration. It is empty for the built-in configuration.
+func ConfigDigest(cfg *config.Config) string {
+	files := sources(cfg)
+	if len(files) == 0 || cfg.Path == "" {
+		return ""
+	}
+	return Digest(files)
+}
+
 // keepServed saves the files of a configuration that the host uses now, so that a person can go back to it. A failure is
 // only logged, because calls do not need the history.
 func (r *Reloader) keepServed(g *generation.Generation, by string) {

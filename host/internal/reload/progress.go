@@ -16,7 +16,9 @@ type progress struct {
 	mu        sync.Mutex
 	closed    bool
 	restart   context.CancelCauseFunc // cancels the running attempt; nil if no attempt runs
-	seen      string                  // state of the files when the last attempt started
+	seen      string                  // state of the files when the last attempt that reads them started
+	partial   bool                    // whether the running attempt reads only the binaries of named plugins
+	later     func()                  // begins the reload for a change of the files during a partial attempt; nil without such a change
 	plugins   map[string]refusal
 	config    string         // reason why the configuration on disk was rejected, or ""
 	refusedAs *config.Config // the rejected configuration, or nil if it could not be read
@@ -65,18 +67,26 @@ var (
 	errClosing    = errors.New("the host is being closed")
 )
 
-// The method "begin" registers an attempt. It returns false if the host is closing.
-func (p *progress) begin(cancel context.CancelCauseFunc, seen string) bool {
+// The method "begin" registers an attempt. A partial attempt does not read the configuration. The method returns false if
+// the host is closing.
+func (p *progress) begin(cancel context.CancelCauseFunc, seen string, partial bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.restart, p.seen = cancel, seen
+	p.restart, p.partial = cancel, partial
+	if !partial {
+		p.seen = seen
+	}
 	return !p.closed
 }
 
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.restart = nil
+	p.restart, p.partial = nil, false
+	if p.later != nil && !p.closed {
+		p.later()
+	}
+	p.later = nil
 }
 
 // The method "changed" must be called after a change of the files. If no attempt is running, it calls the function
@@ -88,6 +98,8 @@ func (p *progress) changed(now string, begin func()) {
 	case p.closed || p.seen == now:
 	case p.restart == nil:
 		begin()
+	case p.partial:
+		p.later = begin
 	default:
 		p.restart(errSuperseded)
 	}

@@ -238,7 +238,7 @@ func (r *Reloader) reload(ctx context.Context, opts Options) (*Report, error) {
 func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if !r.progress.begin(cancel, r.disk(r.Current().Config)) {
+	if !r.progress.begin(cancel, r.disk(r.Current().Config), len(opts.Plugins) > 0) {
 		return nil, errClosing
 	}
 	defer r.progress.end()

@@ -307,7 +307,7 @@ func (w Wait) String() string {
 func (l *line) waiting(i int) (w Wait, label func() string) {
 	blocker, why := l.blocker(i)
 	if blocker == nil {
-		return Wait{Reason: "the session runs as many calls as it may at the same time"}, func() string { return "" }
+		return Wait{Reason: ReasonLimit}, func() string { return "" }
 	}
 	return Wait{Reason: why.Text}, blocker.label()
 }
@@ -330,6 +330,9 @@ type CallStatus struct {
 	WaitsFor string `json:"waits_for,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 }
+
+// ReasonLimit is the reason of a call that waits only because its session runs as many calls as it can.
+const ReasonLimit = "the session runs as many calls as it may at the same time"
 
 // Calls lists the calls that have not ended, oldest first.
 func (s *Scheduler) Calls() []CallStatus {

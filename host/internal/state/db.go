@@ -158,6 +158,9 @@ type DB struct {
 	orphans    []*orphan // adopted journals; see the method "replay"
 	orphaned   batch     // changes from the adopted journals; they are older than the changes in the field "pending"
 
+	failures   atomic.Uint64         // number of failed writes of the flusher
+	writeError atomic.Pointer[error] // error of the last write, or nil
+
 	signal   chan struct{}
 	done     chan struct{}
 	stopped  chan struct{}

@@ -76,6 +76,7 @@ func (d *DB) flusher() {
 			}
 			delay = flushDelay
 			err := d.Flush()
+			d.flushed(err)
 			if err != nil {
 				if !failed {
 					d.log.Error("cannot save session states; they stay in memory and are saved later", "error", err)
@@ -89,6 +90,27 @@ func (d *DB) flusher() {
 			return
 		}
 	}
+}
+
+// The method "flushed" records the outcome of a write by the flusher.
+func (d *DB) flushed(err error) {
+	if err == nil {
+		d.writeError.Store(nil)
+		return
+	}
+	d.failures.Add(1)
+	d.writeError.Store(&err)
+}
+
+// Failures returns the number of failed writes since the database was opened.
+func (d *DB) Failures() uint64 { return d.failures.Load() }
+
+// WriteProblem returns the reason why the last write failed. It returns nil if the last write succeeded.
+func (d *DB) WriteProblem() error {
+	if err := d.writeError.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Flush immediately writes the pending batch. If the write fails, the batch stays pending.

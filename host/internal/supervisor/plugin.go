@@ -77,6 +77,13 @@ type Status struct {
 	LastFailureAt *time.Time `json:"last_failure_at,omitempty"`
 }
 
+// The values of [Status.Breaker].
+const (
+	BreakerClosed   = "closed"
+	BreakerHalfOpen = "half-open"
+	BreakerOpen     = "open"
+)
+
 // Status returns the plugin's state without starting the plugin.
 func (p *Plugin) Status() Status {
 	p.mu.Lock()
@@ -94,7 +101,7 @@ func (p *Plugin) Status() Status {
 		st.Starts += o.Starts
 		st.Calls += o.Calls
 		st.Crashes += o.Crashes
-		if st.Breaker == "closed" && o.Breaker != "closed" {
+		if st.Breaker == BreakerClosed && o.Breaker != BreakerClosed {
 			st.Breaker, st.NextAttempt, st.LastFailure, st.LastFailureAt = o.Breaker, o.NextAttempt, o.LastFailure, o.LastFailureAt
 		}
 		if o.Running && !st.Running {

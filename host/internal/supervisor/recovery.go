@@ -165,13 +165,13 @@ func (r *recovery) status(st *Status) {
 	}
 	switch r.breaker.State() {
 	case circuitbreaker.OpenState:
-		st.Breaker = "open"
+		st.Breaker = BreakerOpen
 		next := time.Now().Add(r.breaker.RemainingDelay())
 		st.NextAttempt = &next
 	case circuitbreaker.HalfOpenState:
-		st.Breaker = "half-open"
+		st.Breaker = BreakerHalfOpen
 	case circuitbreaker.ClosedState:
-		st.Breaker = "closed"
+		st.Breaker = BreakerClosed
 	}
 }
 

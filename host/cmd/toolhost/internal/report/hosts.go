@@ -96,7 +96,9 @@ func hostText(out io.Writer, h runningHost) {
 		fmt.Fprintln(out)
 	}
 	for _, p := range h.Problems {
-		fmt.Fprintf(out, "! %s\n", cli.Indented(p))
+		if !shown(h.Signals.Alarms, p) {
+			fmt.Fprintf(out, "! %s\n", cli.Indented(p))
+		}
 	}
 }
 
@@ -156,4 +158,11 @@ func callsText(out io.Writer, calls []host.CallStatus) {
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", cli.Printable(c.Call), cli.Printable(state), c.Since.Local().Format(time.TimeOnly), cli.Printable(c.Session))
 	}
+}
+
+// shown reports whether the text already shows a problem at the configuration or at the plugin.
+func shown(alarms []host.Alarm, problem string) bool {
+	return slices.ContainsFunc(alarms, func(a host.Alarm) bool {
+		return a.Message == problem && slices.Contains([]string{"config_refused", "plugin_refused", "plugin_suspended", "approval_needed"}, a.Kind)
+	})
 }

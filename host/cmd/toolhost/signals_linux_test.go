@@ -1,0 +1,214 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"toolhost.dev/host/internal/testneed"
+)
+
+// debianProgram returns the path of a program from the unpacked Debian packages, and the variable with its libraries.
+func debianProgram(t *testing.T, name string) (path, libraries string) {
+	t.Helper()
+	root, err := filepath.Abs("../../../bench/peers/debian")
+	must(t, err)
+	path = filepath.Join(root, "usr/bin", name)
+	if _, err := os.Stat(path); err != nil {
+		testneed.Missing(t, name+" is not there; run make peers-debian")
+	}
+	libs, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu"))
+	must(t, err)
+	for _, dir := range slices.Clone(libs) {
+		libs = append(libs, filepath.Join(dir, "systemd"))
+	}
+	return path, "LD_LIBRARY_PATH=" + strings.Join(libs, ":")
+}
+
+const signalsConfig = `plugin "test" {
+  path = %q
+  restart {
+    failures = 2
+    pause    = "1h"
+  }
+}
+plugin "bash" {}
+`
+
+// TestSignals checks that a suspended plugin, a plugin that does not answer and a refused configuration each raise their
+// alarm, in /healthz, in the status, in the metrics and in Prometheus with the documented rules, and that the alarms end.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	file := filepath.Join(dir+".conf", "toolhost.hcl")
+	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), nil, 0o600)) // not used, because of --config
+	good := fmt.Sprintf(signalsConfig, filepath.Join(bin, "testplugin"))
+	must(t, os.WriteFile(file, []byte(good), 0o600))
+	base, token := serve(t, dir, "--config", file)
+	c := &client{t, base, token}
+	has := func(what string) func() bool {
+		return func() bool {
+			_, text := c.do("GET", "/healthz", "")
+			return strings.HasPrefix(text, "ok\n") && strings.Contains(text, what)
+		}
+	}
+	c.want(200, `"success":true`, "POST", "/v1/run", `{"command":"pwd"}`)
+	c.want(200, "ok\n", "GET", "/healthz", "")
+	c.want(200, "ok\n", "GET", "/readyz", "")
+	alerts := prometheus(t, base, token)
+
+	must(t, os.WriteFile(file, []byte(good+"nonsense"), 0o600))
+	eventually(t, "the refused configuration is reported", has("problem: config_refused\n"))
+	for i := range 4 { // the first process does not count, because it answered a call
+		c.want(200, "unavailable", "POST", "/v1/run", fmt.Sprintf(`{"command":"die %d"}`, i))
+	}
+	eventually(t, "the suspended plugin is reported", has("problem: plugin_suspended\n"))
+	var shell []int
+	eventually(t, "the shell runs", func() bool {
+		shell = pluginProcesses(t, c, "bash")
+		return len(shell) > 0
+	})
+	must(t, syscall.Kill(shell[0], syscall.SIGSTOP))
+	eventually(t, "the stuck plugin is reported", has("problem: plugin_stuck\n"))
+	c.want(200, `"problems":["config_refused","plugin_stuck","plugin_suspended"]`, "GET", "/healthz", "", "Accept", "application/json")
+	status := c.want(200, `"kind":"plugin_stuck","subject":"bash"`, "GET", "/v1/status", "")
+	for _, want := range []string{"toolhost config rollback", "To start it now: toolhost plugin reload test", "To replace it: toolhost plugin reload bash"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("the status does not contain %q: %s", want, status)
+		}
+	}
+	metrics := c.want(200, `toolhost_alarm{kind="plugin_suspended",subject="test"} 1`, "GET", "/metrics", "")
+	for _, want := range []string{"toolhost_config_refused 1", `toolhost_plugin_breaker{plugin="test",state="open"} 1`, `toolhost_plugin_healthy{plugin="bash"} 0`, `toolhost_config_reloads_total{outcome="refused"} 1`, `toolhost_config_info{digest="sha256:`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics do not contain %q", want)
+		}
+	}
+	for _, name := range []string{"ToolhostConfigRefused", "ToolhostPluginSuspended", "ToolhostPluginStuck"} {
+		eventually(t, "Prometheus has the alert "+name, func() bool { return strings.Contains(alerts(), name) })
+	}
+
+	must(t, syscall.Kill(shell[0], syscall.SIGCONT))
+	must(t, os.WriteFile(file, []byte(good), 0o600))
+	reload := toolhost(t, dir, "--config", file, "plugin", "reload", "test")
+	out, err := reload.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	last := ""
+	defer func() {
+		if t.Failed() {
+			t.Log(last)
+		}
+	}()
+	eventually(t, "all alarms end", func() bool {
+		_, text := c.do("GET", "/healthz", "")
+		if text != "ok\n" {
+			_, last = c.do("GET", "/v1/status", "")
+		}
+		return text == "ok\n"
+	})
+}
+
+// pluginProcesses returns the processes of a plugin.
+func pluginProcesses(t *testing.T, c *client, plugin string) (pids []int) {
+	t.Helper()
+	_, text := c.do("GET", "/v1/stats", "")
+	var stats struct {
+		Plugins []struct {
+			Name string
+			PIDs []int
+		}
+	}
+	must(t, json.Unmarshal([]byte(text), &stats))
+	for _, p := range stats.Plugins {
+		if p.Name == plugin {
+			pids = p.PIDs
+		}
+	}
+	return pids
+}
+
+// prometheus starts a Prometheus server that reads the metrics of a host and evaluates the documented rules. It returns a
+// function that returns the pending and firing alerts.
+func prometheus(t *testing.T, base, token string) func() string {
+	t.Helper()
+	program, libraries := debianProgram(t, "prometheus")
+	promtool, _ := debianProgram(t, "promtool")
+	rules, err := filepath.Abs("../../../docs/monitoring/alerts.yml")
+	must(t, err)
+	for _, args := range [][]string{{"check", "rules", rules}, {"test", "rules", strings.Replace(rules, ".yml", "_test.yml", 1)}} {
+		c := exec.Command(promtool, args...)
+		c.Env = append(os.Environ(), libraries)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("promtool %q: %v\n%s", args, err, out)
+		}
+	}
+	dir := t.TempDir()
+	config := fmt.Sprintf("global: { scrape_interval: 1s, evaluation_interval: 1s }\nrule_files: [%q]\nscrape_configs:\n  - job_name: toolhost\n    authorization: { credentials: %s }\n    static_configs: [{ targets: [%q] }]\n", rules, token, strings.TrimPrefix(base, "http://"))
+	must(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600))
+	address := freeAddress(t)
+	c := exec.CommandContext(t.Context(), program, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=error")
+	c.Env, c.Stderr = append(os.Environ(), libraries), t.Output()
+	must(t, c.Start())
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	return func() string {
+		res, err := http.Get("http://" + address + "/api/v1/alerts")
+		if err != nil {
+			return ""
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		must(t, err)
+		return string(b)
+	}
+}
+
+// freeAddress returns a loopback address on which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestFullDiskAlarm checks that a server with a full state disk answers /healthz, names the problem, and is not ready.
+func TestFullDiskAlarm(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		testneed.Missing(t, "curl is not there")
+	}
+	out := onSmallDisk(t, `
+		command toolhost --state ../state serve --listen unix:$XDG_RUNTIME_DIR/s 2>../err &
+		curl() { command curl --unix-socket $XDG_RUNTIME_DIR/s "$@"; }
+		until curl -sf http://localhost/readyz; do sleep 0.05; done
+		fill
+		until curl -s http://localhost/healthz | grep state_unwritable; do sleep 0.1; done
+		curl -s -w '%{http_code}\n' http://localhost/healthz
+		curl -s -w '%{http_code}\n' http://localhost/readyz
+		curl -s http://localhost/metrics | grep '^toolhost_alarm'
+		rm ../state/filler
+		until curl -sf http://localhost/readyz; do sleep 0.1; done
+		kill %1
+		wait
+	`)
+	for _, want := range []string{"ok\nproblem: state_unwritable\n200\n", "no call can succeed; GET /v1/status has the reason\nproblem: state_unwritable\n503\n", `toolhost_alarm{kind="state_unwritable",subject=""} 1`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing: %s", want, out)
+		}
+	}
+}
