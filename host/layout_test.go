@@ -20,6 +20,7 @@ var layers = [][]string{
 	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal", "cmd/toolhost/internal/registrycmd"},
 	{"cmd/toolhost/internal/cli"},
 	{"api", "mcp", "mcp/authorize"},
+	{"mcp/internal/outbox"},
 	{"batch", "exposition", "export"},
 	{"admin", "recording"},
 	{"."},
@@ -39,7 +40,7 @@ var layers = [][]string{
 	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/quota", "internal/recorder", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace", "internal/store", "internal/npm"},
 	{"internal/fetch"},
 	{"agent/internal/agentfile", "internal/breadth", "internal/fingerprint", "internal/habit", "internal/ownfile", "internal/scratch", "internal/stamp", "internal/testescape", "internal/testneed", "internal/testplugin", "internal/testserver"},
-	{"internal/flock", "internal/lazyregexp", "internal/seal", "internal/artifact", "internal/signature", "internal/source"},
+	{"internal/flock", "internal/jsontext", "internal/lazyregexp", "internal/seal", "internal/artifact", "internal/signature", "internal/source"},
 }
 
 const module = "toolhost.dev/host"

@@ -4,29 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/host/internal/jsontext"
 )
 
 // response is the JSON-RPC answer to a call.
 type response struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
-	Result  any             `json:"result"` // a textResult or a *mcp.CallToolResult
-}
-
-// textResult is a result that contains a single text. stream encodes textResult itself, because [mcp.CallToolResult]
-// encodes the text several times.
-type textResult struct {
-	Meta    map[string]any `json:"_meta,omitempty"`
-	Content [1]textContent `json:"content"`
-	IsError bool           `json:"isError,omitempty"`
-}
-
-type textContent struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
+	Result  any             `json:"result"` // a *mcp.CallToolResult or its JSON
 }
 
 // onlyText returns the text of a result that contains only one text. It returns nil for other results.
@@ -45,12 +36,12 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const largestKept = 256 << 10 // in bytes
 
-// writeResponse writes the response to a request as one line. It calls l.Write once.
+// writeResponse sends the response to a request as one line.
 func (l *stream) writeResponse(id json.RawMessage, res *mcp.CallToolResult) {
 	buf := buffers.Get().(*bytes.Buffer) //nolint:forcetypeassert // nothing else is put in
 	buf.Reset()
 	encodeResponse(buf, id, res)
-	_, _ = l.Write(buf.Bytes()) // ignore errors, because the client's input also ends when it disconnects
+	l.Post(buf.Bytes())
 	if buf.Cap() <= largestKept {
 		buffers.Put(buf)
 	}
@@ -58,6 +49,10 @@ func (l *stream) writeResponse(id json.RawMessage, res *mcp.CallToolResult) {
 
 // encodeResponse appends a response line to buf. Metadata values that JSON cannot represent become null.
 func encodeResponse(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResult) {
+	if text := onlyText(res); text != nil {
+		encodeText(buf, id, res, *text)
+		return
+	}
 	encode := func(result any) error {
 		start := buf.Len()
 		enc := json.NewEncoder(buf)
@@ -68,29 +63,51 @@ func encodeResponse(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResu
 		}
 		return err
 	}
-	text := onlyText(res)
-	if text == nil {
-		if encode(res) != nil {
-			_ = encode(json.RawMessage(`{"content":[],"isError":true}`)) // the error is ignored, because this value can always be encoded
-		}
-		return
-	}
-	out := textResult{Meta: res.Meta, Content: [1]textContent{{Type: "text", Text: *text}}, IsError: res.IsError}
-	if encode(out) != nil {
-		out.Meta = encodable(out.Meta)
-		_ = encode(out) // the error is ignored, because Meta can now be encoded
+	if encode(res) != nil {
+		_ = encode(json.RawMessage(`{"content":[],"isError":true}`)) // the error is ignored, because this value can always be encoded
 	}
 }
 
-// encodable returns a copy of m in which values that JSON cannot represent are null.
-func encodable(m map[string]any) map[string]any {
-	m = maps.Clone(m)
-	for k, v := range m {
-		if inner, ok := v.(map[string]any); ok {
-			m[k] = encodable(inner)
-		} else if _, err := json.Marshal(v); err != nil {
-			m[k] = nil
-		}
+// encodeText appends the response line of a result that contains a single text. encodeText does not use the encoder of
+// [mcp.CallToolResult], which encodes the text several times.
+func encodeText(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResult, text string) {
+	buf.Grow(len(text) + len(text)/16 + 1024) // usually enough for the escapes and the metadata
+	b := append(buf.AvailableBuffer(), `{"jsonrpc":"2.0","id":`...)
+	b = append(append(b, id...), `,"result":{`...)
+	if len(res.Meta) > 0 {
+		b = append(appendValue(append(b, `"_meta":`...), map[string]any(res.Meta)), ',')
 	}
-	return m
+	b = append(jsontext.AppendString(append(b, `"content":[{"type":"text","text":`...), text), `}]`...)
+	if res.IsError {
+		b = append(b, `,"isError":true`...)
+	}
+	buf.Write(append(b, "}}\n"...))
+}
+
+// appendValue appends a value as JSON. A value that JSON cannot represent becomes null.
+func appendValue(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case string:
+		return jsontext.AppendString(b, v)
+	case int:
+		return strconv.AppendInt(b, int64(v), 10)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case map[string]any:
+		b = append(b, '{')
+		for i, k := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendValue(append(jsontext.AppendString(b, k), ':'), v[k])
+		}
+		return append(b, '}')
+	}
+	var other bytes.Buffer
+	enc := json.NewEncoder(&other)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return append(b, "null"...)
+	}
+	return append(b, bytes.TrimSuffix(other.Bytes(), []byte{'\n'})...)
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/mcp/internal/outbox"
+	"toolhost.dev/sdk/crew"
 	"toolhost.dev/sdk/lines"
 	"toolhost.dev/sdk/tool"
 )
@@ -32,8 +34,11 @@ const (
 func (s *Server) Serve(parent context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	l := &stream{server: s, ctx: ctx, cancel: cancel, in: lines.NewReader(in, maxLine), out: out, source: in, running: make(map[string]context.CancelCauseFunc)}
-	defer l.calls.Wait()
+	l := &stream{server: s, ctx: ctx, cancel: cancel, in: lines.NewReader(in, maxLine), Outbox: outbox.New(out), out: out, source: in, running: make(map[string]context.CancelCauseFunc)}
+	defer func() {
+		l.calls.Wait()
+		l.crew.Dismiss()
+	}()
 	session, err := s.mcp.Connect(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: maxLine + 1}, nil)
 	if err != nil {
 		return err
@@ -68,10 +73,11 @@ type stream struct {
 
 	session atomic.Pointer[mcp.ServerSession]
 
-	writing sync.Mutex
-	out     io.WriteCloser
+	*outbox.Outbox
+	out io.Closer
 
 	calls   sync.WaitGroup
+	crew    crew.Crew // runs the calls
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc // cancel functions by request id
 }
@@ -92,13 +98,6 @@ func (l *stream) Read(p []byte) (int, error) {
 	n := copy(p, l.rest)
 	l.rest = l.rest[n:]
 	return n, nil
-}
-
-// Write sends one complete message of the SDK to the client.
-func (l *stream) Write(p []byte) (int, error) {
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	return l.out.Write(p)
 }
 
 // Close closes both streams.
@@ -256,7 +255,7 @@ func (l *stream) call(r *request) bool {
 	if bad == nil {
 		pending = l.server.host.Begin(call, front) // in this goroutine, so that calls keep the order of their requests
 	}
-	l.calls.Go(func() {
+	l.work(func() {
 		var res *mcp.CallToolResult
 		var refused error
 		if bad != nil {
@@ -285,6 +284,15 @@ func (l *stream) call(r *request) bool {
 	return true
 }
 
+// work runs a call. Serve waits for its end.
+func (l *stream) work(f func()) {
+	l.calls.Add(1)
+	l.crew.Go(func() {
+		defer l.calls.Done()
+		f()
+	})
+}
+
 // writeError answers a request with an error of the protocol.
 func (l *stream) writeError(id json.RawMessage, e *jsonrpc.Error) {
 	line, err := json.Marshal(struct {
@@ -293,7 +301,7 @@ func (l *stream) writeError(id json.RawMessage, e *jsonrpc.Error) {
 		Error   *jsonrpc.Error  `json:"error"`
 	}{"2.0", id, e})
 	if err == nil {
-		_, _ = l.Write(append(line, '\n')) // ignore errors, because the client's input also ends when it disconnects
+		l.Post(append(line, '\n'))
 	}
 }
 
@@ -332,7 +340,7 @@ func (l *stream) remove(id string) {
 func (l *stream) refuse(line []byte, code int, message string) {
 	l.server.opts.Log.Warn("a message of the client was rejected", "why", message)
 	b, _ := json.Marshal(message)
-	_, _ = l.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b)) // ignore errors, because the client's input also ends when it disconnects
+	l.Post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b))
 }
 
 // function returns the offered function with the given name.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"toolhost.dev/sdk/crew"
 	"toolhost.dev/sdk/internal/lazyctx"
 	"toolhost.dev/sdk/tool"
 	toolpb "toolhost.dev/sdk/toolpb/v2"
@@ -123,7 +124,9 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 		ctx  *lazyctx.Context
 	}
 	calls := make(map[uint64]running)
+	var workers crew.Crew
 	defer func() {
+		workers.Dismiss()
 		mu.Lock()
 		defer mu.Unlock()
 		for _, c := range calls {
@@ -155,7 +158,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 		mu.Lock()
 		calls[id] = running{p, ctx}
 		mu.Unlock()
-		go func() {
+		workers.Go(func() {
 			var res *tool.Result
 			defer func() {
 				mu.Lock()
@@ -165,7 +168,7 @@ func (s *server) Calls(stream grpc.BidiStreamingServer[toolpb.CallsRequest, tool
 				ctx.Cancel(errHostGone)
 			}()
 			res = s.impl.Call(ctx, callFromPB(start), p)
-		}()
+		})
 	}
 }
 

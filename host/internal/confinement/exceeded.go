@@ -89,11 +89,14 @@ var exceeded = []struct {
 // output of a successful call can mention any error, so only the fork errors of a shell count.
 func (l *Launcher) Exceeded(p *config.Plugin, roots []tool.Root, printed string, failed bool) []string {
 	var out []string
-	prof := Profile(p)
+	forks := strings.Contains(printed, "fork: ")
 	for _, e := range exceeded {
+		if judged := failed || e.always && forks; !judged || !e.printed.MatchString(printed) {
+			continue
+		}
+		prof := Profile(p) // only now, because most calls reach no limit
 		limit := e.limit(prof)
-		judged := failed || e.always && strings.Contains(printed, "fork: ")
-		if limit == "" || !judged || !e.printed.MatchString(printed) {
+		if limit == "" {
 			continue
 		}
 		if backend, _, err := l.Choose(p, roots); err != nil || !backend.Abilities().Confines || e.setting == "temporary" && !backend.Abilities().OwnRoot {

@@ -15,8 +15,11 @@ import (
 // DefaultMaxWait limits the time that a call waits for other calls.
 const DefaultMaxWait = 2 * time.Minute
 
-// The method "turn" waits for the call's turn in its session. If the call had to wait, turn loads the session again,
-// because earlier calls can change the working directory and the roots. It also determines a route that depends on the
+// renewAfter is the waiting time after which the session is loaded again in any case. Its directory may be gone.
+const renewAfter = time.Second
+
+// The method "turn" waits for the call's turn in its session. If the call waited for calls that can change the session, turn
+// loads the session again, because earlier calls can change the working directory and the roots. It also determines a route that depends on the
 // directory again. Hooks, path checks and the policy run after turn, so they always use the current directory. If the
 // call cannot run, turn sets its result.
 func (p *Pending) turn(ctx context.Context) {
@@ -24,8 +27,12 @@ func (p *Pending) turn(ctx context.Context) {
 	c.EnterPhase(p.d.Tracer, "wait")
 	defer c.EnterPhase(p.d.Tracer, "")
 	c.Outcome.Waited = c.Ticket.Waits()
-	limited, cancel := context.WithTimeout(ctx, p.d.maxWait())
-	defer cancel()
+	limited := ctx
+	if c.Outcome.Waited || p.exclusive { // other calls need no timer, because they start at once
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, p.d.maxWait())
+		defer cancel()
+	}
 	done, err := c.Ticket.Wait(limited)
 	if err != nil {
 		waited := c.Ticket.WaitedFor()
@@ -39,7 +46,9 @@ func (p *Pending) turn(ctx context.Context) {
 		c.Identity.Answer = p.d.notStarted(ctx, c, err, c.WaitsFor())
 		return
 	}
-	if c.Outcome.Waited || renewed { // otherwise the session is unchanged since Begin
+	// Otherwise the session is unchanged since Begin: the call started at once, or it only waited for others that read.
+	changed := renewed || c.Outcome.Waited && (c.Ticket.Follows() || time.Since(c.Identity.Started) > renewAfter)
+	if changed {
 		if p.renew() && p.unsettled {
 			c.ReleaseLease()
 			if c.Arrival != nil { // the tool can differ from the earlier tool
@@ -49,9 +58,9 @@ func (p *Pending) turn(ctx context.Context) {
 			p.resolve(p.parse())
 		}
 	}
-	settled := p.unsettled || c.Outcome.Waited || renewed
+	settle := p.unsettled || changed
 	p.unsettled = false
-	if settled && c.Identity.Answer == nil {
+	if settle && c.Identity.Answer == nil {
 		c.Ticket.Settle(p.claim()) // now the route and the directory are known
 	}
 }

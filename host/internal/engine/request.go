@@ -64,7 +64,7 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	if err := req.limitTexts(); err != nil {
 		return e.refused(req, err)
 	}
-	s, err := e.session(req)
+	s, err := e.stored(req) // the dispatcher renews it once the call is in its queue
 	if err != nil {
 		return e.refused(req, err)
 	}
@@ -138,8 +138,17 @@ func (e *Engine) toolName(name string) string {
 	return name
 }
 
-// The method "session" returns the session of a request. It creates a missing session.
+// The method "session" returns the session of a request as it is now. It creates a missing session.
 func (e *Engine) session(req Request) (call.Session, error) {
+	out, err := e.stored(req)
+	if err != nil {
+		return out, err
+	}
+	return inWorkspace(e.withTemporary(out)), nil
+}
+
+// The method "stored" returns the session of a request without checking its directory. It creates a missing session.
+func (e *Engine) stored(req Request) (call.Session, error) {
 	who := req.Principal
 	if who == nil {
 		who = e.local
@@ -164,10 +173,7 @@ func (e *Engine) session(req Request) (call.Session, error) {
 		return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
 	out := call.Session{Principal: who, Roots: e.Current().Roots.Of(who.Owner(), workspace, namesOutput(req))}
-	if err := e.open(&out, req, key, workspace); err != nil {
-		return out, err
-	}
-	return inWorkspace(e.withTemporary(out)), nil
+	return out, e.open(&out, req, key, workspace)
 }
 
 // withTemporary sets the temporary directory of a session.

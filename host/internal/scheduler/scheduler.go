@@ -56,6 +56,7 @@ type place struct {
 	counted bool // whether the call counts towards the maximum number of concurrent calls
 	ready   chan struct{}
 	waited  bool // whether an earlier call made the call wait
+	follows bool // whether the call waited, and an earlier call can change the session
 	// impatient means that the brief wait is over. The field passed is the earlier call for which the call no longer
 	// waited.
 	impatient bool
@@ -109,7 +110,11 @@ func (k *Ticket) Claim(c Claim) {
 		k.s.advance(k.line) // start later calls that waited for the description
 	}
 	k.place.waited = !k.place.running
+	k.place.follows = k.place.waited && slices.ContainsFunc(k.line.calls[:i], func(e *place) bool { return e.claim == nil || e.claim.Kind != Read && e.claim.Kind != Free })
 }
+
+// Follows reports whether the call waited behind calls that can change the session. Claim determines this.
+func (k *Ticket) Follows() bool { return k != nil && k.place.follows }
 
 // Waits reports whether other calls prevented the start of the call when Claim described it.
 func (k *Ticket) Waits() bool { return k != nil && k.place.waited }
