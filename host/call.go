@@ -60,6 +60,10 @@ type Request struct {
 	From string
 	// Workspace is the absolute path of the session's read-write root. Empty means the host's workspace.
 	Workspace string
+	// Branch is the name of the branch in which the session works: a layer over the workspace that receives all changes. A
+	// missing branch is created. Sessions with the same id in different branches are different sessions. Empty means what
+	// the configuration says in workspace { mode }, which is the workspace itself by default.
+	Branch string
 	// Trace is the W3C trace context of the caller, in the format of the HTTP header "traceparent". If Trace is empty or
 	// invalid, the call starts a new trace.
 	Trace string

@@ -10,6 +10,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/engine"
@@ -39,6 +40,8 @@ type Diagnosis struct {
 	Off []string `json:"off,omitempty"`
 	// Permissions describes how rules about programs and paths are enforced.
 	Permissions PermissionDiagnosis `json:"permissions"`
+	// NoBranches is the reason why sessions cannot work in branches of this workspace. Empty means that they can.
+	NoBranches string `json:"no_branches,omitempty"`
 }
 
 // PermissionDiagnosis describes how rules about programs and paths are enforced.
@@ -121,8 +124,9 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	all := roots.Configured(cfg, source.Workspace)
 	launcher := confinement.New(cfg, &confinement.Parts{Bundled: bundled, Gate: new(execgate.Gate)})
 	launcher.List(settings.Listed(cfg))
+	branches := probeBranches(cfg, opts, launcher)
 	known := described(cfg, opts)
-	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off}
+	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, NoBranches: branches}
 	if out.BundledBy = "directory"; manifest.ByContent() {
 		out.BundledBy = "content"
 	}
@@ -133,6 +137,25 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	gated := slices.ContainsFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Bundled == "bash" && launcher.Gated(&p, all) })
 	out.Permissions = diagnosePermissions(cfg, !slices.ContainsFunc(out.Plugins, func(p PluginDiagnosis) bool { return p.Backend != "ns" && p.Profile.WriteRoots }), gated)
 	return out, nil
+}
+
+// probeBranches returns the reason why sessions cannot work in branches, or "". It mounts a branch to find out.
+func probeBranches(cfg *config.Config, opts Options, launcher *confinement.Launcher) string {
+	if err := launcher.Branchable(); err != nil {
+		return err.Error()
+	}
+	workspace, err := roots.Workspace(opts.Workspace)
+	if err != nil {
+		return err.Error()
+	}
+	dir, err := state.Dir(opts.StateDir, cfg.Host.StateDir)
+	if err == nil {
+		err = (&branch.Store{Dir: state.Home{Root: dir}.Branches()}).Probe(launcher.Kernel().Launcher, workspace)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // diagnose reports how one plugin is confined. A nil desc means that no description of the plugin is stored.

@@ -24,6 +24,7 @@ type request struct {
 	Arguments json.RawMessage `json:"arguments"`
 	Workspace string          `json:"workspace"`
 	Session   string          `json:"session"`
+	Branch    string          `json:"branch"`
 	Trace     string          `json:"traceparent"`
 }
 
@@ -55,7 +56,7 @@ const defaultMaxLine = 64 << 20
 const maxInFlight = 1024
 
 // Run reads requests from in and writes results to out. It calls Write once per result. A request is {"id","command"} or
-// {"id","name","arguments"}, with an optional "workspace", "session" and "traceparent". A call starts as soon as its
+// {"id","name","arguments"}, with an optional "workspace", "session", "branch" and "traceparent". A call starts as soon as its
 // line is read, and at most 1024 calls are in flight. Calls of one session run alone and in order, unless their tools are
 // safe beside others. The result of an invalid line is an error.
 //
@@ -145,6 +146,9 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 	req.Name, req.Arguments, req.Workspace = r.Name, r.Arguments, cmp.Or(r.Workspace, req.Workspace)
 	if r.Command != nil {
 		req.Command = *r.Command
+	}
+	if r.Branch != "" {
+		req.Branch = r.Branch
 	}
 	if r.Session != "" {
 		req.Session = r.Session

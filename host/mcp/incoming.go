@@ -129,5 +129,28 @@ func (in *incoming) can(request mcp.InputRequest) bool {
 func (s *Server) base(in *incoming) host.Request {
 	call := host.Request{Principal: principalOf(in.extra), Endpoint: s.opts.Endpoint, Trace: in.header("traceparent"), Client: in.client()}
 	call.Session, call.From = s.sessionOf(in)
+	if call.Branch = in.branch(); call.Branch == "" {
+		call.Branch = s.opts.Branch
+	}
 	return call
+}
+
+// keyBranch is the key of the name of a branch in the metadata of a call, or of the request "initialize" for all calls of
+// a connection.
+const keyBranch = metaPrefix + "branch"
+
+// branch returns the name of the branch that the client chose, or "".
+func (in *incoming) branch() string {
+	if name, ok := in.meta[keyBranch].(string); ok {
+		return name
+	}
+	if in.session == nil {
+		return ""
+	}
+	init := in.session.InitializeParams()
+	if init == nil {
+		return ""
+	}
+	name, _ := init.Meta[keyBranch].(string)
+	return name
 }

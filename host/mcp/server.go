@@ -42,6 +42,8 @@ type Options struct {
 	// a connection gets a handle in its first result, and continues its session by sending the handle back. The clients of
 	// a principal that send no handle share one session until the server is closed.
 	Session string
+	// Branch is the branch of calls whose client chooses none. Empty means the workspace itself.
+	Branch string
 	// Approver returns the client that answers the permission asks of a principal's calls, in place of the principal's own
 	// client. Nil means that every client answers the asks of its calls. Approver is not called for the local user and for
 	// interactive principals.

@@ -13,6 +13,10 @@ type Root struct {
 	// Source is the directory of the host that the plugin's sandbox shows at Path. Empty means Path itself. Only the host
 	// uses Source, and plugins never receive it.
 	Source string `json:"-"`
+	// Branch identifies the mounted branch that covers the root, and View is a path through which the host sees the files
+	// of the branch. Both are empty for other roots. Only the host uses them, and plugins never receive them.
+	Branch string `json:"-"`
+	View   string `json:"-"`
 }
 
 // Contains reports whether path is the root's directory or is below it.

@@ -18,7 +18,7 @@ func newBatch(s *cli.Settings) *cobra.Command {
 		Use:   "batch",
 		Short: "Run a stream of requests: JSON Lines in, JSON Lines out",
 		Long: `Read requests from standard input, one JSON object a line: {"id","command"} or
-{"id","name","arguments"}, each with an optional "workspace" and "session". Write a
+{"id","name","arguments"}, each with an optional "workspace", "session" and "branch". Write a
 result line with the id for each request as it ends. A call starts as soon as its line is
 read. Calls that are safe at the same time run in parallel; others run alone and in order.
 Changes of plugins and of the configuration apply while it runs, also on SIGHUP.`,

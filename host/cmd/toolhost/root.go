@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/branchcmd"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/cmd/toolhost/internal/configcmd"
 	"toolhost.dev/host/cmd/toolhost/internal/plugincmd"
@@ -46,6 +47,7 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	f.StringArrayVar(&s.Trust, "trust", nil, "`digest` of a project file that is trusted for this run (see toolhost trust)")
 	f.BoolVar(&s.RequireTrust, "require-trust", false, "refuse to start with a project file that is not trusted")
 	f.StringVar(&s.Session, "session", "", "session `id`: file states, working directory and shell state last across runs (default: the workspace's own)")
+	f.StringVar(&s.Branch, "branch", "", "`name` of the branch to work in: a layer over the workspace that receives all changes (see toolhost branch)")
 	f.StringVar(&s.State, "state", "", "`directory` for sessions and caches (default: the user's state directory)")
 	f.StringVar(&s.OnAsk, "on-ask", "", "what becomes of permission asks: `allow|deny|prompt` (default: what the configuration says, else deny)")
 	f.StringVar(&s.LogLevel, "log-level", "", "log to standard error from this `level` on: debug|info|warn|error (default: what the configuration says, else warn)")
@@ -53,7 +55,7 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), newToken(&s), newVersion(&s), newReference(), newMan())
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), branchcmd.New(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), newToken(&s), newVersion(&s), newReference(), newMan())
 	root.SetHelpCommand(newHelp(&s))
 	for _, c := range allCommands(root) {
 		if c != root && c.HasSubCommands() && !c.Runnable() {

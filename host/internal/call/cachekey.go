@@ -19,7 +19,7 @@ func (c *Call) CacheKey() (key resultcache.Key, ok bool) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q %q", c.Identity.Tool.FullName(), sent.Cwd, sent.Arguments)
 	for _, r := range sent.Roots {
-		if r.Source != "" { // the paths of the result are not paths of the host
+		if r.Source != "" || r.View != "" { // the paths of the result are not paths of the host
 			return key, false
 		}
 		fmt.Fprintf(&b, " %q %t", r.Path, r.Writable)

@@ -67,6 +67,12 @@ type Session struct {
 	// Temporary is the temporary directory of the session, which all its tools share; see package scratch. A zero Temporary
 	// means that the session has none.
 	Temporary tool.Root
+	// Branch is the name of the session's branch, and Mount is how this process reaches it. Both are empty for a session
+	// that works in the workspace itself.
+	Branch string
+	Mount  Mount
+	// Prepare is called before each call of the session reads files. A nil Prepare does nothing.
+	Prepare func() error
 	// Displaced reports that the saved directory of the session is missing or outside all roots. Cwd is then the
 	// workspace.
 	Displaced bool
@@ -74,6 +80,9 @@ type Session struct {
 	// then do not run.
 	Gone string
 }
+
+// Mount is a mounted branch. See the fields Branch and View of [tool.Root].
+type Mount struct{ Key, View string }
 
 // Contains reports whether a directory is in one of the session's roots or in its temporary directory.
 func (s Session) Contains(dir string) bool {

@@ -9,6 +9,9 @@ type fileHCL struct {
 	Host    *hostHCL    `hcl:"host,block"`
 	Sandbox *sandboxHCL `hcl:"sandbox,block"`
 	Reload  *reloadHCL  `hcl:"reload,block"`
+
+	Workspace *workspaceHCL `hcl:"workspace,block"`
+
 	Plugins []pluginHCL `hcl:"plugin,block"`
 	Fields  []fieldHCL  `hcl:"field,block"`
 	Tools   []toolHCL   `hcl:"tool,block"`
@@ -63,6 +66,11 @@ type reloadHCL struct {
 	PrivilegeIncreases hcl.Expression `hcl:"privilege_increases,optional"`
 	// Widening is the deprecated name of PrivilegeIncreases.
 	Widening hcl.Expression `hcl:"widening,optional"`
+}
+
+type workspaceHCL struct {
+	Mode    hcl.Expression `hcl:"mode,optional"`
+	Backend hcl.Expression `hcl:"backend,optional"`
 }
 
 type trustHCL struct {

@@ -39,8 +39,10 @@ type Config struct {
 	Host    Host
 	Sandbox Sandbox
 	Reload  Reload
-	Plugins []Plugin
-	Tools   map[string]Tool
+	// Workspace determines whether sessions work in branches.
+	Workspace Workspace
+	Plugins   []Plugin
+	Tools     map[string]Tool
 	// Aliases contains additional names of tools: first the aliases of the enabled presets, and then the operator's
 	// aliases.
 	Aliases []Alias
@@ -92,6 +94,14 @@ type Config struct {
 type absentPlugin struct {
 	Plugin
 	before int // index that the plugin would have in Plugins
+}
+
+// Workspace holds the settings of the workspace block.
+type Workspace struct {
+	// Mode is "direct", "branch" or "require". Empty means "direct".
+	Mode string
+	// Backend is "auto" or "overlay". Empty means "auto".
+	Backend string
 }
 
 // Host holds the settings of the host block.

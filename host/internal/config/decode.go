@@ -93,6 +93,9 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Reload != nil {
 		d.reload(f.Reload)
 	}
+	if w := f.Workspace; w != nil {
+		d.cfg.Workspace = Workspace{Mode: d.choice(w.Mode, "direct", "direct", "branch", "require"), Backend: d.choice(w.Backend, "auto", "auto", "overlay")}
+	}
 	d.distribution(f)
 	d.plugins(f)
 	for i := range f.Tools {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -33,6 +34,8 @@ type Parts struct {
 	Commands Commands
 	// Sum returns the SHA-256 of a file. It caches the results, so that a repeated call is fast.
 	Sum func(path string) ([32]byte, error)
+	// Branches returns a detached mount of a branch for one process. Nil means that no session has a branch.
+	Branches func(key string) (*os.File, error)
 	// Denials records the accesses that sandboxes denied.
 	Denials Denials
 	// Audit adds an entry to the audit log.

@@ -24,6 +24,9 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 		return nil, err
 	}
 	can := backend.Abilities()
+	if err := l.branchable(p, backend, roots); err != nil {
+		return nil, err
+	}
 	if !can.Confines {
 		l.unconfined(p, start.Cmd, temporary, weaker)
 		return nil, nil
@@ -65,6 +68,10 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 	}
 	if groups.pids != nil {
 		policy.Join = []string{groups.pids.Tasks()}
+	}
+	if err := l.branches(&policy, roots); err != nil {
+		c.ended()
+		return nil, err
 	}
 	running, err := backend.Wrap(start.Cmd, l.Kernel().Launcher, policy)
 	if groups.total != nil && err == nil {

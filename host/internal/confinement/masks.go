@@ -178,7 +178,7 @@ func (l *Launcher) settings() []string {
 func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
 	for _, r := range roots {
 		if home := l.parts.Home.Root; home == "" || !(tool.Root{Path: home}).Contains(r.Path) {
-			out = append(out, paths.Root{Path: r.Path, Writable: r.Writable})
+			out = append(out, paths.Root{Path: r.Path, Writable: r.Writable, View: r.View})
 		}
 	}
 	return out

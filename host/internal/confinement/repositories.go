@@ -65,7 +65,7 @@ func (l *Launcher) watchRepositories(p *config.Plugin, owner string, roots []too
 		}
 	}
 	for _, r := range roots {
-		if r.Writable && prof.WriteRoots {
+		if r.Writable && prof.WriteRoots && r.Branch == "" { // what a branch creates is checked when it is applied
 			add(r.Path, backend.Abilities().OwnRoot && !prof.WriteGit, settings)
 		}
 	}
@@ -99,6 +99,9 @@ func (l *Launcher) unguard(prof *sandbox.Profile, ownRoot bool, roots []tool.Roo
 		return
 	}
 	for _, r := range roots {
+		if r.Branch != "" {
+			continue
+		}
 		st, err := os.Lstat(filepath.Join(r.Path, ".git"))
 		if r.Writable && (!ownRoot || prof.WriteGit || err != nil || !st.IsDir()) {
 			l.parts.Repositories.Unguard(r.Path, !ownRoot)

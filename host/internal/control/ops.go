@@ -11,7 +11,9 @@ const (
 
 	OpRollback = "rollback"
 
-	OpTakeOver = "take-over"
+	// OpReleaseBranch ends the processes of a branch and unmounts it, so that another process can use it.
+	OpReleaseBranch = "release-branch"
+	OpTakeOver      = "take-over"
 )
 
 // TakeOverArgs contains the arguments of OpTakeOver: the address of the socket that the client wants to acquire, and the
@@ -20,6 +22,9 @@ type TakeOverArgs struct {
 	Address string `json:"address"`
 	Socket  string `json:"socket"`
 }
+
+// ReleaseBranchArgs contains the arguments of OpReleaseBranch: the id of the branch.
+type ReleaseBranchArgs struct{ ID string }
 
 // EnableArgs contains the arguments of OpEnable: the name of a tool or plugin, and whether to enable it.
 type EnableArgs struct {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"toolhost.dev/host/internal/admission"
+	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/build"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
@@ -128,6 +129,7 @@ type Engine struct {
 	opening  sync.Mutex // locked by the method "open"
 	cleaning sync.Once  // removes unused temporary directories of sessions
 	closing  closing
+	branches branch.Mounts
 }
 
 type closing struct {
@@ -171,6 +173,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if err := e.openState(cfg); err != nil {
 		return nil, err
 	}
+	e.openBranches()
 	generation.Audit(cfg, e.state, e.logs)
 	if dir := e.home.Locks(); dir != "" {
 		e.locks = sessionlock.New(dir, e.state.Flush)
@@ -208,6 +211,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
 	})
 	confine := &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log}
+	confine.Branches = e.branches.Clone
 	confine.Gate = confinement.NewGate(confine)
 	confine.Repositories = confinement.NewRepositories(confine)
 	return &generation.Builder{
@@ -328,6 +332,7 @@ func (e *Engine) Close() error {
 		e.live.close()
 		e.reloader.CloseHooks()
 		e.super.Close(closeGrace)
+		e.branches.Close()
 		searched := builder.Confine.Repositories.Close() // run after the last process exits, and before the audit log closes
 		builder.Calls.Recorder.Close()
 		builder.Commands.Close()

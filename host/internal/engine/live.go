@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -153,6 +154,15 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 	case control.OpRenew:
 		e.reloader.Renew()
 		return e.reloader.Reload(ctx, reload.Options{}) // the approved version of the plugin can now be loaded
+	case control.OpReleaseBranch:
+		var a control.ReleaseBranchArgs
+		if err := json.Unmarshal(args, &a); err != nil {
+			return nil, err
+		}
+		if !e.branches.Release(a.ID) {
+			return nil, fmt.Errorf("the process %d runs a call in the branch. Wait until the call ends, or cancel it", os.Getpid())
+		}
+		return struct{}{}, nil
 	case control.OpTakeOver:
 		var a control.TakeOverArgs
 		if err := json.Unmarshal(args, &a); err != nil {

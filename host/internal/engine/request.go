@@ -37,6 +37,7 @@ type Request struct {
 	InOrder   bool
 	From      string
 	Workspace string
+	Branch    string
 	Trace     string
 	Principal *Principal
 	Endpoint  string
@@ -64,20 +65,23 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	if err := req.limitTexts(); err != nil {
 		return e.refused(req, err)
 	}
-	s, err := e.stored(req) // the dispatcher renews it once the call is in its queue
+	s, unmount, err := e.mounted(req) // the dispatcher renews it once the call is in its queue
 	if err != nil {
 		return e.refused(req, err)
 	}
 	left, err := e.running.enter()
 	if err != nil {
+		unmount()
 		return e.refused(req, err)
 	}
 	free, err := e.busy.enter(s.Principal)
 	if err != nil {
 		left()
+		unmount()
 		return e.refused(req, err)
 	}
 	done := func() {
+		unmount()
 		free()
 		left()
 	}
@@ -138,7 +142,8 @@ func (e *Engine) toolName(name string) string {
 	return name
 }
 
-// The method "session" returns the session of a request as it is now. It creates a missing session.
+// The method "session" returns the session of a request as it is now. It creates a missing session. It does not mount the
+// session's branch.
 func (e *Engine) session(req Request) (call.Session, error) {
 	out, err := e.stored(req)
 	if err != nil {
@@ -172,7 +177,14 @@ func (e *Engine) stored(req Request) (call.Session, error) {
 	if err != nil {
 		return call.Session{}, tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
-	out := call.Session{Principal: who, Roots: e.Current().Roots.Of(who.Owner(), workspace, namesOutput(req))}
+	branch, err := e.branchOf(req, key)
+	if err != nil {
+		return call.Session{}, err
+	}
+	if branch != "" {
+		key += "+" + branch // a session belongs to one branch
+	}
+	out := call.Session{Principal: who, Branch: branch, Roots: e.Current().Roots.Of(who.Owner(), workspace, namesOutput(req))}
 	return out, e.open(&out, req, key, workspace)
 }
 
@@ -202,7 +214,7 @@ func namesOutput(req Request) bool {
 // The method "renew" returns the current state of a queued request's session. Earlier calls can change the session's
 // directory and roots.
 func (e *Engine) renew(s call.Session, refresh bool) (call.Session, error) {
-	s.Roots = e.Current().Roots.Of(s.Principal.Owner(), s.Workspace, refresh)
+	s.Roots = inBranch(e.Current().Roots.Of(s.Principal.Owner(), s.Workspace, refresh), s)
 	now, known, err := e.state.Session(s.ID)
 	if err != nil {
 		return s, fmt.Errorf("the session %s cannot be read: %w", s.ID, err)

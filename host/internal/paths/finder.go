@@ -28,6 +28,8 @@ type Root struct {
 	Path string
 	// Writable reports whether tools can write in the root. In a root that is not writable, no file needs protection.
 	Writable bool
+	// View is a path through which this process sees the files of the root. Empty means Path.
+	View string
 }
 
 // Finder finds matches in roots. It remembers the state of each directory, so that later searches only read the
@@ -122,7 +124,7 @@ func (f *Finder) Unchanged() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !slices.ContainsFunc(f.roots, func(r Root) bool {
-		now, err := stampOf(r.Path)
+		now, err := stampOf(f.onHost(r.Path))
 		n := f.nodes[r.Path]
 		return err != nil || n == nil || !n.stamp.Same(&now)
 	})
@@ -190,7 +192,7 @@ func (f *Finder) update() (changed []string) {
 		return changed
 	}
 	for dir, n := range f.nodes {
-		now, err := stampOf(dir)
+		now, err := stampOf(f.onHost(dir))
 		switch {
 		case err != nil || !now.IsDir():
 			f.forget(dir)
@@ -220,13 +222,13 @@ func (f *Finder) read(dir string, n node, changed *[]string) {
 		f.partial = true
 		return
 	}
-	st, err := stampOf(dir)
+	st, err := stampOf(f.onHost(dir))
 	if err != nil || !st.IsDir() {
 		f.forget(dir)
 		return
 	}
 	n.stamp = st
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(f.onHost(dir))
 	if err != nil && !errors.Is(err, fs.ErrPermission) {
 		n.stamp = stamp.Stamp{} // the next sweep tries again
 	}
@@ -361,4 +363,14 @@ func stampOf(path string) (stamp.Stamp, error) {
 		return stamp.Stamp{}, err
 	}
 	return stamp.Of(&st, taken), nil
+}
+
+// onHost returns the path through which this process sees a path of a root.
+func (f *Finder) onHost(path string) string {
+	for _, r := range f.roots {
+		if r.View != "" && under(r.Path, path) {
+			return r.View + "/" + strings.TrimPrefix(path[len(r.Path):], "/")
+		}
+	}
+	return path
 }

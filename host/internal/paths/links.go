@@ -18,7 +18,7 @@ func (f *Finder) linkedFiles(found []Match, changed []string) (linked map[object
 	linked, names = make(map[object]bool), make(map[string]bool)
 	add := func(path string, hidden bool) {
 		names[path] = true
-		if id, ok := severalNames(path); ok {
+		if id, ok := f.severalNames(path); ok {
 			linked[id] = linked[id] || hidden
 		}
 	}
@@ -41,7 +41,7 @@ func (f *Finder) linkedFiles(found []Match, changed []string) (linked map[object
 		for _, name := range n.files {
 			path := filepath.Join(dir, name)
 			names[path] = true
-			if id, ok := severalNames(path); ok {
+			if id, ok := f.severalNames(path); ok {
 				if n.linked == nil {
 					n.linked = make(map[object]bool)
 				}
@@ -78,7 +78,7 @@ func (f *Finder) hardLinks(found []Match, changed []string) []Match {
 		}
 		for _, name := range n.files {
 			path := filepath.Join(dir, name)
-			if id, ok := severalNames(path); ok {
+			if id, ok := f.severalNames(path); ok {
 				if _, is := linked[id]; is {
 					f.others[path] = id
 				}
@@ -87,7 +87,7 @@ func (f *Finder) hardLinks(found []Match, changed []string) []Match {
 	}
 	f.linked = linked
 	for path, id := range f.others {
-		now, ok := severalNames(path)
+		now, ok := f.severalNames(path)
 		if hidden, is := linked[id]; !ok || now != id || !is {
 			delete(f.others, path)
 		} else if !names[path] {
@@ -97,10 +97,10 @@ func (f *Finder) hardLinks(found []Match, changed []string) []Match {
 	return found
 }
 
-// severalNames returns the identity of a regular file with more than one hard link.
-func severalNames(path string) (object, bool) {
+// The method "severalNames" returns the identity of a regular file with more than one hard link.
+func (f *Finder) severalNames(path string) (object, bool) {
 	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink < 2 {
+	if err := unix.Lstat(f.onHost(path), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink < 2 {
 		return object{}, false
 	}
 	return object{uint64(st.Dev), st.Ino}, true //nolint:unconvert // types differ between systems

@@ -69,7 +69,7 @@ func TestSweep(t *testing.T) {
 	w.must(os.Symlink("a", w.at("ws/link")))
 	w.must(os.Symlink("../ro/.mcp.json", w.at("ws/b.pem")))
 	w.must(os.Symlink("../out/.env", w.at("ws/c.pem")))
-	roots := []Root{{w.at("ws"), true}, {w.at("ro"), false}, {w.at("ws/a"), false}}
+	roots := []Root{{Path: w.at("ws"), Writable: true}, {Path: w.at("ro")}, {Path: w.at("ws/a")}}
 	for _, c := range []struct {
 		rules Rules
 		want  string
@@ -94,7 +94,7 @@ func TestSweep(t *testing.T) {
 // TestChanges checks that a sweep finds the changes since the last sweep.
 func TestChanges(t *testing.T) {
 	w := newTree(t, "ws/.env", "ws/secrets/key", "ws/a/b/x", "ws/deploy/x")
-	f := New([]Root{{w.at("ws"), true}}, Rules{Hide: []string{"**/.env", w.at("ws/secrets/**")}, Protect: []string{w.at("ws/deploy/**")}})
+	f := New([]Root{{Path: w.at("ws"), Writable: true}}, Rules{Hide: []string{"**/.env", w.at("ws/secrets/**")}, Protect: []string{w.at("ws/deploy/**")}})
 	want := func(want string) {
 		t.Helper()
 		if got := w.sweep(f); got != want {
@@ -148,7 +148,7 @@ func TestTooMany(t *testing.T) {
 	for i := range MaxMatches {
 		w.add(fmt.Sprintf("ws/b/%d.pem", i))
 	}
-	f := New([]Root{{w.at("ws"), true}}, Rules{Hide: []string{"**/*.pem"}})
+	f := New([]Root{{Path: w.at("ws"), Writable: true}}, Rules{Hide: []string{"**/*.pem"}})
 	_, _, err := f.Sweep()
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d denied or protected paths exist, and at most 4096 are possible. Most are: 4096 in %s, 1 in %s. Name directories", MaxMatches+1, w.at("ws/b"), w.at("ws/a"))) {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func BenchmarkSweep(b *testing.B) {
 		}
 	}
 	time.Sleep(2 * stamp.Settled) // wait, because the state of a directory is not trusted shortly after a change
-	f := New([]Root{{dir, true}}, Rules{Hide: []string{"**/.env"}})
+	f := New([]Root{{Path: dir, Writable: true}}, Rules{Hide: []string{"**/.env"}})
 	for b.Loop() {
 		if _, _, err := f.Sweep(); err != nil {
 			b.Fatal(err)

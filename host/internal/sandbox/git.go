@@ -19,10 +19,10 @@ const maxConfig = 1 << 20
 
 // gitPaths returns the hooks and settings in a root's repository. Through these files, a plugin could make git run
 // programs when the user runs git outside the sandbox. A plugin must not write to protected paths and must not move
-// fixed paths. gitPaths creates missing files and directories, because only existing files can be protected.
-func gitPaths(root string) (fixed, protected []string) {
+// fixed paths. The function onHost returns the path of the host for a path of the plugin. gitPaths creates missing files and directories, because only existing files can be protected.
+func gitPaths(root string, onHost func(string) string) (fixed, protected []string) {
 	dir := filepath.Join(root, ".git")
-	st, err := os.Lstat(dir)
+	st, err := os.Lstat(onHost(dir))
 	switch {
 	case err != nil || st.Mode()&fs.ModeSymlink != 0:
 		return nil, nil
@@ -31,7 +31,7 @@ func gitPaths(root string) (fixed, protected []string) {
 	case !st.IsDir():
 		return nil, nil
 	}
-	r, err := os.OpenRoot(dir)
+	r, err := os.OpenRoot(onHost(dir))
 	if err != nil {
 		return nil, []string{dir}
 	}

@@ -56,7 +56,7 @@ func TestGitPaths(t *testing.T) {
 		if err := tc.make(root); err != nil {
 			t.Fatal(err)
 		}
-		fixed, protected := gitPaths(root)
+		fixed, protected := gitPaths(root, func(path string) string { return path })
 		for _, c := range []struct {
 			what string
 			got  []string

@@ -24,19 +24,33 @@ func isolate(cmd *exec.Cmd, p *confine.Policy) {
 		attr = &syscall.SysProcAttr{}
 		cmd.SysProcAttr = attr
 	}
-	attr.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	ownUsers(attr)
+	attr.Cloneflags |= unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if p.OwnNetwork() {
 		attr.Cloneflags |= unix.CLONE_NEWNET
 	}
 	if p.PrivateProcesses {
 		attr.Cloneflags |= unix.CLONE_NEWPID
 	}
-	attr.UidMappings = mappings("/proc/self/uid_map", os.Getuid())
-	attr.GidMappings = mappings("/proc/self/gid_map", os.Getgid())
 	if os.Getuid() == 0 {
 		attr.GidMappings = withoutLast(attr.GidMappings) // the last group owns the mask objects, see maskObject
 	}
 	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+}
+
+// Holder makes the command start in a user and a mount namespace of its own, in which it can mount the overlay of a branch.
+// The capabilities are those with which the overlay copies files to its upper layer.
+func Holder(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	ownUsers(cmd.SysProcAttr)
+	cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, unix.CAP_FSETID}
+}
+
+// ownUsers requests a new user namespace and a new mount namespace.
+func ownUsers(attr *syscall.SysProcAttr) {
+	attr.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNS
+	attr.UidMappings = mappings("/proc/self/uid_map", os.Getuid())
+	attr.GidMappings = mappings("/proc/self/gid_map", os.Getgid())
 }
 
 // mappings returns mappings that map each id to itself. For root, they contain all ids of the current user namespace,

@@ -21,6 +21,9 @@ func Forget(string) {}
 
 func isolate(*exec.Cmd, *confine.Policy) {}
 
+// Holder does nothing, because only Linux has overlays.
+func Holder(*exec.Cmd) {}
+
 // foreignGroup returns zero, because this system has no sandboxes with groups of their own.
 func foreignGroup() (int, error) { return 0, nil }
 

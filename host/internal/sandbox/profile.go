@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/host/internal/cgroup"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/sandbox/confine"
+	"toolhost.dev/host/internal/scratch"
 )
 
 // Profile describes the permissions of a plugin in addition to the roots of its calls.
@@ -173,10 +174,11 @@ func (p Profile) roots(out *confine.Policy, at *Place) {
 		case p.NoRoots:
 		case r.Writable && p.WriteRoots:
 			out.Write = append(out.Write, r.Path)
-			kept := protectedPaths(r.Path, at.Protect)
-			out.Protected, out.Fixed = append(out.Protected, kept...), append(out.Fixed, parents(r.Path, kept)...)
+			onHost := func(path string) string { return scratch.OnHost(at.Roots, path) }
+			kept := protectedPaths(r.Path, at.Protect, onHost)
+			out.Protected, out.Fixed = append(out.Protected, kept...), append(out.Fixed, parents(r.Path, kept, onHost)...)
 			if !p.WriteGit {
-				fixed, protected := gitPaths(r.Path)
+				fixed, protected := gitPaths(r.Path, onHost)
 				out.Fixed, out.Protected = append(out.Fixed, fixed...), append(out.Protected, protected...)
 			}
 		case p.StartProcesses:

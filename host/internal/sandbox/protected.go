@@ -21,14 +21,14 @@ var Settings = []string{
 
 // protectedPaths returns the paths in a writable root that tools must not change. These are the project files and the
 // paths of extra in the root. A missing file cannot be protected from being created.
-func protectedPaths(root string, extra []string) (out []string) {
+func protectedPaths(root string, extra []string, onHost func(string) string) (out []string) {
 	for _, name := range projectFiles {
-		if path := filepath.Join(root, name); canProtect(path) {
+		if path := filepath.Join(root, name); canProtect(onHost(path)) {
 			out = append(out, path)
 		}
 	}
 	for _, path := range extra {
-		if (tool.Root{Path: root}).Contains(path) && path != root && canProtect(path) {
+		if (tool.Root{Path: root}).Contains(path) && path != root && canProtect(onHost(path)) {
 			out = append(out, path)
 		}
 	}
@@ -43,10 +43,10 @@ func canProtect(path string) bool {
 
 // parents returns the directories between a root and the given paths. If a tool could rename such a directory, it could
 // create another file at a protected path.
-func parents(root string, paths []string) (out []string) {
+func parents(root string, paths []string, onHost func(string) string) (out []string) {
 	for _, path := range paths {
 		for dir := filepath.Dir(path); dir != root && (tool.Root{Path: root}).Contains(dir); dir = filepath.Dir(dir) {
-			if canProtect(dir) && !slices.Contains(out, dir) {
+			if canProtect(onHost(dir)) && !slices.Contains(out, dir) {
 				out = append(out, dir)
 			}
 		}

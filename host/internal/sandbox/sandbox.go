@@ -67,6 +67,10 @@ func Wrap(cmd *exec.Cmd, launcher string, p confine.Policy) (Running, error) {
 		p.ListsFD = p.StatusFD + 1
 		pass = append(pass, lists)
 	}
+	for i := range p.Branches {
+		p.Branches[i].FD = p.StatusFD + len(pass)
+		pass = append(pass, p.Mounts[i])
+	}
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, errors.Join(err, status.Close(), closeAll(pass))

@@ -135,8 +135,12 @@ func Split(roots []tool.Root) (rest []tool.Root, temporary tool.Root) {
 	return slices.Concat(roots[:i], roots[i+1:]), roots[i]
 }
 
-// OnHost returns the path of the host for a path of a tool. It differs only in the temporary directory of a session.
+// OnHost returns the path of the host for a path of a tool. It differs only in the temporary directory of a session and in
+// a branch. The path must not contain links, because the host would follow an absolute link out of the branch.
 func OnHost(roots []tool.Root, path string) string {
+	if view, ok := inBranch(roots, path); ok {
+		return view
+	}
 	for _, tmp := range roots {
 		if tmp.Source == "" || tmp.Source == tmp.Path {
 			continue
@@ -148,6 +152,22 @@ func OnHost(roots []tool.Root, path string) string {
 		return filepath.Join(tmp.Source, rel)
 	}
 	return path
+}
+
+// inBranch returns the path of the host for a path in a branch. It returns false if the innermost root that contains the
+// path is in no branch.
+func inBranch(roots []tool.Root, path string) (view string, ok bool) {
+	var best tool.Root
+	for _, r := range roots {
+		if len(r.Path) >= len(best.Path) && r.Contains(path) {
+			best = r
+		}
+	}
+	if best.View == "" {
+		return "", false
+	}
+	rel, _ := best.Rel(path)
+	return best.View + "/" + rel, true // not cleaned: a view is a link, which the system follows only before a slash
 }
 
 // Foreign reports whether a path in the temporary directory of a session means a file of the host. This is so beside a

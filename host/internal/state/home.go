@@ -125,6 +125,14 @@ func (h Home) Pinned() (string, error) { return h.below("pinned") }
 // Masks returns the directory with the files that replace denied paths for tools.
 func (h Home) Masks() (string, error) { return h.below("masks") }
 
+// Branches returns the directory of the branches. It returns "" if the host keeps no state.
+func (h Home) Branches() string {
+	if h.Root == "" {
+		return ""
+	}
+	return filepath.Join(h.Root, "branches")
+}
+
 // Scratch returns the directory with the temporary directories of sessions.
 func (h Home) Scratch() (string, error) { return h.below("scratch") }
 

@@ -3,7 +3,9 @@ package supervisor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -115,6 +117,37 @@ func (s *siblings) evict(owner string) *sibling {
 	return idle
 }
 
+// EndBranch ends the processes of a mounted branch, in all plugins. It returns when they have ended. No call may use the
+// branch meanwhile.
+func (s *Supervisor) EndBranch(key string) {
+	s.mu.Lock()
+	plugins := slices.Collect(maps.Keys(s.plugins))
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, p := range plugins {
+		for _, o := range p.siblings.takeBranch(key) {
+			wg.Go(func() {
+				o.evicted.Store(true)
+				o.close(0)
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// The method "takeBranch" removes and returns the siblings of a mounted branch.
+func (s *siblings) takeBranch(key string) (out []*sibling) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for want, o := range s.by {
+		if slices.ContainsFunc(o.spec.Roots, func(r tool.Root) bool { return r.Branch == key }) {
+			delete(s.by, want)
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
 func (s *siblings) all() []*sibling {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +185,7 @@ func identify(roots []tool.Root, stateDir string) string {
 				st = *sys
 			}
 		}
-		fmt.Fprintf(&key, "%q %q %t %d %d\n", r.Path, r.Source, r.Writable, st.Dev, st.Ino)
+		fmt.Fprintf(&key, "%q %q %q %t %d %d\n", r.Path, r.Source, r.Branch, r.Writable, st.Dev, st.Ino)
 	}
 	return key.String()
 }

@@ -33,6 +33,9 @@ func Main() {
 	if os.Args[1] == ProbedArg {
 		os.Exit(0)
 	}
+	if os.Args[1] == HoldArg && len(os.Args) == 3 {
+		os.Exit(hold(os.Args[2]))
+	}
 	var p Policy
 	if err := json.Unmarshal([]byte(os.Args[1]), &p); err != nil {
 		fmt.Fprintln(os.Stderr, "toolhost-sandbox: cannot read the policy:", err)

@@ -12,6 +12,8 @@
 //  5. seccomp, which denies system calls that bypass the other layers.
 package confine
 
+import "os"
+
 // Policy lists the permissions of a plugin. The zero value permits nothing.
 type Policy struct {
 	// Exec is the absolute path of the plugin's binary. The launcher's command line contains the plugin's arguments
@@ -37,6 +39,10 @@ type Policy struct {
 	// Namespaces. SharedReadOnly forbids writing to it.
 	Shared         string `json:"shared,omitempty"`
 	SharedReadOnly bool   `json:"shared_read_only,omitempty"`
+	// Branches lists overlays, which cover their paths before anything else is opened. They require Namespaces.
+	Branches []Branch `json:"branches,omitempty"`
+	// Mounts contains the open files of Branches in the host, in the same order. Starting the launcher closes them.
+	Mounts []*os.File `json:"-"`
 	// Devices lists device files that the plugin can read, write and control.
 	Devices []string `json:"devices,omitempty"`
 	// StartProcesses permits the plugin to start processes, also from binaries in Write.

@@ -44,6 +44,9 @@ func enterRoot(p *Policy) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("the mounts cannot be made private: %w", err)
 	}
+	if err := cover(p.Branches); err != nil {
+		return err
+	}
 	places, err := gather(p)
 	if err != nil {
 		return err

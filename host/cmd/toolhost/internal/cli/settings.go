@@ -28,10 +28,12 @@ type Settings struct {
 	Trust        []string
 	RequireTrust bool
 	Session      string
-	State        string
-	OnAsk        string
-	LogLevel     string
-	JSON         bool
+	// Branch is the branch of all requests. Empty means the workspace itself.
+	Branch   string
+	State    string
+	OnAsk    string
+	LogLevel string
+	JSON     bool
 	// FromTape is a tape from which all calls are answered. Empty means that calls run.
 	FromTape string
 	// Edit changes the text of a problem before it is printed. It can be nil.
@@ -70,7 +72,7 @@ func (s *Settings) Inspection() host.Options {
 
 // Request returns the fields that all requests of a command share.
 func (s *Settings) Request() host.Request {
-	return host.Request{Session: s.Session, Trace: os.Getenv("TRACEPARENT")}
+	return host.Request{Session: s.Session, Branch: s.Branch, Trace: os.Getenv("TRACEPARENT")}
 }
 
 // Records opens the state directory that the flags select.

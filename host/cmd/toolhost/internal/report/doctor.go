@@ -79,6 +79,11 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 			backends = append(backends, fmt.Sprintf("%s (unusable: %s)", b.Name, b.Unusable))
 		}
 	}
+	branches := "yes"
+	if d.NoBranches != "" {
+		branches = "no: " + cli.Printable(d.NoBranches)
+	}
+	fmt.Fprintf(w, "branches              %s\n", branches)
 	fmt.Fprintf(w, "sandbox backends      %s\n", strings.Join(backends, ", "))
 	known := map[string]string{"content": "known by their content", "directory": "known by their directory: who can write there decides what they are"}
 	fmt.Fprintf(w, "bundled plugins       %s\n", known[d.BundledBy])

@@ -1,0 +1,380 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/control"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/roots"
+	"toolhost.dev/host/internal/state"
+)
+
+// Branches provides access to the branches of a workspace. The caller must call Close.
+type Branches struct {
+	workspace string
+	cfg       *config.Config
+	home      state.Home
+	store     *branch.Store
+	db        *state.DB
+	log       *slog.Logger
+}
+
+// BranchChange is what a branch changes at one path.
+type BranchChange = branch.Change
+
+// BranchOutcome describes an apply or a revert.
+type BranchOutcome = branch.Outcome
+
+// BranchConflictError is the error of an apply that changed nothing, because the branch and the workspace changed the same
+// paths.
+type BranchConflictError = branch.ConflictError
+
+// BranchInfo describes a branch.
+type BranchInfo struct {
+	Name     string    `json:"name"`
+	Base     string    `json:"base"`
+	Owner    string    `json:"owner,omitempty"`
+	Created  time.Time `json:"created"`
+	Sessions []string  `json:"sessions,omitempty"`
+	// Files counts the changed paths, and Bytes is the size of the layer on disk.
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Conflicts counts the changes that conflict with changes of the workspace.
+	Conflicts int `json:"conflicts"`
+	// Applied counts the applies that can be reverted.
+	Applied int `json:"applied,omitempty"`
+	// Problem is the reason why the branch cannot be used now.
+	Problem string `json:"problem,omitempty"`
+}
+
+// OpenBranches opens the branches of the workspace and the state directory that a host with these options would use.
+func OpenBranches(opts Options) (*Branches, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg, dir, err := stateDirectory(opts)
+	if err != nil {
+		return nil, err
+	}
+	workspace, err := roots.Workspace(opts.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	db, err := state.Open(dir, opts.Log)
+	if err != nil {
+		return nil, err
+	}
+	generation.Audit(cfg, db, nil)
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	home := state.Home{Root: root}
+	return &Branches{workspace: workspace, cfg: cfg, home: home, store: &branch.Store{Dir: home.Branches()}, db: db, log: opts.Log}, nil
+}
+
+// Close closes the state directory.
+func (b *Branches) Close() error { return b.db.Close() }
+
+// List returns the branches of the workspace, or of all workspaces.
+func (b *Branches) List(all bool) ([]BranchInfo, error) {
+	found, err := b.store.List()
+	if err != nil {
+		return nil, err
+	}
+	out := []BranchInfo{}
+	for _, f := range found {
+		if !all && f.Base != b.workspace {
+			continue
+		}
+		info := BranchInfo{Name: f.Name, Base: f.Base, Owner: f.Owner, Created: f.Created, Sessions: f.Sessions, Applied: f.Applied}
+		changes, err := f.Changes()
+		if err != nil {
+			info.Problem = err.Error()
+		}
+		for _, c := range changes {
+			info.Files += 1 + c.Entries
+			if c.Conflict != "" {
+				info.Conflicts++
+			}
+		}
+		info.Bytes = f.Bytes()
+		out = append(out, info)
+	}
+	return out, nil
+}
+
+func (b *Branches) find(name string) (*branch.Branch, error) {
+	return b.store.Find("", b.workspace, name)
+}
+
+// Changes lists what a branch changes at the given paths and below them, or everywhere without paths.
+func (b *Branches) Changes(name string, paths ...string) ([]BranchChange, error) {
+	f, err := b.find(name)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := f.Changes()
+	if err != nil || len(paths) == 0 {
+		return append([]BranchChange{}, changes...), err
+	}
+	out := []BranchChange{}
+	for _, c := range changes {
+		for _, p := range paths {
+			if p, err := b.relative(p); err == nil && (p == "." || c.Path == p || strings.HasPrefix(c.Path, p+"/") || strings.HasPrefix(p, c.Path+"/")) {
+				out = append(out, c)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// relative returns a path relative to the workspace. A relative path is relative to the workspace.
+func (b *Branches) relative(path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	rel, err := filepath.Rel(b.workspace, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%s is not in the workspace %s", path, b.workspace)
+	}
+	return rel, nil
+}
+
+// maxDiff is the maximum size of a file whose lines a diff shows, in bytes.
+const maxDiff = 1 << 20
+
+// Diff writes what a branch changes at the given paths as a unified diff. It shows changes that are not text in one line
+// each. It always shows every deleted and every replaced path.
+func (b *Branches) Diff(w io.Writer, name string, paths ...string) error {
+	f, err := b.find(name)
+	if err != nil {
+		return err
+	}
+	changes, err := b.Changes(name, paths...)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if _, err := io.WriteString(w, b.diffOf(f, c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Branches) diffOf(f *branch.Branch, c BranchChange) string {
+	line := func(format string, a ...any) string { return fmt.Sprintf(format+"%s\n", append(a, remarks(c))...) }
+	switch {
+	case c.Never != "" || c.Op == branch.OpMetadata, c.Is == "directory" || c.Was == "directory":
+		return line("# %s", Describe(c))
+	}
+	was, is := filepath.Join(b.workspace, c.Path), filepath.Join(f.Layer(), c.Path)
+	before, okBefore := textOf(was, c.Was)
+	after, okAfter := textOf(is, c.Is)
+	if !okBefore || !okAfter {
+		return line("# %s", Describe(c))
+	}
+	out := ""
+	if c.Op != branch.OpModify || c.Mode != c.OldMode || remarks(c) != "" || before == after {
+		out = line("# %s", Describe(c))
+	}
+	from, to := "a/"+c.Path, "b/"+c.Path
+	if c.Was == "" {
+		from = "/dev/null"
+	}
+	if c.Is == "" {
+		to = "/dev/null"
+	}
+	return out + udiff.Unified(from, to, before, after)
+}
+
+// Describe describes a change in a few words.
+func Describe(c BranchChange) string {
+	verb := map[branch.Op]string{branch.OpCreate: "new", branch.OpModify: "changed", branch.OpDelete: "deleted", branch.OpReplace: "replaced", branch.OpMetadata: "mode or attributes changed"}[c.Op]
+	what := c.Is
+	if what == "" {
+		what = c.Was
+	}
+	text := fmt.Sprintf("%s %s %s", verb, what, c.Path)
+	if c.Op == branch.OpReplace && c.Was != c.Is {
+		text += " (was a " + c.Was + ")"
+	}
+	if c.Entries > 0 {
+		text += fmt.Sprintf(" with %d entries", c.Entries)
+	}
+	if c.Was != "" && c.Is != "" && c.Mode != c.OldMode {
+		text += fmt.Sprintf(" (mode %04o, was %04o)", c.Mode, c.OldMode)
+	}
+	if c.Is == "file" && c.Was != "directory" {
+		text += fmt.Sprintf(" (%d bytes)", c.Size)
+	}
+	return text
+}
+
+func remarks(c BranchChange) (out string) {
+	if c.WasHardLink {
+		out += " [was a hard link; its other names keep the old content]"
+	}
+	if c.Never != "" {
+		out += " [never applied: " + c.Never + "]"
+	}
+	if c.Conflict != "" {
+		out += " [CONFLICT: " + c.Conflict + "]"
+	}
+	return out
+}
+
+// textOf returns the text of a file, or the target of a link. It returns false for a file that is not text or too large.
+func textOf(path, kind string) (string, bool) {
+	switch kind {
+	case "":
+		return "", true
+	case "link":
+		to, err := os.Readlink(path)
+		return to + "\n", err == nil
+	case "file":
+	default:
+		return "", false
+	}
+	fh, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", false
+	}
+	defer fh.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(fh, maxDiff+1))
+	return string(text), err == nil && len(text) <= maxDiff && !strings.ContainsRune(string(text), 0)
+}
+
+// ApplyOptions selects the changes of an apply.
+type ApplyOptions struct {
+	// Paths limits the apply to these paths and what is below them.
+	Paths []string
+	// Ours lists paths with conflicts for which the branch decides, and Theirs those for which the workspace decides.
+	Ours, Theirs []string
+}
+
+// Apply makes the changes of a branch in the workspace: all, or none if there is a conflict.
+func (b *Branches) Apply(ctx context.Context, name string, opts ApplyOptions) (*BranchOutcome, error) {
+	f, err := b.take(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var sel branch.Selection
+	for _, l := range []struct {
+		from []string
+		to   *[]string
+	}{{opts.Paths, &sel.Paths}, {opts.Ours, &sel.Ours}, {opts.Theirs, &sel.Theirs}} {
+		for _, p := range l.from {
+			rel, err := b.relative(p)
+			if err != nil {
+				return nil, err
+			}
+			*l.to = append(*l.to, rel)
+		}
+	}
+	var notes []string
+	parts := &confinement.Parts{Home: b.home, Audit: b.db.AddAudit, Log: b.log}
+	parts.Repositories = confinement.NewRepositories(parts)
+	sel.Before = func() (func(), error) {
+		after, err := confinement.GuardApply(b.cfg, parts, b.workspace)
+		if err != nil {
+			return nil, err
+		}
+		return func() {
+			if after != nil {
+				notes = after()
+			}
+		}, nil
+	}
+	out, err := b.store.Apply(f, sel)
+	err = errors.Join(err, parts.Repositories.Close())
+	if out != nil {
+		out.Notes = append(out.Notes, notes...)
+	}
+	b.audit("(branch apply)", name, len(changesOf(out)), err)
+	return out, err
+}
+
+func changesOf(out *BranchOutcome) []BranchChange {
+	if out == nil {
+		return nil
+	}
+	return out.Changes
+}
+
+// Revert takes back the last apply of a branch.
+func (b *Branches) Revert(ctx context.Context, name string) (*BranchOutcome, error) {
+	f, err := b.take(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := b.store.Revert(f)
+	b.audit("(branch revert)", name, len(changesOf(out)), err)
+	return out, err
+}
+
+// Discard removes a branch with all its changes.
+func (b *Branches) Discard(ctx context.Context, name string) error {
+	f, err := b.take(ctx, name)
+	if err != nil {
+		return err
+	}
+	changes, _ := f.Changes() // ignore the error: the number is only for the audit log
+	err = b.store.Discard(f)
+	b.audit("(branch discard)", name, len(changes), err)
+	return errors.Join(err, b.store.Clean())
+}
+
+// Accept declares that a branch is complete although the machine stopped while it was in use.
+func (b *Branches) Accept(name string) error {
+	f, err := b.find(name)
+	if err != nil {
+		return err
+	}
+	return b.store.Accept(f)
+}
+
+// take finds a branch and makes the running hosts unmount it.
+func (b *Branches) take(ctx context.Context, name string) (*branch.Branch, error) {
+	f, err := b.find(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range control.Sockets(b.home.Control()) {
+		if s.PID == os.Getpid() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err := s.Ask(ctx, control.OpReleaseBranch, control.ReleaseBranchArgs{ID: f.ID()}, &struct{}{})
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("the branch %s is in use: %w", name, err)
+		}
+	}
+	return f, nil
+}
+
+// audit adds an operation on a branch to the audit log.
+func (b *Branches) audit(what, name string, changes int, err error) {
+	e := state.AuditEntry{At: time.Now(), Workspace: b.workspace, Tool: what, Arguments: fmt.Appendf(nil, `{"branch":%q,"changes":%d}`, name, changes), Outcome: "success"}
+	if err != nil {
+		e.Outcome, e.Error = "execution_failed", err.Error()
+	}
+	b.db.AddAudit(e)
+}

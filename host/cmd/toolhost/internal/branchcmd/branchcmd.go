@@ -1,0 +1,242 @@
+// Package branchcmd implements the command branch, with which an operator reviews, applies and discards branches.
+package branchcmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+)
+
+// New returns the command branch.
+func New(s *cli.Settings) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "branch",
+		Short: "Review, apply and discard what was done in branches",
+		Long: `A branch is a layer over the workspace. All that tools and commands do in it goes into the layer,
+and the workspace stays as it is until the branch is applied. toolhost run --branch NAME makes
+a branch if it does not exist.`,
+		Example: `  toolhost run --branch fix1 'npm install && npm test'
+  toolhost branch list
+  toolhost branch diff fix1
+  toolhost branch apply fix1
+  toolhost branch revert fix1
+  toolhost branch discard fix1`,
+	}
+	c.AddCommand(newList(s), newDiff(s), newApply(s), newRevert(s), newDiscard(s), newAccept(s))
+	return c
+}
+
+// with runs a function with the branches of the workspace.
+func with(s *cli.Settings, do func(*admin.Branches) error) error {
+	b, err := admin.OpenBranches(s.Options())
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(b), b.Close())
+}
+
+func newList(s *cli.Settings) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the branches of the workspace",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return with(s, func(b *admin.Branches) error {
+				list, err := b.List(all)
+				if err != nil {
+					return err
+				}
+				if s.JSON {
+					return cli.PrintJSON(os.Stdout, list)
+				}
+				return printList(list)
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "list the branches of all workspaces")
+	return c
+}
+
+func printList(list []admin.BranchInfo) error {
+	t := tabwriter.NewWriter(cli.Screen(os.Stdout), 0, 0, 2, ' ', 0)
+	if len(list) == 0 {
+		fmt.Fprintln(t, "The workspace has no branches. To make one, run a command in it: toolhost run --branch NAME COMMAND")
+		return t.Flush()
+	}
+	fmt.Fprintln(t, "BRANCH\tAGE\tCHANGES\tSIZE\tSESSIONS\tSTATE\tWORKSPACE")
+	for _, b := range list {
+		state := "ready to apply"
+		switch {
+		case b.Problem != "":
+			state = b.Problem
+		case b.Conflicts > 0:
+			state = fmt.Sprintf("%d conflicts with the workspace", b.Conflicts)
+		case b.Files == 0 && b.Applied > 0:
+			state = "applied"
+		case b.Files == 0:
+			state = "no changes"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\n", b.Name, time.Since(b.Created).Round(time.Second), b.Files, size(b.Bytes), len(b.Sessions), cli.Printable(state), cli.Printable(b.Base))
+	}
+	return t.Flush()
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%d KiB", (n+1023)>>10)
+}
+
+func newDiff(s *cli.Settings) *cobra.Command {
+	var stat bool
+	c := &cobra.Command{
+		Use:   "diff NAME [PATH…]",
+		Short: "Show what a branch changes",
+		Long: `Show what a branch changes, as a unified diff. What is not text has one line, which begins with "#".
+Every deleted and every replaced path is shown.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return with(s, func(b *admin.Branches) error {
+				if !s.JSON && !stat {
+					return b.Diff(cli.Screen(os.Stdout), args[0], args[1:]...)
+				}
+				changes, err := b.Changes(args[0], args[1:]...)
+				if err != nil {
+					return err
+				}
+				if s.JSON {
+					return cli.PrintJSON(os.Stdout, changes)
+				}
+				printChanges(os.Stdout, changes)
+				return nil
+			})
+		},
+	}
+	c.Flags().BoolVar(&stat, "stat", false, "show one line for each change")
+	return c
+}
+
+func printChanges(w *os.File, changes []admin.BranchChange) {
+	out := cli.Screen(w)
+	for _, c := range changes {
+		_, _ = io.WriteString(out, cli.Printable(admin.Describe(c)))
+		if c.Conflict != "" {
+			_, _ = io.WriteString(out, "  CONFLICT: "+cli.Printable(c.Conflict))
+		}
+		if c.Never != "" {
+			_, _ = io.WriteString(out, "  (never applied: "+c.Never+")")
+		}
+		_, _ = io.WriteString(out, "\n")
+	}
+}
+
+func newApply(s *cli.Settings) *cobra.Command {
+	var opts admin.ApplyOptions
+	c := &cobra.Command{
+		Use:   "apply NAME [PATH…]",
+		Short: "Make the changes of a branch in the workspace",
+		Long: `Make the changes of a branch in the workspace: all of them, or none if the workspace changed one of the
+paths meanwhile. With paths, only these changes are made, and the others stay in the branch. The files
+that were there before are kept, so that toolhost branch revert can take the apply back.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return with(s, func(b *admin.Branches) error {
+				opts.Paths = args[1:]
+				out, err := b.Apply(c.Context(), args[0], opts)
+				if err != nil {
+					return err
+				}
+				return printOutcome(s, out, "Applied", args[0])
+			})
+		},
+	}
+	c.Flags().StringArrayVar(&opts.Ours, "ours", nil, "`path` with a conflict that gets the content of the branch")
+	c.Flags().StringArrayVar(&opts.Theirs, "theirs", nil, "`path` that keeps the content of the workspace")
+	return c
+}
+
+func printOutcome(s *cli.Settings, out *admin.BranchOutcome, verb, name string) error {
+	if s.JSON {
+		return cli.PrintJSON(os.Stdout, out)
+	}
+	printChanges(os.Stdout, out.Changes)
+	if len(out.Changes) == 0 {
+		fmt.Printf("The branch %s has nothing to apply.\n", name)
+	} else {
+		fmt.Printf("%s %d changes of the branch %s.\n", verb, len(out.Changes), name)
+	}
+	if len(out.Left) > 0 {
+		fmt.Printf("%d changes stay in the branch:\n", len(out.Left))
+		printChanges(os.Stdout, out.Left)
+	}
+	for _, n := range out.Notes {
+		fmt.Println(cli.Printable(n))
+	}
+	if verb == "Applied" && len(out.Changes) > 0 {
+		fmt.Printf("To take it back: toolhost branch revert %s\n", name)
+	}
+	return nil
+}
+
+func newRevert(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revert NAME",
+		Short: "Take back the last apply of a branch",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return with(s, func(b *admin.Branches) error {
+				out, err := b.Revert(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return printOutcome(s, out, "Took back", args[0])
+			})
+		},
+	}
+}
+
+func newDiscard(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "discard NAME",
+		Short: "Remove a branch with all its changes",
+		Long: `Remove a branch with all its changes. The workspace stays as it is. What was applied stays applied, but
+cannot be reverted any more.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return with(s, func(b *admin.Branches) error {
+				if err := b.Discard(c.Context(), args[0]); err != nil {
+					return err
+				}
+				if s.JSON {
+					return cli.PrintJSON(os.Stdout, map[string]string{"discarded": args[0]})
+				}
+				fmt.Printf("The branch %s was discarded.\n", args[0])
+				return nil
+			})
+		},
+	}
+}
+
+func newAccept(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "accept NAME",
+		Short: "Use a branch again after the machine stopped while it was in use",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return with(s, func(b *admin.Branches) error { return b.Accept(args[0]) })
+		},
+	}
+}

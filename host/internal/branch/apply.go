@@ -1,0 +1,410 @@
+package branch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// Selection selects the changes of an apply.
+type Selection struct {
+	// Paths limits the apply to these paths and what is below them. Empty means all changes.
+	Paths []string
+	// Ours lists paths with conflicts whose content the branch decides. Theirs lists paths whose content the workspace
+	// decides; the branch then gives up its change.
+	Ours, Theirs []string
+	// Before is called when it is certain that the base will be changed. After it, the function that it returns is called
+	// when the changes are made. Before can be nil.
+	Before func() (after func(), err error)
+}
+
+// Outcome describes an apply or a revert.
+type Outcome struct {
+	// Number identifies the apply among those of the branch.
+	Number  int      `json:"number"`
+	Changes []Change `json:"changes"`
+	// Left lists the changes that stay in the layer, because they are never applied or were not selected.
+	Left []Change `json:"left,omitempty"`
+	// Notes are messages for people.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// ConflictError means that nothing was changed, because both the branch and the workspace changed the same paths.
+type ConflictError struct {
+	Name      string
+	Conflicts []Change
+}
+
+func (e *ConflictError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "nothing was applied, because the branch %s and the workspace both changed:", e.Name)
+	for _, c := range e.Conflicts {
+		fmt.Fprintf(&b, "\n  %s: %s", c.Path, c.Conflict)
+	}
+	fmt.Fprintf(&b, "\nFor each path, choose the side that is kept: toolhost branch apply %s --ours PATH (the branch) or --theirs PATH (the workspace)", e.Name)
+	return b.String()
+}
+
+// States of a journal. A journal in one of the first two states is continued by the next process that uses the branch.
+const (
+	applying = "applying"
+	undoing  = "undoing" // the apply failed and is taken back
+	applied  = "applied"
+	reverted = "reverted"
+)
+
+// journal describes an apply. It is on disk before the first change of the base. The directory of the journal also has the
+// displaced files of the base, each with the number of its step as name.
+type journal struct {
+	State string    `json:"state"`
+	At    time.Time `json:"at"`
+	// Checked is the time of the base's file system before the conflicts were searched, in nanoseconds.
+	Checked int64 `json:"checked"`
+	// Done is the time of the base's file system after the last change.
+	Done  int64  `json:"done,omitempty"`
+	Steps []step `json:"steps"`
+
+	dir string
+}
+
+// step is one change of the base.
+type step struct {
+	Change
+	// Drop means that the layer's version is removed, because the workspace's version is kept.
+	Drop bool `json:"drop,omitempty"`
+	// New is the inode of the layer's version, and Old identifies the base's version.
+	New uint64  `json:"new,omitempty"`
+	Old stampOf `json:"old,omitzero"`
+	// Opaque means that the layer's version hid a directory of the base.
+	Opaque bool `json:"opaque,omitempty"`
+	// Attributes and OldAttributes belong to OpMetadata.
+	Attributes    map[string][]byte `json:"attributes,omitempty"`
+	OldAttributes map[string][]byte `json:"old_attributes,omitempty"`
+	// Exact is the path if it is not valid UTF-8, which JSON cannot contain.
+	Exact []byte `json:"exact,omitempty"`
+}
+
+// Apply makes the changes of a branch in its base: all, or none if there is a conflict. The branch must not be mounted.
+// The displaced files are kept, so that [Store.Revert] can take the apply back.
+func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
+	release, err := s.exclusive(b)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	checked, err := b.tick()
+	if err != nil {
+		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, err)
+	}
+	changes, err := b.Changes()
+	if err != nil {
+		return nil, err
+	}
+	steps, out, err := sel.plan(b, changes)
+	if err != nil || len(steps) == 0 {
+		return out, err
+	}
+	after := func() {}
+	if sel.Before != nil {
+		if after, err = sel.Before(); err != nil {
+			return nil, err
+		}
+	}
+	j := &journal{State: applying, At: time.Now(), Checked: checked, Steps: steps}
+	if out.Number, err = b.begin(j); err != nil {
+		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, err)
+	}
+	err = b.run(j)
+	if err == nil {
+		after()
+	}
+	return out, err
+}
+
+// exclusive locks the branch and its base, and completes what a killed process began.
+func (s *Store) exclusive(b *Branch) (release func(), err error) {
+	base, err := s.lockBase(b.Base)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := waitLock(b)
+	if err != nil {
+		return nil, errors.Join(err, base.Close())
+	}
+	release = func() { _, _ = lock.Close(), base.Close() }
+	if err := errors.Join(b.check(), b.recover()); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// plan selects the steps. It returns a [ConflictError] if a selected change has a conflict that nobody decided.
+func (sel *Selection) plan(b *Branch, changes []Change) ([]step, *Outcome, error) {
+	var steps []step
+	out := &Outcome{Changes: []Change{}}
+	conflicts := &ConflictError{Name: b.Name}
+	used := make(map[string]bool)
+	covers := func(paths []string, path string) bool {
+		for _, p := range paths {
+			if p = filepath.Clean(p); p == "." || p == path || strings.HasPrefix(path, p+"/") {
+				used[p] = true
+				return true
+			}
+		}
+		return false
+	}
+	for _, c := range changes {
+		ours, theirs := covers(sel.Ours, c.Path), covers(sel.Theirs, c.Path)
+		switch {
+		case ours && theirs:
+			return nil, nil, fmt.Errorf("%s is both in --ours and in --theirs", c.Path)
+		case c.Never != "", len(sel.Paths) > 0 && !covers(sel.Paths, c.Path) && !ours && !theirs:
+			out.Left = append(out.Left, c)
+		case c.Conflict != "" && !ours && !theirs:
+			conflicts.Conflicts = append(conflicts.Conflicts, c)
+		default:
+			steps = append(steps, step{Change: c, Drop: theirs, New: c.inode, Old: c.old, Opaque: c.opaque})
+			out.Changes = append(out.Changes, c)
+		}
+	}
+	for _, p := range slices.Concat(sel.Paths, sel.Ours, sel.Theirs) {
+		if !used[filepath.Clean(p)] {
+			return nil, nil, fmt.Errorf("the branch %s does not change %s. See toolhost branch diff %[1]s; a new directory can only be applied as a whole", b.Name, p)
+		}
+	}
+	if len(conflicts.Conflicts) > 0 {
+		return nil, nil, conflicts
+	}
+	for i := range steps {
+		if !utf8.ValidString(steps[i].Path) {
+			steps[i].Exact = []byte(steps[i].Path)
+		}
+		if steps[i].Op == OpMetadata {
+			steps[i].Attributes = attributesOf(filepath.Join(b.Layer(), steps[i].Path))
+			steps[i].OldAttributes = attributesOf(filepath.Join(b.Base, steps[i].Path))
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return order(&a) - order(&b) })
+	return steps, out, nil
+}
+
+// order returns the position of a step: first directories become writable, and at last others become read-only.
+func order(s *step) int {
+	switch {
+	case s.Op != OpMetadata:
+		return 1
+	case s.Mode&0o200 != 0:
+		return 0
+	}
+	return 2
+}
+
+// begin writes the journal of a new apply.
+func (b *Branch) begin(j *journal) (number int, err error) {
+	for number = 1; ; number++ {
+		j.dir = filepath.Join(b.dir, appliedDir, strconv.Itoa(number))
+		if err := os.MkdirAll(filepath.Dir(j.dir), 0o700); err != nil {
+			return 0, err
+		}
+		if err := os.Mkdir(j.dir, 0o700); !errors.Is(err, fs.ErrExist) {
+			if err == nil {
+				err = errors.Join(syncDirectory(filepath.Dir(j.dir)), j.save())
+			}
+			return number, err
+		}
+	}
+}
+
+func (j *journal) save() error {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(j.dir, journalFile), text)
+}
+
+func readJournal(dir string) (*journal, error) {
+	text, err := os.ReadFile(filepath.Join(dir, journalFile))
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{dir: dir}
+	if err := json.Unmarshal(text, j); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	for i := range j.Steps {
+		if s := &j.Steps[i]; s.Exact != nil {
+			s.Path = string(s.Exact)
+		}
+	}
+	return j, nil
+}
+
+// journals returns the journals of the branch, the newest last.
+func (b *Branch) journals() (out []*journal, err error) {
+	entries, err := os.ReadDir(filepath.Join(b.dir, appliedDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		j, readErr := readJournal(filepath.Join(b.dir, appliedDir, e.Name()))
+		if errors.Is(readErr, fs.ErrNotExist) {
+			continue // a process was killed before it changed anything
+		}
+		if readErr != nil {
+			return nil, readErr
+		}
+		out = append(out, j)
+	}
+	number := func(j *journal) int { n, _ := strconv.Atoi(filepath.Base(j.dir)); return n }
+	slices.SortFunc(out, func(a, b *journal) int { return number(a) - number(b) })
+	return out, err
+}
+
+// recover completes an apply or a revert during which a process was killed. The branch must be locked.
+func (b *Branch) recover() error {
+	all, err := b.journals()
+	if err != nil {
+		return fmt.Errorf("the journal of the branch %s cannot be read: %w. Its directory is %s", b.Name, err, b.dir)
+	}
+	for _, j := range all {
+		switch j.State {
+		case applying:
+			err = b.run(j)
+		case undoing:
+			err = b.undo(j)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run makes all steps of a journal that were not made yet. If a step fails, it takes back all steps.
+func (b *Branch) run(j *journal) error {
+	x, err := b.newExchange(j)
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	for i := range j.Steps {
+		killed()
+		if err := x.forward(i); err != nil {
+			failed := fmt.Errorf("nothing was applied, because %s could not be changed: %w", j.Steps[i].Path, err)
+			j.State = undoing
+			if err := j.save(); err != nil {
+				return errors.Join(failed, err)
+			}
+			return errors.Join(failed, b.undo(j))
+		}
+	}
+	killed()
+	if err := x.sync(); err != nil {
+		return err
+	}
+	return b.finish(j, applied)
+}
+
+// undo takes back all steps of a journal that were made.
+func (b *Branch) undo(j *journal) error {
+	x, err := b.newExchange(j)
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	for i := range slices.Backward(j.Steps) {
+		killed()
+		if err := x.backward(i); err != nil {
+			return fmt.Errorf("the changes of the branch %s are taken back, but %s cannot be restored: %w. Its old content is %s. Move %[2]s away and repeat the command", b.Name, j.Steps[i].Path, err, filepath.Join(j.dir, strconv.Itoa(i)))
+		}
+	}
+	killed()
+	if err := x.sync(); err != nil {
+		return err
+	}
+	return b.finish(j, reverted)
+}
+
+// finish records the end of an apply or of a revert. What changes in the base from now on can conflict with the layer.
+func (b *Branch) finish(j *journal, state string) error {
+	now, err := b.tick()
+	if err != nil {
+		return err
+	}
+	if b.Renewed == nil {
+		b.Renewed = make(map[string]int64)
+	}
+	for i := range j.Steps {
+		b.Renewed[j.Steps[i].Path] = now
+	}
+	if state == applied {
+		b.prune(".")
+	}
+	b.Applied = 0
+	all, err := b.journals()
+	for _, o := range all {
+		if o.dir == j.dir && state == applied || o.dir != j.dir && o.State == applied {
+			b.Applied++
+		}
+	}
+	if empty(b.Layer()) {
+		b.Since, b.Renewed = now, nil
+	}
+	// The record comes first: if this process is killed between the two, the next one repeats finish.
+	if err := errors.Join(err, b.save()); err != nil {
+		return err
+	}
+	killed()
+	j.State, j.Done = state, now
+	return j.save()
+}
+
+// prune removes directories of the layer that say nothing: they only existed for what was in them.
+func (b *Branch) prune(dir string) {
+	entries, err := os.ReadDir(filepath.Join(b.Layer(), dir))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		upper, base := filepath.Join(b.Layer(), path), filepath.Join(b.Base, path)
+		var up, lo unix.Stat_t
+		if !e.IsDir() || xattr(upper, opaqueMark) != "" || unix.Lstat(base, &lo) != nil || unix.Lstat(upper, &up) != nil || lo.Mode != up.Mode || !equalAttributes(upper, base) {
+			continue
+		}
+		b.prune(path)
+		_ = os.Remove(upper) // fails if it is not empty
+	}
+}
+
+func empty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
+}
+
+// killAt lets a test end this process before a given step, as if it had been killed.
+var killAt = func() int {
+	n, _ := strconv.Atoi(os.Getenv("TOOLHOST_TEST_KILL_AT"))
+	return n
+}()
+
+func killed() {
+	if killAt > 0 {
+		if killAt--; killAt == 0 {
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+			select {}
+		}
+	}
+}

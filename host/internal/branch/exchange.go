@@ -1,0 +1,338 @@
+package branch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// exchanger makes the steps of a journal. Each step is made of renames, and the inodes tell which of them were made.
+type exchanger struct {
+	b                  *Branch
+	j                  *journal
+	base, layer, store *tree
+}
+
+func (b *Branch) newExchange(j *journal) (x *exchanger, err error) {
+	x = &exchanger{b: b, j: j}
+	for _, t := range []struct {
+		to   **tree
+		path string
+	}{{&x.base, b.Base}, {&x.layer, b.Layer()}, {&x.store, j.dir}} {
+		if *t.to, err = openTree(t.path); err != nil {
+			x.close()
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+func (x *exchanger) close() {
+	for _, t := range []*tree{x.base, x.layer, x.store} {
+		if t != nil {
+			t.close()
+		}
+	}
+}
+
+// sync waits until all renames are on disk.
+func (x *exchanger) sync() error {
+	d, err := os.Open(x.base.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+}
+
+// errChanged means that the base changed between the search for conflicts and the exchange.
+var errChanged = errors.New("the workspace changed it at this moment. Repeat the command")
+
+func (x *exchanger) forward(i int) error {
+	s, item := &x.j.Steps[i], strconv.Itoa(i)
+	switch {
+	case s.Drop:
+		if s.Op == OpMetadata {
+			return nil // the layer's directory stays, with the mode of the base
+		}
+		if x.layer.inode(s.Path) != s.New {
+			return nil
+		}
+		return rename(x.layer, s.Path, x.store, item, noReplace)
+	case s.Op == OpMetadata:
+		return x.metadata(s.Path, s.Mode, s.Attributes, s.OldAttributes)
+	case s.Op == OpCreate:
+		return x.create(s)
+	case s.Op == OpDelete:
+		return x.delete(s, item)
+	}
+	return x.replace(s, item)
+}
+
+func (x *exchanger) create(s *step) error {
+	if x.base.inode(s.Path) == s.New {
+		return nil
+	}
+	if err := x.clean(x.layer, s.Path, s.Opaque); err != nil {
+		return err
+	}
+	err := rename(x.layer, s.Path, x.base, s.Path, noReplace)
+	if errors.Is(err, unix.EEXIST) {
+		return errChanged
+	}
+	return err
+}
+
+func (x *exchanger) delete(s *step, item string) error {
+	if x.store.inode(item) == 0 {
+		if err := rename(x.base, s.Path, x.store, item, noReplace); err != nil {
+			return err
+		}
+		killed()
+	}
+	if !x.unchanged(s, item) {
+		return errors.Join(errChanged, rename(x.store, item, x.base, s.Path, noReplace))
+	}
+	return x.dropWhiteout(s.Path)
+}
+
+func (x *exchanger) dropWhiteout(path string) error {
+	st, err := x.layer.stat(path)
+	if err != nil || !isWhiteout(&st) {
+		return nil //nolint:nilerr // it is gone
+	}
+	dir, name, err := x.layer.entry(path)
+	if err != nil {
+		return err
+	}
+	return unix.Unlinkat(dir, name, 0)
+}
+
+func (x *exchanger) replace(s *step, item string) error {
+	if x.base.inode(s.Path) != s.New {
+		if x.store.inode(item) != s.New {
+			if err := x.clean(x.layer, s.Path, s.Opaque); err != nil {
+				return err
+			}
+			if err := rename(x.layer, s.Path, x.store, item, noReplace); err != nil {
+				return err
+			}
+			killed()
+		}
+		if err := rename(x.store, item, x.base, s.Path, exchange); err != nil {
+			return err
+		}
+		killed()
+	}
+	if !x.unchanged(s, item) {
+		return errors.Join(errChanged, rename(x.store, item, x.base, s.Path, exchange))
+	}
+	return x.unmark(x.base, s.Path)
+}
+
+// unchanged reports whether a displaced file is the one that was there when the conflicts were searched.
+func (x *exchanger) unchanged(s *step, item string) bool {
+	st, err := x.store.stat(item)
+	if err != nil {
+		return false
+	}
+	now := stampFrom(&st)
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return now.Inode == s.Old.Inode && now.Mode == s.Old.Mode && newest(filepath.Join(x.store.path, item), x.j.Checked, false) == ""
+	}
+	return now == s.Old
+}
+
+// clean removes what only has a meaning in a layer from a tree that moves to the base: marks of the overlay below its top,
+// whiteouts, pipes and sockets.
+func (x *exchanger) clean(t *tree, path string, opaque bool) error {
+	st, err := t.stat(path)
+	if err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return x.unmark(t, path)
+	}
+	top := filepath.Join(t.path, path)
+	err = filepath.WalkDir(top, func(at string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(at, &st); err != nil {
+			return err
+		}
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFCHR, unix.S_IFBLK, unix.S_IFIFO, unix.S_IFSOCK:
+			return os.Remove(at) //nolint:gosec // nobody else uses the layer, which is locked
+		case unix.S_IFLNK:
+			return nil
+		}
+		if at == top && opaque {
+			return nil // the mark hides the base until the exchange
+		}
+		return removeMarks(at)
+	})
+	return err
+}
+
+// unmark removes the marks of the overlay from one entry.
+func (x *exchanger) unmark(t *tree, path string) error {
+	at, err := t.at(path)
+	if err != nil {
+		return err
+	}
+	return removeMarks(at)
+}
+
+var marks = []string{opaqueMark, originMark, "user.overlay.impure", "user.overlay.nlink", "user.overlay.upper", "user.overlay.redirect", "user.overlay.metacopy", "user.overlay.protattr", "user.overlay.uuid", "user.overlay.whiteout", "user.overlay.xwhiteouts"}
+
+func removeMarks(path string) error {
+	if n, err := unix.Llistxattr(path, nil); err != nil || n == 0 {
+		return nil //nolint:nilerr // without attributes there are no marks
+	}
+	for _, m := range marks {
+		err := unix.Lremovexattr(path, m)
+		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) { // a read-only file of this user, or a link
+			var st unix.Stat_t
+			if _, absent := unix.Lgetxattr(path, m, nil); absent != nil || unix.Lstat(path, &st) != nil || unix.Chmod(path, uint32(st.Mode)&0o7777|0o600) != nil { //nolint:unconvert // not all systems have 32 bits here
+				continue
+			}
+			err = errors.Join(unix.Lremovexattr(path, m), unix.Chmod(path, uint32(st.Mode)&0o7777)) //nolint:unconvert // as above
+		}
+		if err != nil && !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP) {
+			return err
+		}
+	}
+	return nil
+}
+
+// metadata sets the mode and the attributes of a directory of the base.
+func (x *exchanger) metadata(path string, mode uint32, now, before map[string][]byte) error {
+	at := fmt.Sprintf("/proc/self/fd/%d/.", x.base.root)
+	if path != "." {
+		var err error
+		if at, err = x.base.at(path); err != nil {
+			return err
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(at, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return errChanged
+	}
+	for name := range before {
+		if _, kept := now[name]; !kept {
+			if err := unix.Lremovexattr(at, name); err != nil && !errors.Is(err, unix.ENODATA) {
+				return err
+			}
+		}
+	}
+	for name, value := range now {
+		if err := unix.Lsetxattr(at, name, value, 0); err != nil {
+			return err
+		}
+	}
+	return unix.Chmod(at, mode)
+}
+
+// backward takes a step back: the base gets its displaced file, and the layer gets its own.
+func (x *exchanger) backward(i int) error {
+	s, item := &x.j.Steps[i], strconv.Itoa(i)
+	if s.Op == OpMetadata {
+		if s.Drop {
+			return nil
+		}
+		return x.metadata(s.Path, s.OldMode, s.OldAttributes, s.Attributes)
+	}
+	if err := x.parents(s.Path); err != nil {
+		return err
+	}
+	switch {
+	case s.Drop:
+		if x.store.inode(item) == 0 {
+			return nil
+		}
+		return rename(x.store, item, x.layer, s.Path, noReplace)
+	case s.Op == OpCreate:
+		if x.base.inode(s.Path) != s.New {
+			return nil
+		}
+		return x.intoLayer(s, x.base, s.Path)
+	case s.Op == OpDelete:
+		if x.store.inode(item) != 0 {
+			if err := rename(x.store, item, x.base, s.Path, noReplace); err != nil {
+				return err
+			}
+			killed()
+		}
+		return x.makeWhiteout(s.Path)
+	}
+	if x.base.inode(s.Path) == s.New {
+		if err := rename(x.store, item, x.base, s.Path, exchange); err != nil {
+			return err
+		}
+		killed()
+	}
+	if x.store.inode(item) != s.New {
+		return nil
+	}
+	return x.intoLayer(s, x.store, item)
+}
+
+// intoLayer moves the layer's version of a path back to the layer.
+func (x *exchanger) intoLayer(s *step, from *tree, path string) error {
+	if s.Opaque {
+		at, err := from.at(path)
+		if err == nil {
+			err = unix.Lsetxattr(at, opaqueMark, []byte("y"), 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return rename(from, path, x.layer, s.Path, noReplace)
+}
+
+func (x *exchanger) makeWhiteout(path string) error {
+	dir, name, err := x.layer.entry(path)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mknodat(dir, name, unix.S_IFCHR, 0); !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
+}
+
+// parents creates missing directories of the layer above a path, with the modes of the base.
+func (x *exchanger) parents(path string) error {
+	dir := filepath.Dir(path)
+	if dir == "." || x.layer.inode(dir) != 0 {
+		return nil
+	}
+	if err := x.parents(dir); err != nil {
+		return err
+	}
+	st, err := x.base.stat(dir)
+	if err != nil {
+		return err
+	}
+	at, name, err := x.layer.entry(dir)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mkdirat(at, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	if err := unix.Fchownat(at, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil && !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	return unix.Fchmodat(at, name, uint32(st.Mode)&0o7777, 0) //nolint:unconvert // not all systems have 32 bits here
+}
