@@ -11,6 +11,7 @@ import (
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/sandbox"
+	"toolhost.dev/host/internal/sandbox/confine"
 	"toolhost.dev/host/internal/scratch"
 	"toolhost.dev/host/internal/supervisor"
 )
@@ -66,23 +67,27 @@ func (l *Launcher) Launch(p *config.Plugin, start supervisor.Start) (*supervisor
 		c.ended()
 		return nil, err
 	}
-	if groups.pids != nil {
-		policy.Join = []string{groups.pids.Tasks()}
-	}
-	if err := l.branches(&policy, roots); err != nil {
-		c.ended()
-		return nil, err
-	}
-	running, err := backend.Wrap(start.Cmd, l.Kernel().Launcher, policy)
-	if groups.total != nil && err == nil {
-		groups.total.Start(start.Cmd)
-	}
-	c.groups, c.wait = groups, running
-	if err != nil {
+	c.groups = groups
+	if err := l.wrap(c, roots, policy); err != nil {
 		c.ended()
 		return nil, err
 	}
 	return &supervisor.Confined{Running: c.running, Ended: c.ended}, nil
+}
+
+// wrap makes the command of a plugin start under its policy.
+func (l *Launcher) wrap(c *confined, roots []tool.Root, policy confine.Policy) (err error) {
+	if c.groups.pids != nil {
+		policy.Join = []string{c.groups.pids.Tasks()}
+	}
+	if err := l.branches(&policy, roots); err != nil {
+		return err
+	}
+	c.wait, err = c.backend.Wrap(c.cmd, l.Kernel().Launcher, policy)
+	if c.groups.total != nil && err == nil {
+		c.groups.total.Start(c.cmd)
+	}
+	return err
 }
 
 // unconfined prepares the start of a plugin that is not confined. A non-nil weaker is the reason.
