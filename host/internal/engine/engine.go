@@ -173,7 +173,6 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if err := e.openState(cfg); err != nil {
 		return nil, err
 	}
-	e.openBranches()
 	generation.Audit(cfg, e.state, e.logs)
 	if dir := e.home.Locks(); dir != "" {
 		e.locks = sessionlock.New(dir, e.state.Flush)
@@ -211,6 +210,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 		Beside: e.opts.BundledDir, Dir: e.home.Commands, RuntimeDir: e.super.RuntimeDir, InheritedFD: supervisor.InheritedFD, Log: e.opts.Log,
 	})
 	confine := &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log}
+	e.openBranches()
 	confine.Branches = e.branches.Clone
 	confine.Gate = confinement.NewGate(confine)
 	confine.Repositories = confinement.NewRepositories(confine)
