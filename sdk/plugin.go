@@ -78,8 +78,11 @@ type Plugin struct {
 	// Hook handles events about tools and calls of all plugins; see [tool.Hook]. The operator's configuration selects
 	// the hooks that the plugin serves. A nil Hook means that the plugin cannot serve hooks.
 	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
-	// Relay offers prompts, resources, completion and logging to MCP clients. A nil Relay means that the plugin has only
-	// tools.
+	// Prompts and Resources are offered to MCP clients.
+	Prompts   []Prompt
+	Resources []Resource
+	// Relay replaces Prompts and Resources for a plugin whose lists change, or which offers subscriptions and logs. A nil
+	// Relay means that the plugin offers only its tools, prompts and resources.
 	Relay *Relay
 	// Close is called once before the process ends. At that time no call is running, or the host has exited. Close
 	// can be nil.
@@ -240,7 +243,7 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	}
 	if p.Relay != nil {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityRelay)
-		if p.Discover == nil && p.Relay.Items != nil { // otherwise the items are known after Discover
+		if (p.Discover == nil || p.offers()) && p.Relay.Items != nil { // otherwise the items are known after Discover
 			d.Items = p.Relay.Items()
 		}
 	}

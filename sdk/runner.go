@@ -70,6 +70,9 @@ func New(p Plugin) (tool.Plugin, error) {
 }
 
 func newRunner(p Plugin) (r *runner, toolErr, err error) {
+	if p.Relay, err = p.relay(); err != nil {
+		return nil, nil, err
+	}
 	desc, toolErr, err := p.description()
 	if err != nil {
 		return nil, toolErr, err

@@ -50,6 +50,8 @@ func main() {
 		p := plugin()
 		p.Tools = append(p.Tools, sdk.NewTool(sdk.Definition{Name: "nameless"}, echo))
 		sdk.Serve(p)
+	case "offers": // has prompts and resources
+		sdk.Serve(offering())
 	case "noisy": // prints lines that are hard to parse
 		for _, line := range []string{
 			`{"@message":1}`, `{"@level":7,"@message":"x"}`, `{"@timestamp":[]}`, `{`, "\x00\xff\xfe", strings.Repeat("x", 1<<20),
