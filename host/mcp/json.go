@@ -20,10 +20,14 @@ type response struct {
 	Result  any             `json:"result"` // a *mcp.CallToolResult or its JSON
 }
 
-// onlyText returns the text of a result that contains only one text. It returns nil for other results.
+// onlyText returns the text of a result that contains only one text, and perhaps structured data in JSON. It returns nil for
+// other results.
 func onlyText(res *mcp.CallToolResult) *string {
-	if len(res.Content) != 1 || res.StructuredContent != nil || res.InputRequests != nil {
+	if len(res.Content) != 1 || res.InputRequests != nil {
 		return nil
+	}
+	if data, ok := res.StructuredContent.(json.RawMessage); res.StructuredContent != nil && (!ok || bytes.ContainsAny(data, "\r\n")) {
+		return nil // a response is one line
 	}
 	if c, ok := res.Content[0].(*mcp.TextContent); ok && c.Meta == nil && c.Annotations == nil {
 		return &c.Text
@@ -78,6 +82,9 @@ func encodeText(buf *bytes.Buffer, id json.RawMessage, res *mcp.CallToolResult, 
 		b = append(appendValue(append(b, `"_meta":`...), map[string]any(res.Meta)), ',')
 	}
 	b = append(jsontext.AppendString(append(b, `"content":[{"type":"text","text":`...), text), `}]`...)
+	if data, ok := res.StructuredContent.(json.RawMessage); ok { // the host has checked that it is JSON
+		b = append(append(b, `,"structuredContent":`...), data...)
+	}
 	if res.IsError {
 		b = append(b, `,"isError":true`...)
 	}

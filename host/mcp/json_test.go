@@ -37,6 +37,8 @@ func TestResponse(t *testing.T) {
 		{Content: []mcp.Content{&mcp.TextContent{}}},
 		{Content: []mcp.Content{text, &mcp.ImageContent{Data: []byte{1}, MIMEType: "image/png"}}},
 		{Content: []mcp.Content{text}, StructuredContent: map[string]any{"x": 1.0}},
+		{Content: []mcp.Content{text}, StructuredContent: json.RawMessage(`{"x": "<a> \u2028 \n"}`), IsError: true},
+		{Content: []mcp.Content{text}, StructuredContent: json.RawMessage("{\"x\":\n[1]}")},
 		{Content: []mcp.Content{&mcp.TextContent{Text: "t", Annotations: &mcp.Annotations{Priority: 1}}}},
 	} {
 		want, err := json.Marshal(res)

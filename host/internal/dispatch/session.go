@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,6 +96,9 @@ type Ended struct {
 // hint adds a note about a failure that the sandbox caused.
 func (d *Dispatcher) hint(c *Call, res *tool.Result, printed string) {
 	if d.Hint == nil {
+		return
+	}
+	if res.Error == nil && !bytes.Contains(res.Data, []byte(`"exit_code"`)) { // no command has ended, and the data can be large
 		return
 	}
 	e := Ended{Printed: printed}

@@ -30,10 +30,12 @@ type instance struct {
 	calls     leases
 	once      sync.Once
 	began     time.Time
-	discovers bool        // whether the plugin discovers its tools at run time; such tools can change
-	proven    atomic.Bool // whether the process answered a call
-	checking  atomic.Bool // whether the method "suspect" is running; see Plugin.suspect
-	hung      atomic.Bool // whether the process was killed because it did not answer
+	discovers bool         // whether the plugin discovers its tools at run time; such tools can change
+	listens   atomic.Bool  // whether the plugin can notify the host of changed tools
+	asked     atomic.Int64 // time of the last request for the tools in Unix nanoseconds
+	proven    atomic.Bool  // whether the process answered a call
+	checking  atomic.Bool  // whether the method "suspect" is running; see Plugin.suspect
+	hung      atomic.Bool  // whether the process was killed because it did not answer
 	countOnce sync.Once
 	atEnd     int64 // number of running calls at the end of the process; see callsAtEnd
 }
@@ -164,6 +166,8 @@ func (p *Plugin) listen(in *instance, relay tool.Relay) {
 			p.notify(Notice{Started: true}) // the next generation's process started before this one ended
 		}
 	}()
+	in.listens.Store(true)
+	defer in.listens.Store(false)
 	err := relay.Listen(p.life, func(n tool.Notification) {
 		switch n.Method {
 		case tool.NotifyPromptsChanged, tool.NotifyResourcesChanged, tool.NotifyToolsChanged:
@@ -179,8 +183,18 @@ func (p *Plugin) listen(in *instance, relay tool.Relay) {
 	}
 }
 
-// The method "rediscover" asks the plugin after a call whether its tools changed.
+// rediscoverPause is the time between two requests for the tools after calls of a plugin that notifies the host of changed
+// tools. Such a request takes about as long as a short call, and a notification can be lost.
+const rediscoverPause = 2 * time.Second
+
+// mayHaveChanged reports whether to ask the plugin after a call whether its tools changed.
+func (in *instance) mayHaveChanged() bool {
+	return in.discovers && (!in.listens.Load() || time.Since(time.Unix(0, in.asked.Load())) > rediscoverPause)
+}
+
+// The method "rediscover" asks the plugin whether its tools changed.
 func (p *Plugin) rediscover(in *instance) {
+	in.asked.Store(time.Now().UnixNano())
 	ctx, cancel := context.WithTimeout(p.life, rediscoverTimeout)
 	defer cancel()
 	d, err := in.rpc.Describe(ctx)

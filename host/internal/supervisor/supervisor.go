@@ -223,7 +223,7 @@ func (l *Lease) Call(ctx context.Context, call *tool.Call, peer tool.Peer) *tool
 		return res
 	}
 	res, in := p.call(ctx, call, peer, p)
-	if in != nil && in.discovers && p == l.plugin { // ignore processes for other roots, because their tools can differ
+	if in != nil && in.mayHaveChanged() && p == l.plugin { // ignore processes for other roots, because their tools can differ
 		go p.rediscover(in)
 	}
 	return res

@@ -229,9 +229,13 @@ func call(m message) {
 			text(m.ID, "started")
 		}
 	case "grow":
+		if _, err := os.Stat("later"); err == nil { // long after the call
+			text(m.ID, "grows later")
+			time.Sleep(500 * time.Millisecond)
+		}
 		more = true
 		send(`"method":"notifications/tools/list_changed"`)
-		text(m.ID, "grown")
+		text(m.ID, "grown") // a second answer is ignored
 	}
 }
 

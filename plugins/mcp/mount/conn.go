@@ -116,8 +116,8 @@ func (c *conn) stateless() bool {
 func (c *conn) client() *mcp.Client {
 	m := c.mount
 	stale := func(method string) {
-		m.stale.Store(true) // the host requests the lists after each call, and after a notification
-		if m.cfg.offers(offerPrompts) || m.cfg.offers(offerResources) {
+		m.stale.Store(true) // the host requests the lists after a notification, and sometimes after a call
+		if method == tool.NotifyToolsChanged || m.cfg.offers(offerPrompts) || m.cfg.offers(offerResources) {
 			m.news.tell(tool.Notification{Method: method})
 		}
 	}
@@ -126,7 +126,7 @@ func (c *conn) client() *mcp.Client {
 		ElicitationHandler:          func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, errUnasked },
 		ProgressNotificationHandler: c.progress,
 		LoggingMessageHandler:       c.log,
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { m.stale.Store(true) },
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { stale(tool.NotifyToolsChanged) },
 		PromptListChangedHandler:    func(context.Context, *mcp.PromptListChangedRequest) { stale(tool.NotifyPromptsChanged) },
 		ResourceListChangedHandler:  func(context.Context, *mcp.ResourceListChangedRequest) { stale(tool.NotifyResourcesChanged) },
 		ResourceUpdatedHandler:      c.updated,

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestMountedToolsChange checks that tools that a mounted server announces while no call runs reach the client at once.
+func TestMountedToolsChange(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "later"), nil, 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, "field \"t\" {\n  mcp { command = [%q, \"serve\"] }\n}\n", filepath.Join(bin, "testserver")), 0o600))
+	changed := make(chan struct{}, 10)
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+	}).Connect(t.Context(), &mcp.CommandTransport{Command: toolhost(t, dir, "mcp")}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	must(t, err)
+	defer s.Close()
+	has := func() bool {
+		t.Helper()
+		list, err := s.ListTools(t.Context(), nil)
+		must(t, err)
+		return slices.ContainsFunc(list.Tools, func(tool *mcp.Tool) bool { return tool.Name == "t_added" })
+	}
+	if got := text(t, callTool(t, s, "t_grow", nil)); got != "grows later" || has() {
+		t.Fatalf("%q, or the tool is there already", got)
+	}
+	select {
+	case <-changed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody told the client")
+	}
+	if !has() {
+		t.Error("the tool is not listed")
+	}
+	if got := text(t, callTool(t, s, "t_added", nil)); got != "called added" {
+		t.Error(got)
+	}
+}
