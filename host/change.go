@@ -25,6 +25,8 @@ const (
 	Added   = engine.Added
 	Removed = engine.Removed
 	Refused = engine.Refused
+	// RollingOut means that the new version is taken into service step by step.
+	RollingOut = engine.RollingOut
 )
 
 // Reload applies changes of the configuration and of plugin binaries. It starts each new version beside the old version

@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"internal/config/internal/schema"},
 	{"internal/policy", "internal/registry", "internal/state", "internal/supervisor", "internal/sandbox", "internal/sandbox/warden", "internal/shim", "internal/egress", "internal/footprint", "internal/login", "internal/repository", "router"},
 	{"internal/audit", "internal/execgate", "internal/script", "internal/hostlist", "internal/adaptive", "internal/cgroup", "internal/sandbox/confine", "internal/shim/wire", "internal/watch", "agent", "scaffold"},
-	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/quota", "internal/recorder", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace", "internal/store", "internal/npm"},
+	{"internal/build", "internal/control", "internal/hook", "internal/metrics", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/quota", "internal/recorder", "internal/rollout", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace", "internal/store", "internal/npm"},
 	{"internal/fetch"},
 	{"agent/internal/agentfile", "internal/breadth", "internal/fingerprint", "internal/habit", "internal/ownfile", "internal/scratch", "internal/stamp", "internal/testescape", "internal/testneed", "internal/testplugin", "internal/testserver"},
 	{"internal/flock", "internal/jsontext", "internal/lazyregexp", "internal/seal", "internal/artifact", "internal/signature", "internal/source"},

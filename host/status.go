@@ -27,6 +27,12 @@ type Status = engine.Status
 // PluginStatus describes the state of one plugin.
 type PluginStatus = engine.PluginStatus
 
+// RolloutStatus describes the rollout of a new version of a plugin.
+type RolloutStatus = engine.RolloutStatus
+
+// RolloutFigures describes the calls of one version in a rollout.
+type RolloutFigures = engine.RolloutFigures
+
 // QuotaStatus describes the use of the quota of a field or a principal.
 type QuotaStatus = engine.QuotaStatus
 

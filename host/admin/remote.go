@@ -69,6 +69,12 @@ func (r Remote) Enable(ctx context.Context, name string, on bool) error {
 	return err
 }
 
+// Rollout carries out an action on the rollout of a plugin: "promote", "pause", "resume" or "abort".
+func (r Remote) Rollout(ctx context.Context, plugin, action string) error {
+	_, err := ask[struct{}](ctx, r, control.OpRollout, control.RolloutArgs{Plugin: plugin, Action: action})
+	return err
+}
+
 // Renew makes the host apply changed approvals.
 func (r Remote) Renew(ctx context.Context) (*host.Reload, error) {
 	return ask[host.Reload](ctx, r, control.OpRenew, nil)

@@ -51,6 +51,10 @@ var (
 	cpu          = desc("plugin_cpu_seconds_total", "CPU time of a plugin's processes and what they started.", "plugin")
 	memory       = desc("plugin_resident_memory_bytes", "Memory that a plugin's processes and what they started have now.", "plugin")
 	read         = desc("plugin_read_bytes_total", "Bytes that a plugin's processes and what they started read from storage.", "plugin")
+	rolloutShare = desc("rollout_share", "Share of the sessions that a new version of a plugin serves: from 0 to 1.", "plugin", "state")
+	rolloutCalls = desc("rollout_calls", "Calls of the old and of the new version in the current step of a rollout, by outcome.", "plugin", "version", "outcome")
+	rolloutDiffs = desc("rollout_differences", "Compared calls with another result in the current step of a rollout.", "plugin")
+
 	quotaRunning = desc("quota_calls_running", "Calls of a field or a principal with a quota that run now.", "subject")
 	quotaCalls   = desc("quota_calls_total", "Calls of a field or a principal that its quota permitted.", "subject")
 	quotaRefused = desc("quota_refused_total", "Calls of a field or a principal that its quota refused, by limit.", "subject", "limit")
@@ -62,7 +66,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		info, calls, retries, waited, running, runningMax, execution, queue, starts, failedStarts, crashes, processes, cpu, memory, read, written, quotaRunning, quotaCalls, quotaRefused, quotaOpen,
+		info, calls, retries, waited, running, runningMax, execution, queue, starts, failedStarts, crashes, processes, cpu, memory, read, written, rolloutShare, rolloutCalls, rolloutDiffs, quotaRunning, quotaCalls, quotaRefused, quotaOpen,
 	} {
 		out <- d
 	}
@@ -91,6 +95,17 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(runningMax, float64(t.RunningMax), t.Name)
 		times(execution, t.Execution, t.Name)
 		times(queue, t.Queue, t.Name)
+	}
+	for _, r := range s.Rollouts {
+		gauge(rolloutShare, r.Share/100, r.Plugin, string(r.State))
+		gauge(rolloutDiffs, float64(r.Differs), r.Plugin)
+		for _, v := range []struct {
+			name string
+			host.RolloutFigures
+		}{{"old", r.Old}, {"new", r.New}} {
+			gauge(rolloutCalls, float64(v.Calls-v.Failed), r.Plugin, v.name, "success")
+			gauge(rolloutCalls, float64(v.Failed), r.Plugin, v.name, "failed")
+		}
 	}
 	for _, q := range s.Quotas {
 		subject := string(q.Subject)

@@ -17,6 +17,7 @@ import (
 	"toolhost.dev/host/internal/hook"
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/trace"
 	"toolhost.dev/host/router"
@@ -57,12 +58,14 @@ type Call struct {
 // Identity describes which tool and which plugin run the call.
 type Identity struct {
 	Command *router.Command
-	Tool    *registry.Entry // nil if the command names no enabled tool
-	Lease   Lease           // a lease of the tool's plugin; nil if Answer is set
-	Answer  *tool.Result    // the result of a call that needs no plugin: help, or an error
-	Parent  string          // the ID of the parent call; empty if the call has no parent
-	Depth   int             // the number of parent calls, direct and indirect
-	Above   []string        // the plugins of the parent calls, direct and indirect
+	Tool    *registry.Entry  // nil if the command names no enabled tool
+	Lease   Lease            // a lease of the tool's plugin; nil if Answer is set
+	Answer  *tool.Result     // the result of a call that needs no plugin: help, or an error
+	Rollout *rollout.Rollout // the rollout of another version of the plugin; nil without one
+	Standby Lease            // a lease of the old version if Lease is of the new one; nil otherwise
+	Parent  string           // the ID of the parent call; empty if the call has no parent
+	Depth   int              // the number of parent calls, direct and indirect
+	Above   []string         // the plugins of the parent calls, direct and indirect
 	Started time.Time
 	Gated   bool // whether the exec gate judges the programs that the call executes
 }
@@ -142,5 +145,9 @@ func (c *Call) ReleaseLease() {
 	if c.Identity.Lease != nil {
 		c.Identity.Lease.Release()
 		c.Identity.Lease = nil
+	}
+	if c.Identity.Standby != nil {
+		c.Identity.Standby.Release()
+		c.Identity.Standby = nil
 	}
 }

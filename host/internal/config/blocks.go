@@ -98,6 +98,7 @@ type pluginHCL struct {
 	DependsOn    hcl.Expression    `hcl:"depends_on,optional"`
 	Calls        hcl.Expression    `hcl:"calls,optional"`
 	Restart      *restartHCL       `hcl:"restart,block"`
+	Rollout      *rolloutHCL       `hcl:"rollout,block"`
 	Sandbox      *confinementHCL   `hcl:"sandbox,block"`
 	Config       *configHCL        `hcl:"config,block"`
 	At           hcl.Range         `hcl:",def_range"`

@@ -52,13 +52,26 @@ func (c *Config) Keep(other *Config) {
 
 // SameProcess reports whether a plugin has the same command, settings and sandbox in both configurations.
 func (c *Config) SameProcess(other *Config, name string) bool {
+	return c.sameProcess(other, name, false)
+}
+
+// OtherVersion reports whether a plugin from a registry differs in its version only.
+func (c *Config) OtherVersion(other *Config, name string) bool {
+	p := c.Plugin(name)
+	return p != nil && p.Source != "" && !c.sameProcess(other, name, false) && c.sameProcess(other, name, true)
+}
+
+func (c *Config) sameProcess(other *Config, name string, anyPath bool) bool {
 	a, b := c.Plugin(name), other.Plugin(name)
 	if a == nil || b == nil {
 		return false
 	}
 	x, y := *a, *b
+	if anyPath {
+		y.Path = x.Path
+	}
 	for _, p := range []*Plugin{&x, &y} { // ignore positions and fields that only the host uses
-		p.at, p.config, p.Missing, p.Version, p.Calls = position{}, nil, "", "", nil
+		p.at, p.config, p.Missing, p.Version, p.Calls, p.Rollout = position{}, nil, "", "", nil, nil
 	}
 	sandbox := func(s Sandbox) Sandbox { // ignore restrictions that only the host enforces
 		s.Strict, s.Allow, s.Deny = false, nil, nil

@@ -17,6 +17,7 @@ import (
 	"toolhost.dev/host/internal/manifest"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/quota"
+	"toolhost.dev/host/internal/rollout"
 )
 
 // Config is a complete and valid configuration. Some errors are only found when the plugins start.
@@ -221,6 +222,8 @@ type Plugin struct {
 	Calls []string
 	// Restart is the restart policy for the plugin.
 	Restart Restart
+	// Rollout makes a new version of the plugin serve step by step. Nil means that it replaces the old one at once.
+	Rollout *rollout.Settings
 	// Confinement changes the restrictions of the plugin's sandbox profile.
 	Confinement Confinement
 	// Profile is the sandbox profile before the changes in Confinement. If the binary is a bundled plugin, Profile comes

@@ -291,6 +291,9 @@ func (d *decoder) plugin(p *pluginHCL) {
 	default:
 		d.fail(p.At, fmt.Sprintf("Plugin %q has no path", p.Name), "Say where its binary is: path = \"…\".")
 	}
+	if p.Rollout != nil {
+		out.Rollout = d.rollout(p.Rollout)
+	}
 	if r := p.Restart; r != nil {
 		out.Restart = Restart{Failures: d.positive(r.Failures, "failures", "A plugin is left alone after at least one failure."), Pause: d.duration(r.Pause)}
 	}

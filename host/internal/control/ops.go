@@ -10,6 +10,7 @@ const (
 	OpRenew  = "renew"
 
 	OpRollback = "rollback"
+	OpRollout  = "rollout"
 
 	// OpReleaseBranch ends the processes of a branch and unmounts it, so that another process can use it.
 	OpReleaseBranch = "release-branch"
@@ -30,6 +31,12 @@ type ReleaseBranchArgs struct{ ID string }
 type EnableArgs struct {
 	Name string `json:"name"`
 	On   bool   `json:"on"`
+}
+
+// RolloutArgs contains the arguments of OpRollout: the name of a plugin, and the action.
+type RolloutArgs struct {
+	Plugin string `json:"plugin"`
+	Action string `json:"action"`
 }
 
 // RollbackArgs contains the arguments of OpRollback: the id of a configuration in the history, or 0 for the last one that

@@ -174,6 +174,7 @@ func (p *Pending) resolve(cmd *router.Command) {
 			return
 		}
 		if id.Lease = p.d.Plugins.Reserve(id.Tool.Plugin, p.call.Request.Session.Principal.Owner()); id.Lease != nil {
+			p.d.chooseVersion(&p.call)
 			return
 		}
 		p.d = p.d.latest()

@@ -26,6 +26,7 @@ import (
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
 	"toolhost.dev/host/internal/state"
@@ -77,6 +78,8 @@ type Dispatcher struct {
 	Locks *sessionlock.Locks
 	// Metrics counts calls. A nil Metrics disables the statistics.
 	Metrics *metrics.Metrics
+	// Rollouts contains the rollouts of new versions of plugins. A nil Rollouts means none.
+	Rollouts *rollout.Set
 	// Recorder records the calls of sessions on tapes. A nil Recorder records nothing.
 	Recorder *recorder.Recorder
 	// Hooks contains the hooks that run before and after calls. A nil Hooks means no hooks.
@@ -160,6 +163,7 @@ func (d *Dispatcher) stages() []Stage {
 		d.tape(),
 		d.cache(),
 		d.retry(),
+		d.rollout(),
 	)
 }
 

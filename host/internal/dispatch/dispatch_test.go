@@ -15,6 +15,7 @@ import (
 	"toolhost.dev/host/internal/policy"
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/recorder"
+	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/sdk/tool"
 )
@@ -56,7 +57,7 @@ func TestExplainRunsNothing(t *testing.T) {
 func allOn(d *Dispatcher) *Dispatcher {
 	d.Gates, d.Adaptive, d.Commands = new(scheduler.Gates), new(adaptive.Learned), new(granted)
 	d.Hooks = hook.New([]hook.Hook{{Name: "h", On: []tool.HookEvent{tool.HookAfter}, Tools: []string{"other"}}})
-	d.Recorder = new(recorder.Recorder)
+	d.Recorder, d.Rollouts = new(recorder.Recorder), new(rollout.Set)
 	d.Quota, d.Quotas = new(quota.Set), quota.Rules{"field:x": {Parallel: 1}}
 	d.Temporary = func(_ string, now tool.Root) tool.Root { return now }
 	d.TemporaryLimit = func(string) uint64 { return 0 }
@@ -91,7 +92,7 @@ func TestStagesOfFeaturesThatAreOffAreLeftOut(t *testing.T) {
 	all := names(allOn(dispatcher(t, ok)).stages())
 	least := names(dispatcher(t, ok).stages())
 	missing := slices.DeleteFunc(all, func(s string) bool { return slices.Contains(least, s) })
-	if want := []string{"hooks", "quota", "limit", "temporary", "commands", "programs", "tape", "cache"}; !slices.Equal(missing, want) {
+	if want := []string{"hooks", "quota", "limit", "temporary", "commands", "programs", "tape", "cache", "rollout"}; !slices.Equal(missing, want) {
 		t.Errorf("left out are %q, want %q", missing, want)
 	}
 }

@@ -90,10 +90,11 @@ type PermissionTest = config.PermissionTest
 
 // Outcomes of a reload for a plugin.
 const (
-	Swapped = reload.Swapped
-	Added   = reload.Added
-	Removed = reload.Removed
-	Refused = reload.Refused
+	Swapped    = reload.Swapped
+	Added      = reload.Added
+	Removed    = reload.Removed
+	Refused    = reload.Refused
+	RollingOut = reload.RollingOut
 )
 
 // Scopes of an answer to a permission ask.
@@ -124,6 +125,11 @@ func (e *Engine) SetEnabled(name string, on bool, by string) error {
 	}
 	e.reloader.Audit(by, what, map[string]any{"name": name}, refused)
 	return err
+}
+
+// Rollout carries out an action on the rollout of a plugin. See [reload.Reloader.Rollout].
+func (e *Engine) Rollout(plugin, action, by string) error {
+	return e.reloader.Rollout(plugin, action, by)
 }
 
 // LayerAdministration is the layer of entries about the work of operators.

@@ -41,6 +41,7 @@ func (e *Engine) goLive() {
 	e.live.end, e.live.reconfigured = end, make(chan struct{}, 1)
 	e.live.background.Go(func() { e.watchHealth(ctx) })
 	e.live.background.Go(e.locks.Sweep)
+	e.live.background.Go(func() { e.reloader.CheckRollouts(ctx) })
 	if err := e.watchFiles(e.Current().Config); err != nil {
 		e.problemf("%v. Use toolhost plugin reload.", err)
 	}
@@ -151,6 +152,12 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 			return nil, err
 		}
 		return e.Rollback(ctx, a.ID, e.local.Name)
+	case control.OpRollout:
+		var a control.RolloutArgs
+		if err := json.Unmarshal(args, &a); err != nil {
+			return nil, err
+		}
+		return struct{}{}, e.Rollout(a.Plugin, a.Action, e.local.Name)
 	case control.OpRenew:
 		e.reloader.Renew()
 		return e.reloader.Reload(ctx, reload.Options{}) // the approved version of the plugin can now be loaded

@@ -16,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/state"
 	"toolhost.dev/host/internal/supervisor"
@@ -91,6 +92,8 @@ type Status struct {
 	Sessions []SessionStatus `json:"sessions"`
 	// Quotas describes the use of the quotas of fields and principals. It is empty without quotas.
 	Quotas []QuotaStatus `json:"quotas,omitempty"`
+	// Rollouts describes the last rollout of each plugin.
+	Rollouts []RolloutStatus `json:"rollouts,omitempty"`
 	// Calls lists the running and the waiting calls, with the reason why a call waits.
 	Calls []CallStatus `json:"calls"`
 	// Signals are further measurements, and the alarms. See [Engine.Signals].
@@ -106,6 +109,12 @@ type SessionStatus struct {
 
 // CallStatus describes a call that runs or waits.
 type CallStatus = scheduler.CallStatus
+
+// RolloutStatus describes the rollout of a new version of a plugin.
+type RolloutStatus = rollout.Status
+
+// RolloutFigures describes the calls of one version in a rollout.
+type RolloutFigures = rollout.Figures
 
 // QuotaStatus describes the use of the quota of a field or a principal.
 type QuotaStatus = quota.Status
@@ -138,7 +147,7 @@ func (e *Engine) Status() Status {
 	st := Status{
 		Version: Version, Config: g.Config.Source, Workspace: e.opts.Workspace, StateDB: e.state.Path(),
 		Plugins: []PluginStatus{}, Problems: append([]string{}, e.Problems()...), Sessions: []SessionStatus{},
-		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(), Calls: g.Dispatch.Scheduler.Calls(), Quotas: e.quotas(),
+		ConfigRefused: e.reloader.ConfigRefusal(), Tools: e.reloader.Lives(), Calls: g.Dispatch.Scheduler.Calls(), Quotas: e.quotas(), Rollouts: e.reloader.Builder.Calls.Rollouts.Status(),
 	}
 	for i := range st.Tools {
 		if entry := g.Registry.Find(st.Tools[i].Name); entry != nil {
@@ -206,6 +215,8 @@ type Stats struct {
 	Plugins []metrics.PluginStats `json:"plugins"`
 	// Quotas describes the use of the quotas of fields and principals. It is empty without quotas.
 	Quotas []QuotaStatus `json:"quotas,omitempty"`
+	// Rollouts describes the last rollout of each plugin.
+	Rollouts []RolloutStatus `json:"rollouts,omitempty"`
 }
 
 // Stats returns the current statistics. It reads a few files in /proc for each plugin process. The statistics include
@@ -214,7 +225,7 @@ func (e *Engine) Stats() Stats {
 	var processes []metrics.Process
 	e.super.Running(func(plugin string, pid int) { processes = append(processes, metrics.Process{Plugin: plugin, PID: pid}) })
 	m := &e.reloader.Builder.Calls.Metrics
-	out := Stats{Tools: m.Tools(), Plugins: m.Plugins(processes), Quotas: e.quotas()}
+	out := Stats{Tools: m.Tools(), Plugins: m.Plugins(processes), Quotas: e.quotas(), Rollouts: e.reloader.Builder.Calls.Rollouts.Status()}
 	d := e.Current().Dispatch
 	for i := range out.Tools {
 		out.Tools[i].Adaptive = d.Adapted(out.Tools[i].Name)

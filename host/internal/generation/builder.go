@@ -25,6 +25,7 @@ import (
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/recorder"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/rollout"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scheduler"
 	"toolhost.dev/host/internal/sessionlock"
@@ -59,6 +60,7 @@ type Calls struct {
 	Gates     scheduler.Gates
 	Quota     quota.Set
 	Recorder  recorder.Recorder
+	Rollouts  rollout.Set
 	Metrics   metrics.Metrics
 	Adaptive  adaptive.Learned
 	Finder    find.Index

@@ -31,6 +31,20 @@ func usages(processes []Process) []*processUsage {
 	return out
 }
 
+// LargestMemory returns the resident memory of the largest of some processes, in bytes. It returns 0 if none can be read.
+func LargestMemory(pids []int) (most uint64) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0
+	}
+	for _, pid := range pids {
+		if u, _, err := one(fs, pid); err == nil {
+			most = max(most, u.Memory)
+		}
+	}
+	return most
+}
+
 // maxTree limits the number of child processes per plugin whose usage is read.
 const maxTree = 4096
 

@@ -47,9 +47,11 @@ type step struct {
 	old, next *generation.Plugin
 	// configured reports whether the plugin's configuration changed. It is false if only the binary changed.
 	configured bool
-	file       string // identity of the new binary
-	err        error
-	changes    []registry.Change
+	// candidate is a new version that is taken into service step by step, while old serves. It is nil otherwise.
+	candidate *generation.Plugin
+	file      string // identity of the new binary
+	err       error
+	changes   []registry.Change
 }
 
 func newAttempt(r *Reloader, opts Options) *attempt {
@@ -62,6 +64,10 @@ func newAttempt(r *Reloader, opts Options) *attempt {
 
 // The method "discard" stops the new version and keeps the old version.
 func (s *step) discard() {
+	if s.candidate != nil {
+		s.candidate.Process.Discard()
+		s.candidate = nil
+	}
 	if s.next != nil && s.next != s.old {
 		s.next.Process.Discard()
 	}
@@ -210,6 +216,14 @@ func (a *attempt) wanted(s *step) bool {
 		return slices.Contains(a.opts.Plugins, s.name)
 	}
 	file, version := state.FileIdentity(s.old.Path), a.version(s.old.Path, a.old.Config)
+	if c := a.reloader.candidates[s.name]; c != nil && !a.opts.dry && c.plugin.Path == s.old.Path {
+		switch {
+		case c.file == version: // its rollout runs
+			return false
+		case file == s.old.Binary.File:
+			a.reloader.endRollout(s.name, "the old binary was restored")
+		}
+	}
 	refused, was := a.reloader.progress.refusedFile(s.name)
 	switch {
 	case s.old.Err != nil && !a.opts.automatic: // the user can have fixed the cause of the error

@@ -37,6 +37,7 @@ func (a *attempt) publish() {
 	}
 	for _, s := range a.steps {
 		a.conclude(s)
+		a.concludeRollout(s)
 		if s.old != nil && s.next != s.old {
 			s.old.Process.Retire()
 		}

@@ -72,7 +72,7 @@ type ConfigReport struct {
 // PluginReport describes the outcome of a reload for one plugin.
 type PluginReport struct {
 	Name string `json:"name"`
-	// Outcome is "swapped", "added", "removed" or "refused".
+	// Outcome is "swapped", "added", "removed", "refused" or "rolling out".
 	Outcome string `json:"outcome"`
 	// From and To are the versions that the plugin reports before and after the reload. Empty means that the version is
 	// unknown or that the plugin does not exist.
@@ -92,6 +92,8 @@ const (
 	Added   = "added"
 	Removed = "removed"
 	Refused = "refused"
+	// RollingOut means that the new version is taken into service step by step.
+	RollingOut = "rolling out"
 )
 
 // Refused reports whether the reload rejected the configuration or a plugin.
@@ -127,6 +129,8 @@ type Reloader struct {
 	states   Feed[registry.Transition]
 	notices  Feed[Notice]
 	notifier hook.Notifier
+	// candidates contains the new versions that are rolled out. progress.one protects it.
+	candidates map[string]*candidate
 }
 
 // New returns a reloader without a generation. The caller must call [Reloader.Start] once.
@@ -258,6 +262,7 @@ func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 		a.discard()
 		return nil, err
 	}
+	a.divert()
 	a.publish()
 	r.record(a)
 	return a.report, nil

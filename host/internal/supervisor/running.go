@@ -19,6 +19,16 @@ func (s *Supervisor) Running(yield func(plugin string, pid int)) {
 	}
 }
 
+// PIDs returns the running processes of the plugin, including those for additional roots.
+func (p *Plugin) PIDs() (out []int) {
+	add := func(_ string, pid int) { out = append(out, pid) }
+	p.running(add)
+	for _, other := range p.siblings.all() {
+		other.running(add)
+	}
+	return out
+}
+
 func (p *Plugin) running(yield func(plugin string, pid int)) {
 	if in := p.current.Load(); in != nil && !in.dead() {
 		yield(p.spec.Name, in.proc.pid())

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 //	!variant name=weather version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes needs=read,exec?,$TOKEN
 //
 // These words change calls of echo: wrong=N makes the text of each Nth call wrong, crash=N ends the process at each Nth call,
-// delay=MS delays each call, hang=N lets each Nth call hang, and flood=MB makes the text longer.
+// delay=MS delays each call, hang=N lets each Nth call hang, flood=MB makes the text longer, and leak=MB keeps memory.
 type variant map[string]string
 
 // mark is the text at the beginning of the last line. The program computes mark, so that the binary itself does not
@@ -70,6 +71,12 @@ func (v variant) apply(p *sdk.Plugin) {
 	}
 }
 
+// leak contains memory that is never freed.
+var leak struct {
+	sync.Mutex
+	kept [][]byte
+}
+
 // calls counts the calls of echo in this process.
 var calls atomic.Int64
 
@@ -85,6 +92,11 @@ func (v variant) disturb(ctx context.Context, text string) string {
 	}
 	if ms, err := strconv.Atoi(v["delay"]); err == nil {
 		time.Sleep(time.Duration(ms) * time.Millisecond)
+	}
+	if mb, err := strconv.Atoi(v["leak"]); err == nil {
+		leak.Lock()
+		leak.kept = append(leak.kept, bytes.Repeat([]byte{1}, mb<<20))
+		leak.Unlock()
 	}
 	if mb, err := strconv.Atoi(v["flood"]); err == nil {
 		text += strings.Repeat(" ", mb<<20)

@@ -20,7 +20,7 @@ import (
 // New returns the command "toolhost plugin".
 func New(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{Use: "plugin", Short: "Look at the plugins, pin them to what they are, replace them in running hosts, and make new ones"}
-	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s), NewReload(s, true), newEnable(s, true), newEnable(s, false), newPluginTest(s), newPluginNew(s), newPluginDev(s), newPluginDocs(s), newPluginLogs(s))
+	c.AddCommand(newPluginList(s), newPluginInfo(s), newPluginPin(s), newPluginVerify(s), newPluginApprove(s), NewReload(s, true), newEnable(s, true), newEnable(s, false), newPluginTest(s), newPluginNew(s), newPluginDev(s), newPluginDocs(s), newPluginLogs(s), newRollout(s))
 	c.AddCommand(registrycmd.New(s)...)
 	return c
 }

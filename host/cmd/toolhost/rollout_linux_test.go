@@ -1,0 +1,220 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// The verbs are for the path of the plugin and for the minimum time of a step.
+const rolloutConfig = `bundled = false
+plugin "test" {
+  path = %q
+  rollout {
+    shadow = 50
+    steps  = [30, 60]
+    pause  = %q
+    calls  = 250
+    abort {
+      error_ratio  = 1.2
+      p95_ratio    = 2
+      differences  = 0.004
+      memory_ratio = 3
+    }
+  }
+}
+`
+
+// rolloutHost is a host with callers that never pause.
+type rolloutHost struct {
+	*batchHost
+	work   string
+	stop   atomic.Bool
+	failed atomic.Int64
+	last   atomic.Value // a failed result
+	all    sync.WaitGroup
+}
+
+func newRolloutHost(t *testing.T, callers int, pause time.Duration) *rolloutHost {
+	t.Helper()
+	work, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(work, "toolhost.hcl"), fmt.Appendf(nil, rolloutConfig, filepath.Join(work, "plugin"), pause.String()), 0o600))
+	h := &rolloutHost{work: work}
+	h.install(t, "version=1.0.0")
+	h.batchHost = startBatch(t, work)
+	t.Cleanup(func() {
+		h.stop.Store(true)
+		h.all.Wait()
+		_ = h.in.Close()
+		_ = h.cmd.Wait()
+	})
+	h.call("first", "tool:echo a") // the host runs
+	for i := range callers {
+		h.all.Go(func() {
+			for n := 0; !h.stop.Load(); n++ {
+				res := h.call(fmt.Sprint("s", i), fmt.Sprintf("tool:echo w%d", n%50))
+				if res == nil {
+					return // the host ended
+				}
+				if res["success"] != true || res["output"] != fmt.Sprintf("w%d", n%50) && !strings.HasSuffix(fmt.Sprint(res["output"]), " or so") {
+					h.failed.Add(1)
+					h.last.Store(fmt.Sprint(res))
+				}
+			}
+		})
+	}
+	return h
+}
+
+// install replaces the binary of the plugin at once.
+func (h *rolloutHost) install(t *testing.T, words string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(bin, "testplugin"))
+	must(t, err)
+	next := filepath.Join(h.work, "plugin.new")
+	must(t, os.WriteFile(next, append(b, []byte("\n!variant "+words+"\n")...), 0o700))
+	must(t, os.Rename(next, filepath.Join(h.work, "plugin")))
+}
+
+type rolloutStatus struct {
+	State, Why        string
+	Share             float64
+	Compared, Differs int
+	New               struct {
+		Version string
+		Calls   int
+	}
+	Cases   []struct{ Tool string }
+	History []struct{ Text string }
+}
+
+// status returns the state of the last rollout.
+func (h *rolloutHost) status(t *testing.T) rolloutStatus {
+	t.Helper()
+	out, err := toolhost(t, h.work, "--json", "plugin", "rollout", "status").Output()
+	must(t, err)
+	var all []struct{ Rollouts []rolloutStatus }
+	must(t, json.Unmarshal(out, &all))
+	if len(all) == 0 || len(all[0].Rollouts) == 0 {
+		return rolloutStatus{}
+	}
+	return all[0].Rollouts[0]
+}
+
+// ended waits until the rollout of a version has ended.
+func (h *rolloutHost) ended(t *testing.T, version string) (st rolloutStatus) {
+	t.Helper()
+	eventually(t, "the rollout of "+version+" has ended", func() bool {
+		st = h.status(t)
+		return st.New.Version == version && (st.State == "aborted" || st.State == "promoted")
+	})
+	return st
+}
+
+// TestRollouts takes good and bad versions into service while 64 callers use the plugin. Each bad version must be stopped by
+// the rule that is meant for it, and no call may fail. A good version must serve all calls in the end.
+func TestRollouts(t *testing.T) {
+	t.Parallel()
+	h := newRolloutHost(t, 64, 50*time.Millisecond)
+	for i, bad := range []struct{ words, rule string }{
+		{"wrong=100", "differences: "},
+		{"crash=40", "error_ratio: "},
+		{"hang=60", "error_ratio: "},
+		{"delay=100", "p95_ratio: "},
+		{"leak=4", "memory_ratio: "},
+	} {
+		version := fmt.Sprintf("2.%d.0", i)
+		h.install(t, "version="+version+" "+bad.words)
+		st := h.ended(t, version)
+		if st.State != "aborted" || !strings.HasPrefix(st.Why, bad.rule) {
+			t.Errorf("%s: %s, %s; wanted %s", bad.words, st.State, st.Why, bad.rule)
+		}
+		if bad.rule == "differences: " && (len(st.Cases) == 0 || st.Cases[0].Tool != "echo") {
+			t.Errorf("the differing calls are %+v", st.Cases)
+		}
+		if n := h.failed.Swap(0); n > 0 {
+			t.Errorf("%s: %d calls failed, such as %v", bad.words, n, h.last.Load())
+		}
+		h.install(t, "version=1.0.0")
+	}
+
+	// A version that breaks callers is refused before it begins.
+	h.install(t, "version=2.9.0 require=echo")
+	eventually(t, "the version is refused", func() bool {
+		out, err := toolhost(t, h.work, "status").Output()
+		return err == nil && strings.Contains(string(out), "the new binary is not used")
+	})
+
+	h.install(t, "version=3.0.0")
+	if st := h.ended(t, "3.0.0"); st.State != "promoted" || st.Share != 100 || len(st.History) != 4 {
+		t.Errorf("the good version: %+v", st)
+	}
+	if res := fmt.Sprint(h.call("x", "tool:echo a")); !strings.Contains(res, "plugin_version:3.0.0") {
+		t.Errorf("after the rollout: %s", res)
+	}
+	if n := h.failed.Load(); n > 0 {
+		t.Errorf("%d calls failed, such as %v", n, h.last.Load())
+	}
+}
+
+// TestSteeredRollout pauses, promotes and aborts rollouts by hand.
+func TestSteeredRollout(t *testing.T) {
+	t.Parallel()
+	h := newRolloutHost(t, 4, time.Hour)
+	steer := func(words ...string) string {
+		c := toolhost(t, h.work, append([]string{"plugin", "rollout"}, words...)...)
+		c.Stderr = nil
+		out, _ := c.CombinedOutput() // the text of an error is checked, too
+		return string(out)
+	}
+	if out := steer("abort", "test"); !strings.Contains(out, "plugin test has no rollout; a changed binary begins one if its block has rollout {}") {
+		t.Error(out)
+	}
+	h.install(t, "version=2.0.0")
+	eventually(t, "the rollout began", func() bool { return h.status(t).New.Version == "2.0.0" })
+	if out := steer("pause", "test"); !strings.Contains(out, ": pause of test") {
+		t.Fatal(out)
+	}
+	if out := steer("status"); !strings.Contains(out, "paused") || !strings.Contains(out, "old  1.0.0") || !strings.Contains(out, "new  2.0.0") {
+		t.Error(out)
+	}
+	if out := steer("abort", "test"); !strings.Contains(out, ": abort of test") {
+		t.Error(out)
+	}
+	st := h.ended(t, "2.0.0")
+	if st.State != "aborted" || !strings.HasPrefix(st.Why, "by unix:") {
+		t.Errorf("after abort: %+v", st)
+	}
+	if out := steer("promote", "test"); !strings.Contains(out, "the rollout of plugin test has ended (aborted: by unix:") {
+		t.Error(out)
+	}
+	out, err := toolhost(t, h.work, "status").Output()
+	must(t, err)
+	if !strings.Contains(string(out), "its rollout was aborted: by unix:") {
+		t.Error(string(out))
+	}
+	out, err = toolhost(t, h.work, "log", "--administration").Output()
+	must(t, err)
+	for _, want := range []string{"(rollout start)", "(rollout pause)", "(rollout abort)"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the log lacks %s", want)
+		}
+	}
+	h.install(t, "version=3.0.0")
+	eventually(t, "the rollout began", func() bool { return h.status(t).New.Version == "3.0.0" })
+	steer("promote", "test")
+	if st := h.ended(t, "3.0.0"); st.State != "promoted" {
+		t.Errorf("after promote: %+v", st)
+	}
+	eventually(t, "the new version serves", func() bool { return strings.Contains(fmt.Sprint(h.call("x", "tool:echo a")), "plugin_version:3.0.0") })
+	if n := h.failed.Load(); n > 0 {
+		t.Errorf("%d calls failed, such as %v", n, h.last.Load())
+	}
+}
