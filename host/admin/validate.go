@@ -68,7 +68,7 @@ func checkNames(opts Options) error {
 	if wrong := (*config.Error)(nil); errors.As(err, &wrong) { // rules about unknown tools
 		return err
 	} else if err != nil { // what only a start needs, such as a sandbox, is not a mistake in the file
-		return nil
+		return nil //nolint:nilerr // see the comment above
 	}
 	var errs []error
 	for _, p := range e.Current().Wrong() {

@@ -96,6 +96,30 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		times(execution, t.Execution, t.Name)
 		times(queue, t.Queue, t.Name)
 	}
+	collectLimits(out, s)
+	for _, p := range s.Plugins {
+		count(starts, float64(p.Starts), p.Name)
+		count(failedStarts, float64(p.FailedStarts), p.Name)
+		count(crashes, float64(p.Crashes), p.Name)
+		gauge(processes, float64(len(p.PIDs)), p.Name)
+		u := p.Usage
+		if u == nil {
+			continue
+		}
+		count(cpu, u.CPU, p.Name)
+		gauge(memory, float64(u.Memory), p.Name)
+		if u.Read != nil {
+			count(read, float64(*u.Read), p.Name)
+		}
+		if u.Written != nil {
+			count(written, float64(*u.Written), p.Name)
+		}
+	}
+}
+
+// collectLimits sends the metrics of rollouts and quotas.
+func collectLimits(out chan<- prometheus.Metric, s host.Stats) {
+	count, gauge := senders(out)
 	for _, r := range s.Rollouts {
 		gauge(rolloutShare, r.Share/100, r.Plugin, string(r.State))
 		gauge(rolloutDiffs, float64(r.Differs), r.Plugin)
@@ -122,23 +146,5 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 			open = 1
 		}
 		gauge(quotaOpen, open, subject)
-	}
-	for _, p := range s.Plugins {
-		count(starts, float64(p.Starts), p.Name)
-		count(failedStarts, float64(p.FailedStarts), p.Name)
-		count(crashes, float64(p.Crashes), p.Name)
-		gauge(processes, float64(len(p.PIDs)), p.Name)
-		u := p.Usage
-		if u == nil {
-			continue
-		}
-		count(cpu, u.CPU, p.Name)
-		gauge(memory, float64(u.Memory), p.Name)
-		if u.Read != nil {
-			count(read, float64(*u.Read), p.Name)
-		}
-		if u.Written != nil {
-			count(written, float64(*u.Written), p.Name)
-		}
 	}
 }
