@@ -16,6 +16,7 @@ install: ## Build and install below PREFIX (/usr/local), in DESTDIR: programs, p
 uninstall: ## Remove what install installed below PREFIX, in DESTDIR
 demo: build ## Build everything and run the tools on this repository's own files
 generate: ## Generate code from the protocol, and docs/reference
+console-assets: ## Copy the web console's scripts from the npm packages that its lock file pins
 grammars: ## Build the grammars of code_query from pinned sources, with a compiler that npm installs (LANGUAGES)
 clean: ## Remove everything that was built and installed
 
@@ -54,7 +55,7 @@ dist: ## Make a release in dist/: archives for all platforms, checksums, bills o
 packages: ## Make what authors of plugins use, in OUT=dist/packages: a Go module proxy, the wheel, the npm package, the protocol
 check-dist: ## A release for this machine is the same when made twice; its archive, Go modules, wheel and npm package work
 
-TARGETS := build install uninstall demo generate grammars clean unit conformance soak soak-order soak-upgrade soak-mounts fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
+TARGETS := build install uninstall demo generate console-assets grammars clean unit conformance soak soak-order soak-upgrade soak-mounts fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)
 $(TARGETS): $(TASK)
 	@$(TASK) $@

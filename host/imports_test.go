@@ -66,7 +66,7 @@ var rules = []rule{
 	{
 		why: "a frontend uses package host and admin, and an encoder that is no part of the host",
 		of: func(p string) bool {
-			return under(p, "toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/api", "toolhost.dev/host/batch", "toolhost.dev/host/mcp", "toolhost.dev/host/export", "toolhost.dev/host/exposition")
+			return under(p, "toolhost.dev/host/cmd/toolhost", "toolhost.dev/host/api", "toolhost.dev/host/console", "toolhost.dev/host/batch", "toolhost.dev/host/mcp", "toolhost.dev/host/export", "toolhost.dev/host/exposition")
 		},
 		allows: func(_, i string) bool { return !strings.HasPrefix(i, internal) || i == internal+"jsontext" },
 	},

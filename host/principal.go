@@ -32,6 +32,9 @@ const CodeWorkspace = engine.CodeWorkspace
 // token create" made. It follows changes of both. The caller can set Secrets and Anonymous.
 func (h *Host) Directory() *Directory { return h.engine.Directory() }
 
+// LocalUser returns the principal of the user of this process, who has all rights.
+func LocalUser() *Principal { return engine.LocalUser() }
+
 // StartToken returns the principal of clients that know the token with which a server was started. It can call tools in
 // the given workspaces, and read status and statistics. Without workspaces, it can only work in the workspace of the
 // host. "DIR/*" means each directory directly inside DIR.

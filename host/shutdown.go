@@ -34,6 +34,10 @@ func (h *Host) Share() error { return h.engine.Share() }
 // OfferListener lets another process of the same user acquire the socket of a server.
 func (h *Host) OfferListener(l Listening) { h.engine.OfferListener(l) }
 
+// OfferConsole lets other processes of the same user get links to the web console of this host, with admin.Remote. The
+// function link returns a new one-time link.
+func (h *Host) OfferConsole(link func() string) { h.engine.OfferConsole(link) }
+
 // Taken is the socket of another host.
 type Taken = engine.Taken
 

@@ -21,6 +21,18 @@ func (h *Host) Health(ctx context.Context, name string) tool.Health {
 	return h.engine.Health(ctx, name)
 }
 
+// ActiveCall is a call that runs or waits, with the end of its output.
+type ActiveCall = engine.ActiveCall
+
+// ActiveCalls returns the calls that run or wait, oldest first, and their number. It returns at most limit calls.
+func (h *Host) ActiveCalls(limit int) (calls []ActiveCall, total int) {
+	return h.engine.ActiveCalls(limit)
+}
+
+// CancelCall cancels a call. The id comes from [Host.ActiveCalls]. The audit log names the principal by. CancelCall reports
+// whether such a call runs.
+func (h *Host) CancelCall(id int64, by *Principal) bool { return h.engine.CancelCall(id, by.Name) }
+
 // Status describes the state of a host for its operator.
 type Status = engine.Status
 

@@ -90,6 +90,15 @@ func (r Remote) Stats(ctx context.Context) (*RemoteStats, error) {
 	return ask[RemoteStats](ctx, r, control.OpStats, nil)
 }
 
+// Console returns a one-time link to the web console of the host. It returns an error if the host has none.
+func (r Remote) Console(ctx context.Context) (string, error) {
+	out, err := ask[engine.Console](ctx, r, control.OpConsole, nil)
+	if err != nil {
+		return "", err
+	}
+	return out.URL, nil
+}
+
 // Rollback restores an earlier configuration in the host and applies it. See [host.Host.Rollback].
 func (r Remote) Rollback(ctx context.Context, id int64) (*host.RolledBack, error) {
 	return ask[host.RolledBack](ctx, r, control.OpRollback, control.RollbackArgs{ID: id})

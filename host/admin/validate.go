@@ -67,8 +67,8 @@ func checkNames(opts Options) error {
 	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{IgnorePins: true, Unstarted: true})
 	if wrong := (*config.Error)(nil); errors.As(err, &wrong) { // rules about unknown tools
 		return err
-	} else if err != nil { // what only a start needs, such as a sandbox, is not a mistake in the file
-		return nil //nolint:nilerr // see the comment above
+	} else if err != nil {
+		return nil //nolint:nilerr // what only a start needs, such as a sandbox, is not a mistake in the file
 	}
 	var errs []error
 	for _, p := range e.Current().Wrong() {

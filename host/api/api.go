@@ -9,6 +9,13 @@
 //	GET  /metrics    returns the same statistics for Prometheus
 //	GET  /v1/asks    lists the open asks of calls over this interface
 //	POST /v1/asks/ID answers an ask: {"outcome": "accepted", "values": […]}
+//	GET  /v1/calls   lists the calls that run or wait; POST /v1/calls/ID/cancel cancels one
+//	GET  /v1/log     returns entries of the audit log, selected by session, tool, principal, kind, decision, layer, text,
+//	            since, until, after and limit; ?format= is json, jsonl or csv
+//	GET  /v1/plan    returns what a reload would change; POST /v1/reload reloads
+//	GET  /v1/config/history lists the configurations that hosts used; POST /v1/config/rollback {"id": N} goes back
+//	POST /v1/enable/NAME, /v1/disable/NAME turn a tool, or all tools of a plugin, on and off
+//	GET  /v1/doctor  returns what the machine enforces
 //	     /mcp        serves MCP over HTTP
 //	GET  /.well-known/oauth-protected-resource
 //	            says where to get a token, without a token
@@ -66,6 +73,12 @@ type Options struct {
 	// BodyTimeout limits the time in which a client sends the body of a request. It does not apply to a batch, whose lines
 	// can come at any time. Zero means 2 minutes.
 	BodyTimeout time.Duration
+	// Doctor returns what the machine enforces, for /v1/doctor. Nil disables the path.
+	Doctor func() (any, error)
+	// Console serves the web console. It gets all requests for paths that the interface does not know, and it authenticates
+	// its clients itself. The argument is the interface without authentication, for requests with a principal in their
+	// context; see [WithPrincipal]. Nil means that there is no console.
+	Console func(api http.Handler) http.Handler
 	// Log receives a warning for each rejected client. Nil discards them.
 	Log *slog.Logger
 }
@@ -99,6 +112,10 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		{"GET", "/v1/tools/{name}/health", "call log", s.health},
 		{"GET", "/v1/status", "log", s.status}, {"GET", "/v1/stats", "log", s.stats}, {"GET", "/metrics", "log", exposition.Handler(h).ServeHTTP},
 		{"GET", "/v1/asks", "call answer log", s.listAsks}, {"POST", "/v1/asks/{id}", "call answer", s.answerAsk},
+		{"GET", "/v1/calls", "log", s.calls}, {"POST", "/v1/calls/{id}/cancel", "administer", s.cancelCall}, {"GET", "/v1/log", "log", s.log},
+		{"GET", "/v1/plan", "administer", s.plan}, {"POST", "/v1/reload", "administer", s.reload}, {"GET", "/v1/config/history", "log", s.configHistory},
+		{"POST", "/v1/config/rollback", "administer", s.rollback}, {"POST", "/v1/enable/{name}", "administer", s.setEnabled(true)},
+		{"POST", "/v1/disable/{name}", "administer", s.setEnabled(false)}, {"GET", "/v1/doctor", "log", s.doctor},
 	} {
 		calls.HandleFunc(route.method+" "+route.path, requires(route.needs, route.handler))
 		calls.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
@@ -113,15 +130,27 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.Handle("/mcp/{endpoint}", requires("call", http.MaxBytesHandler(opts.Endpoints, MaxBody).ServeHTTP))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
+		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /v1/calls, /v1/log, /v1/plan, /v1/reload, /v1/config/history, /v1/config/rollback, /v1/enable/NAME, /v1/disable/NAME, /v1/doctor, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
 	})
+	all := s.outer(calls)
+	return hurried(s.named(http.NewCrossOriginProtection().Handler(all)), cmp.Or(opts.BodyTimeout, bodyTimeout))
+}
+
+// outer returns the paths that need no token, the web console, and all others.
+func (s *server) outer(calls http.Handler) *http.ServeMux {
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", s.healthz)
 	all.HandleFunc("GET /readyz", s.readyz)
 	all.HandleFunc("/.well-known/oauth-protected-resource", s.resource)
 	all.HandleFunc("/.well-known/oauth-protected-resource/", s.resource)
 	all.Handle("/", s.authenticated(calls))
-	return hurried(s.named(http.NewCrossOriginProtection().Handler(all)), cmp.Or(opts.BodyTimeout, bodyTimeout))
+	if s.opts.Console != nil {
+		console := s.opts.Console(calls)
+		for _, path := range ConsolePaths {
+			all.Handle(path, console)
+		}
+	}
+	return all
 }
 
 type server struct {
@@ -149,6 +178,14 @@ func (s *server) named(next http.Handler) http.Handler {
 		}
 		refuse(w, http.StatusForbidden, tool.Security, fmt.Sprintf("this server does not have the name %q; use %s", name, strings.Join(known, ", ")))
 	})
+}
+
+// ConsolePaths lists the patterns of the paths of the web console.
+var ConsolePaths = []string{"/{$}", "/console/", "/login", "/logout", "/asks", "/asks/", "/sessions", "/sessions/", "/tools", "/tools/", "/config", "/config/", "/audit", "/figures", "/doctor", "/calls/"}
+
+// WithPrincipal returns a context for a request of a principal to the handler that [Options.Console] gets.
+func WithPrincipal(ctx context.Context, p *host.Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
 }
 
 // principalKey is the key of the principal in the context of a request.

@@ -45,6 +45,27 @@ func (t *task) npm(dir string) error {
 	return c.Run()
 }
 
+// consoleAssets copies the scripts of the web console from the npm packages that its lock file pins. The copies are
+// committed, so that a build needs no npm.
+func (t *task) consoleAssets() error {
+	const dir = "host/console/npm"
+	if err := t.npm(dir); err != nil {
+		return err
+	}
+	for from, to := range map[string]string{
+		"htmx.org/dist/htmx.min.js": "htmx.min.js", "htmx-ext-sse/sse.js": "sse.js", "uplot/dist/uPlot.iife.min.js": "uPlot.iife.min.js", "uplot/dist/uPlot.min.css": "uPlot.min.css",
+	} {
+		b, err := os.ReadFile(t.Path(dir + "/node_modules/" + from))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(t.Path("host/console/assets/"+to), b, 0o644); err != nil { //nolint:gosec // a source file
+			return err
+		}
+	}
+	return nil
+}
+
 // ripgrep returns the path of the ripgrep that npm installed.
 func (t *task) ripgrep() string {
 	arch := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +18,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
+	"toolhost.dev/host/console"
 	"toolhost.dev/host/mcp"
 )
 
@@ -214,4 +221,67 @@ func (f *serveFlags) socket(ctx context.Context, path string) (net.Listener, err
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+func newConsole(s *cli.Settings) *cobra.Command {
+	f := serveFlags{listen: "127.0.0.1:0", browse: true}
+	c := &cobra.Command{
+		Use:   "console",
+		Short: "Open the web console in the browser",
+		Long: `Open the web console of a running "toolhost serve" in the browser, with a link that logs in once.
+Without such a server, serve on a loopback address until Ctrl-C. The link is printed as well, for a
+browser on another machine or where none can be opened.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			hosts, err := admin.Running(s.Options())
+			if err != nil {
+				return err
+			}
+			for _, h := range hosts {
+				if url, err := h.Console(c.Context()); err == nil {
+					show(c.Context(), url)
+					return nil
+				}
+			}
+			return f.run(c, s)
+		},
+	}
+	mcpFlags(c, &f.mcp)
+	return c
+}
+
+// offerConsole lets "toolhost console" get a link. It prints a link if the command started this server.
+func (f *serveFlags) offerConsole(ctx context.Context, h *host.Host, l net.Listener, pages *console.Console) {
+	if _, socket := l.(*net.UnixListener); socket {
+		return // a browser cannot open it
+	}
+	base := "http://"
+	if f.cert != "" {
+		base = "https://"
+	}
+	base += l.Addr().String()
+	h.OfferConsole(func() string { return base + pages.Link() })
+	if f.browse {
+		show(ctx, base+pages.Link())
+	}
+}
+
+// show prints a link to the console, and opens it in the browser if there is a display.
+func show(ctx context.Context, url string) {
+	fmt.Println(url)
+	program := "xdg-open"
+	switch {
+	case runtime.GOOS == "darwin":
+		program = "open"
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return
+	}
+	c := exec.CommandContext(ctx, program, url) //nolint:gosec // the address is this program's
+	_ = c.Start()                               // the error is ignored, because the link was printed
+}
+
+// The method "console" returns the web console and the log for rejected clients.
+func (f *serveFlags) console(clients *host.Directory) (*console.Console, *slog.Logger) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime}))
+	return console.New(console.Options{Authenticate: clients.Authenticate, Secure: f.cert != "", Log: log}), log
 }

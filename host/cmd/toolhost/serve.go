@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -39,6 +38,7 @@ type serveFlags struct {
 	hosts     []string
 	takeOver  bool
 	activated bool // whether a service manager passed the socket and keeps it open
+	browse    bool // whether to show a link to the console
 	mcp       mcp.Options
 }
 
@@ -48,7 +48,7 @@ func newServe(s *cli.Settings) *cobra.Command {
 		Use:   "serve",
 		Short: "Serve calls over HTTP: a JSON API and MCP",
 		Long: `Serve calls over HTTP until it is interrupted: MCP at /mcp, a JSON API at /v1 (run, batch,
-tools, status, stats, asks), /metrics, /healthz, /readyz.
+tools, status, stats, asks, log and more), /metrics, /healthz, /readyz, and a web console at /.
 
 Clients show a token, "Authorization: Bearer TOKEN". The token of $TOOLHOST_TOKEN or --token-file runs
 tools in the workspace, and in directories that --allow-workspace names. Other clients are principals:
@@ -124,9 +124,10 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	ctx, cancel := context.WithCancelCause(c.Context()) // canceling this context cancels the calls
 	defer cancel(nil)
 	leaving := new(leaving)
+	pages, log := f.console(clients)
 	web := &http.Server{
 		Handler: leaving.handler(api.Handler(h, api.Options{
-			Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime})),
+			Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler, Doctor: func() (any, error) { return admin.Diagnose(s.Options()) },
 			MCP: mcp.Authenticated(server.Handler(), principal), Endpoints: endpoints.Handler(principal),
 		})),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -134,6 +135,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 		ConnContext: host.ConnContext,
 	}
 	f.announce(listener, made)
+	f.offerConsole(c.Context(), h, listener, pages)
 	served := make(chan error, 1)
 	go func() { served <- f.serve(web, listener) }()
 	replaced := f.offer(h, listener, mine)

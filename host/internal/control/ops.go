@@ -15,6 +15,7 @@ const (
 	// OpReleaseBranch ends the processes of a branch and unmounts it, so that another process can use it.
 	OpReleaseBranch = "release-branch"
 	OpTakeOver      = "take-over"
+	OpConsole       = "console"
 )
 
 // TakeOverArgs contains the arguments of OpTakeOver: the address of the socket that the client wants to acquire, and the

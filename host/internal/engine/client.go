@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/sdk/tool"
 )
 
@@ -13,7 +14,7 @@ type Client = call.Client
 
 // client returns a client that first applies the operator's decisions to an ask and then asks c. A nil c cannot answer
 // asks.
-func (e *Engine) client(c Client) Client {
+func (e *Engine) client(c Client, flight *inflight.Call) Client {
 	onAsk := cmp.Or(e.opts.OnAsk, e.Current().Config.Host.OnAsk)
 	if onAsk == "" && !e.opts.Prompt {
 		onAsk = "deny"
@@ -21,14 +22,21 @@ func (e *Engine) client(c Client) Client {
 	if c == nil {
 		c = silent{}
 	}
-	return &decidingClient{Client: c, onAsk: onAsk}
+	return &decidingClient{Client: c, onAsk: onAsk, flight: flight}
 }
 
 // decidingClient answers permission asks according to the operator's decisions. It never answers other questions,
 // because only the user can answer them.
 type decidingClient struct {
 	Client
-	onAsk string
+	onAsk  string
+	flight *inflight.Call
+}
+
+// Output implements [Client]. It keeps the end of the output for people who watch the call.
+func (f *decidingClient) Output(s tool.Stream, p []byte) {
+	f.flight.Output(p)
+	f.Client.Output(s, p)
 }
 
 func (f *decidingClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"toolhost.dev/host/internal/admission"
@@ -23,6 +24,7 @@ import (
 	"toolhost.dev/host/internal/find"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/hook"
+	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/pluginlog"
 	"toolhost.dev/host/internal/principal"
@@ -126,8 +128,10 @@ type Engine struct {
 	running  running
 	takeOver takeOver
 	signals  signals
-	opening  sync.Mutex // locked by the method "open"
-	cleaning sync.Once  // removes unused temporary directories of sessions
+	flights  inflight.Calls
+	console  atomic.Pointer[func() string] // returns a link to the web console; nil without a console
+	opening  sync.Mutex                    // locked by the method "open"
+	cleaning sync.Once                     // removes unused temporary directories of sessions
 	closing  closing
 	branches branch.Mounts
 }

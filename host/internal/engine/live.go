@@ -176,6 +176,8 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 			return nil, err
 		}
 		return struct{}{}, e.handOver(ctx, a)
+	case control.OpConsole:
+		return e.consoleLink()
 	case control.OpStatus:
 		return e.remoteStatus(), nil
 	case control.OpStats:

@@ -29,6 +29,9 @@ const (
 	RightAdminister = principal.Administer
 )
 
+// LocalUser returns the principal of the user of this process. See host.LocalUser.
+func LocalUser() *Principal { return principal.LocalUser() }
+
 // StartToken returns the principal of clients that present the token of a server. See host.StartToken.
 func StartToken(workspaces []string) *Principal { return principal.StartToken(workspaces) }
 

@@ -18,6 +18,7 @@ import (
 
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/dispatch"
+	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/scratch"
@@ -54,6 +55,7 @@ type Pending struct {
 	client Client
 	failed *tool.Result
 	done   func()
+	flight *inflight.Call
 }
 
 // Begin resolves and queues a request without blocking. The requests of one session take effect in the order of their
@@ -89,7 +91,12 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	r.Renew = func(s call.Session) (call.Session, error) { return e.renew(s, namesOutput(req)) }
 	r.Changed = func() { e.Current().Roots.Forget() }
 	inner := e.Current().Dispatch.Begin(r)
-	return &Pending{inner: inner, client: e.client(client), done: done}
+	flight := &inflight.Call{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name, Command: req.Command, Name: req.Name, Arguments: req.Arguments}
+	e.flights.Begin(flight)
+	return &Pending{inner: inner, client: e.client(client, flight), flight: flight, done: func() {
+		e.flights.End(flight)
+		done()
+	}}
 }
 
 // The method "refused" returns a request that failed before it was queued.
@@ -109,6 +116,8 @@ func (p *Pending) Run(ctx context.Context) *tool.Result {
 		return p.failed
 	}
 	defer p.done()
+	ctx, stop := p.flight.Context(ctx)
+	defer stop()
 	return p.inner.Run(ctx, p.client)
 }
 

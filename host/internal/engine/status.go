@@ -13,6 +13,7 @@ import (
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/grants"
+	"toolhost.dev/host/internal/inflight"
 	"toolhost.dev/host/internal/metrics"
 	"toolhost.dev/host/internal/quota"
 	"toolhost.dev/host/internal/registry"
@@ -254,4 +255,74 @@ func (e *Engine) remoteStatus() RemoteStatus {
 
 func (e *Engine) remoteStats() RemoteStats {
 	return RemoteStats{PID: os.Getpid(), Began: e.live.began, Workspace: e.opts.Workspace, Stats: e.Stats()}
+}
+
+// ActiveCall is a call that runs or waits.
+type ActiveCall struct {
+	// ID identifies the call in this host, for [Engine.CancelCall]. Call is the id that its caller chose.
+	ID        int64  `json:"id"`
+	Call      string `json:"call"`
+	Session   string `json:"session"`
+	Workspace string `json:"workspace"`
+	Principal string `json:"principal"`
+	// Text is the command, or the name of the tool with its arguments, with secrets masked and cut after 500 bytes.
+	Text  string    `json:"text"`
+	Began time.Time `json:"began"`
+	// Output is the end of the output, and Written the number of bytes of all output.
+	Output  string `json:"output,omitempty"`
+	Written int64  `json:"written,omitempty"`
+	// Waits is the reason why the call does not run yet.
+	Waits string `json:"waits,omitempty"`
+}
+
+// maxCallText is the maximum size of the text of an active call, in bytes.
+const maxCallText = 500
+
+// ActiveCalls returns the calls that run or wait, oldest first, and their number. It returns at most limit calls.
+func (e *Engine) ActiveCalls(limit int) (calls []ActiveCall, total int) {
+	all := e.flights.All()
+	total = len(all)
+	all = all[:min(limit, total)]
+	waits := make(map[string]string)
+	for _, c := range e.Current().Dispatch.Scheduler.Calls() {
+		if !c.Running {
+			waits[c.Call] = c.Reason
+		}
+	}
+	calls = make([]ActiveCall, 0, len(all))
+	for _, c := range all {
+		out := ActiveCall{ID: c.Number, Call: c.ID, Session: c.Session, Workspace: c.Workspace, Principal: c.Principal, Began: c.Began, Waits: waits[c.ID]}
+		out.Text = c.Text(e.callText)
+		out.Output, out.Written = c.Tail()
+		calls = append(calls, out)
+	}
+	return calls, total
+}
+
+// callText returns the text of a call for people, with secrets masked.
+func (e *Engine) callText(c *inflight.Call) string {
+	text := c.Command
+	if len(text) > 8*maxCallText {
+		text = text[:8*maxCallText]
+	}
+	if c.Name != "" {
+		arguments, _ := e.state.MaskJSON(c.Arguments)
+		text = c.Name + " " + string(arguments)
+	} else {
+		text = e.state.MaskCommand(text)
+	}
+	if len(text) > maxCallText {
+		text = text[:maxCallText] + "…"
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+// CancelCall cancels a call for a principal. It reports whether such a call runs.
+func (e *Engine) CancelCall(id int64, by string) bool {
+	c := e.flights.Cancel(id, by)
+	if c == nil {
+		return false
+	}
+	e.reloader.Audit(by, "(cancel)", map[string]any{"call": c.ID, "session": c.Session, "principal": c.Principal}, "")
+	return true
 }

@@ -200,3 +200,21 @@ func receiveListener(conn *net.UnixConn) (*Taken, error) {
 	l, err := net.FileListener(f)
 	return &Taken{Listener: l, Terms: bytes.TrimSpace(text), conn: conn}, err
 }
+
+// Console is the answer to a request for a link to the web console.
+type Console struct {
+	URL string `json:"url"`
+}
+
+// OfferConsole lets other processes of the same user get links to the web console of this host. The function link returns
+// a new link.
+func (e *Engine) OfferConsole(link func() string) { e.console.Store(&link) }
+
+// consoleLink returns a new link to the web console.
+func (e *Engine) consoleLink() (*Console, error) {
+	link := e.console.Load()
+	if link == nil {
+		return nil, errors.New("this host has no web console, because it does not serve HTTP")
+	}
+	return &Console{URL: (*link)()}, nil
+}

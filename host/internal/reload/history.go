@@ -132,7 +132,7 @@ func onDisk(path string, names map[string][]byte) map[string][]byte {
 	}
 	out := make(map[string][]byte)
 	for _, name := range list {
-		if text, err := os.ReadFile(name); err == nil { //nolint:gosec // files of the operator
+		if text, err := os.ReadFile(name); err == nil {
 			out[name] = text
 		}
 	}

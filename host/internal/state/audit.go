@@ -210,6 +210,8 @@ type AuditQuery struct {
 	// Layer is the layer of the entries, such as "agent". The layer "administration" contains what operators did.
 	Layer        string
 	Since, Until time.Time
+	// Text is a text that the arguments, the error, the rule or the tool contains.
+	Text string
 	// After selects entries whose id is greater than After.
 	After int64
 	// Limit is the maximum number of entries. The newest entries are selected. Zero means no limit.
@@ -231,7 +233,8 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	}
 	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, principal, programs
 		FROM audit WHERE (?1 = '' OR session = ?1) AND (?2 = '' OR tool = ?2) AND (?3 = '' OR outcome = ?3) AND (?4 = '' OR decision = ?4) AND at_ns >= ?5 AND id > ?6 AND (?8 = '' OR principal = ?8) AND at_ns <= ?9 AND (?10 = '' OR layer = ?10)
-		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit, q.Principal, until, q.Layer)
+		AND (?11 = '' OR instr(arguments, ?11) OR instr(error, ?11) OR instr(rule, ?11) OR instr(tool, ?11))
+		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit, q.Principal, until, q.Layer, q.Text)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,129 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// maxShown is the maximum size of a text in a page, in bytes.
+const maxShown = 4 << 10
+
+// plain returns a text for people: without escape sequences, with other control characters and marks of text direction in
+// visible form, and cut to a size that a browser can show. Templates escape markup.
+func plain(v any) string {
+	if raw, ok := v.(json.RawMessage); ok {
+		v = string(raw)
+	}
+	text := fmt.Sprint(v)
+	cut := false
+	if len(text) > maxShown {
+		text, cut = text[:maxShown], true
+	}
+	text = ansi.Strip(strings.ToValidUTF8(text, "\uFFFD"))
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r == '\r':
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200d' && r != '\u00ad':
+			fmt.Fprintf(&b, "‹U+%04X›", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	if cut {
+		b.WriteString("…")
+	}
+	return b.String()
+}
+
+// ago returns how long ago a time was.
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	d := time.Since(t)
+	switch {
+	case d < 0:
+		return "in " + short(-d)
+	case d < time.Second:
+		return "now"
+	}
+	return short(d) + " ago"
+}
+
+// short returns a duration with one or two units.
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// bytesText returns a size for people.
+func bytesText(n float64) string {
+	unit := 0
+	for n >= 1024 && unit < 4 {
+		n /= 1024
+		unit++
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%.0f B", n)
+	}
+	return fmt.Sprintf("%.1f %s", n, []string{"B", "KiB", "MiB", "GiB", "TiB"}[unit])
+}
+
+var functions = template.FuncMap{
+	"plain": plain,
+	"ago":   ago,
+	"since": func(t time.Time) string { return short(time.Since(t)) },
+	"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"clock": func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
+	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"short": func(digest string) string {
+		digest = strings.TrimPrefix(digest, "sha256:")
+		return digest[:min(12, len(digest))]
+	},
+	"ms":    func(v float64) string { return fmt.Sprintf("%.1f ms", v) },
+	"took":  func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) },
+	"bytes": func(v any) string { return bytesText(toFloat(v)) },
+	"query": url.QueryEscape,
+	"path":  url.PathEscape,
+	"join":  strings.Join,
+	"json":  func(v any) string { b, _ := json.Marshal(v); return string(b) },
+	"percent": func(part, whole uint64) string {
+		if whole == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
+	},
+}
+
+func toFloat(v any) float64 {
+	switch n := v.(type) {
+	case int64:
+		return float64(n)
+	case uint64:
+		return float64(n)
+	case int:
+		return float64(n)
+	case float64:
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,515 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"toolhost.dev/host"
+	"toolhost.dev/sdk/tool"
+)
+
+// view is the content of a page.
+type view struct {
+	Title, Page, To, Error string
+	Principal              string
+	CSRF                   string
+	MayAnswer, MayCall     bool
+	MayAdminister          bool
+	Asks                   []ask
+	Alarms                 []host.Alarm
+	Query                  url.Values
+	Live                   string // the path of the event stream
+	Data                   any
+}
+
+// ask is an open ask, as the interface lists it.
+type ask struct {
+	ID         string           `json:"id"`
+	Principal  string           `json:"principal"`
+	Digest     string           `json:"digest"`
+	Permission *tool.Permission `json:"permission"`
+	Question   *tool.Question   `json:"question"`
+	Since      time.Time        `json:"since"`
+	Until      time.Time        `json:"until"`
+}
+
+// Lasting reports whether a permission ask permits answers for all later calls of the workspace.
+func (a ask) Lasting() bool {
+	if a.Permission == nil {
+		return false
+	}
+	scopes, _ := a.Permission.Metadata["scopes"].([]any)
+	return slices.Contains(scopes, any(host.ScopeAlways))
+}
+
+// loaders load the data of the pages.
+var loaders = map[string]func(context.Context, *Console, *session, *view) error{
+	"now":      loadNow,
+	"asks":     func(context.Context, *Console, *session, *view) error { return nil },
+	"sessions": loadSession,
+	"tools":    loadTools,
+	"tool":     loadTool,
+	"config":   loadConfig,
+	"audit":    loadAudit,
+	"figures":  loadFigures,
+	"doctor":   loadDoctor,
+}
+
+var titles = map[string]string{"now": "Now", "asks": "Asks", "sessions": "Sessions", "tools": "Tools", "tool": "Tool", "config": "Configuration", "audit": "Audit", "figures": "Figures", "doctor": "Doctor"}
+
+// view loads a page for a person.
+func (c *Console) view(ctx context.Context, name string, s *session, q url.Values) (*view, error) {
+	v := &view{Title: titles[name], Page: name, Principal: s.principal.Name, CSRF: s.csrf, Query: q,
+		MayAnswer: s.principal.Has(host.RightAnswer), MayCall: s.principal.Has(host.RightCall), MayAdminister: s.principal.Has(host.RightAdminister)}
+	err := c.get(ctx, s.principal, "/v1/asks", &v.Asks)
+	if err != nil {
+		return nil, err
+	}
+	return v, loaders[name](ctx, c, s, v)
+}
+
+func (c *Console) page(name string) handler {
+	return func(w http.ResponseWriter, r *http.Request, s *session) {
+		q := r.URL.Query()
+		if tool := r.PathValue("name"); tool != "" {
+			q.Set("name", tool)
+		}
+		v, err := c.view(r.Context(), name, s, q)
+		if err != nil {
+			c.fail(w, r, s, http.StatusBadGateway, err)
+			return
+		}
+		if name != "tool" && name != "doctor" && name != "audit" {
+			q.Set("page", name)
+			v.Live = "/console/events?" + q.Encode()
+		}
+		c.render(w, http.StatusOK, name, v)
+	}
+}
+
+// render writes a page.
+func (c *Console) render(w http.ResponseWriter, code int, name string, v *view) {
+	var b bytes.Buffer
+	if err := c.views[name].Execute(&b, v); err != nil {
+		c.opts.Log.Error("a page cannot be rendered", "page", name, "error", err)
+		http.Error(w, "the page cannot be rendered; the log of the server has the reason", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write(b.Bytes()) // the error is ignored: the client is gone
+}
+
+// fail shows an error.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, s *session, code int, err error) {
+	v := &view{Title: "Not done", Page: "error", Error: err.Error(), To: cmp.Or(r.Referer(), "/"), Query: url.Values{}}
+	if back, failed := url.Parse(v.To); failed == nil {
+		v.To = cmp.Or(back.RequestURI(), "/")
+	}
+	if s != nil {
+		v.Principal, v.CSRF = s.principal.Name, s.csrf
+	}
+	c.render(w, code, "error", v)
+}
+
+// loadNow loads the running calls. Without the right, it shows nothing.
+func loadNow(ctx context.Context, c *Console, s *session, v *view) error {
+	var data struct {
+		Calls []host.ActiveCall `json:"calls"`
+		Total int               `json:"total"`
+	}
+	if err := c.get(ctx, s.principal, "/v1/calls?limit=100", &data); err != nil {
+		return err
+	}
+	if text := v.Query.Get("q"); text != "" {
+		data.Calls = slices.DeleteFunc(data.Calls, func(a host.ActiveCall) bool {
+			return !strings.Contains(a.Text, text) && !strings.Contains(a.Session, text) && !strings.Contains(a.Principal, text)
+		})
+	}
+	v.Data, v.Alarms = data, c.alarms(ctx, s)
+	return nil
+}
+
+// alarms returns the problems of the host. Without the right log, it returns none.
+func (c *Console) alarms(ctx context.Context, s *session) []host.Alarm {
+	c.figure.mu.Lock()
+	defer c.figure.mu.Unlock()
+	if time.Since(c.figure.alarmsAt) > 3*time.Second {
+		var st host.Status
+		if c.get(ctx, s.principal, "/v1/status", &st) == nil { // the error means that the principal has no right to see them
+			c.figure.alarms, c.figure.alarmsAt = st.Signals.Alarms, time.Now()
+		}
+	}
+	if !s.principal.Has(host.RightLog) {
+		return nil
+	}
+	return c.figure.alarms
+}
+
+type sessionsData struct {
+	Sessions []sessionRow
+	ID       string
+	Entries  []host.LogEntry
+	Session  *sessionRow
+}
+
+type sessionRow struct {
+	ID        string    `json:"id"`
+	Workspace string    `json:"workspace"`
+	Cwd       string    `json:"cwd"`
+	Used      time.Time `json:"used"`
+	Summaries map[string]string
+}
+
+func loadSession(ctx context.Context, c *Console, s *session, v *view) error {
+	var st struct {
+		Sessions []sessionRow `json:"sessions"`
+	}
+	if err := c.get(ctx, s.principal, "/v1/status", &st); err != nil {
+		return err
+	}
+	data := sessionsData{Sessions: st.Sessions, ID: v.Query.Get("id")}
+	if data.ID != "" {
+		v.Title = "Session " + data.ID
+		if err := c.get(ctx, s.principal, "/v1/log?limit=200&session="+url.QueryEscape(data.ID), &data.Entries); err != nil {
+			return err
+		}
+		slices.Reverse(data.Entries)
+		if i := slices.IndexFunc(data.Sessions, func(r sessionRow) bool { return r.ID == data.ID }); i >= 0 {
+			data.Session = &data.Sessions[i]
+		}
+	}
+	v.Data = data
+	return nil
+}
+
+type toolsData struct {
+	Plugins []pluginRow
+	Tools   []toolRow
+}
+
+type pluginRow struct {
+	host.PluginStatus
+	Usage *host.Usage
+}
+
+type toolRow struct {
+	host.Tool
+	Stats host.ToolStats
+}
+
+func loadTools(ctx context.Context, c *Console, s *session, v *view) error {
+	var st host.Status
+	var stats host.Stats
+	var tools []host.Tool
+	if err := errors.Join(c.get(ctx, s.principal, "/v1/status", &st), c.get(ctx, s.principal, "/v1/stats", &stats), c.get(ctx, s.principal, "/v1/tools", &tools)); err != nil {
+		return err
+	}
+	data := toolsData{}
+	for _, p := range st.Plugins {
+		row := pluginRow{PluginStatus: p}
+		for i := range stats.Plugins {
+			if stats.Plugins[i].Name == p.Name {
+				row.Usage = stats.Plugins[i].Usage
+			}
+		}
+		data.Plugins = append(data.Plugins, row)
+	}
+	enabled := make(map[string]host.Tool)
+	for _, t := range tools {
+		enabled[t.FullName] = t
+	}
+	for _, l := range st.Tools { // also disabled ones
+		row := toolRow{Tool: enabled[l.Name]}
+		row.FullName, row.Plugin = l.Name, l.Plugin
+		for _, t := range stats.Tools {
+			if t.Name == l.Name {
+				row.Stats = t
+			}
+		}
+		data.Tools = append(data.Tools, row)
+	}
+	v.Data, v.Alarms = data, st.Signals.Alarms
+	return nil
+}
+
+// field is a field of the form for a call.
+type field struct {
+	Name, Kind, Description string
+	Required                bool
+	Options                 []string
+}
+
+type toolData struct {
+	Tool   host.Tool
+	Health tool.Health
+	Fields []field
+	Result *tool.Result
+}
+
+func loadTool(ctx context.Context, c *Console, s *session, v *view) error {
+	name := v.Query.Get("name")
+	var tools []host.Tool
+	if err := c.get(ctx, s.principal, "/v1/tools", &tools); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(tools, func(t host.Tool) bool { return t.FullName == name })
+	if i < 0 {
+		return fmt.Errorf("no enabled tool has the name %q", name)
+	}
+	data := toolData{Tool: tools[i]}
+	_ = c.get(ctx, s.principal, "/v1/tools/"+url.PathEscape(name)+"/health", &data.Health) // an unhealthy tool is shown as well
+	var schema struct {
+		Properties map[string]struct {
+			Type        any    `json:"type"`
+			Description string `json:"description"`
+			Enum        []any  `json:"enum"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	}
+	if err := json.Unmarshal(data.Tool.Input, &schema); err != nil {
+		return err
+	}
+	order := data.Tool.Parameters()
+	for n := range schema.Properties {
+		if !slices.Contains(order, n) {
+			order = append(order, n)
+		}
+	}
+	for _, n := range order {
+		p := schema.Properties[n]
+		f := field{Name: n, Description: p.Description, Required: slices.Contains(schema.Required, n)}
+		f.Kind, _ = p.Type.(string)
+		for _, o := range p.Enum {
+			f.Options = append(f.Options, fmt.Sprint(o))
+		}
+		data.Fields = append(data.Fields, f)
+	}
+	v.Title, v.Data = "Tool "+name, data
+	return nil
+}
+
+type configData struct {
+	Status  host.Status
+	History host.ConfigHistory
+	// NoHistory is the reason why there is no history.
+	NoHistory string
+	Plan      *host.Plan
+	PlanError string
+}
+
+func loadConfig(ctx context.Context, c *Console, s *session, v *view) error {
+	var data configData
+	if err := c.get(ctx, s.principal, "/v1/status", &data.Status); err != nil {
+		return err
+	}
+	if err := c.get(ctx, s.principal, "/v1/config/history", &data.History); err != nil {
+		data.NoHistory = err.Error()
+	}
+	if v.Query.Get("plan") != "" && v.MayAdminister {
+		data.Plan = new(host.Plan)
+		if err := c.get(ctx, s.principal, "/v1/plan", data.Plan); err != nil {
+			data.Plan, data.PlanError = nil, err.Error()
+		}
+	}
+	v.Data, v.Alarms = data, data.Status.Signals.Alarms
+	return nil
+}
+
+type auditData struct {
+	Entries []host.LogEntry
+	Export  string
+	Older   string
+}
+
+// auditFilters lists the parameters with which the page of the audit log selects entries.
+var auditFilters = []string{"text", "session", "tool", "principal", "decision", "kind", "layer", "since", "until"}
+
+func auditQuery(q url.Values) url.Values {
+	out := url.Values{}
+	for _, name := range auditFilters {
+		if value := strings.TrimSpace(q.Get(name)); value != "" {
+			out.Set(name, value)
+		}
+	}
+	return out
+}
+
+func loadAudit(ctx context.Context, c *Console, s *session, v *view) error {
+	q := auditQuery(v.Query)
+	data := auditData{Export: q.Encode()}
+	q.Set("limit", "200")
+	if err := c.get(ctx, s.principal, "/v1/log?"+q.Encode(), &data.Entries); err != nil {
+		return err
+	}
+	slices.Reverse(data.Entries)
+	if n := len(data.Entries); n == 200 {
+		older := auditQuery(v.Query)
+		older.Set("until", data.Entries[n-1].At.UTC().Format(time.RFC3339))
+		data.Older = "/audit?" + older.Encode()
+	}
+	v.Data = data
+	return nil
+}
+
+// export sends the selected entries of the audit log as a file.
+func (c *Console) export(w http.ResponseWriter, r *http.Request, s *session) {
+	q := auditQuery(r.URL.Query())
+	q.Set("limit", "100000")
+	q.Set("format", cmp.Or(r.URL.Query().Get("format"), "jsonl"))
+	res, err := c.raw(r.Context(), s.principal, http.MethodGet, "/v1/log?"+q.Encode(), nil)
+	if err != nil {
+		c.fail(w, r, s, http.StatusBadRequest, err)
+		return
+	}
+	for _, name := range []string{"Content-Type", "Content-Disposition"} {
+		w.Header().Set(name, res.header.Get(name))
+	}
+	_, _ = w.Write(res.body.Bytes()) // the error is ignored: the client is gone
+}
+
+// diagnosis is the part of the answer of /v1/doctor that the page shows.
+type diagnosis struct {
+	Backends []struct {
+		Name string `json:"name"`
+		Why  string `json:"why"`
+	} `json:"backends"`
+	Plugins []struct {
+		Name     string   `json:"name"`
+		Backend  string   `json:"backend"`
+		Refused  string   `json:"refused"`
+		Enforced []string `json:"enforced"`
+		Granted  []string `json:"granted"`
+		Missing  []gap    `json:"missing"`
+	} `json:"plugins"`
+	Permissions struct {
+		Programs string `json:"programs"`
+		Deny     int    `json:"deny"`
+		Protect  int    `json:"protect"`
+		Missing  []gap  `json:"missing"`
+	} `json:"permissions"`
+}
+
+type gap struct {
+	What string `json:"what"`
+	How  string `json:"how"`
+}
+
+func loadDoctor(ctx context.Context, c *Console, s *session, v *view) error {
+	var d diagnosis
+	if err := c.get(ctx, s.principal, "/v1/doctor", &d); err != nil {
+		return err
+	}
+	v.Data, v.Alarms = d, c.alarms(ctx, s)
+	return nil
+}
+
+// back returns the path of the page that contains the form of a request.
+func back(r *http.Request, otherwise string) string {
+	if to := r.PostFormValue("to"); strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "//") {
+		return to
+	}
+	return otherwise
+}
+
+func (c *Console) cancelCall(r *http.Request, s *session) (string, error) {
+	return back(r, "/"), c.send(r.Context(), s.principal, http.MethodPost, "/v1/calls/"+url.PathEscape(r.PathValue("id"))+"/cancel", nil, nil)
+}
+
+// answerAsk answers an ask: the button is once, session, always or deny. For a question, it is answer or deny.
+func (c *Console) answerAsk(r *http.Request, s *session) (string, error) {
+	body := map[string]any{"outcome": tool.Accepted, "digest": r.PostFormValue("digest"), "message": r.PostFormValue("reason")}
+	switch button := r.PostFormValue("answer"); button {
+	case "deny":
+		body["outcome"] = tool.Declined
+	case host.ScopeSession, host.ScopeAlways:
+		body["values"] = []string{button}
+	case "answer":
+		values := r.PostForm["value"]
+		if text := r.PostFormValue("text"); text != "" {
+			values = append(values, text)
+		}
+		body["values"] = values
+	}
+	return "/asks", c.send(r.Context(), s.principal, http.MethodPost, "/v1/asks/"+url.PathEscape(r.PathValue("id")), body, nil)
+}
+
+// undo runs the tool undo or redo in a session.
+func (c *Console) undo(r *http.Request, s *session) (string, error) {
+	id, name := r.PostFormValue("id"), "undo"
+	if r.PostFormValue("what") == "redo" {
+		name = "redo"
+	}
+	request := map[string]any{"name": name, "arguments": map[string]any{}, "workspace": r.PostFormValue("workspace")}
+	if !strings.HasPrefix(id, "workspace:") {
+		request["session"] = id
+	}
+	var res tool.Result
+	if err := c.send(r.Context(), s.principal, http.MethodPost, "/v1/run", request, &res); err != nil {
+		return "", err
+	}
+	if res.Error != nil {
+		return "", errors.New(res.Error.Message)
+	}
+	return "/sessions?id=" + url.QueryEscape(id), nil
+}
+
+func (c *Console) switchTool(r *http.Request, s *session) (string, error) {
+	what := "disable"
+	if r.PostFormValue("on") == "1" {
+		what = "enable"
+	}
+	return "/tools", c.send(r.Context(), s.principal, http.MethodPost, "/v1/"+what+"/"+url.PathEscape(r.PathValue("name")), nil, nil)
+}
+
+func (c *Console) reloadPlugin(r *http.Request, s *session) (string, error) {
+	return "/tools", c.reload(r.Context(), s, map[string]any{"plugins": []string{r.PostFormValue("plugin")}})
+}
+
+func (c *Console) reloadConfig(r *http.Request, s *session) (string, error) {
+	return "/config", c.reload(r.Context(), s, map[string]any{"approve_privileges": r.PostFormValue("approve") == "1"})
+}
+
+// reload returns an error with all that was refused.
+func (c *Console) reload(ctx context.Context, s *session, body map[string]any) error {
+	var out host.Reload
+	if err := c.send(ctx, s.principal, http.MethodPost, "/v1/reload", body, &out); err != nil {
+		return err
+	}
+	return refusals(&out)
+}
+
+func refusals(out *host.Reload) error {
+	var errs []error
+	if out.Config.Refused != "" {
+		errs = append(errs, fmt.Errorf("the configuration is refused: %s", out.Config.Refused))
+	}
+	for _, p := range out.Plugins {
+		if p.Refused != "" {
+			errs = append(errs, fmt.Errorf("plugin %s is refused: %s", p.Name, p.Refused))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Console) rollback(r *http.Request, s *session) (string, error) {
+	id, err := strconv.ParseInt(cmp.Or(r.PostFormValue("id"), "0"), 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("%q is not an id of the history", r.PostFormValue("id"))
+	}
+	var out host.RolledBack
+	if err := c.send(r.Context(), s.principal, http.MethodPost, "/v1/config/rollback", map[string]any{"id": id}, &out); err != nil {
+		return "", err
+	}
+	return "/config", refusals(out.Reload)
+}

@@ -1,0 +1,136 @@
+// Package inflight lists the calls that run or wait, with their last output, so that a person can see and cancel them.
+// [Calls.Begin] adds a call.
+package inflight
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+)
+
+// maxTail is the maximum size of the output that is kept of a call, in bytes.
+const maxTail = 2 << 10
+
+// ErrCanceled is the cause with which a call is canceled by a person other than its caller.
+var ErrCanceled = errors.New("the call was canceled")
+
+// Call is a call that has not ended.
+type Call struct {
+	text atomic.Pointer[string]
+	// Number identifies the call in this process. The caller chooses the ID, so it need not be unique.
+	Number                            int64
+	ID, Session, Workspace, Principal string
+	Command, Name                     string
+	Arguments                         []byte
+	Began                             time.Time
+	cancel                            atomic.Pointer[context.CancelCauseFunc]
+	canceled                          atomic.Pointer[error] // why the call was canceled before it ran
+	mu                                sync.Mutex
+	tail                              []byte
+	written                           int64
+}
+
+// Calls lists calls. The zero value is empty and ready to use. It is safe for concurrent use.
+type Calls struct {
+	next atomic.Int64
+	mu   sync.Mutex
+	by   map[int64]*Call
+}
+
+// Begin adds a call. The caller must call [Calls.End].
+func (c *Calls) Begin(call *Call) {
+	call.Number, call.Began = c.next.Add(1), time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil {
+		c.by = make(map[int64]*Call)
+	}
+	c.by[call.Number] = call
+}
+
+// End removes a call.
+func (c *Calls) End(call *Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.by, call.Number)
+}
+
+// All returns the calls, oldest first.
+func (c *Calls) All() []*Call {
+	c.mu.Lock()
+	out := make([]*Call, 0, len(c.by))
+	for _, call := range c.by {
+		out = append(out, call)
+	}
+	c.mu.Unlock()
+	slices.SortFunc(out, func(a, b *Call) int { return cmp.Compare(a.Number, b.Number) })
+	return out
+}
+
+// Cancel cancels the call with a number for a principal. It returns the call, or nil if no such call runs.
+func (c *Calls) Cancel(number int64, by string) *Call {
+	c.mu.Lock()
+	call := c.by[number]
+	c.mu.Unlock()
+	if call == nil {
+		return nil
+	}
+	why := fmt.Errorf("%w by %s", ErrCanceled, by)
+	call.canceled.CompareAndSwap(nil, &why)
+	if cancel := call.cancel.Load(); cancel != nil {
+		(*cancel)(why)
+	}
+	return call
+}
+
+// Context returns a context for the run of the call, which [Calls.Cancel] cancels. The caller must call stop.
+func (c *Call) Context(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c.cancel.Store(&cancel)
+	if why := c.canceled.Load(); why != nil {
+		cancel(*why)
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// Output adds output of the call. Only the end is kept.
+func (c *Call) Output(p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.written += int64(len(p))
+	if len(p) >= maxTail {
+		c.tail = append(c.tail[:0], p[len(p)-maxTail:]...)
+		return
+	}
+	c.tail = append(c.tail, p...)
+	if len(c.tail) > 2*maxTail {
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-maxTail:]...)
+	}
+}
+
+// Text returns a text about the call. It calls the function compose only once, because masking secrets takes time.
+func (c *Call) Text(compose func(*Call) string) string {
+	if text := c.text.Load(); text != nil {
+		return *text
+	}
+	text := compose(c)
+	c.text.Store(&text)
+	return text
+}
+
+// Tail returns the end of the output as valid UTF-8, and the number of bytes of the whole output.
+func (c *Call) Tail() (text string, written int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.tail[max(0, len(c.tail)-maxTail):]
+	for len(b) > 0 && !utf8.RuneStart(b[0]) {
+		b = b[1:]
+	}
+	return string(b), c.written
+}
