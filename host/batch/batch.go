@@ -38,6 +38,9 @@ type Batch struct {
 	// Ordered requires results in the order of the requests. By default, each result is written as soon as its call
 	// ends.
 	Ordered bool
+	// UntilFailure makes the requests run one after the other, and none after one that failed. All of them belong to the
+	// session and the branch of Request.
+	UntilFailure bool
 	// MaxLine is the maximum length of a request line, in bytes. Zero means 64 MiB.
 	MaxLine int
 }
@@ -48,7 +51,14 @@ type batch struct {
 	mu  sync.Mutex
 	out io.Writer
 	err error // first write error
+	// failed is the number of the first line that failed, or 0. Only a batch with UntilFailure sets it.
+	failed int
 }
+
+// FailedError reports that a line of a batch with UntilFailure failed, so that the later lines did not run.
+type FailedError struct{ Line int }
+
+func (e *FailedError) Error() string { return fmt.Sprintf("line %d failed", e.Line) }
 
 const defaultMaxLine = 64 << 20
 
@@ -94,6 +104,17 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 		}
 		if long || len(bytes.TrimSpace(line)) > 0 {
 			slots <- struct{}{}
+			if b.UntilFailure {
+				text := b.next(ctx, n, line, long)
+				<-slots
+				if b.write(text) != nil {
+					break
+				}
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				continue
+			}
 			answer := b.begin(n, line, long)
 			turn := previous
 			next := make(chan struct{})
@@ -122,7 +143,36 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 	if err := b.writeErr(); err != nil {
 		return fmt.Errorf("the results cannot be written: %w", err)
 	}
+	if b.failed > 0 && ctx.Err() == nil {
+		return &FailedError{Line: b.failed}
+	}
 	return ctx.Err()
+}
+
+// next runs request number n of a batch that stops at the first failure.
+func (b *batch) next(ctx context.Context, n int, line []byte, tooLong bool) []byte {
+	var r request
+	refuse := func(kind tool.Kind, format string, a ...any) []byte {
+		if b.failed == 0 {
+			b.failed = n
+		}
+		return resultLine(r.ID, tool.Failed(tool.Errorf(kind, format, a...).From(tool.SourceHost)))
+	}
+	readable := !tooLong && json.Unmarshal(line, &r) == nil
+	switch {
+	case b.failed > 0:
+		return refuse(tool.Canceled, "Line %d was not run, because line %d failed and the batch is atomic.", n, b.failed)
+	case readable && (r.Session != "" || r.Branch != "" || r.Workspace != ""):
+		return refuse(tool.InvalidArguments, "Line %d names a session, a branch or a workspace. An atomic batch has one of each: set them with --session and --workspace.", n)
+	}
+	text := b.begin(n, line, tooLong)(ctx)
+	var res struct {
+		Success bool `json:"success"`
+	}
+	if json.Unmarshal(text, &res) != nil || !res.Success {
+		b.failed = n
+	}
+	return text
 }
 
 // begin resolves and queues request number n without blocking. The returned function runs the request and returns the

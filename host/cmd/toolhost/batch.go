@@ -2,18 +2,22 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 	"toolhost.dev/host/batch"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
 func newBatch(s *cli.Settings) *cobra.Command {
-	var ordered bool
+	var ordered, atomic bool
 	c := &cobra.Command{
 		Use:   "batch",
 		Short: "Run a stream of requests: JSON Lines in, JSON Lines out",
@@ -25,6 +29,9 @@ Changes of plugins and of the configuration apply while it runs, also on SIGHUP.
 		Example: `  printf '%s\n' '{"id":1,"command":"read go.mod"}' '{"id":2,"name":"glob","arguments":{"pattern":"*.go"}}' | toolhost batch`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if atomic {
+				return runAtomic(c, s)
+			}
 			h, err := s.OpenLive(c, host.Options{})
 			if err != nil {
 				return err
@@ -36,7 +43,49 @@ Changes of plugins and of the configuration apply while it runs, also on SIGHUP.
 			return errors.Join(err, h.Close())
 		},
 	}
+	c.Flags().BoolVar(&atomic, "atomic", false, "run the requests one after the other in a branch, and apply their changes only if all of them succeed")
 	s.TapeFlag(c)
 	c.Flags().BoolVar(&ordered, "ordered", false, "write the results in the order of the requests")
 	return c
+}
+
+// runAtomic runs the requests in a new branch and a copy of the session. If all of them succeed, their changes are made in the
+// workspace as one. Otherwise the workspace stays as it was.
+func runAtomic(c *cobra.Command, s *cli.Settings) error {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // the error is ignored, because Read always succeeds
+	name := "atomic-" + hex.EncodeToString(random[:])
+	h, err := s.OpenLive(c, host.Options{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	go cli.WhenUnread(os.Stdout, cancel)
+	req := s.Request()
+	req.From, req.Session, req.Branch = req.Session, name, name
+	err = batch.Batch{Host: h, Request: req, UntilFailure: true}.Run(ctx, os.Stdin, cli.Screen(os.Stdout))
+	if closed := h.Close(); closed != nil { // the branch can only be applied after its last process
+		return errors.Join(err, closed)
+	}
+	branches, opened := admin.OpenBranches(s.Options())
+	if opened != nil {
+		return errors.Join(err, opened)
+	}
+	defer branches.Close() //nolint:errcheck // only the audit log is written
+	ctx = context.WithoutCancel(c.Context())
+	if err != nil {
+		discarded := branches.Discard(ctx, name)
+		if failed := (*batch.FailedError)(nil); errors.As(err, &failed) {
+			fmt.Fprintf(os.Stderr, "toolhost: nothing was changed, because line %d failed\n", failed.Line)
+			return errors.Join(discarded, cli.ExitError(cli.ExitFailure))
+		}
+		return errors.Join(err, discarded)
+	}
+	out, err := branches.Apply(ctx, name, admin.ApplyOptions{})
+	if err != nil {
+		return fmt.Errorf("nothing was changed in the workspace: %w. The changes stay in the branch %s; see toolhost branch diff %[2]s", err, name)
+	}
+	fmt.Fprintf(os.Stderr, "toolhost: applied %d changes; to take them back: toolhost branch revert %s\n", len(out.Changes), name)
+	return nil
 }
