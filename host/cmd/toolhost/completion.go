@@ -39,6 +39,7 @@ func completions(s *cli.Settings, root *cobra.Command) {
 		return cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp)
 	}
 	_ = root.RegisterFlagCompletionFunc("on-ask", choices("allow", "deny", "prompt"))
+	_ = root.RegisterFlagCompletionFunc("log-format", choices("text", "json"))
 	_ = root.RegisterFlagCompletionFunc("log-level", choices("debug", "info", "warn", "error"))
 	_ = root.MarkPersistentFlagDirname("workspace")
 	_ = root.MarkPersistentFlagDirname("state")

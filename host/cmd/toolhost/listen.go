@@ -281,7 +281,26 @@ func show(ctx context.Context, url string) {
 }
 
 // The method "console" returns the web console and the log for rejected clients.
-func (f *serveFlags) console(clients *host.Directory) (*console.Console, *slog.Logger) {
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: cli.WithoutTime}))
+func (f *serveFlags) console(s *cli.Settings, clients *host.Directory) (*console.Console, *slog.Logger) {
+	log := s.Log(slog.LevelWarn)
 	return console.New(console.Options{Authenticate: clients.Authenticate, Secure: f.cert != "", Log: log}), log
+}
+
+// notify tells the service manager about the state of the server, as sd_notify(3) does. Without a service manager, it does
+// nothing.
+func notify(state string) {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	if socket[0] == '@' { // an abstract socket
+		socket = "\x00" + socket[1:]
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "toolhost: the service manager cannot be notified:", err)
+		return
+	}
+	_, _ = conn.Write([]byte(state)) // the error is ignored: the service manager notices that nothing came
+	_ = conn.Close()
 }

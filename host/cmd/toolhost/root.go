@@ -50,6 +50,7 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	f.StringVar(&s.Branch, "branch", "", "`name` of the branch to work in: a layer over the workspace that receives all changes (see toolhost branch)")
 	f.StringVar(&s.State, "state", "", "`directory` for sessions and caches (default: the user's state directory)")
 	f.StringVar(&s.OnAsk, "on-ask", "", "what becomes of permission asks: `allow|deny|prompt` (default: what the configuration says, else deny)")
+	f.StringVar(&s.LogFormat, "log-format", "text", "`format` of the log on standard error: text|json")
 	f.StringVar(&s.LogLevel, "log-level", "", "log to standard error from this `level` on: debug|info|warn|error (default: what the configuration says, else warn)")
 	f.BoolVar(&s.JSON, "json", false, "print JSON")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

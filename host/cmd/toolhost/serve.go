@@ -83,6 +83,7 @@ server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
 }
 
 func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
+	s.LogTime = true
 	token, err := f.token()
 	if err != nil {
 		return err
@@ -124,7 +125,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	ctx, cancel := context.WithCancelCause(c.Context()) // canceling this context cancels the calls
 	defer cancel(nil)
 	leaving := new(leaving)
-	pages, log := f.console(clients)
+	pages, log := f.console(s, clients)
 	web := &http.Server{
 		Handler: leaving.handler(api.Handler(h, api.Options{
 			Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler, Doctor: func() (any, error) { return admin.Diagnose(s.Options()) },
@@ -140,6 +141,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	go func() { served <- f.serve(web, listener) }()
 	replaced := f.offer(h, listener, mine)
 	serving()
+	notify("READY=1")
 	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }) })
 }
 
@@ -159,6 +161,7 @@ func (f *serveFlags) untilEnd(ctx context.Context, h *host.Host, listener net.Li
 		leaving.yield(ctx, h, listener)
 		err = stop()
 	case <-cli.Terminated():
+		notify("STOPPING=1")
 		if f.activated {
 			leaving.yield(ctx, h, listener)
 		} else {

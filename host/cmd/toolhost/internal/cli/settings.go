@@ -33,7 +33,10 @@ type Settings struct {
 	State    string
 	OnAsk    string
 	LogLevel string
-	JSON     bool
+	// LogFormat is the format of log lines: "text" or "json". LogTime adds the time to text lines. JSON always has it.
+	LogFormat string
+	LogTime   bool
+	JSON      bool
 	// FromTape is a tape from which all calls are answered. Empty means that calls run.
 	FromTape string
 	// Edit changes the text of a problem before it is printed. It can be nil.
@@ -47,11 +50,28 @@ func (s *Settings) Check() error {
 	default:
 		return fmt.Errorf("--on-ask %q: use allow, deny or prompt", s.OnAsk)
 	}
+	switch s.LogFormat {
+	case "", "text", "json":
+	default:
+		return fmt.Errorf("--log-format %q: use text or json", s.LogFormat)
+	}
 	var l slog.Level
 	if s.LogLevel != "" && l.UnmarshalText([]byte(s.LogLevel)) != nil {
 		return fmt.Errorf("--log-level %q: use debug, info, warn or error", s.LogLevel)
 	}
 	return nil
+}
+
+// Log returns a log on standard error in the format that the flags select.
+func (s *Settings) Log(level slog.Leveler) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
+	if s.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	}
+	if !s.LogTime {
+		opts.ReplaceAttr = WithoutTime
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts))
 }
 
 // Options returns the options of a host according to the flags.
@@ -97,7 +117,7 @@ func (s *Settings) OpenWith(c *cobra.Command, opts host.Options) (*host.Host, er
 func (s *Settings) open(c *cobra.Command, opts host.Options, problems func(*host.Host) []string) (*host.Host, error) {
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelWarn)
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: WithoutTime}))
+	log := s.Log(level)
 	common := s.Options()
 	opts.Config, opts.Variables, opts.VariableFiles = common.Config, common.Variables, common.VariableFiles
 	opts.Workspace, opts.StateDir, opts.OnAsk, opts.Log = common.Workspace, common.StateDir, s.OnAsk, log
