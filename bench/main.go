@@ -9,6 +9,7 @@
 //	bench sandbox   compares the start of plugins under each sandbox backend
 //	bench gate      compares spawns and go build behind the exec gate with those of a plugin without a sandbox
 //	bench swap      measures calls while a plugin is replaced 100 times, and while plugins are killed
+//	bench rollout   measures what shadow calls of a rollout cost the calls that are served
 //	bench edit      measures the success and the speed of the edits in the file TOOLHOST_EDIT_CORPUS
 //	bench mcp       compares a read through toolhost mcp with an MCP file server, using the same client
 //	bench scheduler measures the scheduler's overhead per call
@@ -31,7 +32,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"mcp", overMCP}, {"swap", swaps}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"mcp", overMCP}, {"swap", swaps}, {"rollout", rollouts}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

@@ -138,12 +138,25 @@ func newSwapLoad(ctx context.Context, bin string) (*swapLoad, error) {
 			return nil, err
 		}
 	}
-	l.host, err = host.New(ctx, host.Options{
-		Config: filepath.Join(dir, "toolhost.hcl"), BundledDir: filepath.Join(bin, "plugins"),
-		Workspace: filepath.Join(dir, "work"), StateDir: filepath.Join(dir, "state"), Live: true,
-	})
+	err = l.start(ctx, bin)
 	ok = err == nil
 	return l, err
+}
+
+func (l *swapLoad) start(ctx context.Context, bin string) (err error) {
+	l.host, err = host.New(ctx, host.Options{
+		Config: filepath.Join(l.dir, "toolhost.hcl"), BundledDir: filepath.Join(bin, "plugins"),
+		Workspace: filepath.Join(l.dir, "work"), StateDir: filepath.Join(l.dir, "state"), Live: true,
+	})
+	return err
+}
+
+// This method starts the host again with a changed configuration.
+func (l *swapLoad) restart(ctx context.Context, bin string) error {
+	if err := l.host.Close(); err != nil {
+		return err
+	}
+	return l.start(ctx, bin)
 }
 
 func (l *swapLoad) close() {
