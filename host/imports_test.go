@@ -134,7 +134,7 @@ var rules = []rule{
 		},
 		allows: func(p, i string) bool {
 			own := strings.TrimSuffix(p, "_test")
-			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || under(p, internal+"config") && under(i, internal+"audit", internal+"config", internal+"habit", internal+"hostlist", internal+"manifest", internal+"principal", internal+"sandbox", internal+"signature", internal+"source") || i == internal+"recursion" || i == internal+"flock" || i == internal+"jsontext" || i == internal+"scratch" || i == internal+"stamp" || i == internal+"fingerprint"
+			return !under(i, "toolhost.dev/host") || own == i || own == internal+"policy" && i == internal+"script" || under(p, internal+"config") && under(i, internal+"audit", internal+"config", internal+"habit", internal+"hostlist", internal+"manifest", internal+"principal", internal+"quota", internal+"rollout", internal+"sandbox", internal+"signature", internal+"source") || i == internal+"recursion" || i == internal+"flock" || i == internal+"jsontext" || i == internal+"scratch" || i == internal+"stamp" || i == internal+"fingerprint"
 		},
 	},
 }

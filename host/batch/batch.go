@@ -78,6 +78,7 @@ func (p Batch) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	b := &batch{Batch: p, out: out}
 	b.Request.InOrder = true
+	b.Ordered = b.Ordered || b.UntilFailure
 	return b.run(ctx, in)
 }
 
@@ -104,18 +105,7 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 		}
 		if long || len(bytes.TrimSpace(line)) > 0 {
 			slots <- struct{}{}
-			if b.UntilFailure {
-				text := b.next(ctx, n, line, long)
-				<-slots
-				if b.write(text) != nil {
-					break
-				}
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				continue
-			}
-			answer := b.begin(n, line, long)
+			answer := b.answer(ctx, n, line, long)
 			turn := previous
 			next := make(chan struct{})
 			previous = next
@@ -147,6 +137,15 @@ func (b *batch) run(ctx context.Context, in io.Reader) error {
 		return &FailedError{Line: b.failed}
 	}
 	return ctx.Err()
+}
+
+// answer begins request number n. A batch that stops at the first failure also runs it.
+func (b *batch) answer(ctx context.Context, n int, line []byte, tooLong bool) func(ctx context.Context) []byte {
+	if !b.UntilFailure {
+		return b.begin(n, line, tooLong)
+	}
+	text := b.next(ctx, n, line, tooLong)
+	return func(context.Context) []byte { return text }
 }
 
 // next runs request number n of a batch that stops at the first failure.
