@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"toolhost.dev/host"
 )
@@ -54,6 +55,19 @@ func inBranch(t *testing.T, h *host.Host, branch, command, want string) {
 	}
 }
 
+// indexed waits until grep uses its index in a branch. Only then could it miss a change.
+func indexed(t *testing.T, h *host.Host, branch string) {
+	t.Helper()
+	for range 500 {
+		res := h.Run(t.Context(), host.Request{Command: "grep nothing", Branch: branch}, nil)
+		if res.Metadata["index"] == "ready" {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("grep does not use an index")
+}
+
 // TestBaseChangesDuringBranch changes the workspace while a branch is mounted. The next call of every tool sees the changes.
 func TestBaseChangesDuringBranch(t *testing.T) {
 	needsNamespaces(t)
@@ -71,6 +85,7 @@ func TestBaseChangesDuringBranch(t *testing.T) {
 	}
 	inBranch(t, h, "b", "touch own", "")
 	look("old", "No such file", "gone")
+	indexed(t, h, "b")
 	writeFiles(t, ws, map[string]string{"t": "new\n", "d/late": "late\n", "d/in": "changed\n"})
 	if err := os.Rename(filepath.Join(ws, "t"), filepath.Join(ws, "a")); err != nil {
 		t.Fatal(err)

@@ -322,3 +322,46 @@ func TestNothingIsLost(t *testing.T) {
 		})
 	}
 }
+
+// TestSameIndex compares indexes that git itself wrote.
+func TestSameIndex(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		c := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e@example.org"}, args...)...)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	index := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, ".git", "index"))
+		at := filepath.Join(t.TempDir(), name)
+		if err = errors.Join(err, os.WriteFile(at, text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	files(t, dir, map[string]string{"a": "1", "some longer name": "2", "dir/b": "3"})
+	git("init", "-q")
+	git("add", "-A")
+	git("commit", "-qm", "x")
+	first := index("first")
+	if err := os.Chtimes(filepath.Join(dir, "a"), time.Now(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	git("status")
+	refreshed := index("refreshed")
+	files(t, dir, map[string]string{"a": "other"})
+	git("add", "a")
+	changed := index("changed")
+	if equal, _ := sameContent(first, refreshed); equal {
+		t.Error("git did not refresh the index, so the test shows nothing")
+	}
+	if !sameIndex(first, refreshed) {
+		t.Error("a refreshed index counts as another")
+	}
+	if sameIndex(first, changed) || sameIndex(first, filepath.Join(dir, "a")) {
+		t.Error("an index with another entry counts as the same")
+	}
+}

@@ -64,7 +64,7 @@ func (x *exchanger) forward(i int) error {
 		}
 		return rename(x.layer, s.Path, x.store, item, noReplace)
 	case s.Op == OpMetadata:
-		return x.metadata(s.Path, s.Mode, s.Attributes, s.OldAttributes)
+		return x.metadata(s.Path, s.Mode, s.Owner, s.Attributes, s.OldAttributes)
 	case s.Op == OpCreate:
 		return x.create(s)
 	case s.Op == OpDelete:
@@ -211,8 +211,8 @@ func removeMarks(path string) error {
 	return nil
 }
 
-// metadata sets the mode and the attributes of a directory of the base.
-func (x *exchanger) metadata(path string, mode uint32, now, before map[string][]byte) error {
+// metadata sets the mode, the owner and the attributes of a directory of the base.
+func (x *exchanger) metadata(path string, mode uint32, owner [2]uint32, now, before map[string][]byte) error {
 	at := fmt.Sprintf("/proc/self/fd/%d/.", x.base.root)
 	if path != "." {
 		var err error
@@ -239,6 +239,11 @@ func (x *exchanger) metadata(path string, mode uint32, now, before map[string][]
 			return err
 		}
 	}
+	if os.Geteuid() == 0 {
+		if err := unix.Chown(at, int(owner[0]), int(owner[1])); err != nil {
+			return err
+		}
+	}
 	return unix.Chmod(at, mode)
 }
 
@@ -249,7 +254,7 @@ func (x *exchanger) backward(i int) error {
 		if s.Drop {
 			return nil
 		}
-		return x.metadata(s.Path, s.OldMode, s.OldAttributes, s.Attributes)
+		return x.metadata(s.Path, s.OldMode, s.OldOwner, s.OldAttributes, s.Attributes)
 	}
 	if err := x.parents(s.Path); err != nil {
 		return err

@@ -41,6 +41,9 @@ type Change struct {
 	// Mode and OldMode are the permissions of the path, if it exists.
 	Mode    uint32 `json:"mode,omitempty"`
 	OldMode uint32 `json:"old_mode,omitempty"`
+	// Owner and OldOwner are the user and the group of a directory whose metadata changed.
+	Owner    [2]uint32 `json:"owner,omitzero"`
+	OldOwner [2]uint32 `json:"old_owner,omitzero"`
 	// Size and OldSize are the sizes of files, in bytes.
 	Size    int64 `json:"size,omitempty"`
 	OldSize int64 `json:"old_size,omitempty"`
@@ -195,10 +198,10 @@ func (w *walker) attributes(path string) error {
 	if err := errors.Join(unix.Lstat(upper, &up), unix.Lstat(base, &lo)); err != nil {
 		return err
 	}
-	if up.Mode == lo.Mode && up.Uid == lo.Uid && up.Gid == lo.Gid && equalAttributes(upper, base) {
+	if up.Mode == lo.Mode && sameOwner(&up, &lo) && equalAttributes(upper, base) {
 		return nil
 	}
-	c := Change{Path: path, Op: OpMetadata, Was: "directory", Is: "directory", Mode: uint32(up.Mode) & 0o7777, OldMode: uint32(lo.Mode) & 0o7777, inode: up.Ino, old: stampFrom(&lo)} //nolint:unconvert // as above
+	c := Change{Path: path, Op: OpMetadata, Was: "directory", Is: "directory", Mode: uint32(up.Mode) & 0o7777, OldMode: uint32(lo.Mode) & 0o7777, inode: up.Ino, old: stampFrom(&lo), Owner: [2]uint32{up.Uid, up.Gid}, OldOwner: [2]uint32{lo.Uid, lo.Gid}} //nolint:unconvert // as above
 	w.judge(&c, &lo)
 	w.out = append(w.out, c)
 	return nil
@@ -207,6 +210,10 @@ func (w *walker) attributes(path string) error {
 // judge finds out whether a change conflicts with a change of the base, or is never applied.
 func (w *walker) judge(c *Change, lo *unix.Stat_t) {
 	if c.Never = never(c); c.Never != "" {
+		return
+	}
+	if c.Op == OpModify && strings.HasSuffix("/"+c.Path, "/.git/index") && sameIndex(filepath.Join(w.base, c.Path), filepath.Join(w.upper, c.Path)) {
+		c.Never = "git only refreshed it"
 		return
 	}
 	since := w.b.since(c.Path)
@@ -345,13 +352,19 @@ func attributesOf(path string) map[string][]byte {
 	return out
 }
 
+// sameOwner compares the owners of two files. Only root can change owners, and the copy of another user's file always
+// belongs to the user.
+func sameOwner(a, b *unix.Stat_t) bool {
+	return os.Geteuid() != 0 || a.Uid == b.Uid && a.Gid == b.Gid
+}
+
 func equalAttributes(a, b string) bool {
 	return maps.EqualFunc(attributesOf(a), attributesOf(b), bytes.Equal)
 }
 
 // same reports whether two entries of the same type are equal in mode, owner, attributes and content.
 func same(a, b string, sa, sb *unix.Stat_t) (bool, error) {
-	if sa.Mode != sb.Mode || sa.Uid != sb.Uid || sa.Gid != sb.Gid || !equalAttributes(a, b) {
+	if sa.Mode != sb.Mode || !sameOwner(sa, sb) || !equalAttributes(a, b) {
 		return false, nil
 	}
 	switch sa.Mode & unix.S_IFMT {
@@ -400,4 +413,18 @@ func sameContent(a, b string) (bool, error) {
 // openRegular opens a file for reading. It does not follow a link and does not block on a pipe.
 func openRegular(path string) (*os.File, error) {
 	return os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+}
+
+// readSmall reads a file of at most limit bytes.
+func readSmall(path string, limit int64) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = unix.EFBIG
+	}
+	return text, err
 }

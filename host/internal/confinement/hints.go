@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -203,6 +204,14 @@ var secret = lazyregexp.New(`(?i)/\.(?:ssh|aws|gnupg|kube|docker|azure|netrc|pgp
 
 // pathHint returns a hint for a path that the sandbox protects from writing or does not show.
 func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool.Root, backend sandbox.Backend, printed string) string {
+	if slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Branch != "" }) {
+		switch {
+		case strings.Contains(printed, syscall.EOVERFLOW.Error()) || strings.Contains(printed, "Value too large for defined data type"):
+			return "In a branch, files of other owners or groups cannot be changed. Copy the file, or work without a branch"
+		case strings.Contains(printed, "Invalid cross-device link") || strings.Contains(printed, "EXDEV"):
+			return "In a branch, a directory of the workspace cannot be renamed in one step. Use mv, which copies it, or cp -a and rm -r"
+		}
+	}
 	for _, line := range refusedWrite.FindAllString(printed, 5) {
 		if path := outside(line, writable(prof, roots)); path != "" {
 			return fmt.Sprintf("The sandbox permits changes only in the workspace. To permit them in %[1]s, the operator sets write = [%[1]q] in the sandbox block of %[2]s", filepath.Dir(path), block(l.cfg, p))

@@ -1,8 +1,11 @@
 package freshness
 
 import (
+	"fmt"
 	"os"
 	"runtime"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,8 +33,38 @@ func KindOf(f *os.File) Kind {
 	switch t := int64(st.Type) & 0xFFFFFFFF; { //nolint:unconvert // systems differ
 	case err != nil, synthetic[t]:
 		return NotKnown
+	case t == unix.OVERLAYFS_SUPER_MAGIC && inBranch(f):
+		return ByStat // the kernel reports no changes of the workspace below a branch
 	case local[t]:
 		return Watched
 	}
 	return ByStat
+}
+
+// branches returns the devices of the branches that this process sees. The mounts of a process do not change.
+var branches = sync.OnceValue(func() map[string]bool {
+	out := make(map[string]bool)
+	all, err := os.ReadFile(mountInfo)
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(all)) {
+		place, source, ok := strings.Cut(line, " - ")
+		if f := strings.Fields(place); ok && len(f) > 2 && strings.HasPrefix(source, "overlay toolhost-branch ") {
+			out[f[2]] = true
+		}
+	}
+	return out
+})
+
+// inBranch reports whether a directory is in a branch, which is a layer over the workspace.
+func inBranch(f *os.File) bool {
+	known := branches()
+	if len(known) == 0 {
+		return false
+	}
+	var st unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &st)
+	runtime.KeepAlive(f)
+	return err == nil && known[fmt.Sprintf("%d:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)))] //nolint:unconvert // systems differ
 }
