@@ -135,3 +135,7 @@ func (h *Host) History(req Request, limit int) ([]HistoryEntry, error) {
 
 // Cwd returns the working directory of a request's session.
 func (h *Host) Cwd(req Request) (string, error) { return h.engine.Cwd(engine.Request(req)) }
+
+// ReleaseBranch unmounts the branch of a request, so that another process can use it, and ends the processes of its
+// sessions. It returns an error if a call runs in the branch. An unmounted branch is mounted again by its next call.
+func (h *Host) ReleaseBranch(req Request) error { return h.engine.ReleaseBranch(engine.Request(req)) }

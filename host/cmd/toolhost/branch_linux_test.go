@@ -1,13 +1,17 @@
 package main
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
 )
 
 // branchHost opens a host with the real plugins over a new workspace.
@@ -99,5 +103,88 @@ func TestBaseChangesDuringBranch(t *testing.T) {
 	inBranch(t, h, "b", "echo branch >> a; cat a", "new\nbranch")
 	if b, err := os.ReadFile(filepath.Join(ws, "a")); err != nil || string(b) != "new\n" {
 		t.Errorf("the workspace has %q, %v", b, err)
+	}
+}
+
+// treeOf describes a directory tree: types, modes, targets of links, contents and attributes.
+func treeOf(t *testing.T, dir string) string {
+	t.Helper()
+	c := exec.Command("sh", "-c", `find . -printf '%p %y %m %l %n\n' | sed 's/ \([0-9]*\)$/ /' | LC_ALL=C sort; find . -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum`)
+	c.Dir = dir
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// randomScript returns a script of file operations that works on whatever exists.
+func randomScript(r *rand.Rand, n int) string {
+	names := []string{"a", "b", "d/a", "d/b", "d/e/a", "d/e/f/a", "e", "e/x", "'sp ace'", "d/n", "g/h/i", "g"}
+	pick := func() string { return names[r.IntN(len(names))] }
+	var b strings.Builder
+	for i := range n {
+		p, q := pick(), pick()
+		if q == p || strings.HasPrefix(q, p+"/") { // what a copy into itself makes depends on the order of a directory
+			q = "other"
+		}
+		ops := []string{
+			fmt.Sprintf("mkdir -p $(dirname %[1]s) && echo %[2]d > %[1]s", p, i), fmt.Sprintf("echo %d >> %s", i, p), "rm -rf " + p, "mkdir -p " + p, fmt.Sprintf("mv -T %s %s", p, q), fmt.Sprintf("cp -a -T %s %s", p, q),
+			fmt.Sprintf("ln -sfn ../%s %s", q, p), fmt.Sprintf("chmod %o %s", []int{0o600, 0o755, 0o444, 0o711}[r.IntN(4)], p), fmt.Sprintf("rm -rf %[1]s && mkdir -p %[1]s && echo %[2]d > %[1]s/new", p, i),
+			fmt.Sprintf("echo %d > t%d && mv t%[2]d %s", i, i, p), "truncate -s 0 " + p, "rmdir " + p,
+		}
+		fmt.Fprintf(&b, "( %s ) 2>/dev/null\n", ops[r.IntN(len(ops))])
+	}
+	return b.String() + "true\n"
+}
+
+// TestAppliedBranchEqualsDirectory runs random operations in a directory, and in a branch that is then applied. Both trees
+// are equal. Reverting gives the tree before.
+func TestAppliedBranchEqualsDirectory(t *testing.T) {
+	needsNamespaces(t)
+	h, ws, state := branchHost(t, map[string]string{"a": "1\n", "d/a": "2\n", "d/b": "3\n", "d/e/a": "4\n", "d/e/f/a": "5\n", "e": "6\n", "g/h/i": "7\n", "sp ace": "8\n"})
+	before := treeOf(t, ws)
+	b, err := admin.OpenBranches(host.Options{BundledDir: filepath.Join(bin, "plugins"), Workspace: ws, StateDir: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for seed := range uint64(12) {
+		script := randomScript(rand.New(rand.NewPCG(seed, 1)), 40) //nolint:gosec // repeatable
+		direct := filepath.Join(t.TempDir(), "direct")
+		if out, err := exec.Command("cp", "-a", ws, direct).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		c := exec.Command("bash", "-c", "umask 022\n"+script)
+		c.Dir = direct
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		name := fmt.Sprintf("p%d", seed)
+		inBranch(t, h, name, "umask 022\n"+script, "")
+		if now := treeOf(t, ws); now != before {
+			t.Fatalf("seed %d: the branch changed the workspace:\n%s\nbefore:\n%s", seed, now, before)
+		}
+		if seed == 0 {
+			if _, err := b.Apply(t.Context(), name, admin.ApplyOptions{}); err == nil {
+				t.Fatal("a branch was applied while a host has it mounted")
+			}
+		}
+		must(t, h.ReleaseBranch(host.Request{Branch: name}))
+		if _, err := b.Apply(t.Context(), name, admin.ApplyOptions{}); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if got, want := treeOf(t, ws), treeOf(t, direct); got != want {
+			t.Fatalf("seed %d: after the apply, the tree is\n%s\nand directly it is\n%s\nscript:\n%s", seed, got, want, script)
+		}
+		if _, err := b.Revert(t.Context(), name); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if got := treeOf(t, ws); got != before {
+			t.Fatalf("seed %d: after the revert, the tree is\n%s\nand it was\n%s\nscript:\n%s", seed, got, before, script)
+		}
+		if err := b.Discard(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -93,3 +94,18 @@ func inBranch(roots []tool.Root, s call.Session) []tool.Root {
 	}
 	return out
 }
+
+// ReleaseBranch unmounts the branch of a request. See host.Host.ReleaseBranch.
+func (e *Engine) ReleaseBranch(req Request) error {
+	s, err := e.stored(req)
+	if err != nil || s.Branch == "" {
+		return err
+	}
+	b, err := e.branches.Store.Find(s.Principal.Owner(), s.Workspace, s.Branch)
+	if err == nil && !e.branches.Release(b.ID()) {
+		err = errBusy
+	}
+	return err
+}
+
+var errBusy = fmt.Errorf("the process %d runs a call in the branch. Wait until the call ends, or cancel it", os.Getpid())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -167,7 +166,7 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 			return nil, err
 		}
 		if !e.branches.Release(a.ID) {
-			return nil, fmt.Errorf("the process %d runs a call in the branch. Wait until the call ends, or cancel it", os.Getpid())
+			return nil, errBusy
 		}
 		return struct{}{}, nil
 	case control.OpTakeOver:
