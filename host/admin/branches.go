@@ -33,6 +33,9 @@ type Branches struct {
 	log       *slog.Logger
 }
 
+// PreviewPrefix begins the names of branches for previews. They are removed a day after they were made.
+const PreviewPrefix = branch.PreviewPrefix
+
 // BranchChange is what a branch changes at one path.
 type BranchChange = branch.Change
 
@@ -348,6 +351,39 @@ func (b *Branches) Accept(name string) error {
 		return err
 	}
 	return b.store.Accept(f)
+}
+
+// BranchCheckpoint is a copy of the layer of a branch.
+type BranchCheckpoint = branch.Checkpoint
+
+// Checkpoints lists the checkpoints of a branch, the oldest first.
+func (b *Branches) Checkpoints(name string) ([]BranchCheckpoint, error) {
+	f, err := b.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return f.Checkpoints()
+}
+
+// Checkpoint copies the changes of a branch, so that Restore can go back to them. It ends the processes of the branch.
+func (b *Branches) Checkpoint(ctx context.Context, name, message string) (*BranchCheckpoint, error) {
+	f, err := b.take(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return b.store.Checkpoint(f, message)
+}
+
+// Restore makes a branch what it was at a checkpoint. Number 0 means the last one. The second result is a checkpoint of the
+// branch before the restore.
+func (b *Branches) Restore(ctx context.Context, name string, number int) (restored, saved *BranchCheckpoint, err error) {
+	f, err := b.take(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	restored, saved, err = b.store.Restore(f, number)
+	b.audit("(branch restore)", name, 0, err)
+	return restored, saved, err
 }
 
 // take finds a branch and makes the running hosts unmount it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -16,13 +17,15 @@ import (
 )
 
 func newRun(s *cli.Settings) *cobra.Command {
+	var preview bool
 	c := &cobra.Command{
 		Use:   "run [flags] [--] COMMAND",
 		Short: "Run one command",
 		Long: `Run one command string. Several words are joined as a shell would quote them.
 
 The output goes to standard output and the error to standard error; with --json one
-result object goes to standard output. The exit status is 0 on success, a native
+result object goes to standard output. With --preview, the command runs in a new branch, and what it changes
+is shown in place of being done. The exit status is 0 on success, a native
 command's own, 1 when a tool failed, 2 when the command line or the configuration is wrong.`,
 		Example: `  toolhost run 'grep TODO --glob "*.go"'
   toolhost run read main.go --limit 20
@@ -39,16 +42,27 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			}
 			req := s.Request()
 			req.Command = command
+			if preview {
+				if req.Branch, err = previewBranch(s); err != nil {
+					return errors.Join(err, h.Close())
+				}
+			}
 			client := terminal.New(s.JSON)
 			res := client.Run(c.Context(), h, req)
 			err = h.Close()
 			left := endJobs(res)
+			shown := ""
+			if preview {
+				text, failed := showPreview(s, req.Branch, res)
+				shown, err = text, errors.Join(err, failed)
+			}
 			if s.JSON {
 				if err := cli.PrintJSON(os.Stdout, res); err != nil {
 					return err
 				}
 			} else {
 				client.Finish(res)
+				cli.PrintText(os.Stdout, shown)
 				cli.PrintText(os.Stderr, left)
 			}
 			if err != nil {
@@ -57,6 +71,7 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			return exitStatus(res)
 		},
 	}
+	c.Flags().BoolVar(&preview, "preview", false, "run the command in a new branch and show what it changes")
 	c.Flags().SetInterspersed(false)
 	return c
 }

@@ -373,8 +373,22 @@ func (s *Store) Clean() error {
 			errs = append(errs, removeAll(filepath.Join(s.Dir, e.Name())))
 		}
 	}
-	return errors.Join(append(errs, err)...)
+	all, listed := s.List()
+	for _, b := range all {
+		if strings.HasPrefix(b.Name, PreviewPrefix) && time.Since(b.Created) > previewAge {
+			if used := (*InUseError)(nil); !errors.As(s.Discard(b), &used) {
+				continue // the next call removes its data
+			}
+		}
+	}
+	return errors.Join(append(errs, err, listed)...)
 }
+
+// PreviewPrefix begins the names of branches for previews, which are discarded after previewAge.
+const (
+	PreviewPrefix = "preview-"
+	previewAge    = 24 * time.Hour
+)
 
 // removeAll removes a tree, also if directories in it cannot be read, as the kernel's own directory of an overlay.
 func removeAll(dir string) error {
