@@ -32,7 +32,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"mcp", overMCP}, {"swap", swaps}, {"rollout", rollouts}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"branch", branched}, {"mcp", overMCP}, {"swap", swaps}, {"rollout", rollouts}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
 
 func main() {
 	bin, err := filepath.Abs("bin")

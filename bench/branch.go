@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"toolhost.dev/host"
+	"toolhost.dev/host/admin"
+)
+
+// branchFiles is the number of files in the measured workspace, and branchChanges the number of changes that are applied.
+const (
+	branchFiles   = 60_000
+	branchChanges = 10_000
+)
+
+// branched compares work in a branch with work in the workspace itself, and the branch with a worktree of git.
+func branched(ctx context.Context, bin string) error {
+	dir, err := os.MkdirTemp("", "toolhost-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	ws := filepath.Join(dir, "ws")
+	if err := makeWorkspace(ctx, ws); err != nil {
+		return err
+	}
+	opts := host.Options{BundledDir: filepath.Join(bin, "plugins"), Workspace: ws, StateDir: filepath.Join(dir, "state")}
+	h, err := host.New(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer h.Close() //nolint:errcheck // the measurement is over
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer out.Flush() //nolint:errcheck // the terminal
+	if err := createBranches(ctx, out, h, dir, ws); err != nil {
+		return err
+	}
+	if err := callsInBranch(ctx, out, h); err != nil {
+		return err
+	}
+	return applyBranch(ctx, out, h, opts)
+}
+
+// makeWorkspace makes a repository with small files, of which a third is not tracked.
+func makeWorkspace(ctx context.Context, ws string) error {
+	for i := range branchFiles {
+		top := "src"
+		if i%3 == 0 {
+			top = "node_modules"
+		}
+		path := filepath.Join(ws, top, strconv.Itoa(i%100), strconv.Itoa(i%37), fmt.Sprintf("f%d.go", i))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, fmt.Appendf(nil, "package p\n\n// F%[1]d returns %[1]d.\nfunc F%[1]d() int { return %[1]d }\n", i), 0o644); err != nil {
+			return err
+		}
+	}
+	return errors.Join(gitIn(ctx, ws, "init", "-q"), gitIn(ctx, ws, "add", "src"), gitIn(ctx, ws, "-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-qm", "x"))
+}
+
+func gitIn(ctx context.Context, dir string, args ...string) error {
+	c := exec.CommandContext(ctx, "git", args...)
+	c.Dir = dir
+	if text, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("git %v: %w\n%s", args, err, text)
+	}
+	return nil
+}
+
+func branchCall(ctx context.Context, h *host.Host, branch, command string) error {
+	if res := h.Run(ctx, host.Request{Command: command, Branch: branch}, nil); !res.Success() {
+		return fmt.Errorf("%s: %s", command, res.Error.Message)
+	}
+	return nil
+}
+
+// createBranches measures a branch up to its first command, and a worktree with a copy of the untracked files. The first
+// command needs a process of its own in both cases, so that of the workspace with another temporary directory is taken off.
+func createBranches(ctx context.Context, out *tabwriter.Writer, h *host.Host, dir, ws string) error {
+	var made, base []time.Duration
+	for i := range 12 {
+		d, err := timed(func() error { return branchCall(ctx, h, fmt.Sprintf("made%d", i), "true") })
+		if err != nil {
+			return err
+		}
+		p, err := timed(func() error {
+			if res := h.Run(ctx, host.Request{Command: "true", Session: fmt.Sprintf("s%d", i)}, nil); !res.Success() {
+				return errors.New(res.Error.Message)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		made, base = append(made, d), append(base, p)
+	}
+	tree := filepath.Join(dir, "worktree")
+	worktree, err := timed(func() error {
+		return errors.Join(gitIn(ctx, ws, "worktree", "add", "-q", "--detach", tree), exec.CommandContext(ctx, "cp", "-a", filepath.Join(ws, "node_modules"), tree).Run())
+	})
+	if err != nil {
+		return err
+	}
+	cost := median(made) - median(base)
+	fmt.Fprintf(out, "first command in a new branch of %d files\t%v\tin a new session of the workspace\t%v\tdifference\t%v\t(at most 10ms)\n", branchFiles, median(made), median(base), cost)
+	fmt.Fprintf(out, "git worktree add and a copy of untracked files\t%v\t÷ first command in a branch\t%.0f\n", worktree, float64(worktree)/float64(median(made)))
+	return nil
+}
+
+// callsInBranch compares warm calls.
+func callsInBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host) error {
+	for _, m := range []struct {
+		name, command string
+		rounds        int
+		most          float64
+	}{
+		{"bash true", "true", 60, 1.15},
+		{"read", "read src/1/1/f1.go", 60, 1.2},
+		{"grep, warm", "grep F40001", 30, 1.2},
+	} {
+		var times [2][]time.Duration
+		for round := range m.rounds + 10 {
+			for k := range times {
+				i := (k + round) % len(times)
+				d, err := timed(func() error { return branchCall(ctx, h, []string{"", "work"}[i], m.command) })
+				if err != nil {
+					return err
+				}
+				if round == 0 && m.name == "grep, warm" {
+					time.Sleep(5 * time.Second) // the index is built in the background
+				}
+				if round >= 10 {
+					times[i] = append(times[i], d)
+				}
+			}
+		}
+		fmt.Fprintf(out, "%s\tin a branch\t%v\tin the workspace\t%v\tratio\t%.2f\t(at most %.2f)\n", m.name, median(times[1]), median(times[0]), float64(median(times[1]))/float64(median(times[0])), m.most)
+	}
+	return nil
+}
+
+// applyBranch measures the list, the apply and the revert of many changes.
+func applyBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host, opts host.Options) error {
+	command := fmt.Sprintf("find src -type f | head -%d | while read -r f; do echo x >> $f; done", branchChanges)
+	if err := errors.Join(branchCall(ctx, h, "work", command), h.ReleaseBranch(host.Request{Branch: "work"})); err != nil {
+		return err
+	}
+	b, err := admin.OpenBranches(opts)
+	if err != nil {
+		return err
+	}
+	defer b.Close() //nolint:errcheck // the measurement is over
+	changes := 0
+	for _, m := range []struct {
+		name string
+		do   func() error
+	}{
+		{"list of the changes", func() error {
+			all, err := b.Changes("work")
+			changes = len(all)
+			return err
+		}},
+		{"apply (at most 500ms)", func() error { _, err := b.Apply(ctx, "work", admin.ApplyOptions{}); return err }},
+		{"revert", func() error { _, err := b.Revert(ctx, "work"); return err }},
+		{"discard", func() error { return b.Discard(ctx, "work") }},
+	} {
+		d, err := timed(m.do)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s\t%d changes\t%v\n", m.name, changes, d)
+	}
+	return nil
+}
