@@ -341,7 +341,7 @@ func (b *Branches) Discard(ctx context.Context, name string) error {
 	changes, _ := f.Changes() // ignore the error: the number is only for the audit log
 	err = b.store.Discard(f)
 	b.audit("(branch discard)", name, len(changes), err)
-	return errors.Join(err, b.store.Clean())
+	return err
 }
 
 // Accept declares that a branch is complete although the machine stopped while it was in use.

@@ -99,6 +99,17 @@ func TestBaseChangesDuringBranch(t *testing.T) {
 	}
 	look("new", "late", "o such file")
 	inBranch(t, h, "b", "cat d/in", "changed")
+	// New directories are watched, too, and a directory that moves.
+	for _, content := range []string{"1", "2", "3"} {
+		writeFiles(t, ws, map[string]string{"n/m/t": content})
+		must(t, os.Rename(filepath.Join(ws, "n/m/t"), filepath.Join(ws, "n/m/f")))
+		inBranch(t, h, "b", "cat n/m/f; echo; ls n/m", content+"\nf\n")
+	}
+	must(t, os.Rename(filepath.Join(ws, "n"), filepath.Join(ws, "moved")))
+	inBranch(t, h, "b", "ls n 2>/dev/null || cat moved/m/f", "3")
+	writeFiles(t, ws, map[string]string{"t": "4"})
+	must(t, os.Rename(filepath.Join(ws, "t"), filepath.Join(ws, "moved/m/f")))
+	inBranch(t, h, "b", "cat moved/m/f", "4")
 	// The branch may change what was changed outside.
 	inBranch(t, h, "b", "echo branch >> a; cat a", "new\nbranch")
 	if b, err := os.ReadFile(filepath.Join(ws, "a")); err != nil || string(b) != "new\n" {

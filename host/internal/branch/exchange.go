@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -131,6 +132,9 @@ func (x *exchanger) replace(s *step, item string) error {
 	if !x.unchanged(s, item) {
 		return errors.Join(errChanged, rename(x.store, item, x.base, s.Path, exchange))
 	}
+	if !s.Opaque {
+		return nil
+	}
 	return x.unmark(x.base, s.Path)
 }
 
@@ -192,10 +196,15 @@ func (x *exchanger) unmark(t *tree, path string) error {
 var marks = []string{opaqueMark, originMark, "user.overlay.impure", "user.overlay.nlink", "user.overlay.upper", "user.overlay.redirect", "user.overlay.metacopy", "user.overlay.protattr", "user.overlay.uuid", "user.overlay.whiteout", "user.overlay.xwhiteouts"}
 
 func removeMarks(path string) error {
-	if n, err := unix.Llistxattr(path, nil); err != nil || n == 0 {
+	names := make([]byte, 4096)
+	n, err := unix.Llistxattr(path, names)
+	if err != nil || n == 0 {
 		return nil //nolint:nilerr // without attributes there are no marks
 	}
-	for _, m := range marks {
+	for m := range strings.SplitSeq(string(names[:n]), "\x00") {
+		if !strings.HasPrefix(m, markPrefix) {
+			continue
+		}
 		err := unix.Lremovexattr(path, m)
 		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) { // a read-only file of this user, or a link
 			var st unix.Stat_t

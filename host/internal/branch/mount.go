@@ -42,6 +42,7 @@ type Mount struct {
 	root   *os.File // the host's own clone
 	holder *holder
 	lock   *os.File
+	base   *baseWatch
 	users  int
 	ask    sync.Mutex // one request to the holder at a time
 }
@@ -142,6 +143,7 @@ func (m *Mount) start(launcher string) error {
 		m.holder.close()
 		return fmt.Errorf("the branch %s cannot be used: %w", b.Name, err)
 	}
+	m.base = watchBase(b.Base)
 	return nil
 }
 
@@ -176,6 +178,9 @@ func (m *Mounts) of(key string) *Mount {
 func (m *Mount) Refresh() error {
 	m.ask.Lock()
 	defer m.ask.Unlock()
+	if !m.base.changed() {
+		return nil
+	}
 	return m.holder.refresh()
 }
 
@@ -207,6 +212,7 @@ func (m *Mounts) unmount(mount *Mount) {
 // stop unmounts the branch and gives its lock back. The descriptor of the view then refers to nothing, and it stays
 // reserved, so that a path of the view never leads to another file.
 func (m *Mount) stop() {
+	m.base.close()
 	dead, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		_ = unix.Dup3(dead, int(m.root.Fd()), unix.O_CLOEXEC)
