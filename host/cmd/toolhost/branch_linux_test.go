@@ -161,7 +161,7 @@ func TestAppliedBranchEqualsDirectory(t *testing.T) {
 	}
 	defer b.Close()
 	for seed := range uint64(12) {
-		script := randomScript(rand.New(rand.NewPCG(seed, 1)), 40) //nolint:gosec // repeatable
+		script := randomScript(rand.New(rand.NewPCG(seed, 1)), 40)
 		direct := filepath.Join(t.TempDir(), "direct")
 		if out, err := exec.Command("cp", "-a", ws, direct).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
