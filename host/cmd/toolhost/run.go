@@ -12,6 +12,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/cmd/toolhost/internal/branchcmd"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/cmd/toolhost/internal/terminal"
 )
@@ -43,7 +44,7 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			req := s.Request()
 			req.Command = command
 			if preview {
-				if req.Branch, err = previewBranch(s); err != nil {
+				if req.Branch, err = branchcmd.PreviewName(s); err != nil {
 					return errors.Join(err, h.Close())
 				}
 			}
@@ -53,7 +54,7 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			left := endJobs(res)
 			shown := ""
 			if preview {
-				text, failed := showPreview(s, req.Branch, res)
+				text, failed := branchcmd.ShowPreview(s, req.Branch, res)
 				shown, err = text, errors.Join(err, failed)
 			}
 			if s.JSON {

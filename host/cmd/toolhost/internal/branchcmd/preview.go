@@ -1,4 +1,4 @@
-package main
+package branchcmd
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
 
-// previewBranch returns the name of a new branch for a preview.
-func previewBranch(s *cli.Settings) (string, error) {
+// PreviewName returns the name of a new branch for a preview.
+func PreviewName(s *cli.Settings) (string, error) {
 	if s.Branch != "" {
 		return "", errors.New("--preview runs the command in a branch of its own, so it excludes --branch")
 	}
@@ -23,9 +23,9 @@ func previewBranch(s *cli.Settings) (string, error) {
 	return admin.PreviewPrefix + hex.EncodeToString(b), nil
 }
 
-// showPreview adds to a result what the command changed in the branch of its preview, and returns it as text. It removes a
+// ShowPreview adds to a result what the command changed in the branch of its preview, and returns it as text. It removes a
 // branch without changes.
-func showPreview(s *cli.Settings, name string, res *host.Result) (text string, err error) {
+func ShowPreview(s *cli.Settings, name string, res *host.Result) (text string, err error) {
 	b, err := admin.OpenBranches(s.Options())
 	if err != nil {
 		return "", err
