@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"slices"
 
 	"toolhost.dev/sdk/tool"
 
@@ -66,9 +65,6 @@ type Alarm = engine.Alarm
 
 // AlarmConfig is the kind of the alarm that the host does not use the configuration on disk.
 const AlarmConfig = engine.AlarmConfig
-
-// AlarmKinds returns all kinds of alarms.
-func AlarmKinds() []string { return slices.Clone(engine.AlarmKinds) }
 
 // Signals returns the current signals. It asks running plugins for their health and waits at most two seconds. The result
 // can be two seconds old.

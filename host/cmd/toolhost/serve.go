@@ -67,7 +67,7 @@ server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
   curl -H "Authorization: Bearer $TOKEN" -d '{"command":"read go.mod"}' http://127.0.0.1:7070/v1/run
   toolhost serve --listen unix:$XDG_RUNTIME_DIR/toolhost.sock`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, s) },
+		RunE: func(c *cobra.Command, _ []string) error { s.LogTime = true; return f.run(c, s) },
 	}
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "`address` to listen on; port 0: any that is free; unix:PATH: a Unix socket")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` that holds the token")
@@ -83,7 +83,6 @@ server with --take-over, or let systemd open the socket (LISTEN_FDS).`,
 }
 
 func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
-	s.LogTime = true
 	token, err := f.token()
 	if err != nil {
 		return err
@@ -141,7 +140,6 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	go func() { served <- f.serve(web, listener) }()
 	replaced := f.offer(h, listener, mine)
 	serving()
-	notify("READY=1")
 	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }) })
 }
 
@@ -155,6 +153,7 @@ func (f *serveFlags) serve(web *http.Server, l net.Listener) error {
 
 // untilEnd serves until the server is stopped, replaced or fails. Then it closes the host.
 func (f *serveFlags) untilEnd(ctx context.Context, h *host.Host, listener net.Listener, served <-chan error, replaced <-chan struct{}, leaving *leaving, stop func() error) (err error) {
+	notify("READY=1")
 	select {
 	case err = <-served:
 	case <-replaced:

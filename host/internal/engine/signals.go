@@ -38,12 +38,9 @@ const (
 	AlarmOther = "problem"
 )
 
-// AlarmKinds lists all kinds of alarms.
-var AlarmKinds = []string{AlarmState, AlarmConfig, AlarmUnloaded, AlarmSuspended, AlarmStuck, AlarmRefused, AlarmApproval, AlarmOther}
-
 // Alarm is a problem that an operator must know.
 type Alarm struct {
-	// Kind is one of [AlarmKinds].
+	// Kind is one of the constants above, such as [AlarmConfig].
 	Kind string `json:"kind"`
 	// Subject is the name of the plugin. It is empty if the alarm is about the host.
 	Subject string `json:"subject,omitempty"`
