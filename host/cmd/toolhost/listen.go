@@ -286,7 +286,7 @@ func (f *serveFlags) console(s *cli.Settings, clients *host.Directory) (*console
 	return console.New(console.Options{Authenticate: clients.Authenticate, Secure: f.cert != "", Log: log}), log
 }
 
-// notify tells the service manager about the state of the server, as sd_notify(3) does. Without a service manager, it does
+// notify sends the state of the server to the service manager, as sd_notify(3) does. Without a service manager, it does
 // nothing.
 func notify(state string) {
 	socket := os.Getenv("NOTIFY_SOCKET")
