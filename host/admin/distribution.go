@@ -172,7 +172,8 @@ func describe(ctx context.Context, opts Options, program string) (*tool.Descript
 	return d, errors.Join(err, e.Close())
 }
 
-// candidateConfig returns a configuration for a program of which nothing is known yet. A script may read its interpreter.
+// candidateConfig returns a configuration for a program of which nothing is known yet. If the program is a script, the
+// configuration permits it to read the files of its interpreter.
 func candidateConfig(program string) string {
 	runtime := manifest.RuntimeOf(manifest.Interpreter(program))
 	var read, env []string

@@ -343,7 +343,7 @@ func (l *stream) refuse(line []byte, code int, message string) {
 	l.Post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", idOf(line), code, b))
 }
 
-// function returns the offered function with the given name.
+// The method "function" returns the offered function with the given name.
 func (s *Server) function(name string) (function, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ func applyAttributes(f *os.File, old *current, want *fs.FileMode) error {
 	}
 	if now.Uid != st.Uid || now.Gid != st.Gid {
 		if err := f.Chown(int(st.Uid), int(st.Gid)); err != nil {
-			return &replaceError{"its owner could not be kept otherwise", err}
+			return &replaceError{"another file could not keep its owner", err}
 		}
 	}
 	if err := copyAttributes(fd, int(old.file.Fd())); err != nil {
@@ -69,7 +69,7 @@ func copyAttributes(to, from int) error {
 			continue
 		}
 		if err := unix.Fsetxattr(to, name, value, 0); err != nil {
-			return &replaceError{fmt.Sprintf("its attribute %s could not be kept otherwise", name), err}
+			return &replaceError{fmt.Sprintf("another file could not keep its attribute %s", name), err}
 		}
 	}
 	return nil

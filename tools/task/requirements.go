@@ -44,7 +44,7 @@ func requirementProblems(text string, exists func(name string) bool) (problems [
 		}
 		seen[id] = true
 		if len(tests) == 0 {
-			problems = append(problems, fmt.Errorf("%s: %s has no test; write one, and name it in the row", requirements, id))
+			problems = append(problems, fmt.Errorf("%s: the requirement %s has no test; write one, and name it in the row of the requirement", requirements, id))
 		}
 		for _, test := range tests {
 			if !exists(test[1]) {

@@ -64,8 +64,8 @@ func pattern(s string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
 }
 
-// The function "forms" returns the forms of all secrets: tokens, and values after a name. The text of the first group is
-// not masked.
+// The function "forms" returns the patterns that find secrets: tokens, and values that follow a name. The text in the first
+// group of a pattern stays unmasked.
 var forms = sync.OnceValue(func() []form {
 	out := []form{
 		{needs: []string{"private key"}, re: pattern(`-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\z)`), to: Mask},

@@ -51,8 +51,7 @@ type Execution struct {
 	// BeforeArgs contains the arguments of Before. It is set only if the program is git. The last arguments can be
 	// missing.
 	BeforeArgs []string
-	// GitSettings reports whether a variable of the environment changes the settings of git. It is set only if the
-	// program is git.
+	// GitSettings reports that the program is git and that a variable of the environment changes the settings of git.
 	GitSettings bool
 	// WorkTree is the value of GIT_WORK_TREE, and GitDir reports whether GIT_DIR is set. Both are set only if the
 	// program is git.

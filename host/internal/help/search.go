@@ -70,7 +70,7 @@ func usage(h *find.Hit) string {
 	if h.Usage == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" = %.2f by words + %.2f by usage (called after: %s)", h.Score-h.Usage, h.Usage, strings.Join(h.UsageWords, ", "))
+	return fmt.Sprintf(" = %.2f by words + %.2f by usage (earlier calls after searches for: %s)", h.Score-h.Usage, h.Usage, strings.Join(h.UsageWords, ", "))
 }
 
 // maxNamespaceLine limits the length of a line about a namespace, in bytes.

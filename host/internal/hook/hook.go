@@ -261,7 +261,7 @@ func After(ctx context.Context, hooks []*Hook, in tool.HookInput) (res *tool.Res
 		}
 		a, err := h.call(ctx, &in)
 		if err == nil && a.Decision == tool.HookAsk {
-			err = errors.New("the hook asks for permission after the call; return the decision ask only for the event before a call")
+			err = errors.New("the hook asks for permission after the call; return the decision \"ask\" only for the event before a call")
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -13,8 +13,8 @@ import (
 	"toolhost.dev/sdk/tool"
 )
 
-// execution returns the execution of a program. The first word is the path, and the other words are the arguments after
-// the name.
+// execution returns the execution of a program. The first word is the path of the program, and the other words are its
+// arguments.
 func execution(dir string, words ...string) *policy.Execution {
 	return &policy.Execution{
 		Path: words[0], File: words[0], Args: slices.Concat([]string{filepath.Base(words[0])}, words[1:]), Dir: dir, Tool: "bash",

@@ -100,7 +100,7 @@ type Dir struct {
 	NoRepositories bool
 }
 
-// Kept contains other files and directories that the kernel protects.
+// Kept contains the files and directories outside of repositories that the kernel protects.
 type Kept struct {
 	// Globs are the globs of the configuration that Paths uses. If the globs change, the protection of the paths ends.
 	Globs []string

@@ -158,7 +158,7 @@ func (g *Guard) takeOut(w *watched, all []found, others bool, level slog.Level) 
 	}
 	store, err := g.opts.Store()
 	if err != nil {
-		return []string{fmt.Sprintf("%s makes git run programs, but the quarantine cannot be used: %v", filepath.Join(w.path, all[0].rel), err)}
+		return []string{fmt.Sprintf("%s makes git run programs and stays in place, because the quarantine cannot be used: %v", filepath.Join(w.path, all[0].rel), err)}
 	}
 	restored, err := store.Allowed()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Matcher searches for a pattern. It learns from the searched text and is not safe for concurrent use. Use one Matcher
-// per goroutine. Every error of its methods is the error of its context.
+// per goroutine. A method returns an error only if the context of the search ends; the error is that of the context.
 type Matcher struct {
 	p *Pattern
 	m *automaton.Machine
