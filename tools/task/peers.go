@@ -12,30 +12,27 @@ import (
 	"toolhost.dev/tools/dist"
 )
 
-// npmPeers is the stamp file for the npm packages of bench/peers.
-const npmPeers = "bench/peers/node_modules/.installed"
+// consoleDir is the directory with the npm packages of the web console and of its tests.
+const consoleDir = "host/console/npm"
 
 // peers installs the programs with which tests and benchmarks compare toolhost.
 func (t *task) peers() error {
-	if err := t.nodeModules(); err != nil {
-		return err
-	}
-	if t.installed(npmPeers, "bench/peers/package.json", "bench/peers/package-lock.json") {
-		return nil
-	}
-	if err := t.npm("bench/peers"); err != nil {
-		return err
-	}
-	return t.stamp(npmPeers)
+	return errors.Join(t.nodeModules(), t.npmOnce("bench/peers"), t.npmOnce(consoleDir))
 }
 
 // nodeModules installs the programs that build the Node SDK.
-func (t *task) nodeModules() error {
-	const stamp = dist.NodeModules + "/.installed"
-	if t.installed(stamp, "sdk/node/package.json", "sdk/node/package-lock.json") {
+func (t *task) nodeModules() error { return t.npmOnce(filepath.Dir(dist.NodeModules)) }
+
+// npmOnce installs the packages of a directory unless they are installed.
+func (t *task) npmOnce(dir string) error {
+	stamp := dir + "/node_modules/.installed"
+	if t.installed(stamp, dir+"/package.json", dir+"/package-lock.json") {
 		return nil
 	}
-	return errors.Join(t.npm("sdk/node"), t.stamp(stamp))
+	if err := t.npm(dir); err != nil {
+		return err
+	}
+	return t.stamp(stamp)
 }
 
 // npm installs the packages that a directory's package-lock.json pins.
@@ -48,7 +45,7 @@ func (t *task) npm(dir string) error {
 // consoleAssets copies the scripts of the web console from the npm packages that its lock file pins. The copies are
 // committed, so that a build needs no npm.
 func (t *task) consoleAssets() error {
-	const dir = "host/console/npm"
+	const dir = consoleDir
 	if err := t.npm(dir); err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func axe(t *testing.T, ctx context.Context) string {
 	t.Helper()
 	source, err := os.ReadFile("../../console/npm/node_modules/axe-core/axe.min.js")
 	if err != nil {
-		testneed.Missing(t, "axe-core is not there; run make console-assets")
+		testneed.Missing(t, "axe-core is not there; run make peers")
 	}
 	var found string
 	must(t, chromedp.Run(ctx, page.SetBypassCSP(true), chromedp.Reload(), chromedp.WaitVisible("h1"),
