@@ -18,7 +18,7 @@ type tree struct {
 }
 
 func openTree(path string) (*tree, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	fd, err := unix.Open(path, openPath|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -86,16 +86,16 @@ func rename(from *tree, a string, to *tree, b string, flags uint) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Renameat2(dirA, nameA, dirB, nameB, flags)
+	err = renameAt(dirA, nameA, dirB, nameB, flags)
 	if !errors.Is(err, unix.EACCES) {
 		return err
 	}
 	undo := []func(){writable(dirA), writable(dirB)}
-	if entry, openErr := unix.Openat(dirA, nameA, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); openErr == nil {
+	if entry, openErr := unix.Openat(dirA, nameA, openPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); openErr == nil {
 		defer unix.Close(entry)              //nolint:errcheck // only opened
 		undo = append(undo, writable(entry)) // the rename of a directory changes its entry ".."
 	}
-	err = unix.Renameat2(dirA, nameA, dirB, nameB, flags)
+	err = renameAt(dirA, nameA, dirB, nameB, flags)
 	for _, f := range undo {
 		f()
 	}

@@ -47,7 +47,7 @@ func (x *exchanger) sync() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+	return errors.Join(syncAll(int(d.Fd())), d.Close())
 }
 
 // errChanged means that the base changed between the search for conflicts and the exchange.
@@ -319,7 +319,7 @@ func (x *exchanger) makeWhiteout(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Mknodat(dir, name, unix.S_IFCHR, 0); !errors.Is(err, unix.EEXIST) {
+	if err := whiteoutAt(dir, name); !errors.Is(err, unix.EEXIST) {
 		return err
 	}
 	return nil

@@ -215,12 +215,12 @@ func (m *Mount) stop() {
 	m.base.close()
 	dead, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
-		_ = unix.Dup3(dead, int(m.root.Fd()), unix.O_CLOEXEC)
+		_ = duplicateTo(dead, int(m.root.Fd()))
 		_ = unix.Close(dead)
 	}
 	m.holder.close()
 	if d, err := os.Open(m.Branch.Layer()); err == nil {
-		if unix.Syncfs(int(d.Fd())) == nil {
+		if syncAll(int(d.Fd())) == nil {
 			m.Branch.Boot = ""
 			_ = m.Branch.save() // ignore the error: the next mount then repeats what a clean end saves
 		}
