@@ -57,10 +57,10 @@ func makeWorkspace(ctx context.Context, ws string) error {
 			top = "node_modules"
 		}
 		path := filepath.Join(ws, top, strconv.Itoa(i%100), strconv.Itoa(i%37), fmt.Sprintf("f%d.go", i))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			return err
 		}
-		if err := os.WriteFile(path, fmt.Appendf(nil, "package p\n\n// F%[1]d returns %[1]d.\nfunc F%[1]d() int { return %[1]d }\n", i), 0o644); err != nil {
+		if err := os.WriteFile(path, fmt.Appendf(nil, "package p\n\n// F%[1]d returns %[1]d.\nfunc F%[1]d() int { return %[1]d }\n", i), 0o600); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func makeWorkspace(ctx context.Context, ws string) error {
 }
 
 func gitIn(ctx context.Context, dir string, args ...string) error {
-	c := exec.CommandContext(ctx, "git", args...)
+	c := exec.CommandContext(ctx, "git", args...) //nolint:gosec // arguments of this file
 	c.Dir = dir
 	if text, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("git %v: %w\n%s", args, err, text)
@@ -105,7 +105,7 @@ func createBranches(ctx context.Context, out *tabwriter.Writer, h *host.Host, di
 	}
 	tree := filepath.Join(dir, "worktree")
 	worktree, err := timed(func() error {
-		return errors.Join(gitIn(ctx, ws, "worktree", "add", "-q", "--detach", tree), exec.CommandContext(ctx, "cp", "-a", filepath.Join(ws, "node_modules"), tree).Run())
+		return errors.Join(gitIn(ctx, ws, "worktree", "add", "-q", "--detach", tree), exec.CommandContext(ctx, "cp", "-a", filepath.Join(ws, "node_modules"), tree).Run()) //nolint:gosec // paths of this program
 	})
 	if err != nil {
 		return err

@@ -199,7 +199,7 @@ func removeMarks(path string) error {
 	names := make([]byte, 4096)
 	n, err := unix.Llistxattr(path, names)
 	if err != nil || n == 0 {
-		return nil //nolint:nilerr // without attributes there are no marks
+		return nil // without attributes there are no marks
 	}
 	for m := range strings.SplitSeq(string(names[:n]), "\x00") {
 		if !strings.HasPrefix(m, markPrefix) {

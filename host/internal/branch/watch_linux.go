@@ -47,7 +47,7 @@ func watchBase(base string) *baseWatch {
 func (w *baseWatch) add(dir string) bool {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil //nolint:nilerr // the directory is gone, which its parent reports
+			return nil // the directory is gone, which its parent reports
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *baseWatch) add(dir string) bool {
 			return nil
 		}
 		if err == nil {
-			w.paths[int32(id)] = path //nolint:gosec // the kernel's type
+			w.paths[int32(id)] = path
 		}
 		return err
 	})
