@@ -61,6 +61,10 @@ var cloneCommands = map[string][][]string{
 	"plugin enable": {{"x"}}, "plugin disable": {{"x"}}, "plugin new": {{"made"}}, "plugin dev": {{"."}}, "plugin test": {{"none"}}, "plugin docs": {{"none"}}, "plugin logs": {{"x"}},
 	"trust": {{}, {"--json"}, {"--accept", "sha256:0"}}, "trust list": {{}}, "trust show": {{"."}}, "trust revoke": {{"."}},
 	"quarantine": {{}}, "quarantine list": {{}, {"--json"}}, "quarantine show": {{"1"}}, "quarantine restore": {{"1", "--accept", "sha256:0"}},
+	"branch": {{}}, "branch list": {{}, {"--all"}}, "branch diff": {{"x"}}, "branch apply": {{"x"}}, "branch revert": {{"x"}}, "branch discard": {{"x"}}, "branch accept": {{"x"}},
+	"branch checkpoint": {{"x"}}, "branch checkpoints": {{"x"}}, "branch restore": {{"x"}},
+	"config history": {{}}, "config rollback": {{}}, "console": {{}}, "record": {{"-o", "made.tape"}}, "replay": {{"README"}},
+	"plugin rollout": {{}}, "plugin rollout status": {{}}, "plugin rollout promote": {{"x"}}, "plugin rollout pause": {{"x"}}, "plugin rollout resume": {{"x"}}, "plugin rollout abort": {{"x"}},
 	"token": {{}}, "token create": {{"ci", "--role", "caller"}}, "token list": {{}}, "token revoke": {{"ci"}},
 	"completion": {{}}, "completion bash": {{}}, "completion zsh": {{}}, "completion fish": {{}}, "completion powershell": {{}},
 	"reference": {{"made"}}, "man": {{"made"}}, "__complete": {{"run", ""}, {"plugin", "info", ""}, {"tools", ""}},
@@ -134,7 +138,7 @@ func runIn(t *testing.T, ws, state string, env []string, args ...string) string 
 	c := exec.CommandContext(t.Context(), filepath.Join(bin, "toolhost"), append([]string{"--state", state}, args...)...)
 	c.Dir = ws
 	c.Env = append(os.Environ(), append([]string{"XDG_CONFIG_HOME=" + filepath.Join(state, "config")}, env...)...)
-	if slices.Contains(args, "serve") {
+	if slices.Contains(args, "serve") || slices.Contains(args, "console") {
 		return listen(t, c)
 	}
 	out, _ := c.CombinedOutput() // ignore the error: some commands fail
