@@ -66,7 +66,7 @@ func axe(t *testing.T, ctx context.Context) string {
 		testneed.Missing(t, "axe-core is not there; run make peers")
 	}
 	var found string
-	must(t, chromedp.Run(ctx, page.SetBypassCSP(true), chromedp.Reload(), chromedp.WaitVisible("h1"),
+	must(t, chromedp.Run(ctx, page.SetBypassCSP(true), chromedp.Reload(), appears("h1"),
 		chromedp.Evaluate(string(source)+"; 0", nil),
 		chromedp.Evaluate(`axe.run().then(r => r.violations.filter(v => ["serious", "critical"].includes(v.impact)).map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html).join(" | ")).join("\n"))`, &found, awaited),
 		page.SetBypassCSP(false)))
@@ -101,6 +101,38 @@ permissions {
 }
 `
 
+// holds repeats a script until it returns true. It ignores errors, because an update of the page or a navigation can end a
+// script. The actions of chromedp would fail then, because they remember nodes of the page.
+func holds(script string) chromedp.Action {
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			var done bool
+			if chromedp.Evaluate(script, &done).Do(ctx) == nil && done {
+				return nil
+			}
+		}
+		return fmt.Errorf("not in 30 s: %s", script)
+	})
+}
+
+func appears(selector string) chromedp.Action {
+	return holds(fmt.Sprintf("(document.querySelector(%q)?.getClientRects().length ?? 0) > 0", selector))
+}
+
+func disappears(selector string) chromedp.Action {
+	return holds(fmt.Sprintf("document.readyState === 'complete' && document.querySelector(%q) === null", selector))
+}
+
+// press clicks an element once it is there.
+func press(selector string) chromedp.Action {
+	return holds(fmt.Sprintf("(e => e ? (e.click(), true) : false)(document.querySelector(%q))", selector))
+}
+
+// reads returns the text of an element.
+func reads(selector string, to *string) chromedp.Action {
+	return chromedp.Tasks{appears(selector), chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).innerText", selector), to)}
+}
+
 // TestConsole uses the console as a person does: in two widths and both colour schemes, without serious findings of
 // axe-core.
 func TestConsole(t *testing.T) {
@@ -113,7 +145,7 @@ func TestConsole(t *testing.T) {
 	ctx := browser(t)
 	link := consoleLink(t, dir)
 	var title, text string
-	must(t, chromedp.Run(ctx, look(1280, "light"), chromedp.Navigate(base+"/audit"), chromedp.WaitVisible("#token"), chromedp.Navigate(link), chromedp.WaitVisible("#live"), chromedp.Title(&title)))
+	must(t, chromedp.Run(ctx, look(1280, "light"), chromedp.Navigate(base+"/audit"), appears("#token"), chromedp.Navigate(link), appears("#live"), chromedp.Title(&title)))
 	if title != "Now · toolhost" {
 		t.Errorf("the title is %q", title)
 	}
@@ -127,7 +159,7 @@ func TestConsole(t *testing.T) {
 		_, body := c.do("POST", "/v1/run", jsonText(map[string]string{"session": "watched", "command": hostile}))
 		ended <- body
 	}()
-	must(t, chromedp.Run(ctx, chromedp.Poll(`document.querySelector(".tail")?.textContent.includes("gnp.exe")`, nil), chromedp.Text(".tail", &text)))
+	must(t, chromedp.Run(ctx, chromedp.Poll(`document.querySelector(".tail")?.textContent.includes("gnp.exe")`, nil), reads(".tail", &text)))
 	if len(text) > 10_000 || !strings.Contains(text, `<img src=x onerror="window.owned=1">`) || strings.Contains(text, "\x1b") || !strings.Contains(text, "‹U+202E›gnp.exe") {
 		t.Errorf("the output is shown as %q", text)
 	}
@@ -142,7 +174,7 @@ func TestConsole(t *testing.T) {
 		_, body := c.do("POST", "/v1/run", `{"session":"asks","command":"git push origin main"}`)
 		ended <- body
 	}()
-	must(t, chromedp.Run(ctx, look(390, "dark"), chromedp.Navigate(base+"/asks"), chromedp.WaitVisible(".ask"), chromedp.Title(&title)))
+	must(t, chromedp.Run(ctx, look(390, "dark"), chromedp.Navigate(base+"/asks"), appears(".ask"), chromedp.Title(&title)))
 	if title != "(1) Asks · toolhost" {
 		t.Errorf("the title is %q", title)
 	}
@@ -150,7 +182,7 @@ func TestConsole(t *testing.T) {
 	if found := axe(t, ctx); found != "" {
 		t.Errorf("asks: %s", found)
 	}
-	must(t, chromedp.Run(ctx, chromedp.WaitVisible(".ask"), chromedp.KeyEvent("j"), chromedp.KeyEvent("a"), chromedp.WaitVisible(".empty")))
+	must(t, chromedp.Run(ctx, appears(".ask"), chromedp.KeyEvent("j"), chromedp.KeyEvent("a"), appears(".empty")))
 	if body := <-ended; strings.Contains(body, "permission_denied") {
 		t.Errorf("the ask was not allowed: %s", body)
 	}
@@ -161,33 +193,33 @@ func TestConsole(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(file, fmt.Appendf(nil, strings.Replace(consoleConfig, `ask "pushes" { command = "git push *" }`, "", 1), filepath.Join(bin, "testplugin")), 0o600))
 	must(t, toolhost(t, dir, "version").Run()) // trusts the file
-	must(t, chromedp.Run(ctx, look(1280, "light"), chromedp.Navigate(base+"/config?plan=1"), chromedp.WaitVisible("section[aria-label=Plan]"), chromedp.Text("section[aria-label=Plan]", &text)))
+	must(t, chromedp.Run(ctx, look(1280, "light"), chromedp.Navigate(base+"/config?plan=1"), appears("section[aria-label=Plan]"), reads("section[aria-label=Plan]", &text)))
 	if !strings.Contains(text, "Privilege increases") {
 		t.Errorf("the plan is %q", text)
 	}
 	shot(t, ctx, "configuration")
-	must(t, chromedp.Run(ctx, chromedp.Click("section[aria-label=Plan] .danger"), chromedp.WaitNotPresent("section[aria-label=Plan]"), chromedp.WaitVisible("table")))
+	must(t, chromedp.Run(ctx, press("section[aria-label=Plan] .danger"), disappears("section[aria-label=Plan]"), appears("table")))
 	c.want(200, `"digest"`, "GET", "/v1/config/history", "", "Authorization", "Bearer "+token)
-	must(t, chromedp.Run(ctx, chromedp.Click(`button[aria-label="Go back to 1"]`), chromedp.WaitVisible("h1"), chromedp.WaitNotPresent(`button[aria-label="Go back to 1"]`)))
+	must(t, chromedp.Run(ctx, press(`button[aria-label="Go back to 1"]`), appears("h1"), disappears(`button[aria-label="Go back to 1"]`)))
 	if now, err := os.ReadFile(file); err != nil || string(now) != string(good) {
 		t.Errorf("the configuration was not restored: %s", now)
 	}
 
 	// Search the audit log for what was done.
-	must(t, chromedp.Run(ctx, chromedp.Navigate(base+"/audit"), chromedp.SetValue("#text", "rollback"), chromedp.Click(".filter .primary")))
+	must(t, chromedp.Run(ctx, chromedp.Navigate(base+"/audit"), chromedp.SetValue("#text", "rollback"), press(".filter .primary")))
 	eventually(t, "the search is shown", func() bool {
 		var shown bool
 		err := chromedp.Run(ctx, chromedp.Evaluate(`location.search.includes("text=rollback") && document.readyState === "complete"`, &shown))
 		return err == nil && shown
 	})
-	must(t, chromedp.Run(ctx, chromedp.Text("table.log", &text)))
+	must(t, chromedp.Run(ctx, reads("table.log", &text)))
 	if !strings.Contains(text, "(rollback)") || strings.Contains(text, "git push origin") {
 		t.Errorf("the search found %q", text)
 	}
 
 	for _, p := range []string{"/", "/sessions", "/tools", "/tools/read", "/config", "/audit", "/figures", "/doctor"} {
 		name := strings.ReplaceAll(strings.Trim(p, "/"), "/", "-")
-		must(t, chromedp.Run(ctx, look(1280, "light"), chromedp.Navigate(base+p), chromedp.WaitVisible("h1")))
+		must(t, chromedp.Run(ctx, look(1280, "light"), chromedp.Navigate(base+p), appears("h1")))
 		if name != "" && name != "config" {
 			shot(t, ctx, name)
 		}
@@ -195,7 +227,7 @@ func TestConsole(t *testing.T) {
 			t.Errorf("%s: %s", p, found)
 		}
 		var wide bool
-		must(t, chromedp.Run(ctx, look(390, "dark"), chromedp.Reload(), chromedp.WaitVisible("h1"), chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth`, &wide)))
+		must(t, chromedp.Run(ctx, look(390, "dark"), chromedp.Reload(), appears("h1"), chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth`, &wide)))
 		if wide {
 			t.Errorf("%s is wider than a phone", p)
 		}
@@ -204,7 +236,7 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	var owned bool
-	must(t, chromedp.Run(ctx, chromedp.Navigate(base+"/audit?session=watched"), chromedp.WaitVisible("table.log"), chromedp.Evaluate(`!!window.owned`, &owned)))
+	must(t, chromedp.Run(ctx, chromedp.Navigate(base+"/audit?session=watched"), appears("table.log"), chromedp.Evaluate(`!!window.owned`, &owned)))
 	if owned {
 		t.Error("hostile output ran a script")
 	}
