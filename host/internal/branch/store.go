@@ -264,7 +264,7 @@ func (b *Branch) save() error {
 	return replaceFile(filepath.Join(b.dir, recordFile), append(text, '\n'))
 }
 
-// replaceFile replaces a file by one with another content, and waits until it is on disk.
+// replaceFile replaces the content of a file. It returns when the new content is on disk.
 func replaceFile(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-")
 	if err != nil {
