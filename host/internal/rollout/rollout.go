@@ -55,7 +55,10 @@ const (
 	minDurations = 40 // calls of each version
 	// maxStrikes is the number of checks in a row, each after minCompared further calls, in which the new version must be
 	// slower. A process that has just started is slow for some calls, which are then no longer among the recent ones.
-	maxStrikes  = 6
+	maxStrikes = 6
+	// minSlow is the time from the first of these checks to the last. While the machine starts a process or is busy with
+	// something else, hundreds of calls can be slow on one version only.
+	minSlow     = 2 * time.Second
 	minCompared = 20 // compared calls
 	// slack is the share of failed calls that is always tolerated, because a share of few calls varies.
 	slack = 0.005
@@ -92,8 +95,10 @@ type figures struct {
 	calls, failed int
 	durations     recent
 	memory        uint64
-	// strikes counts the checks in a row in which the version was slower, and checked is the number of calls at the last one.
+	// strikes counts the checks in a row in which the version was slower. slowSince is the time of the first of them, and
+	// checked is the number of calls at the last one.
 	strikes, checked int
+	slowSince        time.Time
 }
 
 // Rollout is the rollout of one version. It is safe for concurrent use.
@@ -318,22 +323,35 @@ func (r *Rollout) broken() string {
 	if a.Differences > 0 && r.compared >= minCompared && r.differs > 0 && ratio(r.differs, r.compared) > a.Differences {
 		return fmt.Sprintf("differences: %d of %d compared calls have another result", r.differs, r.compared)
 	}
-	if a.P95Ratio > 0 && old.calls >= minDurations && now.calls >= max(minDurations, now.checked+minCompared) {
-		was, is := old.durations.quantile(0.95), now.durations.quantile(0.95)
-		now.checked = now.calls
-		if is > time.Duration(a.P95Ratio*float64(was)) && is-was > minSlower {
-			now.strikes++
-		} else {
-			now.strikes = 0
-		}
-		if now.strikes >= maxStrikes {
-			return fmt.Sprintf("p95_ratio: 95 %% of the calls take up to %s, and %s on the old version", is.Round(100*time.Microsecond), was.Round(100*time.Microsecond))
-		}
+	if why := r.slower(); why != "" {
+		return why
 	}
 	if a.MemoryRatio > 0 && old.memory > 0 && now.memory > old.memory+minMemory && float64(now.memory) > a.MemoryRatio*float64(old.memory) {
 		return fmt.Sprintf("memory_ratio: a process uses %d MiB, and %d MiB on the old version", now.memory>>20, old.memory>>20)
 	}
 	return ""
+}
+
+// slower applies the rule for durations if further calls have ended since it was last applied. It returns the reason to
+// stop, or "". The caller must hold the lock.
+func (r *Rollout) slower() string {
+	limit, old, now := r.settings.Abort.P95Ratio, &r.old, &r.now
+	if limit <= 0 || old.calls < minDurations || now.calls < max(minDurations, now.checked+minCompared) {
+		return ""
+	}
+	now.checked = now.calls
+	was, is := old.durations.quantile(0.95), now.durations.quantile(0.95)
+	if is <= time.Duration(limit*float64(was)) || is-was <= minSlower {
+		now.strikes = 0
+		return ""
+	}
+	if now.strikes++; now.strikes == 1 {
+		now.slowSince = time.Now()
+	}
+	if now.strikes < maxStrikes || time.Since(now.slowSince) < minSlow {
+		return ""
+	}
+	return fmt.Sprintf("p95_ratio: 95 %% of the calls take up to %s, and %s on the old version", is.Round(100*time.Microsecond), was.Round(100*time.Microsecond))
 }
 
 func ratio(n, of int) float64 {

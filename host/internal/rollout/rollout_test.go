@@ -1,0 +1,94 @@
+package rollout
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// trial is a rollout in its first step, over the fake clock of synctest.
+type trial struct {
+	*Rollout
+	ended int
+}
+
+func begin(abort Abort) *trial {
+	t := new(trial)
+	var s Set
+	t.Rollout = s.Start(Start{
+		Plugin:   "p",
+		Settings: Settings{Steps: []float64{50}, Pause: time.Second, Calls: 50, Abort: abort},
+		End:      func(*Rollout, bool, string) { t.ended++ },
+	})
+	return t
+}
+
+// serve lets each version serve calls one after the other.
+func (t *trial) serve(calls int, old, now Outcome) {
+	for range calls {
+		time.Sleep(max(old.Duration, now.Duration))
+		t.Served(0, old)
+		t.Served(t.Begin(), now)
+	}
+}
+
+func TestRules(t *testing.T) {
+	fast, slow := Outcome{Duration: time.Millisecond}, Outcome{Duration: 30 * time.Millisecond}
+	failed := Outcome{Failed: true, Duration: time.Millisecond}
+	all := Abort{ErrorRatio: 1.2, P95Ratio: 2}
+	for _, c := range []struct {
+		name  string
+		abort Abort
+		run   func(*trial)
+		state State
+		why   string
+	}{
+		{"good", all, func(r *trial) { r.serve(2000, fast, fast) }, Promoted, "all steps passed"},
+		{"slow", all, func(r *trial) { r.serve(400, fast, slow) }, Aborted, "p95_ratio: 95 % of the calls take up to 30ms, and 1ms on the old version"},
+		{"slow without a rule", Abort{}, func(r *trial) { r.serve(400, fast, slow) }, Promoted, "all steps passed"},
+		{"slow for many calls in a short time", all, func(r *trial) {
+			for range 60 { // many callers at the same time
+				time.Sleep(slow.Duration)
+				for range 20 {
+					r.Served(0, fast)
+					r.Served(r.Begin(), slow)
+				}
+			}
+			r.serve(1000, fast, fast)
+		}, Promoted, "all steps passed"},
+		{"both slow", all, func(r *trial) { r.serve(400, slow, slow) }, Promoted, "all steps passed"},
+		{"fails", all, func(r *trial) { r.serve(20, fast, fast); r.serve(3, fast, failed) }, Aborted, "error_ratio: 13.0 % of 23 calls failed, and 0.0 % of 2"},
+		{"both fail", all, func(r *trial) { r.serve(1500, failed, failed) }, Promoted, "all steps passed"},
+		{"fails twice", all, func(r *trial) { r.serve(2, fast, failed); r.serve(2000, fast, fast) }, Promoted, "all steps passed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := begin(c.abort)
+				c.run(r)
+				st := r.Status()
+				if st.State != c.state || !strings.HasPrefix(st.Why, c.why) || r.ended != 1 {
+					t.Errorf("%s: %q, ended %d times; want %s: %q", st.State, st.Why, r.ended, c.state, c.why)
+				}
+			})
+		})
+	}
+}
+
+// A step must wait for the calls that began in it.
+func TestStepWaitsForCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(Abort{})
+		hangs := r.Begin()
+		r.serve(2000, Outcome{Duration: time.Millisecond}, Outcome{Duration: time.Millisecond})
+		r.Check()
+		if st := r.Status(); st.State != Stepping {
+			t.Fatalf("%s while a call hangs", st.State)
+		}
+		r.Served(hangs, Outcome{})
+		r.Check()
+		if st := r.Status(); st.State != Promoted {
+			t.Errorf("%s after the call ended", st.State)
+		}
+	})
+}
