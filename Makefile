@@ -27,6 +27,7 @@ soak: ## Kill plugins at random under load for SOAKTIME=60s: no call that only r
 soak-order: ## Compare HISTORIES=10000 random histories of pipelined calls with sequential execution
 soak-upgrade: ## Upgrade a plugin UPGRADES=100 times while 64 callers use it: no call is lost, refused versions leave the one before
 soak-mounts: ## Install 72 public MCP servers (5 GB), mount each, and compare its tools with the server's own list
+soak-clones: ## Run each command of the program in each hostile repository: none may run a program of the repository
 fuzz: ## Fuzz each target for FUZZTIME=30s
 bench: build peers ## Measure beside the peers and print ratios (SUITE)
 peers: ## Install the programs that tests and benchmarks run beside, pinned
@@ -55,7 +56,7 @@ dist: ## Make a release in dist/: archives for all platforms, checksums, bills o
 packages: ## Make what authors of plugins use, in OUT=dist/packages: a Go module proxy, the wheel, the npm package, the protocol
 check-dist: ## A release for this machine is the same when made twice; its archive, Go modules, wheel and npm package work
 
-TARGETS := build install uninstall demo generate console-assets grammars clean unit conformance soak soak-order soak-upgrade soak-mounts fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
+TARGETS := build install uninstall demo generate console-assets grammars clean unit conformance soak soak-order soak-upgrade soak-mounts soak-clones fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)
 $(TARGETS): $(TASK)
 	@$(TASK) $@

@@ -218,3 +218,22 @@ func TestImportRules(t *testing.T) {
 		}
 	}
 }
+
+// TestStartIsCheap refuses modules whose initialization delays each start of the program.
+func TestStartIsCheap(t *testing.T) {
+	slow := map[string]string{"github.com/mattn/go-runewidth": "computes tables of the widths of characters for 20 ms"}
+	seen := false
+	out, err := exec.Command("go", "list", "-deps", "./cmd/toolhost").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		seen = seen || dep == "toolhost.dev/host/console"
+		if why := slow[dep]; why != "" {
+			t.Errorf("toolhost links %s, which %s", dep, why)
+		}
+	}
+	if !seen {
+		t.Error("the console is not among the dependencies, so the list is not what it should be")
+	}
+}

@@ -5,12 +5,20 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
-
-	"github.com/charmbracelet/x/ansi"
 )
+
+// escapes matches the escape sequences of terminals (ECMA-48): control strings such as titles and links, control sequences
+// such as colours, and short ones. Each has a form that begins with ESC and a form of one character. A control string
+// without its end is no match, because it would hide the rest of the text.
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:\x1b[PX\]^_]|[\x{90}\x{98}\x{9d}-\x{9f}])[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})` +
+		`|(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\\x60-~]`)
+})
 
 // maxShown is the maximum size of a text in a page, in bytes.
 const maxShown = 4 << 10
@@ -26,7 +34,7 @@ func plain(v any) string {
 	if len(text) > maxShown {
 		text, cut = text[:maxShown], true
 	}
-	text = ansi.Strip(strings.ToValidUTF8(text, "\uFFFD"))
+	text = escapes().ReplaceAllString(strings.ToValidUTF8(text, "\uFFFD"), "")
 	var b strings.Builder
 	for _, r := range text {
 		switch {

@@ -138,6 +138,11 @@ func (t *task) soakMounts() error {
 	return t.command("host", env, "go", "test", "-count=1", "-timeout", "60m", "-tags", "oracle", "-parallel", "2", "-run", "^TestMountsOfPublicServers$", "-v", "./cmd/toolhost").Run()
 }
 
+// soakClones runs each command of the program in each hostile repository.
+func (t *task) soakClones() error {
+	return t.command("host", []string{"TOOLHOST_CLONES=all"}, "go", "test", "-count=1", "-timeout", "60m", "-run", "^TestHostileClone", "-v", "./cmd/toolhost").Run()
+}
+
 // fuzz runs each fuzz target for a limited time.
 func (t *task) fuzz() error {
 	files, err := t.testFiles()

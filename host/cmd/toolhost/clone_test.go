@@ -168,15 +168,17 @@ func listen(t *testing.T, c *exec.Cmd) string {
 
 // mainCommands lists commands that load the configuration and start plugins, or that read the configuration in their own
 // way. These commands run with each attack. To save time, every other command runs with the attack "json", which contains
-// most kinds of blocks, and with one attack in attacksPerCommand.
+// most kinds of blocks, and with one attack in attacksPerCommand. With TOOLHOST_CLONES in the environment, each command
+// runs with each attack.
 var mainCommands = []string{"run", "mcp", "serve", "trust", "tools", "config validate"}
 
-const attacksPerCommand = 8
+const attacksPerCommand = 20
 
 // TestHostileClone runs the commands in clones of hostile repositories. No program from a repository is allowed to start.
 func TestHostileClone(t *testing.T) {
 	state := t.TempDir()
 	commands := slices.Sorted(maps.Keys(cloneCommands))
+	all := os.Getenv("TOOLHOST_CLONES") != ""
 	for number, name := range slices.Sorted(maps.Keys(cloneAttacks)) {
 		files := cloneAttacks[name]
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +187,7 @@ func TestHostileClone(t *testing.T) {
 				variants := cloneCommands[command]
 				first, _, _ := strings.Cut(command, " ")
 				turn := (i+number)%attacksPerCommand == 0 && !slices.Contains(documentation, first)
-				if name != "json" && !turn && !slices.Contains(mainCommands, command) {
+				if !all && name != "json" && !turn && !slices.Contains(mainCommands, command) {
 					continue
 				}
 				for _, args := range variants {
@@ -202,12 +204,15 @@ func TestHostileClone(t *testing.T) {
 			if _, is := files["toolhost.hcl.json"]; is {
 				config += ".json"
 			}
-			for _, how := range []struct{ env, args []string }{
+			for i, how := range []struct{ env, args []string }{
 				{nil, []string{"--config", config}}, {nil, []string{"--config", "."}}, {[]string{"TOOLHOST_CONFIG=" + config}, nil},
 				{nil, []string{"--config", config, "--read-only"}}, {nil, []string{"--config", config, "--on-ask", "allow"}},
 				{nil, []string{"--workspace", state}}, {nil, []string{"--config", config, "--workspace", t.TempDir()}}, {nil, []string{"--config", ".", "--workspace", t.TempDir()}},
 				{nil, []string{"--config", "../clone", "--workspace", "."}}, {[]string{"TOOLHOST_CONFIG=."}, []string{"--workspace", t.TempDir()}},
 			} {
+				if !all && name != "json" && (i+number)%3 != 0 {
+					continue
+				}
 				ws, ran := clone(t, files)
 				out := runIn(t, ws, state, how.env, append(how.args, "run", "true")...)
 				if _, err := os.Lstat(ran); err == nil {

@@ -10,10 +10,22 @@ for arg in "$@"; do
 	value-*) next=; flags="$flags '$arg'" ;;
 	esac
 done
+# A review starts the program twice, so it is repeated only after a file of the workspace changed.
+stamp=
+if [ -z "$flags$TOOLHOST_CONFIG" ] && [ -n "$XDG_STATE_HOME" ]; then
+	stamp=$XDG_STATE_HOME/reviewed$PWD/stamp
+	if [ -e "$stamp" ] && [ -z "$(find . -cnewer "$stamp" -print -quit 2>&1)" ]; then
+		exec "$host" "$@"
+	fi
+	[ -d "${stamp%/*}" ] || mkdir -p "${stamp%/*}"
+	: >"$stamp.$$"
+fi
 if [ -e toolhost.hcl ] || [ -e toolhost.hcl.json ] || [ -n "$flags$TOOLHOST_CONFIG" ]; then
 	digest=$(eval "$host $flags trust --json" </dev/null 2>/dev/null | sed -n 's/.*"digest":"\([^"]*\)","status":"\(untrusted\|operator\)".*/\1/p')
 	if [ -n "$digest" ] && ! eval "$host $flags trust --accept $digest" >/dev/null 2>&1 </dev/null; then
+		stamp=
 		set -- --trust "$digest" "$@" # nothing can be kept here
 	fi
 fi
+[ -z "$stamp" ] || mv "$stamp.$$" "$stamp" # only now, because another process can look for it meanwhile
 exec "$host" "$@"
