@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -168,7 +169,7 @@ const approverToken = "token-of-the-approver"
 // hasPrincipals reports whether the configuration contains principals. In this case, the server creates no token.
 func hasPrincipals(t *testing.T, dir string) bool {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "toolhost.hcl"))
+	b, err := os.ReadFile(cmp.Or(os.Getenv("TOOLHOST_CONFIG"), filepath.Join(dir, "toolhost.hcl")))
 	must(t, err)
 	return bytes.Contains(b, []byte("principal "))
 }

@@ -12,9 +12,10 @@ import (
 )
 
 // Same reports whether two configurations are equal. They are equal if the host read them from the same text, and if
-// their binaries and sandbox profiles are the same.
+// their binaries and sandbox profiles are the same. A restricted configuration is only equal to one with the same
+// restrictions.
 func (c *Config) Same(other *Config) bool {
-	return maps.EqualFunc(c.files, other.files, bytes.Equal) && maps.Equal(c.copies, other.copies) &&
+	return slices.Equal(c.Restricted, other.Restricted) && maps.EqualFunc(c.files, other.files, bytes.Equal) && maps.Equal(c.copies, other.copies) &&
 		slices.EqualFunc(c.Plugins, other.Plugins, func(a, b Plugin) bool {
 			return a.Name == b.Name && a.Missing == b.Missing && a.Path == b.Path && a.Profile == b.Profile && a.Bundled == b.Bundled
 		})

@@ -37,6 +37,10 @@ type Config struct {
 	// Protected lists files that tools must not change, even if tools can write in the directories of these files.
 	Protected []string
 
+	// Restricted describes the rights that a refused newer configuration takes away. It is empty for a configuration that
+	// applies as it was read.
+	Restricted []string
+
 	Host    Host
 	Sandbox Sandbox
 	Reload  Reload

@@ -46,6 +46,9 @@ func (c *comparison) principal(old, now *principal.Block) {
 // wider records a change if now permits values that old did not permit. A nil list permits all values. If narrow is
 // set, a list that is not empty permits more than a nil list.
 func (c *comparison) wider(what, all string, old, now []string, narrow bool) {
+	if now != nil {
+		now = lost(now, []string{nowhere})
+	}
 	switch added := lost(now, old); {
 	case narrow && len(now) > 0:
 		c.when(true, "%s %s", what, strings.Join(now, ", "))

@@ -107,7 +107,7 @@ func (c *comparison) sandbox(old, now config.Sandbox) {
 	}
 	c.when(old.Strict && !now.Strict, "symbolic links and \"..\" are followed")
 	c.when(len(old.Allow) > 0 && len(now.Allow) == 0, "paths no longer have to match sandbox.allow")
-	if added := lost(now.Allow, old.Allow); len(old.Allow) > 0 && len(added) > 0 {
+	if added := lost(lost(now.Allow, old.Allow), []string{nowhere}); len(old.Allow) > 0 && len(added) > 0 {
 		c.when(true, "sandbox.allow has %s", strings.Join(added, ", "))
 	}
 	if gone := lost(old.Deny, now.Deny); len(gone) > 0 {
@@ -200,13 +200,6 @@ func (c *comparison) permissions(old, now config.Permissions) {
 	}
 	added := lost(now.Programs.Ask, old.Programs.Ask)
 	c.when(listed && len(added) > 0, "permissions.programs.ask has %s", some(added))
-	find := func(in []config.PermissionRule, r *config.PermissionRule) *config.PermissionRule {
-		i := slices.IndexFunc(in, func(o config.PermissionRule) bool { return o.Effect == r.Effect && o.Name == r.Name })
-		if i < 0 {
-			return nil
-		}
-		return &in[i]
-	}
 	for i := range old.Rules {
 		r := &old.Rules[i]
 		if r.Effect == "allow" || r.List {

@@ -10,8 +10,11 @@ import (
 	"toolhost.dev/host/internal/config"
 )
 
-func TestIncreases(t *testing.T) {
-	dir := t.TempDir()
+// reader returns a function that loads a configuration from a text in which braces stand for blocks. dir is the directory
+// of the configuration.
+func reader(t *testing.T) (read func(text string) *config.Config, dir string) {
+	t.Helper()
+	dir = t.TempDir()
 	for _, d := range []string{"a", "b"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -24,7 +27,7 @@ func TestIncreases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read := func(text string) *config.Config {
+	return func(text string) *config.Config {
 		text = strings.NewReplacer("{ ", "{\n", " }", "\n}").Replace(text)
 		path := filepath.Join(dir, "x.hcl")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -35,75 +38,89 @@ func TestIncreases(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		return c
-	}
-	// The field want is the expected increase if the configuration changes from narrow to wide. The field back is the
-	// expected increase for the opposite change.
-	for _, tc := range []struct{ narrow, wide, want, back string }{
-		{"", "", "", ""},
-		{`sandbox { workspace = "read-only" }`, ``, `the workspace was read-only and is read-write`, ""},
-		{``, `sandbox { root "a" {} }`, "tools may read in " + dir + "/a", ""},
-		{`sandbox { root "a" {} }`, `sandbox { root "a" { writable = true } }`, "tools may write in " + dir + "/a", ""},
-		{`sandbox { paths = "strict" }`, ``, `symbolic links and ".." are followed`, ""},
-		{`sandbox { allow = ["/a/**"] }`, ``, "paths no longer have to match sandbox.allow", ""},
-		{`sandbox { allow = ["/a/**"] }`, `sandbox { allow = ["/b/**"] }`, "sandbox.allow has /b/**", "sandbox.allow has /a/**"},
-		{`sandbox { deny = ["/a", "/b"] }`, `sandbox { deny = ["/b"] }`, "sandbox.deny lacks /a", ""},
-		{`sandbox { backend = "ns" }`, ``, "sandbox.backend was ns and is auto", ""},
-		{`sandbox { enforce = "require" }`, `sandbox { enforce = "off" }`, "sandbox.enforce was require and is off", ""},
-		{`permissions { policy = "careful" }`, ``, "permissions.policy was careful and is open", ""},
-		{`permissions { policy = "careful" }`, `permissions { policy = "open" }`, "permissions.policy was careful and is open", ""},
-		{`permissions { policy = "listed" }`, `permissions { policy = "careful" }`, "permissions.policy was listed and is careful", ""},
-		{`permissions { policy = "listed" }`, ``, "permissions.policy was listed and is open", ""},
-		{`permissions { policy = "listed" }`, "permissions {\n policy = \"listed\"\n programs {\n allow = [\"x *\"]\n}\n}", "permissions.programs.allow has x *", "permissions.programs.allow has ls *, cat *, head *, tail *, wc *, nl *, tac *, cut *, paste *, tr *, uniq, uniq ?*, uniq -?* ?*, uniq -?* -?* ?*, comm *, join *, fold *, column *, rev *, seq * and 69 more"},
-		{"permissions {\n programs {\n mode = \"listed\"\n allow = [\"ls\"]\n}\n}", "permissions {\n programs {\n mode = \"listed\"\n allow = [\"ls\"]\n ask = [\"rm *\"]\n}\n}", "permissions.programs.ask has rm *", "permissions.programs.ask lacks rm *"},
-		{"permissions {\n default = \"ask\"\n}", "permissions {\n default = \"ask\"\n policy = \"listed\"\n}", "permissions.programs.allow has ls *, cat *, head *, tail *, wc *, nl *, tac *, cut *, paste *, tr *, uniq, uniq ?*, uniq -?* ?*, uniq -?* -?* ?*, comm *, join *, fold *, column *, rev *, seq * and 69 more", "permissions.policy was listed and is open"},
-		{``, `sandbox { repositories = "off" }`, "sandbox.repositories was quarantine and is off", ""},
-		{`plugin "p" {}`, `plugin "p" { sandbox { exec = true } }`, "plugin p may start programs", ""},
-		{`plugin "read" {}`, `plugin "read" { sandbox { roots = "read-write" } }`, "plugin read may write in writable roots", ""},
-		{`plugin "p" {}`, `plugin "p" { sandbox { network = true } }`, "plugin p reaches the network", ""},
-		{`plugin "p" { calls = ["a"] }`, `plugin "p" { calls = ["a", "b*"] }`, "plugin p may call b*", ""},
-		{``, `plugin "p" { calls = ["a"] }`, "plugin p may call a", ""},
-		{`plugin "p" {}`, `plugin "p" { sandbox { read = ["/x"] } }`, "plugin p may read /x", ""},
-		{`plugin "p" {}`, `plugin "p" { sandbox { write = ["/x"] } }`, "plugin p may write /x", ""},
-		{`plugin "p" {}`, `plugin "p" { sandbox { enforce = "off" } }`, "enforce of plugin p was auto and is off", ""},
-		{`plugin "p" { sandbox { limits { cpu = "1s" } } }`, `plugin "p" { sandbox { limits { cpu = "2s" } } }`, "the limit cpu of plugin p was 1 and is 2", ""},
-		{``, `plugin "p" {}`, "", ""},
-		{`plugin "p" { sandbox { network = ["a.org"] } }`, `plugin "p" { sandbox { network = ["a.org", "b.org"] } }`, "plugin p reaches b.org", ""},
-		{`plugin "p" { sandbox { network = ["a.org"] } }`, `plugin "p" { sandbox { network = true } }`, "plugin p reaches the network", ""},
-		{`plugin "p" { sandbox { roots = "none" } }`, `plugin "p" { sandbox { roots = "read-only" } }`, "plugin p may read in the roots", ""},
-		{`plugin "p" {}`, `plugin "p" { sandbox { git = "read-write" } }`, "plugin p may write the hooks and settings of repositories", ""},
-		{`plugin "p" { sandbox { limits { total { cpus = 1 } } } }`, `plugin "p" { sandbox { limits { total { cpus = 2 } } } }`, "the limit cpus of plugin p in all was 1 and is 2 (0 means none)", ""},
-		{`trust { definitions = "approve" }`, ``, "tools with unapproved definitions can be called", ""},
-		{``, `plugin "bash" {}`, "plugin bash may start programs", ""},
-		{``, `field "f" { mcp { url = "https://x" } }`, "plugin f reaches the network", ""},
-		{`permissions { default = "ask" }`, ``, "permissions.default was ask and is allow", ""},
-		{`permissions { commands = "allow-list" }`, ``, "commands that no rule allows may run", ""},
-		{"permissions { programs { mode = \"listed\"\n allow = [\"ls *\"] } }", `permissions { programs { allow = ["ls *"] } }`, "programs that are not listed may run", ""},
-		{"permissions { programs { mode = \"listed\"\n allow = [\"ls *\"] } }", "permissions { programs { mode = \"listed\"\n allow = [\"ls *\", \"cat *\"] } }", "permissions.programs.allow has cat *", ""},
-		{"permissions { commands = \"allow-list\"\n allow \"a\" { command = \"ls\" } }", "permissions { programs { mode = \"listed\" }\n allow \"a\" { command = \"ls\" } }", "", ""},
-		{`permissions { programs { deny = ["rm *"] } }`, ``, "permissions.programs.deny lacks rm *", ""},
-		{`permissions { paths { deny = [".env", "a/**"] } }`, `permissions { paths { deny = ["a/**"] } }`, "permissions.paths.deny lacks .env", ""},
-		{`permissions { paths { protect = ["a/**"] } }`, ``, "permissions.paths.protect lacks a/**", ""},
-		{``, `permissions { paths { writable = [".vscode"] } }`, "permissions.paths.writable has .vscode", ""},
-		{``, `permissions { ask "r" { builtin = ["remove-system"] } }`, `the rule ask "r" is new or changed`, `the rule ask "r" was removed`},
-		{``, `permissions { builtin = false }`, "the built-in rules are off", ""},
-		{`permissions { ask "r" { tool = "x" } }`, ``, `the rule ask "r" was removed`, ""},
-		{`permissions { deny "r" { tool = "x" } }`, `permissions { deny "r" { tool = "y" } }`, `the rule deny "r" changed`, `the rule deny "r" changed`},
-		{``, `permissions { allow "r" { tool = "x" } }`, `the rule allow "r" is new or changed`, ""},
-		{"hook \"h\" {\n on = [\"before_call\"]\n command = [\"/x\"]\n}", ``, `the hook "h" was removed`, ""},
-		{`host { on_ask = "deny" }`, `host { on_ask = "prompt" }`, "on_ask was deny and is prompt", ""},
-		{`host { max_calls = 2 }`, ``, "max_calls of the host was 2 and is unlimited", ""},
-		{`host { max_parallel = 2 }`, `host { max_parallel = 3 }`, "max_parallel of the host was 2 and is 3", ""},
-		{`tool "t" { enabled = false }`, ``, "the tool t is no longer disabled", ""},
-		{``, `tool "t" { enabled = true }`, "the tool t is enabled explicitly", ""},
-		{`tool "t" { max_concurrent = 1 }`, `tool "t" { max_concurrent = 2 }`, "max_concurrent of the tool t was 1 and is 2", ""},
-		{``, `audit { enabled = false }`, "calls are no longer audited", ""},
-		{``, `audit { on_failure = "continue" }`, "calls run while the audit log cannot be written", ""},
-		{``, `reload { changes = "any" }`, "versions of plugins that break callers are applied", ""},
-		{`reload { privilege_increases = "approve" }`, ``, "reload.privilege_increases was approve and is explicit", ""},
-		{`host { timeout = "1m" }`, `host { timeout = "1h" }`, "", ""},
-	} {
+	}, dir
+}
+
+// changes lists pairs of configurations. The field want is the expected increase if the configuration changes from narrow
+// to wide. The field back is the expected increase for the opposite change. DIR stands for the configuration's directory.
+var changes = []struct{ narrow, wide, want, back string }{
+	{"", "", "", ""},
+	{`sandbox { workspace = "read-only" }`, ``, `the workspace was read-only and is read-write`, ""},
+	{``, `sandbox { root "a" {} }`, "tools may read in DIR/a", ""},
+	{`sandbox { root "a" {} }`, `sandbox { root "a" { writable = true } }`, "tools may write in DIR/a", ""},
+	{`sandbox { paths = "strict" }`, ``, `symbolic links and ".." are followed`, ""},
+	{`sandbox { allow = ["/a/**"] }`, ``, "paths no longer have to match sandbox.allow", ""},
+	{`sandbox { allow = ["/a/**"] }`, `sandbox { allow = ["/b/**"] }`, "sandbox.allow has /b/**", "sandbox.allow has /a/**"},
+	{`sandbox { deny = ["/a", "/b"] }`, `sandbox { deny = ["/b"] }`, "sandbox.deny lacks /a", ""},
+	{`sandbox { backend = "ns" }`, ``, "sandbox.backend was ns and is auto", ""},
+	{`sandbox { enforce = "require" }`, `sandbox { enforce = "off" }`, "sandbox.enforce was require and is off", ""},
+	{`permissions { policy = "careful" }`, ``, "permissions.policy was careful and is open", ""},
+	{`permissions { policy = "careful" }`, `permissions { policy = "open" }`, "permissions.policy was careful and is open", ""},
+	{`permissions { policy = "listed" }`, `permissions { policy = "careful" }`, "permissions.policy was listed and is careful", ""},
+	{`permissions { policy = "listed" }`, ``, "permissions.policy was listed and is open", ""},
+	{`permissions { policy = "listed" }`, "permissions {\n policy = \"listed\"\n programs {\n allow = [\"x *\"]\n}\n}", "permissions.programs.allow has x *", "permissions.programs.allow has ls *, cat *, head *, tail *, wc *, nl *, tac *, cut *, paste *, tr *, uniq, uniq ?*, uniq -?* ?*, uniq -?* -?* ?*, comm *, join *, fold *, column *, rev *, seq * and 69 more"},
+	{"permissions {\n programs {\n mode = \"listed\"\n allow = [\"ls\"]\n}\n}", "permissions {\n programs {\n mode = \"listed\"\n allow = [\"ls\"]\n ask = [\"rm *\"]\n}\n}", "permissions.programs.ask has rm *", "permissions.programs.ask lacks rm *"},
+	{"permissions {\n default = \"ask\"\n}", "permissions {\n default = \"ask\"\n policy = \"listed\"\n}", "permissions.programs.allow has ls *, cat *, head *, tail *, wc *, nl *, tac *, cut *, paste *, tr *, uniq, uniq ?*, uniq -?* ?*, uniq -?* -?* ?*, comm *, join *, fold *, column *, rev *, seq * and 69 more", "permissions.policy was listed and is open"},
+	{``, `sandbox { repositories = "off" }`, "sandbox.repositories was quarantine and is off", ""},
+	{`plugin "p" {}`, `plugin "p" { sandbox { exec = true } }`, "plugin p may start programs", ""},
+	{`plugin "read" {}`, `plugin "read" { sandbox { roots = "read-write" } }`, "plugin read may write in writable roots", ""},
+	{`plugin "p" {}`, `plugin "p" { sandbox { network = true } }`, "plugin p reaches the network", ""},
+	{`plugin "p" { calls = ["a"] }`, `plugin "p" { calls = ["a", "b*"] }`, "plugin p may call b*", ""},
+	{``, `plugin "p" { calls = ["a"] }`, "plugin p may call a", ""},
+	{`plugin "p" {}`, `plugin "p" { sandbox { read = ["/x"] } }`, "plugin p may read /x", ""},
+	{`plugin "p" {}`, `plugin "p" { sandbox { write = ["/x"] } }`, "plugin p may write /x", ""},
+	{`plugin "p" {}`, `plugin "p" { sandbox { enforce = "off" } }`, "enforce of plugin p was auto and is off", ""},
+	{`plugin "p" { sandbox { limits { cpu = "1s" } } }`, `plugin "p" { sandbox { limits { cpu = "2s" } } }`, "the limit cpu of plugin p was 1 and is 2", ""},
+	{``, `plugin "p" {}`, "", ""},
+	{`plugin "p" { sandbox { network = ["a.org"] } }`, `plugin "p" { sandbox { network = ["a.org", "b.org"] } }`, "plugin p reaches b.org", ""},
+	{`plugin "p" { sandbox { network = ["a.org"] } }`, `plugin "p" { sandbox { network = true } }`, "plugin p reaches the network", ""},
+	{`plugin "p" { sandbox { roots = "none" } }`, `plugin "p" { sandbox { roots = "read-only" } }`, "plugin p may read in the roots", ""},
+	{`plugin "p" {}`, `plugin "p" { sandbox { git = "read-write" } }`, "plugin p may write the hooks and settings of repositories", ""},
+	{`plugin "p" { sandbox { limits { total { cpus = 1 } } } }`, `plugin "p" { sandbox { limits { total { cpus = 2 } } } }`, "the limit cpus of plugin p in all was 1 and is 2 (0 means none)", ""},
+	{`trust { definitions = "approve" }`, ``, "tools with unapproved definitions can be called", ""},
+	{``, `plugin "bash" {}`, "plugin bash may start programs", ""},
+	{``, `field "f" { mcp { url = "https://x" } }`, "plugin f reaches the network", ""},
+	{`permissions { default = "ask" }`, ``, "permissions.default was ask and is allow", ""},
+	{`permissions { commands = "allow-list" }`, ``, "commands that no rule allows may run", ""},
+	{"permissions { programs { mode = \"listed\"\n allow = [\"ls *\"] } }", `permissions { programs { allow = ["ls *"] } }`, "programs that are not listed may run", ""},
+	{"permissions { programs { mode = \"listed\"\n allow = [\"ls *\"] } }", "permissions { programs { mode = \"listed\"\n allow = [\"ls *\", \"cat *\"] } }", "permissions.programs.allow has cat *", ""},
+	{"permissions { commands = \"allow-list\"\n allow \"a\" { command = \"ls\" } }", "permissions { programs { mode = \"listed\" }\n allow \"a\" { command = \"ls\" } }", "", ""},
+	{`permissions { programs { deny = ["rm *"] } }`, ``, "permissions.programs.deny lacks rm *", ""},
+	{`permissions { paths { deny = [".env", "a/**"] } }`, `permissions { paths { deny = ["a/**"] } }`, "permissions.paths.deny lacks .env", ""},
+	{`permissions { paths { protect = ["a/**"] } }`, ``, "permissions.paths.protect lacks a/**", ""},
+	{``, `permissions { paths { writable = [".vscode"] } }`, "permissions.paths.writable has .vscode", ""},
+	{``, `permissions { ask "r" { builtin = ["remove-system"] } }`, `the rule ask "r" is new or changed`, `the rule ask "r" was removed`},
+	{``, `permissions { builtin = false }`, "the built-in rules are off", ""},
+	{`permissions { ask "r" { tool = "x" } }`, ``, `the rule ask "r" was removed`, ""},
+	{`permissions { deny "r" { tool = "x" } }`, `permissions { deny "r" { tool = "y" } }`, `the rule deny "r" changed`, `the rule deny "r" changed`},
+	{``, `permissions { allow "r" { tool = "x" } }`, `the rule allow "r" is new or changed`, ""},
+	{"hook \"h\" {\n on = [\"before_call\"]\n command = [\"/x\"]\n}", ``, `the hook "h" was removed`, ""},
+	{`host { on_ask = "deny" }`, `host { on_ask = "prompt" }`, "on_ask was deny and is prompt", ""},
+	{`host { max_calls = 2 }`, ``, "max_calls of the host was 2 and is unlimited", ""},
+	{`host { max_parallel = 2 }`, `host { max_parallel = 3 }`, "max_parallel of the host was 2 and is 3", ""},
+	{`tool "t" { enabled = false }`, ``, "the tool t is no longer disabled", ""},
+	{``, `tool "t" { enabled = true }`, "the tool t is enabled explicitly", ""},
+	{`tool "t" { max_concurrent = 1 }`, `tool "t" { max_concurrent = 2 }`, "max_concurrent of the tool t was 1 and is 2", ""},
+	{``, `audit { enabled = false }`, "calls are no longer audited", ""},
+	{``, `audit { on_failure = "continue" }`, "calls run while the audit log cannot be written", ""},
+	{``, `reload { changes = "any" }`, "versions of plugins that break callers are applied", ""},
+	{`reload { privilege_increases = "approve" }`, ``, "reload.privilege_increases was approve and is explicit", ""},
+	{`host { timeout = "1m" }`, `host { timeout = "1h" }`, "", ""},
+	{``, `principal "a" {}`, "there is a principal a", ""},
+	{`principal "a" { rights = ["log"] }`, `principal "a" { rights = ["log", "answer"] }`, "principal a has the right answer", ""},
+	{`principal "a" {}`, `principal "a" { workspaces = ["/x"] }`, "principal a may work in /x", "principal a may work in another workspace"},
+	{`principal "a" { tools = ["x"] }`, `principal "a" { tools = ["x", "y"] }`, "principal a may call y", ""},
+	{`principal "a" { tools = ["x"] }`, `principal "a" { tools = ["y"] }`, "principal a may call y", "principal a may call x"},
+	{`principal "a" { tools = ["x"] }`, `principal "a" {}`, "principal a may call all tools", ""},
+	{`principal "a" { limits { calls = 1 } }`, `principal "a" {}`, "calls of principal a was 1 and is unlimited", ""},
+	{`quota "principal:*" { parallel = 1 }`, ``, "parallel in the quota of principal:* was 1 and is unlimited", ""},
+}
+
+func TestIncreases(t *testing.T) {
+	read, dir := reader(t)
+	for _, tc := range changes {
 		narrow, wide := read(tc.narrow), read(tc.wide)
-		if got := strings.Join(Increases(narrow, wide, nil), "; "); got != tc.want {
+		if got := strings.Join(Increases(narrow, wide, nil), "; "); got != strings.ReplaceAll(tc.want, "DIR", dir) {
 			t.Errorf("from\n%s\nto\n%s\n got %q\nwant %q", tc.narrow, tc.wide, got, tc.want)
 		}
 		if got := strings.Join(Increases(wide, narrow, nil), "; "); got != tc.back {

@@ -79,6 +79,30 @@ func (r Rules) of(s Subject) (l Limits, ok bool) {
 	return l, false
 }
 
+// Stricter returns the limits that permit only what both r and other permit.
+func (r Rules) Stricter(other Rules) Rules {
+	out := make(Rules)
+	for _, rules := range []Rules{r, other} {
+		for s := range rules {
+			a, _ := r.of(s)
+			b, _ := other.of(s)
+			out[s] = Limits{
+				Parallel: lower(a.Parallel, b.Parallel), CallsPerMinute: lower(a.CallsPerMinute, b.CallsPerMinute), BytesPerMinute: lower(a.BytesPerMinute, b.BytesPerMinute),
+				Breaker: Breaker{Failures: lower(a.Breaker.Failures, b.Breaker.Failures), Pause: max(a.Breaker.Pause, b.Breaker.Pause)},
+			}
+		}
+	}
+	return out
+}
+
+// lower returns the lower one of two limits. Zero means no limit.
+func lower[N int | uint64](a, b N) N {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // OverError reports that a call is over a limit of a subject.
 type OverError struct {
 	Subject Subject

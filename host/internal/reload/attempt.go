@@ -35,6 +35,7 @@ type attempt struct {
 
 	cfg       *config.Config // equal to old.Config if the configuration did not change
 	increases []string       // additional privileges in cfg
+	narrowed  bool           // whether cfg is the old configuration without the rights that a refused one takes away
 	launcher  *confinement.Launcher
 	steps     []*step // one step for each plugin of both configurations
 }
@@ -122,17 +123,17 @@ func (a *attempt) readConfig() {
 		if a.old.Config.Reload.PrivilegeIncreases == "approve" {
 			how += " --approve-privileges"
 		}
-		a.refuseConfig(cfg, fmt.Errorf("the configuration increases privileges: %s. To apply it, run %s", strings.Join(increases, "; "), how))
+		a.narrow(cfg, fmt.Errorf("the configuration increases privileges: %s. To apply it, run %s", strings.Join(increases, "; "), how))
 		return
 	}
 	launcher, err := a.builder.Launcher(cfg)
 	if err != nil {
-		a.refuseConfig(cfg, err)
+		a.narrow(cfg, err)
 		return
 	}
 	pins, err := a.reloader.OpenPins(cfg)
 	if err != nil {
-		a.refuseConfig(cfg, err)
+		a.narrow(cfg, err)
 		return
 	}
 	a.builder.Trust(cfg, pins)

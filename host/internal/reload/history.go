@@ -72,7 +72,7 @@ func ConfigDigest(cfg *config.Config) string {
 // only logged, because calls do not need the history.
 func (r *Reloader) keepServed(g *generation.Generation, by string) {
 	key := place(r.Source.Path)
-	if !r.Live || key == "" || g.Config.Untrusted != "" || g.Config.Path != r.Source.Path {
+	if !r.Live || key == "" || len(g.Config.Restricted) > 0 || g.Config.Untrusted != "" || g.Config.Path != r.Source.Path {
 		return
 	}
 	files, size := sources(g.Config), 0

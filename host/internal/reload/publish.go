@@ -2,7 +2,7 @@ package reload
 
 import (
 	"cmp"
-	"fmt"
+	"context"
 	"slices"
 
 	"toolhost.dev/sdk/tool"
@@ -13,13 +13,15 @@ import (
 
 // The method "publish" builds the next generation from the successful steps and makes it the current generation. New
 // calls use the new generation. Replaced plugins stop after their last call.
-func (a *attempt) publish() {
+func (a *attempt) publish(ctx context.Context) {
 	r := a.reloader
-	g := a.assemble()
+	g := a.assemble(ctx)
 	configured := a.cfg != a.old.Config
 	if configured {
 		a.report.Config.Changed = true
-		a.acceptConfig()
+		if !a.narrowed {
+			a.acceptConfig()
+		}
 		r.warn(a.cfg)
 		generation.Audit(a.cfg, a.builder.State, a.builder.Logs)
 		a.builder.Calls.Scheduler.SetMaxParallel(a.cfg.Host.MaxParallel)
@@ -52,17 +54,22 @@ func (a *attempt) publish() {
 }
 
 // The method "assemble" builds the next generation. If only the binary of a plugin changed, a failure of the plugin
-// rejects only the new binary. Any other failure rejects the whole configuration.
-func (a *attempt) assemble() *generation.Generation {
+// rejects only the new binary. Any other failure rejects the whole configuration, except for the rights that it takes
+// away.
+func (a *attempt) assemble(ctx context.Context) *generation.Generation {
 	for {
-		if a.cfg != a.old.Config {
+		if a.cfg != a.old.Config && !a.narrowed {
 			if s := a.culprit(); s != nil {
-				a.rollBack(s.err)
+				a.rollBack(ctx, s.err)
 			}
 		}
 		var plugins []*generation.Plugin
 		for _, s := range a.steps {
-			if s.err != nil {
+			switch {
+			case s.err == nil:
+			case a.narrowed && s.configured && s.tried():
+				s.withoutRights()
+			default:
 				s.discard()
 			}
 			if s.next != nil {
@@ -70,8 +77,8 @@ func (a *attempt) assemble() *generation.Generation {
 			}
 		}
 		g, refused, err := a.builder.Assemble(a.cfg, a.launcher, plugins)
-		if err != nil && a.cfg != a.old.Config {
-			a.rollBack(err)
+		if err != nil && a.cfg != a.old.Config && !a.narrowed {
+			a.rollBack(ctx, err)
 			continue
 		}
 		if err != nil { // a rule names tools that no longer exist
@@ -86,30 +93,6 @@ func (a *attempt) assemble() *generation.Generation {
 		if !again {
 			return g
 		}
-	}
-}
-
-// rollBack restores the old configuration. It keeps the steps that are valid for both configurations.
-func (a *attempt) rollBack(why error) {
-	text := fmt.Errorf("the configuration is refused because a part of it does not work: %w", why)
-	if s := a.culprit(); s != nil {
-		if pos := a.cfg.PluginPosition(s.name); pos != "" {
-			text = fmt.Errorf("%s: %w", pos, text)
-		}
-	}
-	a.refuseConfig(a.cfg, text)
-	a.cfg, a.launcher = a.old.Config, a.old.Launcher
-	by := make(map[string]*step)
-	for _, s := range a.steps {
-		if s.configured {
-			s.discard()
-			s.err = nil
-		}
-		by[s.name] = s
-	}
-	a.steps = nil
-	for _, p := range a.old.Plugins {
-		a.steps = append(a.steps, by[p.Name])
 	}
 }
 

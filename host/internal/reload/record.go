@@ -16,7 +16,7 @@ const LayerAdministration = "administration"
 
 // tryConfig tries a new configuration before it takes effect. See [generation.Builder.Try].
 func (a *attempt) tryConfig(ctx context.Context) error {
-	if a.cfg == a.old.Config || a.culprit() != nil {
+	if a.cfg == a.old.Config || a.narrowed || a.culprit() != nil {
 		return nil
 	}
 	var plugins []*generation.Plugin
@@ -38,7 +38,10 @@ func (r *Reloader) record(a *attempt) {
 		return
 	}
 	did := map[string]any{"config_changed": a.report.Config.Changed}
-	if len(a.increases) > 0 && a.report.Config.Changed {
+	if len(a.report.Config.Restricted) > 0 {
+		did["restricted"] = a.report.Config.Restricted
+	}
+	if len(a.increases) > 0 && !a.narrowed && a.report.Config.Changed {
 		did["privilege_increases"] = a.increases
 	}
 	if len(a.opts.Plugins) > 0 {

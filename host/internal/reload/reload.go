@@ -67,6 +67,8 @@ type ConfigReport struct {
 	// Refused is the reason why the host does not use the configuration on disk, with file and line. Empty means that
 	// the host uses it.
 	Refused string `json:"refused,omitempty"`
+	// Restricted describes the rights that the refused configuration takes away. These parts of it apply.
+	Restricted []string `json:"restricted,omitempty"`
 }
 
 // PluginReport describes the outcome of a reload for one plugin.
@@ -210,7 +212,7 @@ const busyPause = 100 * time.Millisecond
 // finish on their old version.
 //
 // A version that fails a check is rejected, and the old version continues to serve. If a part of a new configuration
-// fails, the whole old configuration stays in use.
+// fails, the old configuration stays in use, without the rights that the new one takes away.
 //
 // If files change during a reload, the reload restarts to publish the newest state. Only one reload runs at a time.
 // Reload returns an error if a plugin is unknown, ctx is canceled, or the host is closing. No change is applied in these
@@ -256,14 +258,14 @@ func (r *Reloader) attempt(ctx context.Context, opts Options) (*Report, error) {
 	a.prepare()
 	a.try(ctx)
 	if err := a.tryConfig(ctx); err != nil && ctx.Err() == nil {
-		a.rollBack(err)
+		a.rollBack(ctx, err)
 	}
 	if err := a.checkSuperseded(ctx); err != nil {
 		a.discard()
 		return nil, err
 	}
 	a.divert()
-	a.publish()
+	a.publish(context.WithoutCancel(ctx))
 	r.record(a)
 	return a.report, nil
 }

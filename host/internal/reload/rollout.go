@@ -128,7 +128,7 @@ func (r *Reloader) swapIn(plugin string, c *candidate) {
 		}
 		a.steps = append(a.steps, s)
 	}
-	a.publish()
+	a.publish(context.Background())
 }
 
 // Rollout carries out an action of an operator: one of [rollout.Actions].

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestNarrowing checks that a running server takes rights away as soon as the configuration does, even if another part of
+// the configuration does not work: a hook whose program does not exist, a plugin that does not start, or a privilege
+// increase that nobody approved.
+func TestNarrowing(t *testing.T) {
+	conf, root := t.TempDir(), t.TempDir()
+	file, plugin := filepath.Join(conf, "toolhost.hcl"), filepath.Join(conf, "testplugin")
+	t.Setenv("TOOLHOST_CONFIG", file)
+	must(t, os.WriteFile(filepath.Join(root, "f"), []byte("in the root\n"), 0o600))
+	program, err := os.ReadFile(filepath.Join(bin, "testplugin"))
+	must(t, err)
+	must(t, os.WriteFile(plugin, program, 0o700))
+	base := fmt.Sprintf(mcpConfig, plugin)
+	const people = "principal \"alice\" {}\nprincipal \"ops\" { role = \"administrator\" }\n"
+	rooted := fmt.Sprintf("sandbox {\n  root %q {}\n}\n", root)
+	write := func(text ...string) {
+		t.Helper()
+		next := filepath.Join(conf, "next")
+		must(t, os.WriteFile(next, []byte(strings.Join(text, "")), 0o600))
+		must(t, os.Rename(next, file))
+	}
+	write(base, rooted, people, "principal \"bob\" {}\n")
+	p := &principals{t: t, dir: mcpDir(t)}
+	must(t, os.Remove(filepath.Join(p.dir, "toolhost.hcl")))
+	p.base, _ = serve(t, p.dir)
+	alice, bob, ops := p.as("alice"), p.as("bob"), p.as("ops")
+	read := fmt.Sprintf(`{"command":"read %s/f"}`, root)
+	bob.want(200, "in the root", "POST", "/v1/run", read)
+	alice.want(200, "hi", "POST", "/v1/run", `{"command":"echo hi"}`)
+
+	// A hook that cannot run, and beside it a root, a principal, a tool and a command less.
+	write(base, "principal \"bob\" {}\nprincipal \"ops\" { role = \"administrator\" }\n", `
+tool "glob" { enabled = false }
+tool "edit" { enabled = false }
+permissions {
+  deny "secrets" { command = "echo secret *" }
+}
+hook "guard" {
+  on      = ["before_call"]
+  command = ["/nonexistent/guard"]
+}
+`)
+	eventually(t, "alice is removed", func() bool { code, _ := alice.do("POST", "/v1/run", `{"command":"echo hi"}`); return code == 401 })
+	bob.want(200, "is outside of the roots", "POST", "/v1/run", read)
+	bob.want(200, `"success":false`, "POST", "/v1/run", fmt.Sprintf(`{"command":"cat %s/f"}`, root))
+	bob.want(200, "disabled", "POST", "/v1/run", `{"command":"tool:edit notes.txt"}`)
+	bob.want(200, `denied by deny \"secrets\"`, "POST", "/v1/run", `{"command":"echo secret x"}`)
+	bob.want(200, `"output":"hi\n"`, "POST", "/v1/run", `{"command":"echo hi"}`) // the hook would stop it
+	ops.want(200, "The restrictions in it apply already: tools cannot use the root "+root, "GET", "/v1/status", "")
+	ops.want(200, "config_refused", "GET", "/v1/status", "")
+
+	// What is restricted stays so until somebody decides to go back, as going back increases privileges.
+	write(base, rooted, people, "principal \"bob\" {}\n")
+	eventually(t, "going back is refused", func() bool {
+		_, body := ops.do("GET", "/v1/status", "")
+		return strings.Contains(body, "increases privileges: tools may read in "+root)
+	})
+	alice.want(401, "", "POST", "/v1/run", `{"command":"echo hi"}`)
+	out, err := toolhost(t, p.dir, "config", "reload").Output()
+	if err != nil || !strings.Contains(string(out), "configuration reloaded") {
+		t.Errorf("%v %s", err, out)
+	}
+	alice.want(200, "hi", "POST", "/v1/run", `{"command":"echo hi"}`)
+	bob.want(200, "in the root", "POST", "/v1/run", read)
+	ops.want(200, "alice", "GET", "/v1/log", "")
+
+	// A privilege increase that needs an approval, and a restriction.
+	write(base, rooted, people, "principal \"bob\" { tools = [\"read\"] }\nprincipal \"eve\" {}\n")
+	eventually(t, "bob may only read", func() bool {
+		_, body := bob.do("POST", "/v1/run", `{"command":"echo hi"}`)
+		return strings.Contains(body, "may not call")
+	})
+	bob.want(200, "in the root", "POST", "/v1/run", read)
+
+	// A plugin that does not start any more, and a right less for it: the old process must not serve with the old right.
+	alice.want(200, "hi", "POST", "/v1/run", `{"command":"field:test echo hi"}`)
+	must(t, os.WriteFile(plugin+".next", []byte("#!/bin/sh\nexit 3\n"), 0o700))
+	must(t, os.Rename(plugin+".next", plugin))
+	write(strings.Replace(base, "field = \"test\"\n", "field = \"test\"\n  sandbox { roots = \"none\" }\n", 1), rooted, people, "principal \"bob\" { tools = [\"read\"] }\n")
+	eventually(t, "the plugin is stopped", func() bool {
+		_, body := alice.do("POST", "/v1/run", `{"command":"field:test echo hi"}`)
+		return strings.Contains(body, "takes rights away from it")
+	})
+	alice.want(200, "in the root", "POST", "/v1/run", read)
+	must(t, os.WriteFile(plugin+".next", program, 0o700))
+	must(t, os.Rename(plugin+".next", plugin))
+	eventually(t, "the mended plugin serves", func() bool {
+		_, body := alice.do("POST", "/v1/run", `{"command":"field:test echo hi"}`)
+		return strings.Contains(body, `"output":"hi`)
+	})
+	out, err = toolhost(t, p.dir, "log", "--administration", "--json").Output()
+	must(t, err)
+	for _, want := range []string{`"restricted":[`, "the principal alice is removed", "plugin test cannot read in the roots"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the audit log lacks %s", want)
+		}
+	}
+}

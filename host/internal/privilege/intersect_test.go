@@ -1,0 +1,51 @@
+package privilege
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestIntersect checks, for each pair of configurations that differ in one right, that the intersection permits no more
+// than either of them, and that it takes something away exactly if the new configuration does.
+func TestIntersect(t *testing.T) {
+	read, _ := reader(t)
+	// The intersection ignores hooks, because a hook that does not work would stop all calls. Rules of the new
+	// configuration become rules of the kind that only restricts.
+	ignored := []string{"the hook", "the rule", "permissions.programs.ask lacks", "permissions.programs.allow has", "permissions.programs.ask has"}
+	more := func(texts []string) (out []string) {
+		for _, text := range texts {
+			if !slices.ContainsFunc(ignored, func(p string) bool { return strings.HasPrefix(text, p) }) {
+				out = append(out, text)
+			}
+		}
+		return out
+	}
+	restricting := 0
+	for _, tc := range changes {
+		for _, dir := range []struct{ old, now, gained, lost string }{{tc.wide, tc.narrow, tc.back, tc.want}, {tc.narrow, tc.wide, tc.want, tc.back}} {
+			old, now := read(dir.old), read(dir.now)
+			out, taken := Intersect(old, now)
+			for _, than := range []struct {
+				text  string
+				wider []string
+			}{{"the old one", more(Increases(old, out, nil))}, {"the new one", more(Increases(now, out, nil))}} {
+				if len(than.wider) > 0 {
+					t.Errorf("from\n%s\nto\n%s\nthe intersection permits more than %s: %q", dir.old, dir.now, than.text, than.wider)
+				}
+			}
+			if free := len(more([]string{dir.lost})) == 0; dir.lost != "" && !free && len(taken) == 0 || dir.lost == "" && dir.gained != "" && len(taken) > 0 {
+				t.Errorf("from\n%s\nto\n%s\ntaken away: %q, but the way back increases %q", dir.old, dir.now, taken, dir.lost)
+			}
+			if len(taken) > 0 {
+				restricting++
+			}
+			if _, again := Intersect(out, now); len(again) > 0 {
+				t.Errorf("from\n%s\nto\n%s\na second intersection takes away %q", dir.old, dir.now, again)
+			}
+		}
+	}
+	if restricting < 40 {
+		t.Errorf("only %d changes took something away", restricting)
+	}
+}

@@ -1,0 +1,148 @@
+package privilege
+
+import (
+	"cmp"
+	"slices"
+
+	"toolhost.dev/host/internal/config"
+)
+
+// listed reports whether only listed programs may run.
+func listed(p *config.Permissions) bool { return p.AllowList || p.Programs.Listed }
+
+// free reports whether a call without a matching rule is allowed.
+func free(p *config.Permissions) bool {
+	return cmp.Or(p.Default, "allow") == "allow" && !listed(p)
+}
+
+// plain reports whether a rule only permits what a free configuration permits without the rule.
+func plain(r *config.PermissionRule) bool {
+	return r.Set == nil && r.Builtins == nil && !slices.Contains(r.Kinds, "external_directory")
+}
+
+func find(in []config.PermissionRule, r *config.PermissionRule) *config.PermissionRule {
+	i := slices.IndexFunc(in, func(o config.PermissionRule) bool { return o.Effect == r.Effect && o.Name == r.Name })
+	if i < 0 {
+		return nil
+	}
+	return &in[i]
+}
+
+// The method "permissions" keeps the rules that permit calls if both configurations have them, and the rules that restrict
+// calls if one of them has them. The rules that restrict calls only in the new configuration become rules like those of a
+// project file, which cannot permit what the other rules deny.
+func (x *intersection) permissions() {
+	old, now := x.old.Permissions, x.now.Permissions
+	p := &x.out.Permissions
+	p.Default, p.Policy = cmp.Or(p.Default, "allow"), cmp.Or(p.Policy, "open")
+	x.stricter("permissions.default", &p.Default, cmp.Or(now.Default, "allow"), "allow", "ask", "deny")
+	x.stricter("permissions.policy", &p.Policy, cmp.Or(now.Policy, "open"), config.Policies...)
+	if !listed(&old) {
+		x.either(&p.Programs.Listed, listed(&now), "only listed programs may run")
+	}
+	x.both(&p.NoBuiltin, now.NoBuiltin, "the built-in rules apply")
+	p.Rules, p.Project, p.Tests = nil, slices.Clone(old.Project), nil
+	for i := range old.Rules {
+		x.oldRule(&old.Rules[i])
+	}
+	for i := range now.Rules {
+		x.newRule(&now.Rules[i])
+	}
+	for i := range now.Project {
+		x.restrict(&now.Project[i])
+	}
+	p.Paths.Deny, p.Paths.Protect = union(old.Paths.Deny, now.Paths.Deny), union(old.Paths.Protect, now.Paths.Protect)
+	if gone := lost(old.Paths.Writable, now.Paths.Writable); len(gone) > 0 {
+		p.Paths.Writable = common(old.Paths.Writable, now.Paths.Writable)
+		x.add("permissions.paths.writable lacks %s", some(gone))
+	}
+	p.Programs.Deny = union(old.Programs.Deny, now.Programs.Deny)
+	p.Programs.Allow, p.Programs.Ask = commands(p.Rules, "programs.allow"), union(commands(p.Rules, "programs.ask"), commands(p.Project, "programs.ask"))
+}
+
+func commands(rules []config.PermissionRule, name string) []string {
+	i := slices.IndexFunc(rules, func(r config.PermissionRule) bool { return r.List && r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return rules[i].Commands
+}
+
+// oldRule decides on a rule of the old configuration.
+func (x *intersection) oldRule(r *config.PermissionRule) {
+	p, now := &x.out.Permissions, &x.now.Permissions
+	is := find(now.Rules, r)
+	permits := r.Effect == "allow" || r.Effect == "ask" && (len(r.Builtins) > 0 || listed(now) && r.Commands != nil)
+	switch {
+	case !permits, is != nil && is.Same(r), plain(r) && free(now):
+		p.Rules = append(p.Rules, *r)
+		return
+	case is != nil:
+		if both, ok := meet(r, is); ok {
+			p.Rules = append(p.Rules, both)
+		}
+		if !same(p.Rules, r) {
+			x.add("the rule %s %q permits less", r.Effect, r.Name)
+		}
+	default:
+		x.add("the rule %s %q does not permit anything", r.Effect, r.Name)
+	}
+	if r.Effect == "ask" {
+		x.restrict(r)
+	}
+}
+
+// newRule decides on a rule of the new configuration.
+func (x *intersection) newRule(r *config.PermissionRule) {
+	old := &x.old.Permissions
+	was := find(old.Rules, r)
+	if was != nil && (was.Same(r) || r.List && r.Effect == "deny" && len(lost(r.Paths, was.Paths)) == 0 && len(lost(r.Commands, was.Commands)) == 0) {
+		return
+	}
+	lists := r.Effect == "allow" || r.Effect == "ask" && listed(&x.now.Permissions) && r.Commands != nil
+	if p := &x.out.Permissions; lists && plain(r) && free(old) && !same(p.Rules, r) {
+		p.Rules = append(p.Rules, *r) // the old configuration permits these calls without a rule
+		return
+	}
+	if r.Effect != "allow" {
+		x.restrict(r)
+	}
+}
+
+// restrict adds a rule that cannot permit anything.
+func (x *intersection) restrict(r *config.PermissionRule) {
+	p := &x.out.Permissions
+	if same(p.Project, r) || same(p.Rules, r) {
+		return
+	}
+	p.Project = append(p.Project, *r)
+	if !same(x.old.Permissions.Rules, r) {
+		x.add("the rule %s %q applies", r.Effect, r.Name)
+	}
+}
+
+func same(rules []config.PermissionRule, r *config.PermissionRule) bool {
+	return slices.ContainsFunc(rules, func(o config.PermissionRule) bool { return o.Same(r) })
+}
+
+// meet returns a rule that matches the calls that both rules match literally. ok is false if there are none, or if the
+// rules differ in what they do with a call.
+func meet(a, b *config.PermissionRule) (out config.PermissionRule, ok bool) {
+	if a.Set != nil || b.Set != nil || (a.Builtins == nil) != (b.Builtins == nil) {
+		return out, false
+	}
+	out = *a
+	out.Starts = common(a.Starts, b.Starts)
+	for _, l := range []struct {
+		into *[]string
+		b    []string
+	}{{&out.Tools, b.Tools}, {&out.Kinds, b.Kinds}, {&out.Paths, b.Paths}, {&out.Commands, b.Commands}, {&out.Domains, b.Domains}, {&out.Traits, b.Traits}, {&out.Builtins, b.Builtins}} {
+		if *l.into = orAll(*l.into, l.b); *l.into != nil && len(*l.into) == 0 {
+			return out, false
+		}
+	}
+	if len(out.Starts) == 0 {
+		out.Starts = nil
+	}
+	return out, true
+}

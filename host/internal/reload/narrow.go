@@ -1,0 +1,77 @@
+package reload
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/privilege"
+)
+
+// The method "narrow" refuses a configuration, but takes the rights away that the configuration takes away. Whatever else
+// is wrong with a configuration, an operator can therefore rely on a restriction. The attempt continues with the old
+// configuration without these rights.
+func (a *attempt) narrow(cfg *config.Config, why error) {
+	if a.opts.dry {
+		a.refuseConfig(cfg, why)
+		return
+	}
+	narrowed, taken := privilege.Intersect(a.old.Config, cfg)
+	if len(narrowed.Restricted) > 0 {
+		why = fmt.Errorf("%w. The restrictions in it apply already: %s", why, strings.Join(narrowed.Restricted, "; "))
+	}
+	a.refuseConfig(cfg, why)
+	if len(taken) == 0 {
+		return
+	}
+	a.report.Config.Restricted = taken
+	a.reloader.Log.Warn("the restrictions of the refused configuration apply", "restrictions", taken)
+	a.cfg, a.narrowed = narrowed, true
+	// A plugin whose confinement became impossible fails on its own, so the error is no reason to keep its rights.
+	if a.launcher, _ = a.builder.Launcher(narrowed); a.launcher == nil { // impossible: fewer roots are in the new configuration
+		a.cfg, a.launcher, a.narrowed = a.old.Config, a.old.Launcher, false
+	}
+}
+
+// rollBack refuses the new configuration after a failure and restores the old one, without the rights that the new one
+// takes away. It keeps the steps that are valid for both configurations.
+func (a *attempt) rollBack(ctx context.Context, why error) {
+	text := fmt.Errorf("the configuration is refused because a part of it does not work: %w", why)
+	if s := a.culprit(); s != nil {
+		if pos := a.cfg.PluginPosition(s.name); pos != "" {
+			text = fmt.Errorf("%s: %w", pos, text)
+		}
+	}
+	refused := a.cfg
+	a.cfg, a.launcher = a.old.Config, a.old.Launcher
+	if a.narrow(refused, text); a.narrowed {
+		a.discard()
+		a.steps = nil
+		a.prepare()
+		a.try(ctx)
+		return
+	}
+	by := make(map[string]*step)
+	for _, s := range a.steps {
+		if s.configured {
+			s.discard()
+			s.err = nil
+		}
+		by[s.name] = s
+	}
+	a.steps = nil
+	for _, p := range a.old.Plugins {
+		a.steps = append(a.steps, by[p.Name])
+	}
+}
+
+// withoutRights makes a plugin unavailable that does not work with the rights that are left. The old process has rights
+// that were taken away, so it must not serve any longer.
+func (s *step) withoutRights() {
+	if s.next.Err == nil {
+		s.next.Err = tool.Errorf(tool.Unavailable, "Plugin %s is stopped, because a change of the configuration takes rights away from it, and it does not start without them: %s", s.name, refusalText(s.err))
+	}
+}
