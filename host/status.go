@@ -23,9 +23,11 @@ func (h *Host) Health(ctx context.Context, name string) tool.Health {
 // ActiveCall is a call that runs or waits, with the end of its output.
 type ActiveCall = engine.ActiveCall
 
-// ActiveCalls returns the calls that run or wait, oldest first, and their number. It returns at most limit calls.
-func (h *Host) ActiveCalls(limit int) (calls []ActiveCall, total int) {
-	return h.engine.ActiveCalls(limit)
+// ActiveCalls returns the calls that run or wait and that a principal can see, oldest first, and their number. It returns at
+// most limit calls. A principal can see its own calls and those of the principals that it supervises; see
+// [Principal.Supervises].
+func (h *Host) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, total int) {
+	return h.engine.ActiveCalls(who, limit)
 }
 
 // CancelCall cancels a call. The id comes from [Host.ActiveCalls]. The audit log names the principal by. CancelCall reports
@@ -53,6 +55,9 @@ type CallStatus = engine.CallStatus
 // Status returns the state of the host. It starts no plugin. It asks running plugins for their health and waits at most
 // two seconds for each plugin.
 func (h *Host) Status() Status { return h.engine.Status() }
+
+// StatusFor returns what [Host.Status] returns, without the sessions and calls that a principal cannot see.
+func (h *Host) StatusFor(who *Principal) Status { return h.engine.StatusFor(who) }
 
 // Signals are measurements of a host for its operator, and its alarms.
 type Signals = engine.Signals

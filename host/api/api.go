@@ -366,8 +366,8 @@ func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	reply(w, status, health)
 }
 
-func (s *server) status(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, s.host.Status())
+func (s *server) status(w http.ResponseWriter, r *http.Request) {
+	reply(w, http.StatusOK, s.host.StatusFor(who(r)))
 }
 
 func (s *server) stats(w http.ResponseWriter, _ *http.Request) {

@@ -139,7 +139,7 @@ func (q *Asks) take(id string) *asked {
 
 // sees reports whether a principal can see an ask.
 func (a *asked) sees(p *host.Principal) bool {
-	return p == nil || p.Name == a.Principal || p.Has(host.RightLog) || p.MayAnswer(a.Principal)
+	return p == nil || p.Sees(a.Principal) || p.MayAnswer(a.Principal)
 }
 
 func (s *server) listAsks(w http.ResponseWriter, r *http.Request) {

@@ -42,7 +42,7 @@ func (s *server) calls(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, tool.InvalidArguments, err.Error())
 		return
 	}
-	calls, total := s.host.ActiveCalls(limit)
+	calls, total := s.host.ActiveCalls(who(r), limit)
 	reply(w, http.StatusOK, map[string]any{"calls": calls, "total": total})
 }
 
@@ -145,7 +145,7 @@ func (s *server) doctor(w http.ResponseWriter, _ *http.Request) {
 // logQuery returns the selection of a request for entries of the audit log.
 func logQuery(r *http.Request) (q host.LogQuery, err error) {
 	v := r.URL.Query()
-	q = host.LogQuery{Session: v.Get("session"), Tool: v.Get("tool"), Principal: v.Get("principal"), Outcome: v.Get("kind"), Decision: v.Get("decision"), Layer: v.Get("layer"), Text: v.Get("text")}
+	q = host.LogQuery{Principals: who(r).Visible(), Session: v.Get("session"), Tool: v.Get("tool"), Principal: v.Get("principal"), Outcome: v.Get("kind"), Decision: v.Get("decision"), Layer: v.Get("layer"), Text: v.Get("text")}
 	for name, to := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
 		text := v.Get(name)
 		if text == "" {

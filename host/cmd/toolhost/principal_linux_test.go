@@ -39,6 +39,7 @@ principal "boss" {
 }
 principal "root" { role = "administrator" }
 principal "viewer" { role = "viewer" }
+principal "dev" { rights = ["call", "log"] }
 `
 
 // principals contains the clients of a server with several principals.
@@ -259,6 +260,51 @@ func TestPrincipalsAreSeparate(t *testing.T) {
 	}
 }
 
+// TestCallsAreSeen checks who sees whose calls: each principal its own, an approver those of the principals for whom it
+// answers, an administrator all.
+func TestCallsAreSeen(t *testing.T) {
+	t.Parallel()
+	p := newPrincipals(t, "")
+	alice, dev, boss, root, viewer := p.as("alice"), p.as("dev"), p.as("boss"), p.as("root"), p.as("viewer")
+	dev.want(200, "hi", "POST", "/v1/run", `{"session":"of-dev","command":"echo hi"}`)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		alice.do("POST", "/v1/run", `{"session":"of-alice","command":"touch started; while [ ! -e stop ]; do sleep .1; done # secret-of-alice"}`)
+	}()
+	eventually(t, "the call runs", func() bool { _, err := os.Stat(filepath.Join(p.dir, "started")); return err == nil })
+	for name, who := range map[string]struct {
+		c          *client
+		alice, dev bool
+	}{"dev": {dev, false, true}, "boss": {boss, true, false}, "viewer": {viewer, false, false}, "root": {root, true, true}} {
+		_, calls := who.c.do("GET", "/v1/calls", "")
+		if got := strings.Contains(calls, "secret-of-alice"); got != who.alice {
+			t.Errorf("%s sees the call of alice: %v in %s", name, got, calls)
+		}
+		if _, status := who.c.do("GET", "/v1/status", ""); strings.Contains(status, "of-alice") != who.alice || strings.Contains(status, "of-dev") != who.dev {
+			t.Errorf("%s sees in the status: %s", name, status)
+		}
+		eventually(t, name+" sees the call of dev in the log", func() bool {
+			_, log := who.c.do("GET", "/v1/log", "")
+			return strings.Contains(log, "of-dev") == who.dev
+		})
+	}
+	boss.want(403, "needs the right administer", "POST", "/v1/calls/1/cancel", "")
+	must(t, os.WriteFile(filepath.Join(p.dir, "stop"), nil, 0o600))
+	<-done
+	eventually(t, "boss sees the ended call", func() bool {
+		_, log := boss.do("GET", "/v1/log", "")
+		return strings.Contains(log, "secret-of-alice") && !strings.Contains(log, "of-dev")
+	})
+	for name, c := range map[string]*client{"dev": dev, "viewer": viewer} {
+		for _, query := range []string{"", "?principal=alice", "?text=secret-of-alice", "?format=csv"} {
+			if _, log := c.do("GET", "/v1/log"+query, ""); strings.Contains(log, "secret-of-alice") {
+				t.Errorf("%s sees the calls of alice with %q", name, query)
+			}
+		}
+	}
+}
+
 // TestNoCallCrosses runs 100 concurrent calls of two principals with the same session ids over each frontend.
 func TestNoCallCrosses(t *testing.T) {
 	t.Parallel()
@@ -411,7 +457,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%+v", entries)
 	}
 	b, result := begin(bob)
-	boss.want(403, "may not answer for", "POST", "/v1/asks/"+b.ID, yes)
+	boss.want(404, "is open", "POST", "/v1/asks/"+b.ID, yes) // boss does not supervise bob
 	root.want(200, "declined", "POST", "/v1/asks/"+b.ID, `{"outcome":"declined"}`)
 	if body := <-result; strings.Contains(body, "thank you") {
 		t.Error(body)

@@ -142,6 +142,14 @@ type PluginStatus struct {
 // maxStatusSessions is the maximum number of sessions in a status.
 const maxStatusSessions = 20
 
+// StatusFor returns the state of the host without the sessions and calls that a principal cannot see.
+func (e *Engine) StatusFor(who *Principal) Status {
+	st := e.Status()
+	st.Sessions = slices.DeleteFunc(st.Sessions, func(s SessionStatus) bool { return !who.SeesSession(s.ID) })
+	st.Calls = slices.DeleteFunc(st.Calls, func(c CallStatus) bool { return !who.SeesSession(c.Session) })
+	return st
+}
+
 // Status returns the state of the host. It queries the health of running plugins but starts no plugin.
 func (e *Engine) Status() Status {
 	g := e.Current()
@@ -278,9 +286,10 @@ type ActiveCall struct {
 // maxCallText is the maximum size of the text of an active call, in bytes.
 const maxCallText = 500
 
-// ActiveCalls returns the calls that run or wait, oldest first, and their number. It returns at most limit calls.
-func (e *Engine) ActiveCalls(limit int) (calls []ActiveCall, total int) {
-	all := e.flights.All()
+// ActiveCalls returns the calls that run or wait and that a principal can see, oldest first, and their number. It returns at
+// most limit calls.
+func (e *Engine) ActiveCalls(who *Principal, limit int) (calls []ActiveCall, total int) {
+	all := slices.DeleteFunc(e.flights.All(), func(c *inflight.Call) bool { return !who.Sees(c.Principal) })
 	total = len(all)
 	all = all[:min(limit, total)]
 	waits := make(map[string]string)

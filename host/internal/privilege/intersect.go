@@ -210,7 +210,14 @@ func (x *intersection) plugin(p, now *config.Plugin) {
 			x.add("%s cannot %s %s", name, l.what, some(gone))
 		}
 	}
-	l, m := &c.Limits, now.Confinement.Limits
+	x.limits(p, now)
+}
+
+// limits lowers the limits of a plugin.
+func (x *intersection) limits(p, now *config.Plugin) {
+	name := "plugin " + p.Name
+	a, b := confinement.Profile(p), confinement.Profile(now)
+	l, m := &p.Confinement.Limits, now.Confinement.Limits
 	for _, limit := range []struct {
 		what          string
 		is, will      uint64 // the limits that apply, 0 for none

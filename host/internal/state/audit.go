@@ -204,6 +204,8 @@ type AuditQuery struct {
 	Session, Tool string
 	// Principal is the name of the caller.
 	Principal string
+	// Principals lists the principals, or the blocks of principals, whose entries are selected. Nil selects all.
+	Principals []string
 	// Outcome is "success" or a kind of error.
 	Outcome  string
 	Decision string
@@ -231,10 +233,19 @@ func (d *DB) AuditLog(q AuditQuery) ([]AuditEntry, error) {
 	if !q.Until.IsZero() {
 		until = nanoseconds(q.Until)
 	}
+	visible := ""
+	if q.Principals != nil {
+		list, err := json.Marshal(q.Principals)
+		if err != nil {
+			return nil, err
+		}
+		visible = string(list)
+	}
 	rows, err := d.sql.Query(`SELECT * FROM (SELECT id, at_ns, session, workspace, call, parent, tool, layer, arguments, decision, rule, answered, rewritten, duration_ns, outcome, error, plugin, version, hooks, trace, principal, programs
 		FROM audit WHERE (?1 = '' OR session = ?1) AND (?2 = '' OR tool = ?2) AND (?3 = '' OR outcome = ?3) AND (?4 = '' OR decision = ?4) AND at_ns >= ?5 AND id > ?6 AND (?8 = '' OR principal = ?8) AND at_ns <= ?9 AND (?10 = '' OR layer = ?10)
+		AND (?12 = '' OR EXISTS (SELECT 1 FROM json_each(?12) WHERE value = principal OR substr(principal, 1, length(value) + 1) = value || '/'))
 		AND (?11 = '' OR instr(arguments, ?11) OR instr(error, ?11) OR instr(rule, ?11) OR instr(tool, ?11))
-		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit, q.Principal, until, q.Layer, q.Text)
+		ORDER BY id DESC LIMIT ?7) ORDER BY id`, q.Session, q.Tool, q.Outcome, q.Decision, since, q.After, limit, q.Principal, until, q.Layer, q.Text, visible)
 	if err != nil {
 		return nil, err
 	}
