@@ -125,7 +125,7 @@ func same(rules []config.PermissionRule, r *config.PermissionRule) bool {
 	return slices.ContainsFunc(rules, func(o config.PermissionRule) bool { return o.Same(r) })
 }
 
-// meet returns a rule that matches the calls that both rules match literally. ok is false if there are none, or if the
+// meet returns a rule that matches the calls that both rules match literally. ok is false without such calls, or if the
 // rules differ in what they do with a call.
 func meet(a, b *config.PermissionRule) (out config.PermissionRule, ok bool) {
 	if a.Set != nil || b.Set != nil || (a.Builtins == nil) != (b.Builtins == nil) {
