@@ -64,6 +64,11 @@ type Request struct {
 	// missing branch is created. Sessions with the same id in different branches are different sessions. Empty means what
 	// the configuration says in workspace { mode }, which is the workspace itself by default.
 	Branch string
+	// Preview makes the call run in a branch of its own, over the session's branch or workspace. The result has in its metadata,
+	// under "preview", what the call changed ("changes" and "diff") and a "token". [Host.ApplyBranch] with the token as branch
+	// makes exactly these changes, and [Host.DiscardBranch] drops them. The session stays as it was. A preview that nobody
+	// applied is dropped after a day.
+	Preview bool
 	// Trace is the W3C trace context of the caller, in the format of the HTTP header "traceparent". If Trace is empty or
 	// invalid, the call starts a new trace.
 	Trace string
@@ -135,6 +140,43 @@ func (h *Host) History(req Request, limit int) ([]HistoryEntry, error) {
 
 // Cwd returns the working directory of a request's session.
 func (h *Host) Cwd(req Request) (string, error) { return h.engine.Cwd(engine.Request(req)) }
+
+// BranchSelection selects the changes of an apply. Paths are relative to the workspace. Paths limits the apply to these paths
+// and what is below them. For paths with conflicts, Ours lists those that get the content of the branch, and Theirs those
+// that keep the content of the workspace.
+type BranchSelection = engine.BranchSelection
+
+// BranchChange is what a branch changes at one path.
+type BranchChange = engine.BranchChange
+
+// BranchOutcome describes an apply.
+type BranchOutcome = engine.BranchOutcome
+
+// These are errors of [Host.ApplyBranch], which changed nothing: the branch and the workspace changed the same paths, a
+// branch does not exist, or a preview is not what a person was shown.
+type (
+	BranchConflictError = engine.BranchConflictError
+	BranchNotFoundError = engine.BranchNotFoundError
+	BranchChangedError  = engine.BranchChangedError
+)
+
+// ApplyBranch makes the changes of the branch of a request: all, or none if there is a conflict. It ends the processes of the
+// branch. It returns an error if a call runs in the branch. Where the configuration keeps sessions in branches, a principal
+// needs the right to administer.
+func (h *Host) ApplyBranch(ctx context.Context, req Request, sel BranchSelection) (*BranchOutcome, error) {
+	return h.engine.ApplyBranch(ctx, engine.Request(req), sel)
+}
+
+// DiscardBranch removes the branch of a request with all its changes. It has the conditions of ApplyBranch.
+func (h *Host) DiscardBranch(ctx context.Context, req Request) error {
+	return h.engine.DiscardBranch(ctx, engine.Request(req))
+}
+
+// BranchChanges returns what the branch of a request changes, as a list and as a diff. The diff has about limit bytes, and it
+// names every deleted and every replaced path.
+func (h *Host) BranchChanges(req Request, limit int) (changes []BranchChange, diff string, err error) {
+	return h.engine.BranchChanges(engine.Request(req), limit)
+}
 
 // ReleaseBranch unmounts the branch of a request, so that another process can use it, and ends the processes of its
 // sessions. It returns an error if a call runs in the branch. An unmounted branch is mounted again by its next call.

@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"internal/reload"},
 	{"internal/generation"},
 	{"internal/admission", "internal/distribution", "develop"},
-	{"internal/privilege", "internal/settings", "internal/grants"},
+	{"internal/privilege", "internal/settings", "internal/grants", "internal/changeset"},
 	{"internal/branch", "internal/confinement", "internal/roots", "internal/trust", "internal/dispatch"},
 	{"internal/childcall", "internal/pulse"},
 	{"internal/help", "internal/call"},
@@ -96,6 +96,7 @@ var (
 		"internal/state":           "one file for each part of the database",
 		"admin":                    "one file for each subject of an operator",
 		"internal/engine":          "one file for each part of a running host",
+		"internal/branch":          "the parts of a branch, and their forms for each system",
 		"internal/sandbox/confine": "the layers of the confinement, and their forms for each system",
 		"internal/config":          "the decoder, the schema and the diagnostics refer to each other",
 	}

@@ -6,18 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 
-	"github.com/aymanbagabas/go-udiff"
-
 	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/host/internal/changeset"
 	"toolhost.dev/host/internal/config"
-	"toolhost.dev/host/internal/confinement"
-	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/state"
@@ -132,19 +126,16 @@ func (b *Branches) Changes(name string, paths ...string) ([]BranchChange, error)
 		return nil, err
 	}
 	changes, err := f.Changes()
-	if err != nil || len(paths) == 0 {
-		return append([]BranchChange{}, changes...), err
+	if err != nil {
+		return nil, err
 	}
-	out := []BranchChange{}
-	for _, c := range changes {
-		for _, p := range paths {
-			if p, err := b.relative(p); err == nil && (p == "." || c.Path == p || strings.HasPrefix(c.Path, p+"/") || strings.HasPrefix(p, c.Path+"/")) {
-				out = append(out, c)
-				break
-			}
+	relative := make([]string, len(paths))
+	for i, p := range paths {
+		if relative[i], err = b.relative(p); err != nil {
+			return nil, err
 		}
 	}
-	return out, nil
+	return branch.Select(changes, relative...), nil
 }
 
 // relative returns a path relative to the workspace. A relative path is relative to the workspace.
@@ -159,9 +150,6 @@ func (b *Branches) relative(path string) (string, error) {
 	return rel, nil
 }
 
-// maxDiff is the maximum size of a file whose lines a diff shows, in bytes.
-const maxDiff = 1 << 20
-
 // Diff writes what a branch changes at the given paths as a unified diff. It shows changes that are not text in one line
 // each. It always shows every deleted and every replaced path.
 func (b *Branches) Diff(w io.Writer, name string, paths ...string) error {
@@ -173,96 +161,11 @@ func (b *Branches) Diff(w io.Writer, name string, paths ...string) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range changes {
-		if _, err := io.WriteString(w, b.diffOf(f, c)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.Diff(w, changes)
 }
 
-func (b *Branches) diffOf(f *branch.Branch, c BranchChange) string {
-	line := func(format string, a ...any) string { return fmt.Sprintf(format+"%s\n", append(a, remarks(c))...) }
-	switch {
-	case c.Never != "" || c.Op == branch.OpMetadata, c.Is == "directory" || c.Was == "directory":
-		return line("# %s", Describe(c))
-	}
-	was, is := filepath.Join(b.workspace, c.Path), filepath.Join(f.Layer(), c.Path)
-	before, okBefore := textOf(was, c.Was)
-	after, okAfter := textOf(is, c.Is)
-	if !okBefore || !okAfter {
-		return line("# %s", Describe(c))
-	}
-	out := ""
-	if c.Op != branch.OpModify || c.Mode != c.OldMode || remarks(c) != "" || before == after {
-		out = line("# %s", Describe(c))
-	}
-	from, to := "a/"+c.Path, "b/"+c.Path
-	if c.Was == "" {
-		from = "/dev/null"
-	}
-	if c.Is == "" {
-		to = "/dev/null"
-	}
-	return out + udiff.Unified(from, to, before, after)
-}
-
-// Describe describes a change in a few words.
-func Describe(c BranchChange) string {
-	verb := map[branch.Op]string{branch.OpCreate: "new", branch.OpModify: "changed", branch.OpDelete: "deleted", branch.OpReplace: "replaced", branch.OpMetadata: "mode or attributes changed"}[c.Op]
-	what := c.Is
-	if what == "" {
-		what = c.Was
-	}
-	text := fmt.Sprintf("%s %s %s", verb, what, c.Path)
-	if c.Op == branch.OpReplace && c.Was != c.Is {
-		text += " (was a " + c.Was + ")"
-	}
-	if c.Entries > 0 {
-		text += fmt.Sprintf(" with %d entries", c.Entries)
-	}
-	if c.Was != "" && c.Is != "" && c.Mode != c.OldMode {
-		text += fmt.Sprintf(" (mode %04o, was %04o)", c.Mode, c.OldMode)
-	}
-	if c.Is == "file" && c.Was != "directory" {
-		text += fmt.Sprintf(" (%d bytes)", c.Size)
-	}
-	return text
-}
-
-func remarks(c BranchChange) (out string) {
-	if c.WasHardLink {
-		out += " [was a hard link; its other names keep the old content]"
-	}
-	if c.Never != "" {
-		out += " [never applied: " + c.Never + "]"
-	}
-	if c.Conflict != "" {
-		out += " [CONFLICT: " + c.Conflict + "]"
-	}
-	return out
-}
-
-// textOf returns the text of a file, or the target of a link. It returns false for a file that is not text or too large.
-func textOf(path, kind string) (string, bool) {
-	switch kind {
-	case "":
-		return "", true
-	case "link":
-		to, err := os.Readlink(path)
-		return to + "\n", err == nil
-	case "file":
-	default:
-		return "", false
-	}
-	fh, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", false
-	}
-	defer fh.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(io.LimitReader(fh, maxDiff+1))
-	return string(text), err == nil && len(text) <= maxDiff && !strings.ContainsRune(string(text), 0)
-}
+// Describe describes a change in a few words, in one line.
+func Describe(c BranchChange) string { return branch.Describe(c) }
 
 // ApplyOptions selects the changes of an apply.
 type ApplyOptions struct {
@@ -291,34 +194,11 @@ func (b *Branches) Apply(ctx context.Context, name string, opts ApplyOptions) (*
 			*l.to = append(*l.to, rel)
 		}
 	}
-	var notes []string
-	parts := &confinement.Parts{Home: b.home, Audit: b.db.AddAudit, Log: b.log}
-	parts.Repositories = confinement.NewRepositories(parts)
-	sel.Before = func() (func(), error) {
-		after, err := confinement.GuardApply(b.cfg, parts, b.workspace)
-		if err != nil {
-			return nil, err
-		}
-		return func() {
-			if after != nil {
-				notes = after()
-			}
-		}, nil
-	}
-	out, err := b.store.Apply(f, sel)
-	err = errors.Join(err, parts.Repositories.Close())
-	if out != nil {
-		out.Notes = append(out.Notes, notes...)
-	}
-	b.audit("(branch apply)", name, len(changesOf(out)), err)
-	return out, err
+	return b.set().Apply(f, sel)
 }
 
-func changesOf(out *BranchOutcome) []BranchChange {
-	if out == nil {
-		return nil
-	}
-	return out.Changes
+func (b *Branches) set() *changeset.Set {
+	return &changeset.Set{Store: b.store, Config: b.cfg, Home: b.home, Workspace: b.workspace, Audit: b.db.AddAudit, Log: b.log}
 }
 
 // Revert takes back the last apply of a branch.
@@ -327,9 +207,7 @@ func (b *Branches) Revert(ctx context.Context, name string) (*BranchOutcome, err
 	if err != nil {
 		return nil, err
 	}
-	out, err := b.store.Revert(f)
-	b.audit("(branch revert)", name, len(changesOf(out)), err)
-	return out, err
+	return b.set().Revert(f)
 }
 
 // Discard removes a branch with all its changes.
@@ -338,10 +216,7 @@ func (b *Branches) Discard(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	changes, _ := f.Changes() // ignore the error: the number is only for the audit log
-	err = b.store.Discard(f)
-	b.audit("(branch discard)", name, len(changes), err)
-	return err
+	return b.set().Discard(f)
 }
 
 // Accept declares that a branch is complete although the machine stopped while it was in use.
@@ -382,7 +257,7 @@ func (b *Branches) Restore(ctx context.Context, name string, number int) (restor
 		return nil, nil, err
 	}
 	restored, saved, err = b.store.Restore(f, number)
-	b.audit("(branch restore)", name, 0, err)
+	b.set().Record("(branch restore)", name, 0, err)
 	return restored, saved, err
 }
 
@@ -392,25 +267,5 @@ func (b *Branches) take(ctx context.Context, name string) (*branch.Branch, error
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range control.Sockets(b.home.Control()) {
-		if s.PID == os.Getpid() {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := s.Ask(ctx, control.OpReleaseBranch, control.ReleaseBranchArgs{ID: f.ID()}, &struct{}{})
-		cancel()
-		if err != nil {
-			return nil, fmt.Errorf("the branch %s is in use: %w", name, err)
-		}
-	}
-	return f, nil
-}
-
-// audit adds an operation on a branch to the audit log.
-func (b *Branches) audit(what, name string, changes int, err error) {
-	e := state.AuditEntry{At: time.Now(), Workspace: b.workspace, Tool: what, Arguments: fmt.Appendf(nil, `{"branch":%q,"changes":%d}`, name, changes), Outcome: "success"}
-	if err != nil {
-		e.Outcome, e.Error = "execution_failed", err.Error()
-	}
-	b.db.AddAudit(e)
+	return f, b.set().Release(ctx, f)
 }

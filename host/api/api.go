@@ -1,7 +1,10 @@
 // Package api implements the HTTP interface of a host, with calls as JSON and MCP. [Handler] returns the interface:
 //
 //	POST /v1/run     runs one request in the format of batch: {"command": "read main.go"}
-//	POST /v1/batch   runs JSON Lines and returns each result as its call ends, or in order with ?ordered=1
+//	POST /v1/batch   runs JSON Lines and returns each result as its call ends, or in order with ?ordered=1. With ?atomic=1,
+//	            the requests run in a branch, whose changes are made if all succeed; the last line says so
+//	GET  /v1/branches/NAME returns what a branch or a preview changes, also as a diff
+//	POST /v1/branches/NAME/apply makes the changes, exactly as shown for a preview; POST /v1/branches/NAME/discard drops them
 //	GET  /v1/tools   lists the tools; ?format= and ?single=1 are as in the command "toolhost tools"
 //	GET  /v1/tools/NAME/health checks a tool: healthy, unhealthy, not_found or error, with details
 //	GET  /v1/status  returns the configuration, the plugins and the sessions
@@ -108,7 +111,9 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		needs        string // rights of which the principal needs one
 		handler      http.HandlerFunc
 	}{
-		{"POST", "/v1/run", "call", s.run}, {"POST", "/v1/batch", "call", s.batch}, {"GET", "/v1/tools", "call log", s.tools},
+		{"POST", "/v1/run", "call", s.run}, {"POST", "/v1/batch", "call", s.batch}, {"GET", "/v1/branches/{name}", "call", s.branch},
+		{"POST", "/v1/branches/{name}/apply", "call", s.applyBranch}, {"POST", "/v1/branches/{name}/discard", "call", s.discardBranch},
+		{"GET", "/v1/tools", "call log", s.tools},
 		{"GET", "/v1/tools/{name}/health", "call log", s.health},
 		{"GET", "/v1/status", "log", s.status}, {"GET", "/v1/stats", "log", s.stats}, {"GET", "/metrics", "log", exposition.Handler(h).ServeHTTP},
 		{"GET", "/v1/asks", "call answer log", s.listAsks}, {"POST", "/v1/asks/{id}", "call answer", s.answerAsk},
@@ -130,7 +135,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.Handle("/mcp/{endpoint}", requires("call", http.MaxBytesHandler(opts.Endpoints, MaxBody).ServeHTTP))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /v1/calls, /v1/log, /v1/plan, /v1/reload, /v1/config/history, /v1/config/rollback, /v1/enable/NAME, /v1/disable/NAME, /v1/doctor, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
+		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/branches/NAME, /v1/branches/NAME/apply, /v1/branches/NAME/discard, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /v1/calls, /v1/log, /v1/plan, /v1/reload, /v1/config/history, /v1/config/rollback, /v1/enable/NAME, /v1/disable/NAME, /v1/doctor, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
 	})
 	all := s.outer(calls)
 	return hurried(s.named(http.NewCrossOriginProtection().Handler(all)), cmp.Or(opts.BodyTimeout, bodyTimeout))
@@ -276,7 +281,14 @@ func (s *server) batch(w http.ResponseWriter, r *http.Request) {
 	b := s.requests(r)
 	b.Ordered = r.URL.Query().Get("ordered") == "1"
 	body, out := &authenticating{Reader: r.Body, clients: s.opts.Clients, request: r}, flushing{w, c}
-	_ = b.Run(r.Context(), body, out) // ignore the error: the client disconnected, or it notices that answers are missing
+	if r.URL.Query().Get("atomic") == "1" {
+		end, err := b.RunAtomic(r.Context(), body, out)
+		if err == nil {
+			_, _ = out.Write(end.Line()) // a client that is gone can see the changes in the audit log
+		}
+	} else {
+		_ = b.Run(r.Context(), body, out) // ignore the error: the client disconnected, or it notices that answers are missing
+	}
 	if body.rejected != nil {
 		s.opts.Log.Warn("a client was rejected", "from", r.RemoteAddr, "why", body.rejected)
 		line, _ := json.Marshal(map[string]any{"id": nil, "success": false, "output": nil, "error": rejection()}) // the error is ignored, because these values can always be encoded

@@ -25,6 +25,7 @@ type request struct {
 	Workspace string          `json:"workspace"`
 	Session   string          `json:"session"`
 	Branch    string          `json:"branch"`
+	Preview   bool            `json:"preview"`
 	Trace     string          `json:"traceparent"`
 }
 
@@ -66,7 +67,7 @@ const defaultMaxLine = 64 << 20
 const maxInFlight = 1024
 
 // Run reads requests from in and writes results to out. It calls Write once per result. A request is {"id","command"} or
-// {"id","name","arguments"}, with an optional "workspace", "session", "branch" and "traceparent". A call starts as soon as its
+// {"id","name","arguments"}, with an optional "workspace", "session", "branch", "preview" and "traceparent". A call starts as soon as its
 // line is read, and at most 1024 calls are in flight. Calls of one session run alone and in order, unless their tools are
 // safe beside others. The result of an invalid line is an error.
 //
@@ -199,6 +200,7 @@ func (b *batch) begin(n int, line []byte, tooLong bool) func(ctx context.Context
 	if r.Branch != "" {
 		req.Branch = r.Branch
 	}
+	req.Preview = r.Preview
 	if r.Session != "" {
 		req.Session = r.Session
 	}

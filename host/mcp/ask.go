@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,6 +110,12 @@ func form(ask tool.Ask) *mcp.ElicitParams {
 		text := p.Title
 		for _, pattern := range p.Patterns {
 			text += "\n  " + clean(pattern)
+		}
+		if note, _ := p.Metadata["preview"].(string); note != "" {
+			text += "\n" + clean(note)
+		}
+		if diff, ok := p.Metadata["diff"].(string); ok {
+			text += "\n" + visible(cmp.Or(strings.TrimSuffix(diff, "\n"), "# no file is changed"))
 		}
 		schema := object("allow", map[string]any{"type": "boolean", "title": "Allow", "description": "Allow this call."})
 		if fields, ok := schema["properties"].(map[string]any); ok {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -265,12 +266,26 @@ func (f *front) Log(m tool.LogMessage) {
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // clean removes control characters, because the output of commands and plugins could control a terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0, unicode.Is(unicode.Bidi_Control, r): // bidi controls make a name look like another one
-			return -1
+func clean(s string) string { return mapHidden(s, func(rune) string { return "" }) }
+
+// visible returns a text of several lines in which hidden characters and those that a terminal obeys are numbers.
+func visible(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = mapHidden(lines[i], func(r rune) string { return fmt.Sprintf(`\u%04x`, r) })
+	}
+	return strings.Join(lines, "\n")
+}
+
+// mapHidden replaces the characters of a text that a terminal obeys, and those that make a text look like another one.
+func mapHidden(s string, by func(rune) string) string {
+	var out strings.Builder
+	for _, r := range s {
+		if r < 0x20 && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
+			out.WriteString(by(r))
+		} else {
+			out.WriteRune(r)
 		}
-		return r
-	}, s)
+	}
+	return out.String()
 }

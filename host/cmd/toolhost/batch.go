@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
-	"toolhost.dev/host/admin"
 	"toolhost.dev/host/batch"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 )
@@ -49,12 +46,9 @@ Changes of plugins and of the configuration apply while it runs, also on SIGHUP.
 	return c
 }
 
-// runAtomic runs the requests in a new branch and a copy of the session. If all of them succeed, their changes are made in the
-// workspace as one. Otherwise the workspace stays as it was.
+// runAtomic runs the requests in a new branch. If all of them succeed, their changes are made in the workspace as one.
+// Otherwise the workspace stays as it was.
 func runAtomic(c *cobra.Command, s *cli.Settings) error {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // the error is ignored, because Read always succeeds
-	name := "atomic-" + hex.EncodeToString(random[:])
 	h, err := s.OpenLive(c, host.Options{})
 	if err != nil {
 		return err
@@ -62,30 +56,20 @@ func runAtomic(c *cobra.Command, s *cli.Settings) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	go cli.WhenUnread(os.Stdout, cancel)
-	req := s.Request()
-	req.From, req.Session, req.Branch = req.Session, name, name
-	err = batch.Batch{Host: h, Request: req, UntilFailure: true}.Run(ctx, os.Stdin, cli.Screen(os.Stdout))
-	if closed := h.Close(); closed != nil { // the branch can only be applied after its last process
-		return errors.Join(err, closed)
+	end, err := batch.Batch{Host: h, Request: s.Request()}.RunAtomic(ctx, os.Stdin, cli.Screen(os.Stdout))
+	if err = errors.Join(err, h.Close()); err != nil {
+		return err
 	}
-	branches, opened := admin.OpenBranches(s.Options())
-	if opened != nil {
-		return errors.Join(err, opened)
+	for _, n := range end.Notes {
+		fmt.Fprintln(os.Stderr, "toolhost:", cli.Printable(n))
 	}
-	defer branches.Close() //nolint:errcheck // only the audit log is written
-	ctx = context.WithoutCancel(c.Context())
-	if err != nil {
-		discarded := branches.Discard(ctx, name)
-		if failed := (*batch.FailedError)(nil); errors.As(err, &failed) {
-			fmt.Fprintf(os.Stderr, "toolhost: nothing was changed, because line %d failed\n", failed.Line)
-			return errors.Join(discarded, cli.ExitError(cli.ExitFailure))
-		}
-		return errors.Join(err, discarded)
+	switch end.Outcome {
+	case batch.Discarded:
+		fmt.Fprintf(os.Stderr, "toolhost: nothing was changed, because line %d failed\n", end.FailedLine)
+		return cli.ExitError(cli.ExitFailure)
+	case batch.Kept:
+		return end.Error
 	}
-	out, err := branches.Apply(ctx, name, admin.ApplyOptions{})
-	if err != nil {
-		return fmt.Errorf("nothing was changed in the workspace: %w. The changes stay in the branch %s; see toolhost branch diff %[2]s", err, name)
-	}
-	fmt.Fprintf(os.Stderr, "toolhost: applied %d changes; to take them back: toolhost branch revert %s\n", len(out.Changes), name)
+	fmt.Fprintf(os.Stderr, "toolhost: applied %d changes; to take them back: toolhost branch revert %s\n", len(end.Changes), end.Branch)
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -43,19 +42,14 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			}
 			req := s.Request()
 			req.Command = command
-			if preview {
-				if req.Branch, err = branchcmd.PreviewName(s); err != nil {
-					return errors.Join(err, h.Close())
-				}
-			}
+			req.Preview = preview
 			client := terminal.New(s.JSON)
 			res := client.Run(c.Context(), h, req)
 			err = h.Close()
 			left := endJobs(res)
 			shown := ""
 			if preview {
-				text, failed := branchcmd.ShowPreview(s, req.Branch, res)
-				shown, err = text, errors.Join(err, failed)
+				shown = branchcmd.Preview(res)
 			}
 			if s.JSON {
 				if err := cli.PrintJSON(os.Stdout, res); err != nil {

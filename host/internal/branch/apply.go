@@ -35,6 +35,8 @@ type Outcome struct {
 	Changes []Change `json:"changes"`
 	// Left lists the changes that stay in the layer, because they are never applied or were not selected.
 	Left []Change `json:"left,omitempty"`
+	// Into is the branch that received the changes. Empty means the workspace.
+	Into string `json:"into,omitempty"`
 	// Notes are messages for people.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -102,6 +104,12 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 		return nil, err
 	}
 	defer release()
+	if err := b.asShown(); err != nil {
+		return nil, err
+	}
+	if b.Of != "" {
+		return s.adoptWhole(b, sel)
+	}
 	checked, err := b.tick()
 	if err != nil {
 		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, err)
@@ -361,6 +369,10 @@ func (b *Branch) finish(j *journal, state string) error {
 	}
 	if empty(b.Layer()) {
 		b.Since, b.Renewed = now, nil
+	}
+	if b.Shown != "" {
+		state, failed := b.state()
+		b.Shown, err = state, errors.Join(err, failed)
 	}
 	// The record comes first: if this process is killed between the two, the next one repeats finish.
 	if err := errors.Join(err, b.save()); err != nil {

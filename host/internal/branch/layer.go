@@ -90,6 +90,13 @@ func (b *Branch) Changes() ([]Change, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
+	if b.Of != "" {
+		of, err := b.parent()
+		if err != nil {
+			return nil, err
+		}
+		return compare(of.after(), b.after())
+	}
 	w := &walker{b: b, base: b.Base, upper: b.Layer()}
 	err := w.attributes(".")
 	if err == nil {

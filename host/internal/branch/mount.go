@@ -186,14 +186,17 @@ func (m *Mount) Refresh() error {
 
 // Release unmounts a branch that no call uses, so that another process can use it. It first ends the processes of the
 // branch. It returns false if calls use the branch.
-func (m *Mounts) Release(id string) bool {
+func (m *Mounts) Release(id string) bool { return m.ReleaseFor(id, 0) }
+
+// ReleaseFor is like Release for a caller whose own calls use the branch. The argument own is their number.
+func (m *Mounts) ReleaseFor(id string, own int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	mount := m.by[id]
 	if mount == nil {
 		return true
 	}
-	if mount.users > 0 {
+	if mount.users > own {
 		return false
 	}
 	m.unmount(mount)

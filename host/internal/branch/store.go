@@ -66,6 +66,12 @@ type Branch struct {
 	Boot string `json:"boot,omitempty"`
 	// Applied counts the applied changes that can be reverted.
 	Applied int `json:"applied,omitempty"`
+	// Of is the name of the branch whose changes a preview shows. Empty means the workspace. OfState is the state of that
+	// branch's layer when the preview began. See [Store.Preview].
+	Of      string `json:"of,omitempty"`
+	OfState string `json:"of_state,omitempty"`
+	// Shown is the state of the layer when a person was shown its changes. Empty means that nobody was.
+	Shown string `json:"shown,omitempty"`
 
 	dir string
 }
@@ -347,6 +353,11 @@ func (s *Store) Discard(b *Branch) error {
 		return err
 	}
 	defer held.Close() //nolint:errcheck // only a lock
+	return s.drop(b)
+}
+
+// drop removes a branch, which must be locked.
+func (s *Store) drop(b *Branch) error {
 	dustbin := filepath.Join(s.Dir, dustbinDir)
 	if err := os.MkdirAll(dustbin, 0o700); err != nil {
 		return err
@@ -375,7 +386,7 @@ func (s *Store) Clean() error {
 	}
 	all, listed := s.List()
 	for _, b := range all {
-		if strings.HasPrefix(b.Name, PreviewPrefix) && time.Since(b.Created) > previewAge {
+		if b.IsPreview() && time.Since(b.Created) > previewAge {
 			if used := (*InUseError)(nil); !errors.As(s.Discard(b), &used) {
 				continue // the next call removes its data
 			}
@@ -384,11 +395,8 @@ func (s *Store) Clean() error {
 	return errors.Join(append(errs, err, listed)...)
 }
 
-// PreviewPrefix begins the names of branches for previews, which are discarded after previewAge.
-const (
-	PreviewPrefix = "preview-"
-	previewAge    = 24 * time.Hour
-)
+// previewAge is the time after which a preview is discarded that nobody applied.
+const previewAge = 24 * time.Hour
 
 // removeAll removes a tree, also if directories in it cannot be read, as the kernel's own directory of an overlay.
 func removeAll(dir string) error {

@@ -73,6 +73,9 @@ type Session struct {
 	Mount  Mount
 	// Prepare is called before each call of the session reads files. A nil Prepare does nothing.
 	Prepare func() error
+	// Later receives what a call changes in the stored session. A nil Later means that it is stored at once. The session of a
+	// preview has one, because the changes count only if the preview is accepted.
+	Later func(save func())
 	// Displaced reports that the saved directory of the session is missing or outside all roots. Cwd is then the
 	// workspace.
 	Displaced bool
@@ -109,6 +112,12 @@ type Client interface {
 func ReachesPerson(c Client) bool {
 	r, ok := c.(interface{ ReachesPerson() bool })
 	return ok && r.ReachesPerson()
+}
+
+// Decided reports whether a client answers permission asks without a person.
+func Decided(c Client) bool {
+	d, ok := c.(interface{ Decided() bool })
+	return ok && d.Decided()
 }
 
 // Log passes a log message on to a client that takes log messages.

@@ -68,11 +68,6 @@ type reloadHCL struct {
 	Widening hcl.Expression `hcl:"widening,optional"`
 }
 
-type workspaceHCL struct {
-	Mode    hcl.Expression `hcl:"mode,optional"`
-	Backend hcl.Expression `hcl:"backend,optional"`
-}
-
 type trustHCL struct {
 	Definitions hcl.Expression `hcl:"definitions,optional"`
 	Untrusted   hcl.Expression `hcl:"untrusted,optional"`

@@ -101,14 +101,6 @@ type absentPlugin struct {
 	before int // index that the plugin would have in Plugins
 }
 
-// Workspace holds the settings of the workspace block.
-type Workspace struct {
-	// Mode is "direct", "branch" or "require". Empty means "direct".
-	Mode string
-	// Backend is "auto" or "overlay". Empty means "auto".
-	Backend string
-}
-
 // Host holds the settings of the host block.
 type Host struct {
 	// LogLevel is the minimum level of log messages on standard error.

@@ -44,7 +44,7 @@ type decoder struct {
 func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source, dir string, env Environment) (*Config, error) {
 	d := &decoder{
 		dir: dir, env: env, diags: diags,
-		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto", Repositories: "quarantine"}, Reload: Reload{Watch: true, PrivilegeIncreases: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, bundledDir: env.BundledDir, from: make(map[string]string)},
+		cfg: &Config{Source: source, Host: DefaultHost(), Audit: DefaultAudit(), Workspace: DefaultWorkspace(), Sandbox: Sandbox{Workspace: "read-write", Backend: sandbox.Auto, Enforce: "auto", Repositories: "quarantine"}, Reload: Reload{Watch: true, PrivilegeIncreases: "explicit"}, Tools: make(map[string]Tool), sensitive: make(map[string]bool), parsed: files, dir: dir, bundledDir: env.BundledDir, from: make(map[string]string)},
 	}
 	for name := range p.Sources() {
 		d.cfg.main = append(d.cfg.main, name)
@@ -92,7 +92,7 @@ func (d *decoder) file(f *fileHCL) {
 		d.reload(f.Reload)
 	}
 	if w := f.Workspace; w != nil {
-		d.cfg.Workspace = Workspace{Mode: d.choice(w.Mode, "direct", "direct", "branch", "require"), Backend: d.choice(w.Backend, "auto", "auto", "overlay")}
+		d.workspace(w)
 	}
 	d.distribution(f)
 	d.plugins(f)

@@ -69,6 +69,8 @@ type PermissionRule struct {
 	// List reports that the rule comes from a list in [Programs] or [Paths].
 	List   bool
 	Reason string
+	// Show is "diff" if the ask of the rule shows what the command changes. Otherwise it is empty.
+	Show string
 	// Set maps parameters to JSON values. The rule sets these parameters in matching calls.
 	Set map[string]json.RawMessage
 
@@ -129,6 +131,7 @@ type ruleHCL struct {
 	Trait   hcl.Expression `hcl:"trait,optional"`
 	Set     hcl.Expression `hcl:"set,optional"`
 	Reason  string         `hcl:"reason,optional"`
+	Show    hcl.Expression `hcl:"show,optional"`
 	At      hcl.Range      `hcl:",def_range"`
 }
 
@@ -275,6 +278,12 @@ func (d *decoder) rule(effect string, b *ruleHCL) PermissionRule {
 		if given(a.expr) {
 			r.attributes[a.name] = a.expr.Range()
 			*a.into = d.texts(a.expr)
+		}
+	}
+	if given(b.Show) {
+		r.attributes["show"] = b.Show.Range()
+		if r.Show = d.choice(b.Show, "", "diff", "command"); r.Show == "command" {
+			r.Show = ""
 		}
 	}
 	if given(b.Set) {

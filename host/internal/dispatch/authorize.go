@@ -16,12 +16,16 @@ func (d *Dispatcher) authorize() Stage {
 		return func(ctx context.Context, c *Call) *tool.Result {
 			q := d.question(c)
 			var err error
-			c.Decision.Policy, err = d.Policy.Check(ctx, q, c.Client, c.Answers(d.State))
+			asker := &previewer{Client: c.Client, d: d, call: c, run: next}
+			c.Decision.Policy, err = d.Policy.Check(ctx, q, asker, c.Answers(d.State))
 			if len(c.Decision.Policy.Rewritten) > 0 || c.Decision.Policy.Pinned {
 				c.Decision.Arguments, c.Decision.Sent.Arguments = q.Args, call.Object(q.Args)
 			}
 			if err != nil {
 				return notPermitted(ctx, c, err)
+			}
+			if asker.result != nil {
+				return asker.result
 			}
 			return next(ctx, c)
 		}

@@ -131,6 +131,9 @@ type Dispatcher struct {
 	// Finder is the index for searches of tools. A nil Finder permits no search.
 	Finder *find.Index
 
+	// Preview begins the preview of a call in a session, for asks that show a diff. A nil Preview means that asks show none.
+	Preview func(s call.Session) (call.Preview, error)
+
 	// Log gets warnings. A nil Log discards them.
 	Log *slog.Logger
 

@@ -144,10 +144,16 @@ func (d *Dispatcher) loadState(c *Call) error {
 // because a read-only call can run concurrently with a call that changes the state.
 func (d *Dispatcher) saveState(c *Call, res *tool.Result) (cwd string) {
 	s := c.Request.Session
-	d.State.Apply(s.ID, res.Effects)
+	save := s.Later
+	if save == nil {
+		save = func(f func()) { f() }
+	}
+	effects := res.Effects
+	save(func() { d.State.Apply(s.ID, effects) })
 	plugin := c.Identity.Tool.Plugin
 	if res.SessionState != nil && !c.Identity.Tool.Definition.Traits.ReadOnly && !slices.Contains(c.Identity.Above, plugin) {
-		d.State.SavePluginState(s.ID, plugin, res.SessionState)
+		now := res.SessionState
+		save(func() { d.State.SavePluginState(s.ID, plugin, now) })
 	}
 	switch {
 	case c.Identity.Depth > 0:
@@ -158,7 +164,8 @@ func (d *Dispatcher) saveState(c *Call, res *tool.Result) (cwd string) {
 		notes.Directory(res, s.Cwd, "the name of the directory "+res.Cwd+" is not UTF-8")
 	default:
 		s.Cwd = filepath.Clean(res.Cwd)
-		d.State.SaveSession(s.Session)
+		now := s.Session
+		save(func() { d.State.SaveSession(now) })
 	}
 	return s.Cwd
 }

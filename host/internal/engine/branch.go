@@ -1,17 +1,21 @@
 package engine
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/changeset"
+	"toolhost.dev/host/internal/principal"
 )
 
 // The method "openBranches" prepares the branches of the state directory. A host without a state directory supports no branches.
@@ -45,6 +49,9 @@ func (e *Engine) branchOf(req Request, session string) (string, error) {
 	if err := branch.CheckName(name); err != nil {
 		return "", tool.Errorf(tool.InvalidArguments, "%w.", err)
 	}
+	if strings.HasPrefix(name, branch.PreviewPrefix) {
+		return "", tool.Errorf(tool.InvalidArguments, "%q is the name of a preview, whose content cannot change any more. Use another name, or apply the preview: toolhost branch apply %[1]s.", name)
+	}
 	if e.branches.Store == nil {
 		return "", tool.Errorf(tool.Unavailable, "Branches need a state directory, and this host has none. See the problems in toolhost status.")
 	}
@@ -62,6 +69,11 @@ func (e *Engine) mounted(req Request) (s call.Session, release func(), err error
 	if err != nil {
 		return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
 	}
+	return e.mount(s, b)
+}
+
+// The method "mount" mounts the branch of a session. The caller must call release once the session no longer uses it.
+func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, release func(), err error) {
 	mount, release, err := e.branches.Acquire(b, s.ID)
 	if err != nil {
 		return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
@@ -97,15 +109,104 @@ func inBranch(roots []tool.Root, s call.Session) []tool.Root {
 
 // ReleaseBranch unmounts the branch of a request. See host.Host.ReleaseBranch.
 func (e *Engine) ReleaseBranch(req Request) error {
-	s, err := e.stored(req)
-	if err != nil || s.Branch == "" {
-		return err
+	if req.Branch == "" && e.Current().Config.Workspace.Mode != "branch" {
+		return nil
 	}
-	b, err := e.branches.Store.Find(s.Principal.Owner(), s.Workspace, s.Branch)
+	b, _, err := e.findBranch(req)
 	if err == nil && !e.branches.Release(b.ID()) {
 		err = errBusy
 	}
 	return err
+}
+
+// BranchSelection selects the changes of an apply. See host.BranchSelection.
+type BranchSelection struct{ Paths, Ours, Theirs []string }
+
+// These types describe branches.
+type (
+	BranchChange        = branch.Change
+	BranchOutcome       = branch.Outcome
+	BranchConflictError = branch.ConflictError
+	BranchNotFoundError = branch.NotFoundError
+	BranchChangedError  = branch.ChangedError
+)
+
+// findBranch returns the branch of a request, and the operations on it.
+func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error) {
+	who, workspace, err := e.place(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e.branches.Store == nil {
+		return nil, nil, tool.Errorf(tool.Unavailable, "Branches need a state directory, and this host has none. See the problems in toolhost status.")
+	}
+	if req.Branch == "" {
+		s, err := e.stored(req)
+		if err != nil {
+			return nil, nil, err
+		}
+		req.Branch = s.Branch
+	}
+	b, err := e.branches.Store.Find(who.Owner(), workspace, req.Branch)
+	return b, e.changeset(who, workspace), err
+}
+
+func (e *Engine) changeset(who *Principal, workspace string) *changeset.Set {
+	return &changeset.Set{
+		Store: e.branches.Store, Config: e.Current().Config, Home: e.home, Workspace: workspace, Principal: who.Name, Audit: e.state.AddAudit, Log: e.opts.Log,
+	}
+}
+
+// BranchChanges returns what a branch changes, as a list and as a diff of about limit bytes.
+func (e *Engine) BranchChanges(req Request, limit int) ([]BranchChange, string, error) {
+	b, _, err := e.findBranch(req)
+	if err != nil {
+		return nil, "", err
+	}
+	changes, err := b.Changes()
+	if err != nil {
+		return nil, "", err
+	}
+	diff, err := b.ShortDiff(changes, limit)
+	return append([]BranchChange{}, changes...), diff, err
+}
+
+// ApplyBranch makes the changes of a branch. See host.Host.ApplyBranch.
+func (e *Engine) ApplyBranch(ctx context.Context, req Request, sel BranchSelection) (*BranchOutcome, error) {
+	b, set, err := e.takeBranch(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	out, err := set.Apply(b, branch.Selection{Paths: sel.Paths, Ours: sel.Ours, Theirs: sel.Theirs})
+	e.Current().Roots.Forget()
+	return out, err
+}
+
+// DiscardBranch removes a branch. See host.Host.DiscardBranch.
+func (e *Engine) DiscardBranch(ctx context.Context, req Request) error {
+	b, set, err := e.takeBranch(ctx, req)
+	if err != nil {
+		return err
+	}
+	return set.Discard(b)
+}
+
+// takeBranch finds the branch of a request and unmounts it in all hosts, and with it the branch that a preview is about.
+func (e *Engine) takeBranch(ctx context.Context, req Request) (*branch.Branch, *changeset.Set, error) {
+	b, set, err := e.findBranch(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	who := req.Principal
+	if mode := e.Current().Config.Workspace.Mode; who != nil && mode != "" && mode != "direct" && !who.Has(principal.Administer) {
+		return nil, nil, tool.Errorf(tool.PermissionDenied, "The configuration keeps sessions in branches (workspace { mode = %q }), so principal %q needs the right administer to apply or discard one. Ask the operator to do it: toolhost branch apply %s.", mode, who.Name, b.Name)
+	}
+	for _, id := range []string{b.ID(), b.ParentID()} {
+		if id != "" && !e.branches.Release(id) {
+			return nil, nil, errBusy
+		}
+	}
+	return b, set, set.Release(ctx, b)
 }
 
 var errBusy = fmt.Errorf("the process %d runs a call in the branch. Wait until the call ends, or cancel it", os.Getpid())

@@ -66,6 +66,12 @@ func (f *decidingClient) ReachesPerson() bool {
 	return call.ReachesPerson(f.Client) && f.onAsk != "allow" && f.onAsk != "deny"
 }
 
+// Decided reports whether asks are answered without a person.
+func (f *decidingClient) Decided() bool {
+	_, nobody := f.Client.(silent)
+	return nobody || f.onAsk == "allow" || f.onAsk == "deny"
+}
+
 // The type "silent" is the client of a request whose caller has no client. It ignores all events.
 type silent struct{}
 

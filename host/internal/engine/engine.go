@@ -223,6 +223,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Finder: find.Index{Usage: &find.Usage{State: e.state, Log: e.opts.Log}}, Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
 		State:   e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,
 		Confine:   confine,
+		Preview:   e.preview,
 		Commands:  commands,
 		Logins:    login.NewKeeper(login.Open(e.home.Root), e.opts.Log),
 		Overrides: new(generation.Overrides),

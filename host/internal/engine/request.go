@@ -39,6 +39,7 @@ type Request struct {
 	From      string
 	Workspace string
 	Branch    string
+	Preview   bool
 	Trace     string
 	Principal *Principal
 	Endpoint  string
@@ -56,6 +57,8 @@ type Pending struct {
 	failed *tool.Result
 	done   func()
 	flight *inflight.Call
+	// preview is set for a request with Preview.
+	preview *preview
 }
 
 // Begin resolves and queues a request without blocking. The requests of one session take effect in the order of their
@@ -67,7 +70,15 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	if err := req.limitTexts(); err != nil {
 		return e.refused(req, err)
 	}
+	var shown *preview
 	s, unmount, err := e.mounted(req) // the dispatcher renews it once the call is in its queue
+	if err == nil && req.Preview {
+		if s, shown, err = e.previewOf(s, true); err != nil {
+			unmount()
+		} else {
+			unmount = join(shown.unmount, unmount)
+		}
+	}
 	if err != nil {
 		return e.refused(req, err)
 	}
@@ -93,7 +104,7 @@ func (e *Engine) Begin(req Request, client Client) *Pending {
 	inner := e.Current().Dispatch.Begin(r)
 	flight := &inflight.Call{ID: req.ID, Session: s.ID, Workspace: s.Workspace, Principal: s.Principal.Name, Command: req.Command, Name: req.Name, Arguments: req.Arguments}
 	e.flights.Begin(flight)
-	return &Pending{inner: inner, client: e.client(client, flight), flight: flight, done: func() {
+	return &Pending{inner: inner, client: e.client(client, flight), flight: flight, preview: shown, done: func() {
 		e.flights.End(flight)
 		done()
 	}}
@@ -115,10 +126,15 @@ func (p *Pending) Run(ctx context.Context) *tool.Result {
 	if p.failed != nil {
 		return p.failed
 	}
-	defer p.done()
 	ctx, stop := p.flight.Context(ctx)
 	defer stop()
-	return p.inner.Run(ctx, p.client)
+	if p.preview == nil {
+		defer p.done()
+		return p.inner.Run(ctx, p.client)
+	}
+	res := p.inner.Run(ctx, p.client)
+	p.done() // a preview is shown when nothing uses it any more
+	return p.preview.show(res)
 }
 
 // Explain returns the interpretation of a command without running it.
@@ -163,15 +179,7 @@ func (e *Engine) session(req Request) (call.Session, error) {
 
 // The method "stored" returns the session of a request without checking its directory. It creates a missing session.
 func (e *Engine) stored(req Request) (call.Session, error) {
-	who := req.Principal
-	if who == nil {
-		who = e.local
-	}
-	who, err := e.within(who, req.Endpoint)
-	if err != nil {
-		return call.Session{}, err
-	}
-	workspace, err := e.workspace(who, req.Workspace)
+	who, workspace, err := e.place(req)
 	if err != nil {
 		return call.Session{}, err
 	}
@@ -195,6 +203,18 @@ func (e *Engine) stored(req Request) (call.Session, error) {
 	}
 	out := call.Session{Principal: who, Branch: branch, Roots: e.Current().Roots.Of(who.Owner(), workspace, namesOutput(req))}
 	return out, e.open(&out, req, key, workspace)
+}
+
+// The method "place" returns the principal and the workspace of a request.
+func (e *Engine) place(req Request) (who *Principal, workspace string, err error) {
+	if who = req.Principal; who == nil {
+		who = e.local
+	}
+	if who, err = e.within(who, req.Endpoint); err != nil {
+		return nil, "", err
+	}
+	workspace, err = e.workspace(who, req.Workspace)
+	return who, workspace, err
 }
 
 // withTemporary sets the temporary directory of a session.

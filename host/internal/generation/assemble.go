@@ -122,6 +122,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Latest:    func() *dispatch.Dispatcher { return b.Current().Dispatch },
 		Unloaded:  g.whyUnloaded,
 		Finder:    &b.Calls.Finder,
+		Preview:   b.Preview,
 	}
 	d.MayCall = func(plugin, name string) bool {
 		p := g.Plugin(plugin)

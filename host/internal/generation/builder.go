@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/adaptive"
+	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/find"
@@ -82,6 +83,8 @@ type Builder struct {
 	Log        *slog.Logger
 	// Logs keeps what the plugins print. Nil discards it.
 	Logs *pluginlog.Log
+	// Preview begins the preview of a call; see [dispatch.Dispatcher.Preview]. It can be nil.
+	Preview func(s call.Session) (call.Preview, error)
 	// Current returns the published generation. It returns nil before the first publication.
 	Current func() *Generation
 	// Notified is called for each notification that a plugin sends to MCP clients. It must not block. It can be nil.

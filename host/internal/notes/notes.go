@@ -79,6 +79,14 @@ func Quarantined(res *tool.Result, messages []string) {
 	Annotate(res, "quarantined", messages)
 }
 
+// Previewed adds what became of the preview of an accepted call, and messages about its changes.
+func Previewed(res *tool.Result, changes int, messages []string) {
+	add(res, fmt.Sprintf("The call ran in a preview, and its %d changes were accepted and made", changes))
+	for _, m := range messages {
+		add(res, strings.TrimSuffix(m, "."))
+	}
+}
+
 // Warning adds a note about the confinement of the tool. The operator possibly does not know about the restriction.
 func Warning(res *tool.Result, text string) {
 	add(res, text)

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,6 +23,10 @@ const (
 	Always  = "always"  // for an accepted permission; applies to the workspace
 	Never   = "never"   // for a declined permission; applies to the workspace
 )
+
+// ShowDiff is a key of [tool.Permission.Metadata]. It is set if the person wants to see what the command changes, for all
+// reasons of the ask.
+const ShowDiff = "show_diff"
 
 // Scopes lists the scopes in the order in which a client offers them.
 var Scopes = []string{Once, Session, Always, Never}
@@ -200,19 +205,7 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 		d.Answered = "remembered"
 		return tool.Answer{Outcome: tool.Accepted}, nil
 	}
-	p := *ask
-	p.Patterns = nil
-	for _, j := range open {
-		if j.Subject == name && d.arguments != "" {
-			j.Subject = shorten(d.arguments)
-		}
-		p.Patterns = append(p.Patterns, j.Subject)
-	}
-	p.Metadata = map[string]any{"tool": name, "rule": d.Rule, "reason": d.Reason, "scopes": Scopes}
-	for k, v := range ask.Metadata {
-		p.Metadata[k] = v
-	}
-	a, err := asker.Ask(ctx, tool.Ask{Permission: &p})
+	a, err := asker.Ask(ctx, tool.Ask{Permission: d.about(name, ask, open)})
 	if err != nil {
 		return a, err
 	}
@@ -241,6 +234,24 @@ func (d *Decision) ask(ctx context.Context, name string, ask *tool.Permission, a
 		}
 	}
 	return a, nil
+}
+
+// about returns a permission ask for the parts of a call that have no stored answer.
+func (d *Decision) about(name string, ask *tool.Permission, open []Judgement) *tool.Permission {
+	p := *ask
+	p.Patterns = nil
+	for _, j := range open {
+		if j.Subject == name && d.arguments != "" {
+			j.Subject = shorten(d.arguments)
+		}
+		p.Patterns = append(p.Patterns, j.Subject)
+	}
+	p.Metadata = map[string]any{"tool": name, "rule": d.Rule, "reason": d.Reason, "scopes": Scopes}
+	if !slices.ContainsFunc(open, func(j Judgement) bool { return !j.show }) {
+		p.Metadata[ShowDiff] = true
+	}
+	maps.Copy(p.Metadata, ask.Metadata)
+	return &p
 }
 
 func shorten(s string) string {

@@ -48,8 +48,13 @@ func (d *Decision) add(j Judgement) {
 
 // judgePart applies all rules to one part of a call.
 func (p *Policy) judgePart(req *Request, pt *part) Judgement {
-	return p.restrict(req, pt, p.judgeRules(req, pt))
+	j := p.restrict(req, pt, p.judgeRules(req, pt))
+	j.show = j.Kind == KindBash && (j.rule != nil && j.rule.Show == "diff" || p.rules.Careful && slices.Contains(shownLosses, j.builtin))
+	return j
 }
+
+// shownLosses lists the built-in rules about lost files. In careful mode, their asks show which files.
+var shownLosses = append([]string{"discard-files", "delete"}, losses...)
 
 // restrict applies the rules of an untrusted project file to a judgement. The result is never less strict than the
 // judgement.

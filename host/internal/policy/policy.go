@@ -189,6 +189,7 @@ type Judgement struct {
 
 	rule    *Rule  // nil if the default or a built-in rule decides
 	builtin string // name of the built-in rule that decides
+	show    bool   // whether the ask shows what the command changes; see [Rule.Show]
 
 	// Loads is the file of the program that a dynamic linker loads, if the subject is the dynamic linker.
 	Loads string `json:"-"`

@@ -55,6 +55,9 @@ type Rule struct {
 	// programs. In a name, * matches any text.
 	Starts []string
 	Reason string
+	// Show is "diff" if the command first runs in a preview, so that the ask shows what the command changes. Only ask
+	// rules about commands can have it.
+	Show string
 	// Set maps parameters to values. The rule sets these parameters in matching calls.
 	Set map[string]json.RawMessage
 
@@ -113,6 +116,13 @@ func (r *Rule) Prepare() []Problem {
 	}
 	if i := slices.IndexFunc(r.Starts, func(s string) bool { return s == "" || strings.ContainsAny(s, "/ \t") }); i >= 0 {
 		fail("starts", "%q is not the name of a program. Write a name such as less or git-*, without a path and arguments", r.Starts[i])
+	}
+	switch {
+	case r.Show == "":
+	case r.Effect != Ask:
+		fail("show", "only an ask rule asks, so only an ask rule can show a diff. Remove show, or change the rule to ask")
+	case !r.about(KindBash):
+		fail("show", "only commands run in a preview, but the rule selects other tools, so it would have no effect. Remove show, or add bash to tool")
 	}
 	if len(r.Set) > 0 && r.Effect == Deny {
 		fail("set", "a deny rule cannot set parameters. Remove set, or change the rule to allow or ask")

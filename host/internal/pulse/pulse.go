@@ -63,6 +63,9 @@ func (p *Client) Stop() {
 // ReachesPerson reports whether a person can answer the asks of the client.
 func (p *Client) ReachesPerson() bool { return call.ReachesPerson(p.Client) }
 
+// Decided reports whether permission asks of the client are answered without a person.
+func (p *Client) Decided() bool { return call.Decided(p.Client) }
+
 // Log implements [tool.Logger].
 func (p *Client) Log(m tool.LogMessage) { call.Log(p.Client, m) }
 

@@ -58,7 +58,7 @@ func searched() []string {
 // The function "prepare" converts a rule for the policy. It also returns the problems of the rule.
 func prepare(r *config.PermissionRule) (policy.Rule, []policy.Problem) {
 	rule := policy.Rule{
-		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Set: r.Set,
+		Effect: policy.Effect(r.Effect), Name: r.Name, At: r.Place(), Reason: r.Reason, Show: r.Show, Set: r.Set,
 		Tools: r.Tools, Kinds: r.Kinds, Paths: r.Paths, Commands: r.Commands, Domains: r.Domains, Builtins: r.Builtins, Starts: r.Starts, Traits: r.Traits,
 	}
 	return rule, rule.Prepare()

@@ -4,6 +4,7 @@ package terminal
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -195,6 +196,12 @@ func (t *Terminal) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 		}
 		if reason, _ := p.Metadata["reason"].(string); reason != "" {
 			fmt.Fprintf(os.Stderr, "  (%s)\n", cli.Printable(reason))
+		}
+		if note, _ := p.Metadata["preview"].(string); note != "" {
+			fmt.Fprintf(os.Stderr, "%s\n", cli.Clean(note))
+		}
+		if diff, ok := p.Metadata["diff"].(string); ok {
+			fmt.Fprintf(os.Stderr, "%s\n", cli.Clean(cmp.Or(strings.TrimSuffix(diff, "\n"), "# no file is changed")))
 		}
 		return t.permission(ctx)
 	}

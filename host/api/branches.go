@@ -1,0 +1,87 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"toolhost.dev/host"
+	"toolhost.dev/sdk/tool"
+)
+
+// branchDiff is the maximum size of a diff, in bytes. Deleted and replaced paths are always listed.
+const branchDiff = 256 << 10
+
+// branchRequest returns the branch that a request is about. The workspace of the query is the default of all calls.
+func (s *server) branchRequest(r *http.Request) host.Request {
+	req := s.opts.Request
+	req.Principal, req.Branch = Principal(r.Context()), r.PathValue("name")
+	if w := r.URL.Query().Get("workspace"); w != "" {
+		req.Workspace = w
+	}
+	return req
+}
+
+func (s *server) branch(w http.ResponseWriter, r *http.Request) {
+	req := s.branchRequest(r)
+	changes, diff, err := s.host.BranchChanges(req, branchDiff)
+	if err != nil {
+		refuseBranch(w, err)
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"branch": req.Branch, "changes": changes, "diff": diff})
+}
+
+// branchBody is the body of an apply.
+type branchBody struct {
+	Paths  []string `json:"paths"`
+	Ours   []string `json:"ours"`
+	Theirs []string `json:"theirs"`
+}
+
+func (s *server) applyBranch(w http.ResponseWriter, r *http.Request) {
+	var body branchBody
+	if r.ContentLength != 0 {
+		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&body); err != nil {
+			refuse(w, http.StatusBadRequest, tool.InvalidArguments, fmt.Sprintf(`the body is invalid (%v); send {"paths": […], "ours": […], "theirs": […]}, or nothing for all changes`, err))
+			return
+		}
+	}
+	out, err := s.host.ApplyBranch(r.Context(), s.branchRequest(r), host.BranchSelection(body))
+	if err != nil {
+		refuseBranch(w, err)
+		return
+	}
+	reply(w, http.StatusOK, out)
+}
+
+func (s *server) discardBranch(w http.ResponseWriter, r *http.Request) {
+	req := s.branchRequest(r)
+	if err := s.host.DiscardBranch(r.Context(), req); err != nil {
+		refuseBranch(w, err)
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"discarded": req.Branch})
+}
+
+// refuseBranch answers a request that failed. An apply that failed changed nothing.
+func refuseBranch(w http.ResponseWriter, err error) {
+	var missing *host.BranchNotFoundError
+	var conflict *host.BranchConflictError
+	var changed *host.BranchChangedError
+	switch e := tool.AsError(err); {
+	case errors.As(err, &missing):
+		refuse(w, http.StatusNotFound, tool.NotFound, err.Error())
+	case errors.As(err, &conflict), errors.As(err, &changed):
+		refuse(w, http.StatusConflict, tool.Conflict, err.Error())
+	case e.Kind == tool.PermissionDenied:
+		refuse(w, http.StatusForbidden, e.Kind, e.Message)
+	case e.Kind == tool.InvalidArguments:
+		refuse(w, http.StatusBadRequest, e.Kind, e.Message)
+	default:
+		refuse(w, http.StatusConflict, tool.Unavailable, err.Error())
+	}
+}

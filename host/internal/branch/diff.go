@@ -1,0 +1,208 @@
+package branch
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
+	"golang.org/x/sys/unix"
+)
+
+// maxDiff is the maximum size of a file whose lines a diff shows, in bytes.
+const maxDiff = 1 << 20
+
+// Diff writes changes of the branch as a unified diff. What is not text has one line, which begins with "#". It writes a
+// line for every deleted and every replaced path.
+func (b *Branch) Diff(w io.Writer, changes []Change) error {
+	before, err := b.before()
+	if err != nil {
+		return err
+	}
+	for i := range changes {
+		if _, err := io.WriteString(w, diffOf(before, b.after(), &changes[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// before returns what the branch changes: the workspace, or another branch.
+func (b *Branch) before() (view, error) {
+	if b.Of == "" {
+		return view{base: b.Base}, nil
+	}
+	of, err := b.parent()
+	if err != nil {
+		return view{}, err
+	}
+	return of.after(), nil
+}
+
+func (b *Branch) after() view { return view{base: b.Base, layer: b.Layer()} }
+
+// ShortDiff returns changes as a diff of about limit bytes. Deleted and replaced paths come first and are always listed.
+// Other changes that do not fit are counted.
+func (b *Branch) ShortDiff(changes []Change, limit int) (string, error) {
+	before, err := b.before()
+	if err != nil {
+		return "", err
+	}
+	return shortDiff(before, b.after(), changes, limit), nil
+}
+
+func shortDiff(before, after view, changes []Change, limit int) string {
+	var out strings.Builder
+	var others []*Change
+	for i := range changes {
+		if c := &changes[i]; c.Op == OpDelete || c.Op == OpReplace {
+			out.WriteString("# " + Describe(*c) + remarks(c) + "\n")
+		} else {
+			others = append(others, c)
+		}
+	}
+	limit += out.Len()
+	hidden := 0
+	for _, c := range others {
+		text := diffOf(before, after, c)
+		if out.Len()+len(text) > limit {
+			text = "# " + Describe(*c) + remarks(c) + " [its lines are not shown, because the diff is long]\n"
+		}
+		if out.Len()+len(text) > limit {
+			hidden++
+			continue
+		}
+		out.WriteString(text)
+	}
+	if hidden > 0 {
+		fmt.Fprintf(&out, "# %d more changes are not shown, because the diff is long. No file is deleted or replaced in them.\n", hidden)
+	}
+	return out.String()
+}
+
+func diffOf(before, after view, c *Change) string {
+	line := "# " + Describe(*c) + remarks(c) + "\n"
+	if c.Never != "" || c.Op == OpMetadata || c.Is == "directory" || c.Was == "directory" {
+		return line
+	}
+	old, okBefore := before.text(c.Path, c.Was)
+	now, okAfter := after.text(c.Path, c.Is)
+	if !okBefore || !okAfter {
+		return line
+	}
+	out := ""
+	if c.Op != OpModify || c.Mode != c.OldMode || remarks(c) != "" || old == now {
+		out = line
+	}
+	from, to := quotePath("a/"+c.Path), quotePath("b/"+c.Path)
+	if c.Was == "" {
+		from = "/dev/null"
+	}
+	if c.Is == "" {
+		to = "/dev/null"
+	}
+	return out + udiff.Unified(from, to, old, now)
+}
+
+// text returns the text of a file, or the target of a link. It returns false for a file that is not text or too large.
+func (v view) text(path, kind string) (string, bool) {
+	if kind == "" {
+		return "", true
+	}
+	at, ok := v.find(path)
+	if !ok || kind != "link" && kind != "file" {
+		return "", false
+	}
+	// A program can put a link in place of a directory of the base at any time. The root stops the path at its border.
+	root, err := os.OpenRoot(v.base)
+	if v.layer != "" && strings.HasPrefix(at, v.layer+"/") {
+		_ = root.Close()
+		root, err = os.OpenRoot(v.layer)
+	}
+	if err != nil {
+		return "", false
+	}
+	defer root.Close() //nolint:errcheck // only read
+	if kind == "link" {
+		to, err := root.Readlink(path)
+		return to + "\n", err == nil
+	}
+	f, err := root.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxDiff+1))
+	return string(text), err == nil && len(text) <= maxDiff && !strings.ContainsRune(string(text), 0)
+}
+
+// quotePath returns a path for a line of a diff. It quotes a path that could be taken for something else: one with line
+// breaks, with characters that a terminal obeys or hides, or with bytes that are not UTF-8.
+func quotePath(path string) string {
+	if utf8.ValidString(path) && !strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) && !strings.HasPrefix(path, `"`) {
+		return path
+	}
+	return strconv.Quote(path)
+}
+
+// Describe describes a change in a few words, in one line.
+func Describe(c Change) string {
+	verb := map[Op]string{OpCreate: "new", OpModify: "changed", OpDelete: "deleted", OpReplace: "replaced", OpMetadata: "mode or attributes changed"}[c.Op]
+	what := c.Is
+	if what == "" {
+		what = c.Was
+	}
+	text := fmt.Sprintf("%s %s %s", verb, what, quotePath(c.Path))
+	if c.Op == OpReplace && c.Was != c.Is {
+		text += " (was a " + c.Was + ")"
+	}
+	if c.Entries > 0 {
+		text += fmt.Sprintf(" with %d entries", c.Entries)
+	}
+	if c.Was != "" && c.Is != "" && c.Mode != c.OldMode {
+		text += fmt.Sprintf(" (mode %04o, was %04o)", c.Mode, c.OldMode)
+	}
+	if c.Is == "file" && c.Was != "directory" {
+		text += fmt.Sprintf(" (%d bytes)", c.Size)
+	}
+	return text
+}
+
+func remarks(c *Change) (out string) {
+	if c.WasHardLink {
+		out += " [was a hard link; its other names keep the old content]"
+	}
+	if c.Never != "" {
+		out += " [never applied: " + c.Never + "]"
+	}
+	if c.Conflict != "" {
+		out += " [CONFLICT: " + c.Conflict + "]"
+	}
+	return out
+}
+
+// selected returns the changes at the given paths, below them, and of directories above them. Without paths, it returns
+// all changes.
+func selected(changes []Change, paths []string) []Change {
+	out := []Change{}
+	for _, c := range changes {
+		if len(paths) == 0 {
+			out = append(out, c)
+		}
+		for _, p := range paths {
+			if p = filepath.Clean(p); p == "." || c.Path == p || strings.HasPrefix(c.Path, p+"/") || strings.HasPrefix(p, c.Path+"/") {
+				out = append(out, c)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Select returns the changes at the given paths, which are relative to the workspace, and below them.
+func Select(changes []Change, paths ...string) []Change { return selected(changes, paths) }

@@ -1,0 +1,23 @@
+package call
+
+// Preview is a branch in which one call runs, so that a person sees what it changes.
+type Preview interface {
+	// Session returns the session of the call in the branch.
+	Session() Session
+	// End ends all processes of the call. It returns what the call changed, as text for a person.
+	End() (Shown, error)
+	// Apply makes exactly the changes that End returned. It returns messages for the caller. If the error is not nil, nothing
+	// was changed.
+	Apply() ([]string, error)
+	// Drop discards the branch. It does nothing after Apply.
+	Drop()
+}
+
+// Shown is what a preview changed.
+type Shown struct {
+	// Diff is the diff of all changes. It is short enough for an ask, and it lists every deleted and every replaced path.
+	Diff    string
+	Changes int
+	// Token is the name of the preview. An operator can use it as the name of a branch.
+	Token string
+}

@@ -1,0 +1,114 @@
+// Package changeset applies, reverts and discards branches with what a host does around that: the guards of the sandbox
+// for new files, and the audit log. [Set.Apply] is what most callers want.
+package changeset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/confinement"
+	"toolhost.dev/host/internal/control"
+	"toolhost.dev/host/internal/state"
+)
+
+// Set provides the operations on the branches of one workspace for one principal. It is safe for concurrent use.
+type Set struct {
+	Store     *branch.Store
+	Config    *config.Config
+	Home      state.Home
+	Workspace string
+	// Principal is the name of the caller, for the audit log. Empty means the local user.
+	Principal string
+	Audit     func(state.AuditEntry)
+	Log       *slog.Logger
+}
+
+// Apply makes the selected changes of a branch in the workspace: all, or none if there is a conflict. The branch must not be
+// mounted.
+func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, error) {
+	var notes []string
+	parts := &confinement.Parts{Home: s.Home, Audit: s.Audit, Log: s.Log}
+	parts.Repositories = confinement.NewRepositories(parts)
+	sel.Before = func() (func(), error) {
+		after, err := confinement.GuardApply(s.Config, parts, s.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		return func() {
+			if after != nil {
+				notes = after()
+			}
+		}, nil
+	}
+	out, err := s.Store.Apply(b, sel)
+	err = errors.Join(err, parts.Repositories.Close())
+	if out != nil {
+		out.Notes = append(out.Notes, notes...)
+	}
+	s.Record("(branch apply)", b.Name, changesOf(out), err)
+	return out, err
+}
+
+func changesOf(out *branch.Outcome) int {
+	if out == nil {
+		return 0
+	}
+	return len(out.Changes)
+}
+
+// Revert takes back the last apply of a branch.
+func (s *Set) Revert(b *branch.Branch) (*branch.Outcome, error) {
+	out, err := s.Store.Revert(b)
+	s.Record("(branch revert)", b.Name, changesOf(out), err)
+	return out, err
+}
+
+// Discard removes a branch with all its changes.
+func (s *Set) Discard(b *branch.Branch) error {
+	changes, _ := b.Changes() // ignore the error: the number is only for the audit log
+	err := s.Store.Discard(b)
+	s.Record("(branch discard)", b.Name, len(changes), err)
+	return err
+}
+
+// Release makes the other hosts of the state directory unmount a branch, and the branch that a preview is about. It returns an
+// error if one of them runs a call in it.
+func (s *Set) Release(ctx context.Context, b *branch.Branch) error {
+	for _, h := range control.Sockets(s.Home.Control()) {
+		if h.PID == os.Getpid() {
+			continue
+		}
+		for _, id := range []string{b.ID(), b.ParentID()} {
+			if id == "" {
+				continue
+			}
+			ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+			err := h.Ask(ctx, control.OpReleaseBranch, control.ReleaseBranchArgs{ID: id}, &struct{}{})
+			cancel()
+			if err != nil {
+				return fmt.Errorf("the branch %s is in use: %w", b.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// releaseTimeout limits the time in which a host ends the processes of a branch.
+const releaseTimeout = 10 * time.Second
+
+// Record adds an operation on a branch to the audit log.
+func (s *Set) Record(what, name string, changes int, err error) {
+	arguments, _ := json.Marshal(map[string]any{"branch": name, "changes": changes}) // the error is ignored, because these values can always be encoded
+	e := state.AuditEntry{At: time.Now(), Principal: s.Principal, Workspace: s.Workspace, Tool: what, Arguments: arguments, Outcome: "success"}
+	if err != nil {
+		e.Outcome, e.Error = "execution_failed", err.Error()
+	}
+	s.Audit(e)
+}

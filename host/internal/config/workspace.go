@@ -1,0 +1,114 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+)
+
+// Workspace holds the settings of the workspace block.
+type Workspace struct {
+	// Mode is "direct", "branch" or "require".
+	Mode string
+	// Backend is "auto", "overlay" or "copy".
+	Backend     string
+	Limits      BranchLimits
+	Checkpoints Checkpoints
+}
+
+// BranchLimits limits branches.
+type BranchLimits struct {
+	// Layer is the maximum size of what a branch changes, in bytes, and Files is the maximum number of files in it.
+	Layer uint64
+	Files int
+	// Age is the time after which a branch is removed whose changes are all applied.
+	Age time.Duration
+}
+
+// Checkpoints configures the checkpoints of branches.
+type Checkpoints struct {
+	// Automatic makes a checkpoint before each call that can change files.
+	Automatic bool
+	// Keep is the maximum number of automatic checkpoints of a branch, and Bytes is the maximum size of what all its
+	// checkpoints store.
+	Keep  int
+	Bytes uint64
+	// Ignored also stores files that git ignores.
+	Ignored bool
+}
+
+// DefaultWorkspace returns the settings without a workspace block.
+func DefaultWorkspace() Workspace {
+	return Workspace{
+		Mode: "direct", Backend: "auto", Limits: BranchLimits{Layer: 10 << 30, Files: 500_000, Age: 14 * 24 * time.Hour},
+		Checkpoints: Checkpoints{Automatic: true, Keep: 100, Bytes: 1 << 30},
+	}
+}
+
+type workspaceHCL struct {
+	Mode        hcl.Expression   `hcl:"mode,optional"`
+	Backend     hcl.Expression   `hcl:"backend,optional"`
+	Limits      *branchLimitsHCL `hcl:"limits,block"`
+	Checkpoints *checkpointsHCL  `hcl:"checkpoints,block"`
+}
+
+type branchLimitsHCL struct {
+	Layer hcl.Expression `hcl:"layer,optional"`
+	Files hcl.Expression `hcl:"files,optional"`
+	Age   hcl.Expression `hcl:"age,optional"`
+}
+
+type checkpointsHCL struct {
+	Automatic *bool          `hcl:"automatic,optional"`
+	Keep      hcl.Expression `hcl:"keep,optional"`
+	Bytes     hcl.Expression `hcl:"bytes,optional"`
+	Ignored   bool           `hcl:"ignored,optional"`
+}
+
+func (d *decoder) workspace(w *workspaceHCL) {
+	out := &d.cfg.Workspace
+	out.Mode = d.choice(w.Mode, out.Mode, "direct", "branch", "require")
+	out.Backend = d.choice(w.Backend, out.Backend, "auto", "overlay", "copy")
+	if l := w.Limits; l != nil {
+		if n := d.size(l.Layer); n > 0 {
+			out.Limits.Layer = n
+		}
+		if given(l.Files) {
+			out.Limits.Files = d.positive(l.Files, "The limit of files", "Write a whole number of at least 1.")
+		}
+		if given(l.Age) {
+			out.Limits.Age = d.age(l.Age)
+		}
+	}
+	if c := w.Checkpoints; c != nil {
+		if c.Automatic != nil {
+			out.Checkpoints.Automatic = *c.Automatic
+		}
+		if given(c.Keep) {
+			out.Checkpoints.Keep = d.positive(c.Keep, "The number of checkpoints", "Write a whole number of at least 1, or turn them off: automatic = false.")
+		}
+		if n := d.size(c.Bytes); n > 0 {
+			out.Checkpoints.Bytes = n
+		}
+		out.Checkpoints.Ignored = c.Ignored
+	}
+}
+
+// age evaluates a duration of days, such as "14d", or any other duration.
+func (d *decoder) age(e hcl.Expression) time.Duration {
+	var s string
+	if diags := gohcl.DecodeExpression(e, d.ctx, &s); !diags.HasErrors() {
+		if text, days := strings.CutSuffix(s, "d"); days {
+			if n, err := strconv.Atoi(text); err == nil && n > 0 && n < 36500 {
+				return time.Duration(n) * 24 * time.Hour
+			}
+			d.fail(e.Range(), fmt.Sprintf("%q is not an age", s), "Write a number of days or hours: \"14d\", \"36h\".")
+			return 0
+		}
+	}
+	return d.duration(e)
+}

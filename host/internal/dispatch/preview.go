@@ -1,0 +1,179 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/notes"
+	"toolhost.dev/host/internal/policy"
+)
+
+// previewer is the client of a call while the policy decides. If an ask is to show a diff, it runs the call in a preview and
+// then asks. An accepted preview is applied, and its result is the result of the call.
+type previewer struct {
+	call.Client
+	d    *Dispatcher
+	call *Call
+	run  Handler // the stages after the policy
+
+	result *tool.Result // the result of an accepted preview; nil if the call still has to run
+}
+
+// ReachesPerson reports whether a person can answer at once.
+func (p *previewer) ReachesPerson() bool { return call.ReachesPerson(p.Client) }
+
+// Keys of [tool.Permission.Metadata] for an ask with a diff.
+const (
+	metadataDiff    = "diff"
+	metadataChanges = "changes"
+	metadataPreview = "preview"
+)
+
+// previewed is what a person must know about a diff.
+const previewed = "The command already ran, but on a copy of the files. If you allow it, exactly these changes are made; otherwise none. Only files of the workspace are held back: what the command did in the network, to other processes or in /tmp is done and cannot be undone."
+
+// Ask implements [policy.Asker].
+func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if p.d.Preview == nil || p.call.Identity.Depth > 0 || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || call.Decided(p.Client) {
+		return p.Client.Ask(ctx, ask)
+	}
+	permission := *ask.Permission
+	ask.Permission, permission.Metadata = &permission, maps.Clone(permission.Metadata)
+	preview, err := p.d.Preview(p.call.Request.Session)
+	if err != nil {
+		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown: %v.", err)
+		return p.Client.Ask(ctx, ask)
+	}
+	defer preview.Drop()
+	var saved deferred
+	res, accepted := p.runIn(ctx, preview, &saved)
+	if err := ctx.Err(); err != nil {
+		return tool.Answer{}, err
+	}
+	shown, err := preview.End()
+	if err != nil {
+		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown, although the command already ran on a copy of the files: %v. If you allow it, it runs again.", err)
+		return p.Client.Ask(ctx, ask)
+	}
+	permission.Patterns = append(permission.Patterns, accepted...)
+	permission.Metadata[metadataPreview], permission.Metadata[metadataDiff], permission.Metadata[metadataChanges] = previewed, shown.Diff, shown.Changes
+	if res.Error != nil {
+		permission.Metadata["error"] = res.Error.Message
+	}
+	answer, err := p.Client.Ask(ctx, ask)
+	if err != nil || answer.Outcome != tool.Accepted || len(answer.Values) > 0 && answer.Values[0] == policy.Never {
+		return answer, err
+	}
+	p.accept(preview, shown, res, &saved)
+	return answer, nil
+}
+
+// accept applies a preview. If that is not possible, the call fails and the preview is kept.
+func (p *previewer) accept(preview call.Preview, shown call.Shown, res *tool.Result, saved *deferred) {
+	all, err := preview.Apply()
+	if err != nil {
+		p.result = call.Refused(tool.Errorf(tool.Conflict, "The call was allowed, but its changes could not be made: %w. Run it again.", err))
+		return
+	}
+	saved.save()
+	if changed := p.call.Request.Changed; changed != nil {
+		changed()
+	}
+	notes.Previewed(res, shown.Changes, all)
+	p.result = res
+}
+
+// runIn runs the call in a preview. It also returns the subjects of further asks that the preview answers.
+func (p *previewer) runIn(ctx context.Context, preview call.Preview, saved *deferred) (*tool.Result, []string) {
+	session := preview.Session()
+	session.Later = saved.add
+	client := &previewClient{Client: p.Client}
+	c := &Call{Request: p.call.Request, Identity: p.call.Identity, Client: client, Shown: client}
+	c.Request.Session, c.Request.Renew, c.Request.Changed = session, nil, nil
+	c.Identity.Lease, c.Identity.Standby = borrowed{p.call.Identity.Lease}, nil
+	defer c.Release()
+	if session.Prepare != nil {
+		if err := session.Prepare(); err != nil {
+			return call.Refused(err), nil
+		}
+	}
+	c.Decision.Arguments = p.call.Decision.Arguments
+	c.Decision.Sent = c.Message(p.d.Temporary)
+	p.d.gate(c)
+	q := p.d.question(c)
+	c.Decision.Policy = p.d.Policy.Judge(q)
+	if len(c.Decision.Policy.Rewritten) > 0 || c.Decision.Policy.Pinned {
+		c.Decision.Arguments, c.Decision.Sent.Arguments = q.Args, call.Object(q.Args)
+	}
+	res := p.run(ctx, c)
+	p.call.Outcome = c.Outcome
+	return res, client.subjects()
+}
+
+// borrowed is the lease of another call, which releases it.
+type borrowed struct{ call.Lease }
+
+// Release does nothing.
+func (borrowed) Release() {}
+
+// deferred collects changes of a session until it is certain that they count.
+type deferred struct {
+	mu  sync.Mutex
+	all []func()
+}
+
+func (s *deferred) add(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, f)
+}
+
+func (s *deferred) save() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.all {
+		f()
+	}
+}
+
+// previewClient is the client of a call in a preview. It shows no output before a person accepts it. It accepts asks whose
+// diff the person sees afterwards.
+type previewClient struct {
+	call.Client
+	mu       sync.Mutex
+	accepted []string
+}
+
+// Output implements [call.Client].
+func (*previewClient) Output(tool.Stream, []byte) {}
+
+// Ask implements [call.Client].
+func (c *previewClient) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
+	if ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true {
+		return c.Client.Ask(ctx, ask)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.accepted = append(c.accepted, ask.Permission.Patterns...)
+	return tool.Answer{Outcome: tool.Accepted}, nil
+}
+
+// Decided reports that no person answers the asks about files, so that a call in a preview begins no other preview.
+func (*previewClient) Decided() bool { return true }
+
+// ReachesPerson reports whether a person can answer at once.
+func (c *previewClient) ReachesPerson() bool { return call.ReachesPerson(c.Client) }
+
+// Log implements [tool.Logger].
+func (c *previewClient) Log(m tool.LogMessage) { call.Log(c.Client, m) }
+
+func (c *previewClient) subjects() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.accepted
+}

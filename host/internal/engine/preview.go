@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/changeset"
+	"toolhost.dev/host/internal/notes"
+)
+
+// preview is a branch for one call. It implements [call.Preview].
+type preview struct {
+	e       *Engine
+	b       *branch.Branch
+	of      *branch.Branch // nil for a preview of the workspace
+	set     *changeset.Set
+	session call.Session
+	unmount func()
+	done    bool // whether the branch is kept or applied
+}
+
+// diffLimit limits the size of the diff of a preview, in bytes.
+const diffLimit = 32 << 10
+
+// Preview implements [dispatch.Dispatcher.Preview].
+func (e *Engine) preview(s call.Session) (call.Preview, error) {
+	p, err := func() (*preview, error) {
+		_, p, err := e.previewOf(s, false)
+		return p, err
+	}()
+	if err != nil {
+		return nil, errors.New(trimmed(err))
+	}
+	return p, nil
+}
+
+// trimmed returns the text of an error for the inside of a sentence.
+func trimmed(err error) string {
+	text := tool.AsError(err).Message
+	for len(text) > 0 && text[len(text)-1] == '.' {
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
+// previewOf makes and mounts the branch for the preview of a call in a session. If fork is true, the preview gets a copy of
+// the session, so that the call does not change the session.
+func (e *Engine) previewOf(s call.Session, fork bool) (call.Session, *preview, error) {
+	if e.branches.Store == nil {
+		return s, nil, tool.Errorf(tool.Unavailable, "Previews need a state directory, and this host has none. See the problems in toolhost status.")
+	}
+	if _, err := e.branches.Launcher(); err != nil {
+		return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
+	}
+	p := &preview{e: e, set: e.changeset(s.Principal, s.Workspace)}
+	owner := s.Principal.Owner()
+	var err error
+	if s.Branch != "" {
+		if p.of, err = e.branches.Store.Find(owner, s.Workspace, s.Branch); err != nil {
+			return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
+		}
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // the error is ignored, because Read always succeeds
+	name := branch.PreviewPrefix + hex.EncodeToString(random[:])
+	if p.b, err = e.branches.Store.Preview(owner, s.Workspace, name, p.of); err != nil {
+		return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
+	}
+	s.Branch = name
+	if fork {
+		key := s.ID + "+" + name
+		if err := e.state.Fork(s.ID, key); err != nil {
+			return s, nil, errors.Join(fmt.Errorf("the session %s cannot be copied: %w", s.ID, err), p.set.Store.Discard(p.b))
+		}
+		s.ID = key
+		e.state.SaveSession(s.Session)
+	}
+	if p.session, p.unmount, err = e.mount(s, p.b); err != nil {
+		return s, nil, errors.Join(err, p.set.Store.Discard(p.b))
+	}
+	return p.session, p, nil
+}
+
+// Session implements [call.Preview].
+func (p *preview) Session() call.Session { return p.session }
+
+// End implements [call.Preview].
+func (p *preview) End() (call.Shown, error) {
+	changes, diff, err := p.end()
+	return call.Shown{Diff: diff, Changes: len(changes), Token: p.b.Name}, err
+}
+
+func (p *preview) end() ([]branch.Change, string, error) {
+	p.unmount()
+	if !p.e.branches.Release(p.b.ID()) {
+		return nil, "", errBusy
+	}
+	if err := p.set.Store.Seal(p.b); err != nil {
+		return nil, "", err
+	}
+	changes, err := p.b.Changes()
+	if err != nil {
+		return nil, "", err
+	}
+	diff, err := p.b.ShortDiff(changes, diffLimit)
+	return changes, diff, err
+}
+
+// Apply implements [call.Preview].
+func (p *preview) Apply() ([]string, error) {
+	if p.of != nil && !p.e.branches.ReleaseFor(p.of.ID(), 1) {
+		return nil, fmt.Errorf("other calls run in the branch %s", p.of.Name)
+	}
+	out, err := p.set.Apply(p.b, branch.Selection{})
+	if err != nil {
+		return nil, err
+	}
+	p.done = p.of != nil // an applied preview of the workspace is only kept to revert it
+	if p.of == nil && len(out.Changes) > 0 {
+		p.done = true
+		out.Notes = append(out.Notes, "To take them back: toolhost branch revert "+p.b.Name)
+	}
+	for i := range out.Left {
+		out.Notes = append(out.Notes, fmt.Sprintf("Not made: %s, because %s", branch.Describe(out.Left[i]), out.Left[i].Never))
+	}
+	return out.Notes, nil
+}
+
+// Drop implements [call.Preview].
+func (p *preview) Drop() {
+	if p.done {
+		return
+	}
+	p.unmount()
+	p.e.branches.Release(p.b.ID())
+	if err := p.set.Store.Discard(p.b); err != nil {
+		p.e.opts.Log.Warn("a preview cannot be discarded", "branch", p.b.Name, "error", err)
+	}
+}
+
+// show adds what a request with Preview changed to its result. It discards a preview without changes.
+func (p *preview) show(res *tool.Result) *tool.Result {
+	changes, diff, err := p.end()
+	if err != nil {
+		p.Drop()
+		return call.Refused(tool.Errorf(tool.Unavailable, "The changes of the preview cannot be shown: %s. Nothing was changed. Repeat the call.", trimmed(err)))
+	}
+	shown := map[string]any{"changes": append([]branch.Change{}, changes...)}
+	if len(changes) == 0 {
+		p.Drop()
+	} else {
+		p.done = true
+		shown["token"], shown["branch"], shown["diff"] = p.b.Name, p.b.Name, diff
+	}
+	notes.Annotate(res, "preview", shown)
+	return res
+}
+
+// join returns a function that calls two functions.
+func join(a, b func()) func() {
+	return func() {
+		a()
+		b()
+	}
+}
