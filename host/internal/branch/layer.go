@@ -190,8 +190,11 @@ func (w *walker) entry(path string) error {
 		}
 		c.Op = OpModify
 	}
-	if c.Is == "directory" {
+	switch {
+	case c.Is == "directory":
 		c.Entries = count(upper)
+	case c.Was == "directory":
+		c.Entries = count(base)
 	}
 	w.judge(&c, &lo)
 	w.out = append(w.out, c)

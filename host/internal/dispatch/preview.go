@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"toolhost.dev/sdk/tool"
@@ -39,7 +40,7 @@ const previewed = "The command already ran, but on a copy of the files. If you a
 
 // Ask implements [policy.Asker].
 func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
-	if p.d.Preview == nil || p.call.Identity.Depth > 0 || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || call.Decided(p.Client) {
+	if p.d.Preview == nil || p.call.Identity.Depth > 0 || p.call.Identity.Tool.FullName() != call.Shell || ask.Permission == nil || ask.Permission.Metadata[policy.ShowDiff] != true || call.Decided(p.Client) {
 		return p.Client.Ask(ctx, ask)
 	}
 	permission := *ask.Permission
@@ -60,7 +61,11 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 		permission.Metadata[metadataPreview] = fmt.Sprintf("No diff can be shown, although the command already ran on a copy of the files: %v. If you allow it, it runs again.", err)
 		return p.Client.Ask(ctx, ask)
 	}
-	permission.Patterns = append(permission.Patterns, accepted...)
+	for _, subject := range accepted {
+		if !slices.Contains(permission.Patterns, subject) {
+			permission.Patterns = append(permission.Patterns, subject)
+		}
+	}
 	permission.Metadata[metadataPreview], permission.Metadata[metadataDiff], permission.Metadata[metadataChanges] = previewed, shown.Diff, shown.Changes
 	if res.Error != nil {
 		permission.Metadata["error"] = res.Error.Message

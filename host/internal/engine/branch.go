@@ -147,6 +147,9 @@ func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error)
 		}
 		req.Branch = s.Branch
 	}
+	if err := branch.CheckName(req.Branch); err != nil {
+		return nil, nil, tool.Errorf(tool.InvalidArguments, "%w.", err)
+	}
 	b, err := e.branches.Store.Find(who.Owner(), workspace, req.Branch)
 	return b, e.changeset(who, workspace), err
 }

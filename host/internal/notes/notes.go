@@ -81,10 +81,17 @@ func Quarantined(res *tool.Result, messages []string) {
 
 // Previewed adds what became of the preview of an accepted call, and messages about its changes.
 func Previewed(res *tool.Result, changes int, messages []string) {
-	add(res, fmt.Sprintf("The call ran in a preview, and its %d changes were accepted and made", changes))
-	for _, m := range messages {
-		add(res, strings.TrimSuffix(m, "."))
+	all := []string{fmt.Sprintf("The call ran in a preview, and its %d changes were accepted and made", changes)}
+	if changes == 0 {
+		all[0] = "The call ran in a preview and changed no files of the workspace"
 	}
+	for _, m := range messages {
+		all = append(all, strings.TrimSuffix(m, "."))
+	}
+	for _, text := range all {
+		add(res, text)
+	}
+	Annotate(res, "previewed", all)
 }
 
 // Warning adds a note about the confinement of the tool. The operator possibly does not know about the restriction.

@@ -49,7 +49,7 @@ func (d *Decision) add(j Judgement) {
 // judgePart applies all rules to one part of a call.
 func (p *Policy) judgePart(req *Request, pt *part) Judgement {
 	j := p.restrict(req, pt, p.judgeRules(req, pt))
-	j.show = j.Kind == KindBash && (j.rule != nil && j.rule.Show == "diff" || p.rules.Careful && slices.Contains(shownLosses, j.builtin))
+	j.show = j.rule != nil && j.rule.Show == "diff" || p.rules.Careful && slices.Contains(shownLosses, j.builtin)
 	return j
 }
 

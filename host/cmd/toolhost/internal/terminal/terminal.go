@@ -349,6 +349,10 @@ func notes(res *host.Result) []string {
 	for _, text := range quarantined {
 		out = append(out, "["+text+".]")
 	}
+	previewed, _ := res.Metadata["previewed"].([]string)
+	for _, text := range previewed {
+		out = append(out, "["+text+".]")
+	}
 	if hint, ok := res.Metadata["hint"].(string); ok {
 		out = append(out, "["+hint+".]")
 	}

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/host"
+	"toolhost.dev/sdk/tool"
+)
+
+const showDiff = `
+permissions {
+  ask "commands" {
+    tool = "bash"
+    show = "diff"
+  }
+}
+`
+
+// approver answers permission asks, and does something before each answer.
+type approver struct {
+	mu     sync.Mutex
+	asks   []*tool.Permission
+	answer tool.Outcome
+	before func()
+	output strings.Builder
+}
+
+func (a *approver) Progress(string, map[string]any) {}
+
+func (a *approver) Output(_ tool.Stream, p []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.output.Write(p)
+}
+
+func (a *approver) Ask(_ context.Context, ask tool.Ask) (tool.Answer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asks = append(a.asks, ask.Permission)
+	if a.before != nil {
+		a.before()
+	}
+	return tool.Answer{Outcome: a.answer}, nil
+}
+
+// said returns the output of a result, or its error.
+func said(res *tool.Result) string {
+	if res.Error != nil {
+		return string(res.Error.Kind) + ": " + res.Error.Message
+	}
+	return res.Output
+}
+
+func diffOf(p *tool.Permission) string {
+	text, _ := p.Metadata["diff"].(string)
+	return text
+}
+
+// previewHost opens a host whose asks about commands show a diff.
+func previewHost(t *testing.T, config string, files map[string]string) (h *host.Host, ws string, run func(a *approver, branch, command string) *tool.Result) {
+	t.Helper()
+	needsNamespaces(t)
+	dir := t.TempDir()
+	ws = filepath.Join(dir, "ws")
+	writeFiles(t, ws, files)
+	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
+	h, err := host.New(t.Context(), host.Options{Config: filepath.Join(dir, "toolhost.hcl"), BundledDir: filepath.Join(bin, "plugins"), Workspace: ws, StateDir: filepath.Join(dir, "state"), Prompt: true})
+	must(t, err)
+	t.Cleanup(func() { must(t, h.Close()) })
+	return h, ws, func(a *approver, branch, command string) *tool.Result {
+		t.Helper()
+		return h.Run(t.Context(), host.Request{Command: command, Branch: branch}, a)
+	}
+}
+
+// TestAskShowsDiff checks that an ask shows what a command changes, that a denial leaves no byte, and that an accepted
+// command changes exactly what was shown, with its result and the state of the shell.
+func TestAskShowsDiff(t *testing.T) {
+	t.Parallel()
+	h, ws, run := previewHost(t, showDiff, map[string]string{"a": "one\n", "d/x": "x\n", "d/y": "y\n"})
+	const command = "cd d; V=set; export V; echo two >> ../a; rm x; echo new > $'n\\e[31m\\nforged'; echo printed"
+	before := treeOf(t, ws)
+	for _, branch := range []string{"", "b"} {
+		deny, allow := &approver{answer: tool.Declined}, &approver{answer: tool.Accepted}
+		res := run(deny, branch, command)
+		if res.Success() || !strings.Contains(res.Error.Message, "was not confirmed") || deny.output.Len() > 0 {
+			t.Errorf("branch %q, denied: %s, printed %q", branch, said(res), deny.output.String())
+		}
+		if len(deny.asks) != 1 {
+			t.Fatalf("branch %q: %d asks", branch, len(deny.asks))
+		}
+		for _, want := range []string{"+two\n", "# deleted file d/x\n", `new file "d/n\x1b[31m\nforged"`} {
+			if got := diffOf(deny.asks[0]); !strings.Contains(got, want) || strings.ContainsRune(got, 0x1b) {
+				t.Errorf("branch %q: the diff lacks %q or has terminal controls: %q", branch, want, got)
+			}
+		}
+		if note := fmt.Sprint(deny.asks[0].Metadata["preview"]); !strings.Contains(note, "cannot be undone") {
+			t.Error(note)
+		}
+		if now := treeOf(t, ws); now != before {
+			t.Errorf("branch %q: a denied command changed the workspace:\n%s", branch, now)
+		}
+		if res := run(allow, branch, "echo $V $(pwd); cat a d/x"); res.Output == "" || !strings.HasPrefix(res.Output, ws+"\none\nx\n") {
+			t.Errorf("branch %q, after a denied command: %s", branch, said(res))
+		}
+		res = run(allow, branch, command)
+		if !res.Success() || !strings.HasPrefix(res.Output, "printed\n") || !strings.Contains(res.Output, "3 changes were accepted and made") {
+			t.Errorf("branch %q, accepted: %s", branch, said(res))
+		}
+		if res := run(allow, branch, "echo $V $(pwd); cat ../a; ls"); !strings.HasPrefix(res.Output, "set "+ws+"/d\none\ntwo\nn\x1b[31m\nforged\ny\n") {
+			t.Errorf("branch %q, after an accepted command: %s", branch, said(res))
+		}
+		if branch == "b" {
+			continue
+		}
+		if now := treeOf(t, ws); now == before {
+			t.Error("the accepted command changed nothing")
+		}
+		must(t, os.RemoveAll(ws+"/d"))
+		writeFiles(t, ws, map[string]string{"a": "one\n", "d/x": "x\n", "d/y": "y\n"})
+		before = treeOf(t, ws)
+	}
+	if now := treeOf(t, ws); now != before {
+		t.Errorf("commands of a branch changed the workspace:\n%s", now)
+	}
+	changes, _, err := h.BranchChanges(host.Request{Branch: "b"}, 1000)
+	if err != nil || len(changes) != 3 {
+		t.Errorf("%+v, %v", changes, err)
+	}
+}
+
+// TestAskRefusesChanges changes a file while an ask waits. The accepted command then changes nothing.
+func TestAskRefusesChanges(t *testing.T) {
+	t.Parallel()
+	h, ws, run := previewHost(t, showDiff, map[string]string{"a": "one\n", "b": "two\n"})
+	change := func() { must(t, os.WriteFile(filepath.Join(ws, "a"), []byte("other\n"), 0o600)) }
+	res := run(&approver{answer: tool.Accepted, before: change}, "", "echo more >> a; rm b")
+	if res.Success() || res.Error.Kind != tool.Conflict || !strings.Contains(res.Error.Message, "the workspace changed it, too") {
+		t.Errorf("%s", said(res))
+	}
+	if b, err := os.ReadFile(filepath.Join(ws, "a")); err != nil || string(b) != "other\n" {
+		t.Errorf("%q %v", b, err)
+	}
+	if _, err := os.Stat(filepath.Join(ws, "b")); err != nil {
+		t.Error(err)
+	}
+	// The same in a branch that another session changes meanwhile.
+	ok := &approver{answer: tool.Accepted}
+	if res := run(ok, "x", "echo 1 > f"); !res.Success() {
+		t.Fatalf("%s", said(res))
+	}
+	meanwhile := func() {
+		if res := h.Run(t.Context(), host.Request{Command: "write g 'other'", Branch: "x", Session: "second"}, nil); !res.Success() {
+			t.Errorf("%s", said(res))
+		}
+	}
+	if res := run(&approver{answer: tool.Accepted, before: meanwhile}, "x", "rm f"); res.Success() || !strings.Contains(res.Error.Message, "the branch x changed since the preview") {
+		t.Errorf("%s", said(res))
+	}
+	if res := run(ok, "x", "cat f g"); !strings.HasPrefix(res.Output, "1\nother") {
+		t.Errorf("%s", said(res))
+	}
+}
+
+// TestAskListsDeletions checks that a long diff is cut, but not its deletions.
+func TestAskListsDeletions(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"big": "x\n"}
+	for i := range 700 {
+		files[fmt.Sprintf("d/some-file-with-a-long-name-%03d", i)] = "x\n"
+	}
+	_, _, run := previewHost(t, "permissions { policy = \"careful\" }\n", files)
+	a := &approver{answer: tool.Declined}
+	run(a, "", "seq 100000 > big; for i in $(seq 500); do seq 20 > new-$i; done; rm d/*")
+	if len(a.asks) != 1 {
+		t.Fatalf("%d asks", len(a.asks))
+	}
+	diff := diffOf(a.asks[0])
+	if n := strings.Count(diff, "# deleted file d/some-file"); n != 700 {
+		t.Errorf("%d of 700 deletions are listed", n)
+	}
+	if len(diff) > 700*100+64<<10 || !strings.Contains(diff, "more changes are not shown") || !strings.Contains(diff, "# changed file big") {
+		t.Errorf("%d bytes: …%s", len(diff), diff[max(0, len(diff)-500):])
+	}
+	// What nobody could take back is asked first, without a preview.
+	a = &approver{answer: tool.Declined}
+	run(a, "", "rm d/*; git push origin main")
+	if len(a.asks) != 1 || diffOf(a.asks[0]) != "" || a.asks[0].Metadata["preview"] != nil {
+		t.Errorf("%+v", a.asks)
+	}
+}
+
+// TestPreviewsOverHTTP answers an ask with a diff over HTTP, applies and drops previews by their token, and runs atomic
+// batches. Nobody can apply the preview of another principal, or one that is not as shown.
+func TestPreviewsOverHTTP(t *testing.T) {
+	t.Parallel()
+	needsNamespaces(t)
+	p := newPrincipals(t, "principal \"alice\" {}\nprincipal \"bob\" {}\nprincipal \"boss\" { role = \"approver\" }\n"+showDiff)
+	alice, bob, boss := p.as("alice"), p.as("bob"), p.as("boss")
+	file := func(name, want string) {
+		t.Helper()
+		if b, _ := os.ReadFile(filepath.Join(p.dir, name)); string(b) != want {
+			t.Errorf("%s has %q, want %q", name, b, want)
+		}
+	}
+	ask := func(outcome string) string {
+		t.Helper()
+		done := make(chan string, 1)
+		go func() { done <- alice.output(`{"command":"echo asked > asked; echo printed"}`) }()
+		var list []struct {
+			ID, Digest string
+			Permission tool.Permission
+		}
+		eventually(t, "the ask", func() bool {
+			list = nil
+			must(t, json.Unmarshal([]byte(boss.want(200, "", "GET", "/v1/asks", "")), &list))
+			return len(list) == 1
+		})
+		if !strings.Contains(diffOf(&list[0].Permission), "+asked\n") {
+			t.Errorf("%+v", list[0])
+		}
+		file("asked", "")
+		boss.want(200, outcome, "POST", "/v1/asks/"+list[0].ID, fmt.Sprintf(`{"outcome":%q,"digest":%q}`, outcome, list[0].Digest))
+		return <-done
+	}
+	if out := ask("declined"); !strings.Contains(out, "was not confirmed") {
+		t.Error(out)
+	}
+	file("asked", "")
+	if out := ask("accepted"); !strings.HasPrefix(out, "printed\n") {
+		t.Error(out)
+	}
+	file("asked", "asked\n")
+
+	preview := func() string {
+		t.Helper()
+		var res struct {
+			Metadata struct{ Preview struct{ Token, Diff string } }
+		}
+		must(t, json.Unmarshal([]byte(alice.want(200, "", "POST", "/v1/run", `{"command":"write made 'by a preview'","preview":true}`)), &res))
+		if !strings.Contains(res.Metadata.Preview.Diff, "+by a preview") {
+			t.Errorf("%+v", res)
+		}
+		return res.Metadata.Preview.Token
+	}
+	token := preview()
+	file("made", "")
+	alice.want(200, "+by a preview", "GET", "/v1/branches/"+token, "")
+	for _, other := range []string{token, "preview-0000000000000000", "..%2f" + token} {
+		bob.want(map[bool]int{true: 404, false: 400}[!strings.Contains(other, "%")], "", "POST", "/v1/branches/"+other+"/apply", "")
+	}
+	bob.want(404, "", "POST", "/v1/branches/"+token+"/discard", "")
+	bob.want(404, "", "GET", "/v1/branches/"+token, "")
+	boss.want(403, "needs the right call", "POST", "/v1/branches/"+token+"/apply", "")
+	alice.want(400, "the body is invalid", "POST", "/v1/branches/"+token+"/apply", `{"path":["x"]}`)
+	if out := alice.output(fmt.Sprintf(`{"command":"write made more","branch":%q}`, token)); !strings.Contains(out, "is the name of a preview") {
+		t.Error(out)
+	}
+	// Somebody who can write in the state directory changes what was shown.
+	layers, err := filepath.Glob(filepath.Join(p.dir+".state", "branches", token+"@*", "upper", "made"))
+	if err != nil || len(layers) != 1 {
+		t.Fatal(layers, err)
+	}
+	must(t, os.WriteFile(layers[0], []byte("forged"), 0o600))
+	alice.want(409, "its changes are other ones since the preview", "POST", "/v1/branches/"+token+"/apply", "")
+	alice.want(200, token, "POST", "/v1/branches/"+token+"/discard", "")
+	alice.want(404, "", "GET", "/v1/branches/"+token, "")
+	file("made", "")
+	alice.want(200, `"path":"made"`, "POST", "/v1/branches/"+preview()+"/apply", "")
+	file("made", "by a preview\n")
+
+	batch := func(want string, lines ...string) {
+		t.Helper()
+		out := strings.Split(strings.TrimSpace(alice.want(200, "", "POST", "/v1/batch?atomic=1", strings.Join(lines, "\n"))), "\n")
+		if len(out) != len(lines)+1 || !strings.Contains(out[len(out)-1], want) {
+			t.Errorf("%q, want %s", out, want)
+		}
+	}
+	batch(`"outcome":"discarded"`, `{"id":1,"command":"write both 'x'"}`, `{"id":2,"command":"read missing"}`)
+	file("both", "")
+	batch(`"outcome":"applied"`, `{"id":1,"command":"write both 'x'"}`, `{"id":2,"name":"edit","arguments":{"path":"both","old_string":"x","new_string":"y"}}`)
+	file("both", "y\n")
+}
+
+// TestMCPShowsDiff answers an ask with a diff through elicitation.
+func TestMCPShowsDiff(t *testing.T) {
+	t.Parallel()
+	needsNamespaces(t)
+	dir := mcpDir(t)
+	config := filepath.Join(dir, "toolhost.hcl")
+	b, err := os.ReadFile(config)
+	must(t, err)
+	must(t, os.WriteFile(config, append(b, showDiff...), 0o600))
+	u := &user{reply: &mcp.ElicitResult{Action: "decline"}}
+	s := connect(t, eras[0], &mcp.CommandTransport{Command: toolhost(t, dir, "mcp")}, u, nil)
+	run := func() string {
+		return text(t, callTool(t, s, "bash", map[string]any{"command": "echo 'a\u202eb' > asked; rm notes.txt"}))
+	}
+	if out := run(); !strings.Contains(out, "was not confirmed") {
+		t.Error(out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "notes.txt")); err != nil {
+		t.Error(err)
+	}
+	u.mu.Lock()
+	u.reply = &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}
+	u.mu.Unlock()
+	if out := run(); !strings.Contains(out, "2 changes were accepted") {
+		t.Error(out)
+	}
+	for _, asked := range u.asked {
+		if !strings.Contains(asked, "# deleted file notes.txt") || !strings.Contains(asked, `+a\u202eb`) || !strings.Contains(asked, "cannot be undone") {
+			t.Error(asked)
+		}
+	}
+	if len(u.asked) != 2 {
+		t.Errorf("%q", u.asked)
+	}
+	names := slices.DeleteFunc([]string{"asked", "notes.txt"}, func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err != nil })
+	if !slices.Equal(names, []string{"asked"}) {
+		t.Errorf("%q", names)
+	}
+}
