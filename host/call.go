@@ -152,13 +152,14 @@ type BranchChange = engine.BranchChange
 // BranchOutcome describes an apply.
 type BranchOutcome = engine.BranchOutcome
 
-// These are errors of [Host.ApplyBranch], which changed nothing: the branch and the workspace changed the same paths, a
-// branch does not exist, or a preview is not what a person was shown.
-type (
-	BranchConflictError = engine.BranchConflictError
-	BranchNotFoundError = engine.BranchNotFoundError
-	BranchChangedError  = engine.BranchChangedError
-)
+// BranchConflictError means that nothing was applied, because the branch and the workspace changed the same paths.
+type BranchConflictError = engine.BranchConflictError
+
+// BranchNotFoundError means that a workspace has no branch of a name.
+type BranchNotFoundError = engine.BranchNotFoundError
+
+// BranchChangedError means that nothing was applied, because a preview is not what a person was shown.
+type BranchChangedError = engine.BranchChangedError
 
 // ApplyBranch makes the changes of the branch of a request: all, or none if there is a conflict. It ends the processes of the
 // branch. It returns an error if a call runs in the branch. Where the configuration keeps sessions in branches, a principal

@@ -393,7 +393,7 @@ func (b *Branch) prune(dir string) {
 		path := filepath.Join(dir, e.Name())
 		upper, base := filepath.Join(b.Layer(), path), filepath.Join(b.Base, path)
 		var up, lo unix.Stat_t
-		if !e.IsDir() || xattr(upper, opaqueMark) != "" || unix.Lstat(base, &lo) != nil || unix.Lstat(upper, &up) != nil || lo.Mode != up.Mode || !equalAttributes(upper, base) {
+		if !e.IsDir() || isOpaque(upper) || unix.Lstat(base, &lo) != nil || unix.Lstat(upper, &up) != nil || lo.Mode != up.Mode || !equalAttributes(upper, base) {
 			continue
 		}
 		b.prune(path)

@@ -171,7 +171,7 @@ func (w *walker) entry(path string) error {
 		}
 		c.Op, c.Is, c.Mode, c.Size = OpDelete, "", 0, 0
 	case c.Is == "directory" && c.Was == "directory":
-		c.opaque = xattr(upper, opaqueMark) != ""
+		c.opaque = isOpaque(upper)
 		if !c.opaque {
 			if err := w.attributes(path); err != nil {
 				return err
@@ -180,7 +180,7 @@ func (w *walker) entry(path string) error {
 		}
 		c.Op = OpReplace
 	case !there:
-		c.Op, c.opaque = OpCreate, c.Is == "directory" && xattr(upper, opaqueMark) != ""
+		c.Op, c.opaque = OpCreate, c.Is == "directory" && isOpaque(upper)
 	case c.Is != c.Was:
 		c.Op = OpReplace
 	default:
@@ -292,13 +292,10 @@ const (
 	markPrefix = "user.overlay."
 )
 
-func xattr(path, name string) string {
-	buf := make([]byte, 16)
-	n, err := unix.Lgetxattr(path, name, buf)
-	if err != nil {
-		return ""
-	}
-	return string(buf[:n])
+// isOpaque reports whether a directory of a layer hides the directory of the base.
+func isOpaque(dir string) bool {
+	n, err := unix.Lgetxattr(dir, opaqueMark, nil)
+	return err == nil && n > 0
 }
 
 // fromBase reports whether a file of the layer began as a copy from the base. The mark has no value where the file system

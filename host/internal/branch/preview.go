@@ -56,7 +56,7 @@ func (b *Branch) parent() (*Branch, error) {
 	return (&Store{Dir: filepath.Dir(b.dir)}).Find(b.Owner, b.Base, b.Of)
 }
 
-// ChangedError means that a preview, or what it is about, is no longer what a person was shown.
+// ChangedError means that a preview, or the branch that it shows, changed since a person was shown it.
 type ChangedError struct{ Name, what string }
 
 func (e *ChangedError) Error() string {
@@ -147,7 +147,7 @@ func (b *Branch) state() (string, error) {
 		}
 		fmt.Fprintf(sum, "%q %o %d %d", strings.TrimPrefix(path, b.Layer()), st.Mode, st.Uid, st.Gid)
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			fmt.Fprintf(sum, " %q\n", xattr(path, opaqueMark))
+			fmt.Fprintf(sum, " %t\n", isOpaque(path))
 		} else {
 			fmt.Fprintf(sum, " %d %d %d\n", st.Ino, st.Size, st.Ctim.Nano())
 		}

@@ -49,7 +49,7 @@ func (v view) find(path string) (at string, ok bool) {
 
 // hides reports whether a directory of the layer hides the directory of the base.
 func (v view) hides(dir string) bool {
-	if xattr(dir, opaqueMark) != "" {
+	if isOpaque(dir) {
 		return true
 	}
 	rel, err := filepath.Rel(v.layer, dir)
@@ -102,7 +102,7 @@ func (v view) covered(dir string) bool {
 }
 
 func entriesOf(dir string) (out []string) {
-	d, err := os.Open(dir) //nolint:gosec // a directory of the layer or of the base
+	d, err := os.Open(dir)
 	if err != nil {
 		return nil
 	}

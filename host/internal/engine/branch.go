@@ -122,14 +122,20 @@ func (e *Engine) ReleaseBranch(req Request) error {
 // BranchSelection selects the changes of an apply. See host.BranchSelection.
 type BranchSelection struct{ Paths, Ours, Theirs []string }
 
-// These types describe branches.
-type (
-	BranchChange        = branch.Change
-	BranchOutcome       = branch.Outcome
-	BranchConflictError = branch.ConflictError
-	BranchNotFoundError = branch.NotFoundError
-	BranchChangedError  = branch.ChangedError
-)
+// BranchChange is what a branch changes at one path.
+type BranchChange = branch.Change
+
+// BranchOutcome describes an apply.
+type BranchOutcome = branch.Outcome
+
+// BranchConflictError means that the branch and the workspace changed the same paths.
+type BranchConflictError = branch.ConflictError
+
+// BranchNotFoundError means that a branch does not exist.
+type BranchNotFoundError = branch.NotFoundError
+
+// BranchChangedError means that a preview is not what a person was shown.
+type BranchChangedError = branch.ChangedError
 
 // findBranch returns the branch of a request, and the operations on it.
 func (e *Engine) findBranch(req Request) (*branch.Branch, *changeset.Set, error) {

@@ -94,7 +94,7 @@ func New(r Rules) *Policy {
 		for i := range rules {
 			rule := &rules[i]
 			outside := rule.names(KindExternal)
-			p.doubtful = p.doubtful || rule.Effect != Allow && (outside || rule.about(KindBash) && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
+			p.doubtful = p.doubtful || rule.Effect != Allow && (outside || rule.aboutCommands() && (rule.Commands != nil || rule.Paths != nil || rule.Domains != nil))
 			p.external = p.external || outside
 			p.domains = p.domains || rule.Domains != nil
 			p.starting = p.starting || len(rule.Starts) > 0

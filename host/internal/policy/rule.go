@@ -105,10 +105,10 @@ func (r *Rule) Prepare() []Problem {
 		}
 	}
 	r.compile(fail)
-	if r.Builtins != nil && !r.about(KindBash) {
+	if r.Builtins != nil && !r.aboutCommands() {
 		fail("builtin", "built-in rules are about commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
 	}
-	if r.Commands != nil && !r.about(KindBash) {
+	if r.Commands != nil && !r.aboutCommands() {
 		fail("command", "only bash runs commands, but the rule selects other tools, so it would never apply. Remove tool and kind")
 	}
 	if r.Starts != nil && (r.Commands == nil || r.Effect == Deny) {
@@ -121,7 +121,7 @@ func (r *Rule) Prepare() []Problem {
 	case r.Show == "":
 	case r.Effect != Ask:
 		fail("show", "only an ask rule asks, so only an ask rule can show a diff. Remove show, or change the rule to ask")
-	case !r.about(KindBash):
+	case !r.aboutCommands():
 		fail("show", "only commands run in a preview, but the rule selects other tools, so it would have no effect. Remove show, or add bash to tool")
 	}
 	if len(r.Set) > 0 && r.Effect == Deny {
@@ -222,10 +222,9 @@ func validDomain(d string) error {
 
 func (r *Rule) names(kind string) bool { return slices.Contains(r.Kinds, kind) }
 
-// The method "about" reports whether the rule can apply to a call with this kind of permission. The kind can also be a
-// tool name.
-func (r *Rule) about(kind string) bool {
-	return (r.Kinds == nil || r.names(kind)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, kind) }))
+// aboutCommands reports whether the rule can apply to a command.
+func (r *Rule) aboutCommands() bool {
+	return (r.Kinds == nil || r.names(KindBash)) && (r.Tools == nil || slices.ContainsFunc(r.Tools, func(g string) bool { return doublestar.MatchUnvalidated(g, KindBash) }))
 }
 
 // matchTool reports whether a glob matches the name in a part of a call. A glob such as "github:*" also matches the prompts
