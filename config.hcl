@@ -133,6 +133,12 @@ permissions {
 #   on_failure = "deny"
 # }
 
+# How long the state directory keeps data. toolhost state gc deletes the rest at once.
+retention {
+  sessions = "2160h" # sessions that nobody used
+  output   = "168h"  # files with long output
+}
+
 # The audit log records every call, with secrets masked. toolhost log shows it. The values
 # of the variables in secrets are masked wherever they occur. Calls are refused while the log
 # cannot be written; on_failure = "continue" runs them unrecorded.

@@ -15,7 +15,7 @@ import (
 // lower layers.
 var layers = [][]string{
 	{"cmd/toolhost", "cmd/toolhost-shim", "cmd/toolhost-sandbox"},
-	{"cmd/toolhost/internal/branchcmd", "cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/logincmd", "cmd/toolhost/internal/setupcmd", "cmd/toolhost/internal/tapecmd", "cmd/toolhost/internal/testclient", "cmd/toolhost/internal/toolscmd"},
+	{"cmd/toolhost/internal/branchcmd", "cmd/toolhost/internal/configcmd", "cmd/toolhost/internal/logincmd", "cmd/toolhost/internal/setupcmd", "cmd/toolhost/internal/statecmd", "cmd/toolhost/internal/tapecmd", "cmd/toolhost/internal/testclient", "cmd/toolhost/internal/toolscmd"},
 	{"cmd/toolhost/internal/plugincmd", "cmd/toolhost/internal/review"},
 	{"cmd/toolhost/internal/report", "cmd/toolhost/internal/terminal", "cmd/toolhost/internal/registrycmd"},
 	{"cmd/toolhost/internal/cli"},
@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"internal/reload"},
 	{"internal/generation"},
 	{"internal/admission", "internal/distribution", "develop"},
-	{"internal/privilege", "internal/settings", "internal/grants", "internal/changeset"},
+	{"internal/backup", "internal/changeset", "internal/privilege", "internal/settings", "internal/grants"},
 	{"internal/branch", "internal/confinement", "internal/roots", "internal/trust", "internal/dispatch"},
 	{"internal/childcall", "internal/pulse"},
 	{"internal/help", "internal/call"},

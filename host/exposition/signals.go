@@ -22,11 +22,12 @@ var (
 	busySessions = desc("sessions_busy", "Sessions with a call that runs or waits.")
 	waiting      = desc("calls_waiting", "Calls that wait now, by reason: order or session_limit.", "reason")
 	spillBytes   = desc("spill_bytes", "Size of the files with output that was too long to show.")
+	stateBytes   = desc("state_bytes", "Size of the parts of the state directory.", "part")
 	spillFiles   = desc("spill_files", "Number of the files with output that was too long to show.")
 	alarms       = desc("alarm", "1 for each problem that an operator must know. The subject is a plugin, or empty.", "kind", "subject")
 
 	signalDescs = []*prometheus.Desc{
-		breaker, restarts, healthy, configInfo, reloads, reloadTime, reloadOK, refused, stateErrors, sessions, busySessions, waiting, spillBytes, spillFiles, alarms,
+		breaker, restarts, healthy, configInfo, reloads, reloadTime, reloadOK, refused, stateErrors, sessions, busySessions, waiting, spillBytes, spillFiles, stateBytes, alarms,
 	}
 )
 
@@ -69,6 +70,9 @@ func collectSignals(out chan<- prometheus.Metric, s host.Signals) {
 	}
 	gauge(spillBytes, float64(s.SpillBytes))
 	gauge(spillFiles, float64(s.SpillFiles))
+	for part, bytes := range s.StateBytes {
+		gauge(stateBytes, float64(bytes), part)
+	}
 	for _, p := range s.Plugins {
 		for _, state := range []string{"closed", "half-open", "open"} {
 			gauge(breaker, one(p.Breaker == state), p.Name, state)

@@ -90,3 +90,47 @@ func migrate(ctx context.Context, db *sql.DB, layout []string) error {
 	}
 	return tx.Commit()
 }
+
+// Copy writes a copy of the database at path to a new file with the mode 0600. Other processes can use the database
+// meanwhile: the copy has its content at one moment. The new file must not exist. Copy returns an error if the database
+// does not exist or is damaged.
+func Copy(ctx context.Context, path, to string) error {
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%s exists already", to)
+	}
+	db, err := existing(path)
+	if err != nil {
+		return err
+	}
+	if err := makeFile(to); err != nil { // VACUUM INTO accepts an empty file, which already has the right mode
+		return errors.Join(err, db.Close())
+	}
+	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, to)
+	return errors.Join(err, db.Close())
+}
+
+// Check returns an error if the database at path is damaged.
+func Check(ctx context.Context, path string) error {
+	db, err := existing(path)
+	if err != nil {
+		return err
+	}
+	var result string
+	if err = db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err == nil && result != "ok" {
+		err = errors.New(result)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// existing opens a database without creating or migrating it.
+func existing(path string) (*sql.DB, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)&mode=rw")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
+}

@@ -14,6 +14,7 @@ import (
 	"toolhost.dev/host/cmd/toolhost/internal/plugincmd"
 	"toolhost.dev/host/cmd/toolhost/internal/report"
 	"toolhost.dev/host/cmd/toolhost/internal/setupcmd"
+	"toolhost.dev/host/cmd/toolhost/internal/statecmd"
 	"toolhost.dev/host/cmd/toolhost/internal/tapecmd"
 	"toolhost.dev/sdk/suggest"
 
@@ -56,7 +57,7 @@ searches, or runs in the shell; each tool is a plugin binary of its own.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w\nSee %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), branchcmd.New(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), newConsole(&s), newToken(&s), newVersion(&s), newReference(), newMan())
+	root.AddCommand(newRun(&s), newBatch(&s), newExplain(&s), newTools(&s), newRepl(&s), newPolicy(&s), branchcmd.New(&s), report.NewLog(&s), report.NewStatus(&s), report.NewStats(&s), report.NewDoctor(&s), configcmd.New(&s), configcmd.NewTrust(&s), configcmd.NewQuarantine(&s), setupcmd.New(&s), statecmd.New(&s), plugincmd.New(&s), tapecmd.NewRecord(&s), tapecmd.NewReplay(&s), newMCP(&s), newServe(&s), newConsole(&s), newToken(&s), newVersion(&s), newReference(), newMan())
 	root.SetHelpCommand(newHelp(&s))
 	for _, c := range allCommands(root) {
 		if c != root && c.HasSubCommands() && !c.Runnable() {

@@ -20,6 +20,7 @@ type fileHCL struct {
 	Hooks       []hookHCL       `hcl:"hook,block"`
 	Permissions *permissionsHCL `hcl:"permissions,block"`
 	Audit       *auditHCL       `hcl:"audit,block"`
+	Retention   *retentionHCL   `hcl:"retention,block"`
 	Tracing     *tracingHCL     `hcl:"tracing,block"`
 	Trust       *trustHCL       `hcl:"trust,block"`
 	Principals  []principalHCL  `hcl:"principal,block"`

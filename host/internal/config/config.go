@@ -60,10 +60,12 @@ type Config struct {
 	// Endpoints contains the endpoints of MCP servers in the order of the configuration.
 	Endpoints []Endpoint
 	// Quotas contains the limits of fields and principals.
-	Quotas  quota.Rules
-	Audit   Audit
-	Tracing Tracing
-	Trust   Trust
+	Quotas quota.Rules
+	Audit  Audit
+	// Retention limits how long the state directory keeps data.
+	Retention Retention
+	Tracing   Tracing
+	Trust     Trust
 	// Distribution contains the settings for plugins from registries.
 	Distribution Distribution
 	// LeftOut lists the optional plugins whose binaries are missing.

@@ -72,6 +72,7 @@ func decode(files []*hcl.File, diags hcl.Diagnostics, p *hclparse.Parser, source
 	if d.diags.HasErrors() {
 		return nil, d.cfg.failed(d.diags)
 	}
+	d.cfg.retain()
 	return d.cfg, nil
 }
 
@@ -115,6 +116,9 @@ func (d *decoder) file(f *fileHCL) {
 	d.quotas(f.Quotas)
 	if f.Audit != nil {
 		d.audit(f.Audit)
+	}
+	if f.Retention != nil {
+		d.retention(f.Retention)
 	}
 	if f.Tracing != nil {
 		d.tracing(f.Tracing)

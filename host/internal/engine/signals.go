@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -66,6 +65,8 @@ type Signals struct {
 	// SpillBytes and SpillFiles are the size and the number of files with output that was too long to show.
 	SpillBytes int64 `json:"spill_bytes"`
 	SpillFiles int64 `json:"spill_files"`
+	// StateBytes contains the sizes of the parts of the state directory, in bytes. It can be 30 s old.
+	StateBytes map[string]int64 `json:"state_bytes,omitempty"`
 	// Plugins describes the supervision of each plugin.
 	Plugins []PluginSignals `json:"plugins"`
 	Alarms  []Alarm         `json:"alarms"`
@@ -116,7 +117,8 @@ func (e *Engine) Signals() Signals {
 		}
 	}
 	out.Busy = len(busy)
-	out.SpillBytes, out.SpillFiles = e.signals.spill.measure(e.home)
+	e.signals.spill.measure(e.home)
+	out.SpillBytes, out.SpillFiles, out.StateBytes = e.signals.spill.bytes, e.signals.spill.files, e.signals.spill.parts
 	statuses := make([]PluginStatus, len(g.Plugins))
 	var wg sync.WaitGroup
 	for i, p := range g.Plugins {
@@ -204,35 +206,25 @@ func waitReason(reason string) string {
 	return "order"
 }
 
-// spillLife is the time for which the size of spilled output is kept. Reading it looks at each file.
+// spillLife is the time for which the sizes of the state directory are kept. Reading them looks at each file.
 const spillLife = 30 * time.Second
 
-// The type "spill" keeps the size of the files with long output.
+// The type "spill" keeps the sizes of the parts of the state directory, and the number of the files with long output.
 type spill struct {
 	at           time.Time
 	bytes, files int64
+	parts        map[string]int64
 }
 
-// The method "measure" returns the size and the number of the files with long output.
-func (s *spill) measure(home state.Home) (bytes, files int64) {
+// The method "measure" reads the sizes if they are too old.
+func (s *spill) measure(home state.Home) {
 	if time.Since(s.at) < spillLife || home.Root == "" {
-		return s.bytes, s.files
+		return
 	}
-	s.bytes, s.files = 0, 0
-	for _, root := range []string{home.Plugins(), home.Principals()} {
-		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.Contains(path, string(filepath.Separator)+state.OutputDir+string(filepath.Separator)) {
-				return nil //nolint:nilerr // files vanish while they are counted
-			}
-			if info, err := d.Info(); err == nil {
-				s.bytes += info.Size()
-				s.files++
-			}
-			return nil
-		})
-	}
-	s.at = time.Now()
-	return s.bytes, s.files
+	s.files = 0
+	home.EachOutput(func(string, fs.FileInfo) { s.files++ })
+	s.parts = home.Sizes()
+	s.bytes, s.at = s.parts[state.PartOutput], time.Now()
 }
 
 // Usable returns an error if no call can succeed: the host shuts down, its audit log cannot be written, or no plugin is

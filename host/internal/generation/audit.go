@@ -10,10 +10,11 @@ import (
 	"toolhost.dev/host/internal/state"
 )
 
-// Audit configures the audit log of the database. Audit also masks secrets in all other saved data, even if the audit
+// Audit configures the audit log and the retention of the database. Audit also masks secrets in all other saved data, even if the audit
 // log is disabled, and in the logs of the plugins.
 func Audit(cfg *config.Config, db *state.DB, logs *pluginlog.Log) {
 	a := cfg.Audit
+	db.Retain(state.Retention{Sessions: cfg.Retention.Sessions, History: cfg.Retention.History})
 	m := audit.New(secrets(cfg))
 	logs.Mask(m.Whole)
 	db.Mask(state.Masking{Command: m.Command, Arguments: m.Arguments, JSON: m.JSON, Text: m.Whole})

@@ -134,10 +134,12 @@ type DB struct {
 	auditing atomic.Pointer[Auditing] // settings of the last Audit call
 	auditOff atomic.Bool
 	masking  atomic.Pointer[Masking]
-	forgot   bool // whether idle sessions were removed; only the flusher uses the field
-	audited  int  // number of audit entries since the last pruning; only the flusher uses the field
-	guard    guard
-	private  privateAnswers
+	// retention contains the limits of the last Retain call.
+	retention atomic.Pointer[Retention]
+	forgot    bool // whether idle sessions were removed; only the flusher uses the field
+	audited   int  // number of audit entries since the last pruning; only the flusher uses the field
+	guard     guard
+	private   privateAnswers
 
 	cache cache
 

@@ -230,7 +230,7 @@ func (d *DB) write(b batch, journals ...applied) error {
 		}
 	}
 	if w.err == nil && !d.forgot {
-		w.err = forget(tx)
+		_, w.err = forget(tx, d.retention.Load())
 		d.forgot = w.err == nil
 	}
 	if w.err != nil {
@@ -322,36 +322,4 @@ func lookup[K comparable, V any](d *DB, k K, in func(*batch) map[K]V) (V, bool) 
 	}
 	v, ok := in(&d.orphaned)[k]
 	return v, ok
-}
-
-// maxIdle is the time after which unused sessions and settings are deleted. Without a limit, the database would grow
-// forever, because every run of an agent can create a session and a configuration.
-const maxIdle = 90 * 24 * time.Hour
-
-// The function "forget" deletes sessions and configurations that were not used for maxIdle.
-func forget(tx *sql.Tx) error {
-	before := time.Now().Add(-maxIdle).UnixNano()
-	for _, step := range []string{`DELETE FROM applied WHERE at_ns < ?`, `DELETE FROM journals WHERE at_ns < ?`} {
-		if _, err := tx.Exec(step, before); err != nil {
-			return err
-		}
-	}
-	res, err := tx.Exec(`DELETE FROM sessions WHERE used_ns < ?1 AND NOT EXISTS (SELECT 1 FROM history WHERE session = sessions.id AND at_ns >= ?1)`, before)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return err
-	}
-	for _, step := range []string{
-		`DELETE FROM file_states WHERE session NOT IN (SELECT id FROM sessions)`,
-		`DELETE FROM plugin_states WHERE session NOT IN (SELECT id FROM sessions)`,
-		`DELETE FROM history WHERE session NOT IN (SELECT id FROM sessions)`,
-		`DELETE FROM answers WHERE scope = 'session' AND owner NOT IN (SELECT id FROM sessions)`,
-	} {
-		if _, err := tx.Exec(step); err != nil {
-			return err
-		}
-	}
-	return nil
 }

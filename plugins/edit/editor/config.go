@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -20,6 +21,7 @@ import (
 // config is the operator's configuration of the plugin.
 type config struct {
 	HistoryMB  int                 `json:"history_mb,omitempty" default:"64" min:"1" max:"65536" jsonschema:"The maximum size, in MiB, of the earlier contents kept for undo, for all sessions together. The oldest changes are deleted first."`
+	UndoAge    string              `json:"undo_age,omitempty" jsonschema:"The age at which a change can no longer be undone, as a duration such as 720h. By default only history_mb limits the changes."`
 	MaxFile    int64               `json:"max_file_mb,omitempty" default:"96" min:"1" max:"96" jsonschema:"The largest file that edit and write change or make, in MiB."`
 	Strategies map[string][]string `json:"strategies,omitempty" jsonschema:"The strategies that may find old_string, by glob. A glob with a slash matches the absolute path, any other the file's name. For a file that matches several globs, only strategies that all of them list are allowed."`
 }
@@ -33,6 +35,13 @@ type rule struct {
 func (e *editor) configure(_ context.Context, c config, s sdk.Setup) error {
 	e.maxFile = c.MaxFile << 20
 	e.History = history.Open(s.StateDir, int64(c.HistoryMB)<<20)
+	if c.UndoAge != "" {
+		age, err := time.ParseDuration(c.UndoAge)
+		if err != nil || age <= 0 {
+			return &sdk.ConfigError{Path: []string{"undo_age"}, Summary: fmt.Sprintf("undo_age is %q, which is not a duration", c.UndoAge), Detail: "Write a positive number with a unit, such as 720h."}
+		}
+		e.History.MaxAge = age
+	}
 	names := strategy.Names()
 	for _, glob := range slices.Sorted(maps.Keys(c.Strategies)) {
 		if glob == "" || !doublestar.ValidatePattern(glob) {

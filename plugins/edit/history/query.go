@@ -15,7 +15,7 @@ type Log struct {
 	// Done contains the changes that can be undone. The last change is first. Undone contains the changes that can
 	// be redone, in the order of redoing.
 	Done, Undone []*Change
-	// Dropped is the number of changes that were dropped because of the size limit.
+	// Dropped is the number of changes that were dropped because of the size or the age limit.
 	Dropped int
 }
 

@@ -110,7 +110,7 @@ func (s *Store) Finish(ctx context.Context, c *Change) error {
 		}
 		return tx.row(ctx, totalSize).Scan(&total)
 	})
-	if err == nil && total > s.limit {
+	if err == nil && (total > s.limit || s.overdue()) {
 		s.trim(ctx, append([]int64{c.ID}, c.Moves...))
 	}
 	return err
@@ -204,11 +204,41 @@ func (s *Store) Clear(ctx context.Context, session, path string) (n int, err err
 	return n, err
 }
 
+// expireEvery is the time between two searches for changes that are older than MaxAge.
+const expireEvery = time.Minute
+
+// overdue reports whether the next trim is due because of MaxAge.
+func (s *Store) overdue() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.MaxAge <= 0 || time.Since(s.expired) < expireEvery {
+		return false
+	}
+	s.expired = time.Now()
+	return true
+}
+
+// expire drops the changes that are older than MaxAge, except for unfinished ones.
+func (s *Store) expire(ctx context.Context, tx *transaction) error {
+	if s.MaxAge <= 0 {
+		return nil
+	}
+	before := time.Now().Add(-s.MaxAge).UnixNano()
+	if _, err := tx.ExecContext(ctx, `INSERT INTO dropped SELECT session, COUNT(*) FROM changes WHERE at_ns < ? AND state <> ? GROUP BY session
+		ON CONFLICT (session) DO UPDATE SET count = count + excluded.count`, before, Doing); err != nil {
+		return err
+	}
+	return s.forget(ctx, tx, `SELECT id FROM changes WHERE at_ns < ? AND state <> ?`, before, Doing)
+}
+
 // makeRoom drops the oldest changes of all sessions until the history fits its size limit. It never drops a change whose
 // id is in the last argument.
 func (s *Store) makeRoom(ctx context.Context, tx *transaction, kept []int64) error {
 	except, err := json.Marshal(kept)
 	if err != nil {
+		return err
+	}
+	if err := s.expire(ctx, tx); err != nil {
 		return err
 	}
 	for {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"toolhost.dev/sdk/statedb"
 )
@@ -52,12 +53,17 @@ CREATE TRIGGER attributes_removed AFTER DELETE ON files WHEN old.before_attribut
 
 // Store stores the histories of all sessions. It is safe for concurrent use.
 type Store struct {
+	// MaxAge is the age at which a change is dropped. Zero means that only the size limits the history. Set it before the
+	// first use.
+	MaxAge time.Duration
+
 	path  string // path of the database; empty for a store in memory
 	limit int64
 
 	mu       sync.Mutex
 	db       *database     // nil until the first use
 	trimming chan struct{} // closed when the last call of trim ends; nil before the first call
+	expired  time.Time     // the last time when old changes were dropped
 }
 
 // Open returns the store in a directory. An empty dir means a store in memory. The limit is the maximum size in
@@ -166,9 +172,17 @@ func (s *Store) open(ctx context.Context) (*database, error) {
 			return nil, s.failed(errors.Join(err, db.Close()))
 		}
 	}
-	if s.db, err = prepare(ctx, db); err != nil {
+	prepared, err := prepare(ctx, db)
+	if err != nil {
 		return nil, s.failed(err)
 	}
+	if s.MaxAge > 0 {
+		s.expired = time.Now()
+		if err := s.transact(ctx, prepared, func(tx *transaction) error { return s.expire(ctx, tx) }); err != nil {
+			return nil, errors.Join(err, prepared.Close())
+		}
+	}
+	s.db = prepared
 	return s.db, nil
 }
 

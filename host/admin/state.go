@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"toolhost.dev/host/internal/backup"
+	"toolhost.dev/host/internal/build"
+	"toolhost.dev/host/internal/config"
+	"toolhost.dev/host/internal/control"
+	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/state"
+)
+
+// Backup describes the archive of a state directory.
+type Backup = backup.Report
+
+// RestoredState describes a restored state directory.
+type RestoredState = backup.Restored
+
+// anyStateDirectory returns the state directory of the options, also if the configuration is invalid.
+func anyStateDirectory(opts Options) (*config.Config, string, error) {
+	cfg, dir, err := stateDirectory(opts)
+	if err == nil {
+		return cfg, dir, nil
+	}
+	if opts.StateDir == "" {
+		return nil, "", fmt.Errorf("%w. Name the state directory with --state to go on without the configuration", err)
+	}
+	dir, err = state.Dir(opts.StateDir)
+	return &config.Config{Audit: config.DefaultAudit()}, dir, err
+}
+
+// BackUpState writes an archive of the state directory to a file, which must not exist. Hosts can use the directory
+// meanwhile. An empty path means a new file in the current directory.
+func BackUpState(ctx context.Context, opts Options, path string) (*Backup, error) {
+	_, dir, err := anyStateDirectory(opts)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
+	if path == "" {
+		path = "toolhost-state-" + time.Now().Format("20060102-150405") + ".tar.gz"
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	out, err := backup.Write(ctx, dir, path, build.Version)
+	if err != nil {
+		return nil, err
+	}
+	return out, audited(opts, "(state backup)", map[string]any{"file": path, "files": out.Files})
+}
+
+// RestoreState replaces the state directory by the content of an archive. It returns an error if a process uses the
+// directory.
+func RestoreState(ctx context.Context, opts Options, path string) (*RestoredState, error) {
+	_, dir, err := anyStateDirectory(opts)
+	if err != nil {
+		return nil, err
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	var users []string
+	for _, s := range control.Sockets(state.Home{Root: dir}.Control()) {
+		users = append(users, fmt.Sprintf("the host with process id %d", s.PID))
+	}
+	if n := state.Owners(dir); len(users) == 0 && n > 0 {
+		users = append(users, fmt.Sprintf("%d running commands of toolhost", n))
+	}
+	if len(users) > 0 {
+		return nil, fmt.Errorf("%s is in use by %s. Stop it first, for example with kill or systemctl stop toolhost, or restore into another directory with --state", dir, strings.Join(users, ", "))
+	}
+	out, err := backup.Restore(ctx, path, dir)
+	if err != nil {
+		return nil, err
+	}
+	opts.StateDir = dir
+	return out, audited(opts, "(state restore)", map[string]any{"file": path, "of": out.At, "before": out.Before})
+}
+
+// StateGarbage describes what exceeds the retention of the configuration.
+type StateGarbage struct {
+	// Dry reports that nothing was deleted.
+	Dry bool `json:"dry_run"`
+	state.Collected
+	// Output and OutputBytes are the number and the size of the files with long output.
+	Output      int64 `json:"output_files"`
+	OutputBytes int64 `json:"output_bytes"`
+	// Sizes contains the sizes of the parts of the directory after that, in bytes.
+	Sizes map[string]int64 `json:"sizes"`
+	// Kept explains what was not collected.
+	Kept []string `json:"kept"`
+}
+
+// defaultOutputAge is the default of the plugin bash for its setting output_age. No younger file is removed than
+// youngestOutput, because a call can still write it.
+const (
+	defaultOutputAge = 7 * 24 * time.Hour
+	youngestOutput   = 10 * time.Minute
+)
+
+// CollectState deletes what exceeds the retention of the configuration. With dry, it only counts. Hosts can use the
+// directory meanwhile; without them, the database also becomes smaller.
+func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, error) {
+	cfg, dir, err := stateDirectory(opts)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "state.db")); err != nil {
+		return nil, fmt.Errorf("%s has no state of toolhost; name the state directory with --state", dir)
+	}
+	out := &StateGarbage{Dry: dry, Kept: []string{}}
+	alone := len(control.Sockets(state.Home{Root: dir}.Control())) == 0 && state.Owners(dir) == 0
+	db, err := state.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	generation.Audit(cfg, db, nil)
+	out.Collected, err = db.Collect(ctx, dry, alone)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	if !alone {
+		out.Kept = append(out.Kept, "A host uses the directory, so the database file does not become smaller. Its free pages are used again.")
+	}
+	if cfg.Retention.Undo > 0 {
+		out.Kept = append(out.Kept, "Changes that can no longer be undone are deleted by the plugin edit, at its first use.")
+	}
+	age := cfg.Retention.Output
+	if age == 0 {
+		age = defaultOutputAge
+	}
+	home := state.Home{Root: dir}
+	home.EachOutput(func(path string, info fs.FileInfo) {
+		if time.Since(info.ModTime()) < max(age, youngestOutput) || !dry && os.Remove(path) != nil {
+			return
+		}
+		out.Output++
+		out.OutputBytes += info.Size()
+	})
+	out.Sizes = home.Sizes()
+	if dry {
+		return out, nil
+	}
+	return out, audited(opts, "(state gc)", map[string]any{"sessions": out.Sessions, "history": out.History, "audit": out.Audit, "output_files": out.Output})
+}

@@ -1,0 +1,137 @@
+// Package statecmd implements the command state, with which an operator backs up, restores and cleans the state directory.
+package statecmd
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"toolhost.dev/host/admin"
+	"toolhost.dev/host/cmd/toolhost/internal/cli"
+)
+
+// New returns the command state.
+func New(s *cli.Settings) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "state",
+		Short: "Back up, restore and clean the state directory",
+		Long: `The state directory has sessions, the audit log, remembered answers, undo data, tokens and the
+data of plugins. A backup can be made while hosts use the directory.`,
+		Example: `  toolhost state backup /srv/backups/toolhost.tar.gz
+  toolhost state restore /srv/backups/toolhost.tar.gz
+  toolhost state gc --dry-run`,
+	}
+	c.AddCommand(newBackup(s), newRestore(s), newGC(s))
+	return c
+}
+
+func newBackup(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "backup [FILE]",
+		Short: "Write the state directory to an archive, also while hosts run",
+		Long: `Writes the state directory to a new archive with the mode 0600, which can contain secrets like the
+directory itself. Without FILE, the archive gets a name with the time in the current directory.
+The archive lacks branches, caches and what hosts make anew.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			path := ""
+			if len(args) > 0 {
+				path = args[0]
+			}
+			out, err := admin.BackUpState(c.Context(), s.Options(), path)
+			if err != nil {
+				return err
+			}
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, out)
+			}
+			fmt.Printf("%s: %d files (%d databases), %s\n", cli.Printable(out.Path), out.Files, out.Databases, size(out.Bytes))
+			for _, l := range out.LeftOut {
+				fmt.Println("  left out:", cli.Printable(l))
+			}
+			return nil
+		},
+	}
+}
+
+func newRestore(s *cli.Settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Replace the state directory by the content of an archive",
+		Long: `Checks the whole archive, and then puts its content in the place of the state directory in one
+step. No process may use the directory. Its earlier content stays beside it, until you remove it.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			out, err := admin.RestoreState(c.Context(), s.Options(), args[0])
+			if err != nil {
+				return err
+			}
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, out)
+			}
+			fmt.Printf("%s has the state of %s: %d files, %s\n", cli.Printable(out.To), out.At.Local().Format(time.DateTime), out.Files, size(out.Bytes))
+			if out.Before != "" {
+				fmt.Printf("Its earlier content is in %s. Remove it when you no longer need it.\n", cli.Printable(out.Before))
+			}
+			return nil
+		},
+	}
+}
+
+func newGC(s *cli.Settings) *cobra.Command {
+	var dry bool
+	c := &cobra.Command{
+		Use:   "gc",
+		Short: "Delete what is older than the configuration keeps",
+		Long: `Deletes sessions, history, audit entries and files with long output that exceed the limits in the
+blocks retention and audit of the configuration. Hosts do the same from time to time.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			out, err := admin.CollectState(c.Context(), s.Options(), dry)
+			if err != nil {
+				return err
+			}
+			if s.JSON {
+				return cli.PrintJSON(os.Stdout, out)
+			}
+			return printGarbage(out)
+		},
+	}
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be deleted")
+	return c
+}
+
+func printGarbage(out *admin.StateGarbage) error {
+	did := "deleted"
+	if out.Dry {
+		did = "would delete"
+	}
+	fmt.Printf("%s %d sessions, %d commands of histories, %d audit entries, %d output files (%s)\n", did, out.Sessions, out.History, out.Audit, out.Output, size(out.OutputBytes))
+	if out.Freed > 0 {
+		fmt.Printf("the database is %s smaller\n", size(out.Freed))
+	}
+	for _, k := range out.Kept {
+		fmt.Println(k)
+	}
+	t := tabwriter.NewWriter(cli.Screen(os.Stdout), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PART\tSIZE")
+	for _, part := range slices.Sorted(maps.Keys(out.Sizes)) {
+		fmt.Fprintf(t, "%s\t%s\n", part, size(out.Sizes[part]))
+	}
+	return t.Flush()
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
