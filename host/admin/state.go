@@ -13,7 +13,6 @@ import (
 
 	"toolhost.dev/host/internal/backup"
 	"toolhost.dev/host/internal/build"
-	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/control"
 	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/state"
@@ -26,22 +25,21 @@ type Backup = backup.Report
 type RestoredState = backup.Restored
 
 // anyStateDirectory returns the state directory of the options, also if the configuration is invalid.
-func anyStateDirectory(opts Options) (*config.Config, string, error) {
-	cfg, dir, err := stateDirectory(opts)
+func anyStateDirectory(opts Options) (string, error) {
+	_, dir, err := stateDirectory(opts)
 	if err == nil {
-		return cfg, dir, nil
+		return dir, nil
 	}
 	if opts.StateDir == "" {
-		return nil, "", fmt.Errorf("%w. Name the state directory with --state to go on without the configuration", err)
+		return "", fmt.Errorf("%w. Name the state directory with --state to go on without the configuration", err)
 	}
-	dir, err = state.Dir(opts.StateDir)
-	return &config.Config{Audit: config.DefaultAudit()}, dir, err
+	return state.Dir(opts.StateDir)
 }
 
 // BackUpState writes an archive of the state directory to a file, which must not exist. Hosts can use the directory
 // meanwhile. An empty path means a new file in the current directory.
 func BackUpState(ctx context.Context, opts Options, path string) (*Backup, error) {
-	_, dir, err := anyStateDirectory(opts)
+	dir, err := anyStateDirectory(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -64,12 +62,12 @@ func BackUpState(ctx context.Context, opts Options, path string) (*Backup, error
 // RestoreState replaces the state directory by the content of an archive. It returns an error if a process uses the
 // directory.
 func RestoreState(ctx context.Context, opts Options, path string) (*RestoredState, error) {
-	_, dir, err := anyStateDirectory(opts)
+	dir, err := anyStateDirectory(opts)
 	if err != nil {
 		return nil, err
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
 	}
 	var users []string
 	for _, s := range control.Sockets(state.Home{Root: dir}.Control()) {

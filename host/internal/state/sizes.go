@@ -61,7 +61,7 @@ func (h Home) Sizes() map[string]int64 {
 	for _, p := range Parts {
 		out[p] = 0
 	}
-	h.each(h.Root, func(path, part string, info fs.FileInfo) { out[part] += info.Size() })
+	h.each(h.Root, func(_, part string, info fs.FileInfo) { out[part] += info.Size() })
 	return out
 }
 
