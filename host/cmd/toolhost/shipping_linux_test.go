@@ -31,8 +31,8 @@ func TestNewPluginsShip(t *testing.T) {
 	s := newShipping(t)
 	t.Run("go", func(t *testing.T) {
 		source := sourceEnv()
-		// Each machine has a module cache of its own, in its home.
-		elsewhere := []string{"GOMODCACHE=", "GOPATH=", "GOCACHE=" + source["GOCACHE"], "GOFLAGS=-modcacherw", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOPROXY="}
+		// Each machine has a module cache of its own, in its home. Without -trimpath, each would compile all modules again.
+		elsewhere := []string{"GOMODCACHE=", "GOPATH=", "GOCACHE=" + source["GOCACHE"], "GOFLAGS=-modcacherw -trimpath", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOPROXY="}
 		author := s.author(t, "go", "../../../sdk", append(elsewhere, "GOPROXY="+s.proxies()))
 		if work, err := os.ReadFile(filepath.Join(author.dir, "go.work")); err != nil || !strings.Contains(string(work), "replace toolhost.dev/sdk => ") {
 			t.Errorf("go.work: %v\n%s", err, work)
