@@ -162,6 +162,15 @@ quota "field:*" {
   }
 }
 
+# A host that keeps running records sessions on tapes, which toolhost replay runs again.
+# record {
+#   dir      = "~/toolhost/tapes"
+#   sessions = ["review-*"]
+#   exclude  = ["node_modules"]
+#   max_size = "256MiB"
+#   keep     = 20
+# }
+
 # Traces of calls are sent to a collector that accepts OTLP over HTTP. OpenTelemetry's
 # variables (OTEL_EXPORTER_OTLP_ENDPOINT, …) work without this block.
 #

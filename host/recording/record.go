@@ -4,25 +4,22 @@ package recording
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/internal/engine"
-	"toolhost.dev/host/internal/paths"
-	"toolhost.dev/host/internal/policy"
+	"toolhost.dev/host/internal/generation"
 	"toolhost.dev/host/internal/principal"
 	"toolhost.dev/host/internal/recorder"
-	"toolhost.dev/host/internal/roots"
 	"toolhost.dev/host/internal/state"
 )
 
 // Limits for the files of a workspace on a tape.
 const (
 	// DefaultMaxBytes is the default of [Settings].
-	DefaultMaxBytes = 256 << 20
+	DefaultMaxBytes = generation.DefaultTapeBytes
 	// MaxFiles is the maximum number of files.
-	MaxFiles = 100_000
+	MaxFiles = generation.MaxTapeFiles
 )
 
 // Settings configures [Record].
@@ -70,21 +67,10 @@ func Record(opts Options, r Settings) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, root := range roots.Configured(cfg, workspace) {
-		if root.Writable && root.Contains(path) {
-			return nil, fmt.Errorf("the tape %s is in %s, where tools can write. Name a file outside of it, such as %s", path, root.Path, filepath.Join(os.TempDir(), filepath.Base(path)))
-		}
-	}
-	hide, err := policy.Globs(cfg.Permissions.Paths.Deny, workspace)
+	settings, err := generation.Tape(cfg, workspace, path, r.Exclude, r.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	denied := paths.New([]paths.Root{{Path: workspace}}, paths.Rules{Hide: append(hide, cfg.Sandbox.Deny...)})
-	if r.MaxBytes == 0 {
-		r.MaxBytes = DefaultMaxBytes
-	}
-	return recorder.Start(recorder.Settings{
-		Dir: state.Home{Root: dir}.Recordings(), Session: session, Path: path, Host: host.Version, Workspace: workspace,
-		Snapshot: &recorder.Snapshot{Root: workspace, Denied: denied.Concerns, Exclude: r.Exclude, MaxBytes: r.MaxBytes, MaxFiles: MaxFiles},
-	})
+	settings.Dir, settings.Session = state.Home{Root: dir}.Recordings(), session
+	return recorder.Start(settings)
 }

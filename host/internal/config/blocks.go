@@ -22,6 +22,7 @@ type fileHCL struct {
 	Audit       *auditHCL       `hcl:"audit,block"`
 	Retention   *retentionHCL   `hcl:"retention,block"`
 	Tracing     *tracingHCL     `hcl:"tracing,block"`
+	Record      *recordHCL      `hcl:"record,block"`
 	Trust       *trustHCL       `hcl:"trust,block"`
 	Principals  []principalHCL  `hcl:"principal,block"`
 	Issuers     []issuerHCL     `hcl:"issuer,block"`

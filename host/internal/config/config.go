@@ -65,7 +65,9 @@ type Config struct {
 	// Retention limits how long the state directory keeps data.
 	Retention Retention
 	Tracing   Tracing
-	Trust     Trust
+	// Record determines which sessions are recorded.
+	Record Record
+	Trust  Trust
 	// Distribution contains the settings for plugins from registries.
 	Distribution Distribution
 	// LeftOut lists the optional plugins whose binaries are missing.

@@ -123,6 +123,9 @@ func (d *decoder) file(f *fileHCL) {
 	if f.Tracing != nil {
 		d.tracing(f.Tracing)
 	}
+	if f.Record != nil {
+		d.record(f.Record)
+	}
 	if f.Trust != nil {
 		d.cfg.Trust.Approve = d.choice(f.Trust.Definitions, "report", "report", "approve") == "approve"
 		d.cfg.Trust.Refuse = d.choice(f.Trust.Untrusted, "narrow", "narrow", "refuse") == "refuse"

@@ -82,6 +82,9 @@ type Dispatcher struct {
 	Rollouts *rollout.Set
 	// Recorder records the calls of sessions on tapes. A nil Recorder records nothing.
 	Recorder *recorder.Recorder
+	// Record returns the plan for the recording of a session, or nil for a session that the host does not record by itself. A
+	// nil Record means that it records none.
+	Record func(s *call.Session) *RecordPlan
 	// Hooks contains the hooks that run before and after calls. A nil Hooks means no hooks.
 	Hooks *hook.Set
 	// Adaptive learns limits from calls and caches results. A nil Adaptive disables both.

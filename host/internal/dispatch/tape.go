@@ -10,6 +10,7 @@ import (
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/recorder"
 )
 
 // tape records the call if its session is recorded. The tape contains what the plugin got and returned, or what the cache
@@ -23,6 +24,7 @@ func (d *Dispatcher) tape() Stage {
 			if c.Request.Exchange != nil {
 				return next(ctx, c)
 			}
+			d.beginTape(&c.Request.Session)
 			rec := d.Recorder.Of(c.Request.Session.ID)
 			if rec == nil {
 				return next(ctx, c)
@@ -46,6 +48,24 @@ func (d *Dispatcher) tape() Stage {
 			return res
 		}
 	}}
+}
+
+// RecordPlan describes the recording of a session that the host begins by itself. See [recorder.Recorder.Begin].
+type RecordPlan struct {
+	ID   string // of the session, as its client named it
+	Keep int
+	Plan func() (recorder.Settings, error)
+}
+
+// beginTape begins the recording of a session if the configuration demands it, and ends it if it does so no longer.
+func (d *Dispatcher) beginTape(s *call.Session) {
+	if d.Record != nil {
+		if p := d.Record(s); p != nil {
+			d.Recorder.Begin(s.ID, p.ID, p.Keep, p.Plan)
+			return
+		}
+	}
+	d.Recorder.End(s.ID)
 }
 
 // snapshot returns the state of the session at the beginning of the recording.

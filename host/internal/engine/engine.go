@@ -219,7 +219,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	confine.Gate = confinement.NewGate(confine)
 	confine.Repositories = confinement.NewRepositories(confine)
 	return &generation.Builder{
-		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
+		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Records: e.opts.Live, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Finder: find.Index{Usage: &find.Usage{State: e.state, Log: e.opts.Log}}, Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
 		State:   e.state, Locks: e.locks, Home: e.home, Supervisor: e.super,
 		Confine:   confine,

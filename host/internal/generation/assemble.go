@@ -107,6 +107,7 @@ func (b *Builder) dispatcher(g *Generation, set supervisor.Set, rules policy.Rul
 		Quota:     &b.Calls.Quota,
 		Quotas:    g.Config.Quotas,
 		Recorder:  &b.Calls.Recorder,
+		Record:    b.records(g.Config),
 		Rollouts:  &b.Calls.Rollouts,
 		Plugins:   leases(set),
 		Commands:  b.Commands.Programs(commandNames(g.Registry)),

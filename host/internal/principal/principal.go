@@ -263,6 +263,18 @@ func (p *Principal) SessionKey(id, workspace string) (string, error) {
 	return fmt.Sprintf("%s%s:%d:%s:%s", keyPrefix, p.Owner(), len(workspace), workspace, id), nil
 }
 
+// SessionID returns the ID of one of the principal's sessions in a workspace from the session's key, which
+// [Principal.SessionKey] returned. The ID of the default session is empty.
+func (p *Principal) SessionID(key, workspace string) string {
+	if !p.Local {
+		return strings.TrimPrefix(key, fmt.Sprintf("%s%d:%s:", p.SessionPrefix(), len(workspace), workspace))
+	}
+	if key == "workspace:"+workspace {
+		return ""
+	}
+	return key
+}
+
 // SessionPrefix returns the text with which the keys of all sessions of the principal begin.
 func (p *Principal) SessionPrefix() string { return keyPrefix + p.Owner() + ":" }
 

@@ -51,6 +51,8 @@ type Recorder struct {
 
 	mu   sync.Mutex
 	open map[string]*Recording
+
+	own own
 }
 
 // Of returns the recording of a session, or nil if the session is not recorded.
@@ -91,8 +93,9 @@ func (r *Recorder) Of(session string) *Recording {
 	return rec
 }
 
-// Close ends the connections to recordings.
+// Close ends the recordings that [Recorder.Begin] began, and the connections to others.
 func (r *Recorder) Close() {
+	r.endAll()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rec := range r.open {

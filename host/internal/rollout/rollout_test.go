@@ -33,6 +33,17 @@ func (t *trial) serve(calls int, old, now Outcome) {
 	}
 }
 
+// compare compares calls, of which one in each hundred differs as often as differing says. The first of them is call 50 of these.
+func (t *trial) compare(calls, differing int, o Outcome) {
+	for i := range calls {
+		var c *Case
+		if i%100 == 49 && i/100 < differing {
+			c = new(Case)
+		}
+		t.Compared(t.Begin(), c, o)
+	}
+}
+
 func TestRules(t *testing.T) {
 	fast, slow := Outcome{Duration: time.Millisecond}, Outcome{Duration: 30 * time.Millisecond}
 	failed := Outcome{Failed: true, Duration: time.Millisecond}
@@ -61,6 +72,24 @@ func TestRules(t *testing.T) {
 		{"fails", all, func(r *trial) { r.serve(20, fast, fast); r.serve(3, fast, failed) }, Aborted, "error_ratio: 13.0 % of 23 calls failed, and 0.0 % of 2"},
 		{"both fail", all, func(r *trial) { r.serve(1500, failed, failed) }, Promoted, "all steps passed"},
 		{"fails twice", all, func(r *trial) { r.serve(2, fast, failed); r.serve(2000, fast, fast) }, Promoted, "all steps passed"},
+		{"differs", Abort{Differences: 0.01}, func(r *trial) {
+			r.serve(100, fast, fast)
+			r.compare(100, 2, fast)
+		}, Aborted, "differences: 1 of 50 compared calls have another result"},
+		{"differs seldom", Abort{Differences: 0.01}, func(r *trial) {
+			r.compare(100, 0, fast)
+			r.compare(400, 4, fast)
+			r.serve(2000, fast, fast)
+		}, Promoted, "all steps passed"},
+		{"needs memory", Abort{MemoryRatio: 2}, func(r *trial) {
+			r.memory = func() (old, now uint64) { return 100 << 20, 201 << 20 }
+			r.serve(100, fast, fast)
+			r.Check()
+		}, Aborted, "memory_ratio: a process uses 201 MiB, and 100 MiB on the old version"},
+		{"needs little memory", Abort{MemoryRatio: 2}, func(r *trial) {
+			r.memory = func() (old, now uint64) { return 10 << 20, 60 << 20 }
+			r.serve(2000, fast, fast)
+		}, Promoted, "all steps passed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
