@@ -82,7 +82,7 @@ type Dispatcher struct {
 	Rollouts *rollout.Set
 	// Recorder records the calls of sessions on tapes. A nil Recorder records nothing.
 	Recorder *recorder.Recorder
-	// Record returns the plan for the recording of a session, or nil for a session that the host does not record by itself. A
+	// Record returns the plan for the recording of a session, or nil for a session whose recording the host does not begin. A
 	// nil Record means that it records none.
 	Record func(s *call.Session) *RecordPlan
 	// Hooks contains the hooks that run before and after calls. A nil Hooks means no hooks.

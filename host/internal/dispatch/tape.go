@@ -50,7 +50,7 @@ func (d *Dispatcher) tape() Stage {
 	}}
 }
 
-// RecordPlan describes the recording of a session that the host begins by itself. See [recorder.Recorder.Begin].
+// RecordPlan describes a recording that the host begins. See [recorder.Recorder.Begin].
 type RecordPlan struct {
 	ID   string // of the session, as its client named it
 	Keep int

@@ -49,7 +49,7 @@ type Options struct {
 	DescribeOnly bool
 	// Unstarted starts no plugin to get its description. Plugins without a saved description fail with ErrUnstarted.
 	Unstarted bool
-	// Records permits the host to record sessions by itself. A host for one command does not, because the tape of each
+	// Records permits the host to begin recordings. A host for one command does not, because the tape of each
 	// command would contain the whole workspace.
 	Records bool
 	// Bundled is the directory of the bundled plugins.

@@ -49,7 +49,7 @@ func Tape(cfg *config.Config, workspace, path string, exclude []string, bytes in
 	}, nil
 }
 
-// records returns the function that determines which sessions a host records by itself, or nil if it records none.
+// records returns the function that determines which recordings a host begins, or nil if it begins none.
 func (b *Builder) records(cfg *config.Config) func(s *call.Session) *dispatch.RecordPlan {
 	r := cfg.Record
 	if r.Dir == "" || !b.Options.Records {

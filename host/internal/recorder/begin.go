@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// own contains the recordings that a host began by itself.
+// own contains the recordings that a host began.
 type own struct {
 	any atomic.Bool // whether by has entries; most hosts have none
 
