@@ -246,7 +246,7 @@ func (b *Branches) Checkpoint(ctx context.Context, name, message string) (*Branc
 	if err != nil {
 		return nil, err
 	}
-	return b.store.Checkpoint(f, message)
+	return b.store.Checkpoint(f, message, b.rules())
 }
 
 // Restore makes a branch what it was at a checkpoint. Number 0 means the last one. The second result is a checkpoint of the
@@ -256,9 +256,14 @@ func (b *Branches) Restore(ctx context.Context, name string, number int) (restor
 	if err != nil {
 		return nil, nil, err
 	}
-	restored, saved, err = b.store.Restore(f, number)
+	restored, saved, err = b.store.Restore(f, number, b.rules())
 	b.set().Record("(branch restore)", name, 0, err)
 	return restored, saved, err
+}
+
+// rules returns the rules of checkpoints that somebody asks for, which are always kept.
+func (b *Branches) rules() branch.CheckpointRules {
+	return branch.CheckpointRules{SkipIgnored: !b.cfg.Workspace.Checkpoints.Ignored}
 }
 
 // take finds a branch and makes the running hosts unmount it.

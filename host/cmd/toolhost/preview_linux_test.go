@@ -114,7 +114,7 @@ func TestAskShowsDiff(t *testing.T) {
 			t.Errorf("branch %q, after a denied command: %s", branch, said(res))
 		}
 		res = run(allow, branch, command)
-		if !res.Success() || !strings.HasPrefix(res.Output, "printed\n") || !strings.Contains(res.Output, "3 changes were accepted and made") {
+		if !res.Success() || !strings.HasPrefix(res.Output, "printed\n") || !strings.Contains(res.Output, "changes were accepted and made (3)") {
 			t.Errorf("branch %q, accepted: %s", branch, said(res))
 		}
 		if res := run(allow, branch, "echo $V $(pwd); cat ../a; ls"); !strings.HasPrefix(res.Output, "set "+ws+"/d\none\ntwo\nn\x1b[31m\nforged\ny\n") {
@@ -315,7 +315,7 @@ func TestMCPShowsDiff(t *testing.T) {
 	u.mu.Lock()
 	u.reply = &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}
 	u.mu.Unlock()
-	if out := run(); !strings.Contains(out, "2 changes were accepted") {
+	if out := run(); !strings.Contains(out, "changes were accepted and made (2)") {
 		t.Error(out)
 	}
 	for _, asked := range u.asked {

@@ -282,6 +282,9 @@ func (b *Branch) journals() (out []*journal, err error) {
 
 // recover completes an apply or a revert during which a process was killed. The branch must be locked.
 func (b *Branch) recover() error {
+	if err := b.continueRestore(); err != nil {
+		return err
+	}
 	all, err := b.journals()
 	if err != nil {
 		return fmt.Errorf("the journal of the branch %s cannot be read: %w. Its directory is %s", b.Name, err, b.dir)

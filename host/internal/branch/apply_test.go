@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	switch os.Getenv("TOOLHOST_TEST_ROLE") {
-	case "apply", "revert":
+	case "apply", "revert", "checkpoint", "undo":
 		os.Exit(child())
 	}
 	os.Exit(m.Run())
@@ -31,10 +31,15 @@ func child() int {
 	s := &Store{Dir: os.Getenv("TOOLHOST_TEST_STORE")}
 	b, err := s.Find("", os.Getenv("TOOLHOST_TEST_BASE"), "b")
 	if err == nil {
-		if os.Getenv("TOOLHOST_TEST_ROLE") == "apply" {
+		switch os.Getenv("TOOLHOST_TEST_ROLE") {
+		case "apply":
 			_, err = s.Apply(b, Selection{})
-		} else {
+		case "revert":
 			_, err = s.Revert(b)
+		case "checkpoint":
+			err = s.Before(b, "s", "second", "", CheckpointRules{Keep: 3})
+		case "undo":
+			_, _, err = s.Undo(b, 1, CheckpointRules{})
 		}
 	}
 	if err != nil {

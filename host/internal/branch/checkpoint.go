@@ -2,10 +2,10 @@ package branch
 
 import (
 	"cmp"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,16 +19,64 @@ import (
 const (
 	checkpointsDir = "checkpoints"
 	checkpointFile = "checkpoint.json"
+	manifestFile   = "manifest"
+	objectsDir     = "objects"
 )
 
-// Checkpoint is a copy of the layer of a branch.
+// Checkpoint is a copy of the layer of a branch. It shares the contents of unchanged files with the checkpoint before it.
 type Checkpoint struct {
 	Number  int       `json:"number"`
 	At      time.Time `json:"at"`
 	Message string    `json:"message,omitempty"`
-	// Files counts the files in the copy, and Bytes is their size.
-	Files int   `json:"files"`
-	Bytes int64 `json:"bytes"`
+	// Files counts the files in the checkpoint, and Bytes is their size. Ignored counts the files that are not in it,
+	// because git ignores them.
+	Files   int   `json:"files"`
+	Bytes   int64 `json:"bytes"`
+	Ignored int   `json:"ignored,omitempty"`
+	// Call is the call before which the checkpoint was made, and Session is the session of the call. They are empty for a
+	// checkpoint that somebody asked for.
+	Call    string `json:"call,omitempty"`
+	Session string `json:"session,omitempty"`
+	// Undone means that the branch went back to this checkpoint or to an earlier one.
+	Undone bool `json:"undone,omitempty"`
+	// Then lists calls after Call that have no checkpoint of their own, so an undo of Call also takes them back.
+	Then []string `json:"then,omitempty"`
+	// Saved means that the checkpoint was made before a restore.
+	Saved bool `json:"saved,omitempty"`
+}
+
+// Automatic reports whether nobody asked for the checkpoint. The oldest automatic ones are removed if there are too many.
+func (c *Checkpoint) Automatic() bool { return c.Call != "" || c.Saved }
+
+// CheckpointRules limits the checkpoints of a branch. The zero value stores everything and limits nothing.
+type CheckpointRules struct {
+	// Keep is the maximum number of automatic checkpoints, and Bytes is the maximum size of what all checkpoints store.
+	// Zero means no limit.
+	Keep  int
+	Bytes int64
+	// SkipIgnored leaves out the contents of files that git ignores.
+	SkipIgnored bool
+}
+
+// entry is a path of a layer in a manifest.
+type entry struct {
+	Path       string
+	Mode       uint32
+	Uid, Gid   uint32 //nolint:revive // as in unix.Stat_t
+	Size       int64
+	Inode      uint64
+	Ctime      int64
+	Atime      int64
+	Mtime      int64
+	Target     string
+	Attributes map[string][]byte
+	Object     string // the name of the stored content; empty for what has none
+	Skipped    bool   // git ignores the path, so its content is not stored
+}
+
+// unchanged reports whether a path has the same content as when the entry was made. No program can set the ctime.
+func (e *entry) unchanged(st *unix.Stat_t) bool {
+	return e.Inode == st.Ino && e.Ctime == st.Ctim.Nano() && e.Size == st.Size && e.Mode == uint32(st.Mode) //nolint:unconvert // not all systems have 32 bits here
 }
 
 // Checkpoints lists the checkpoints of a branch, the oldest first.
@@ -41,7 +89,7 @@ func (b *Branch) Checkpoints() ([]Checkpoint, error) {
 	for _, e := range entries {
 		var c Checkpoint
 		text, readErr := os.ReadFile(filepath.Join(b.dir, checkpointsDir, e.Name(), checkpointFile))
-		if readErr == nil && json.Unmarshal(text, &c) == nil {
+		if readErr == nil && json.Unmarshal(text, &c) == nil && strconv.Itoa(c.Number) == e.Name() {
 			out = append(out, c)
 		}
 	}
@@ -49,201 +97,243 @@ func (b *Branch) Checkpoints() ([]Checkpoint, error) {
 	return out, err
 }
 
+func (b *Branch) checkpointDir(number int) string {
+	return filepath.Join(b.dir, checkpointsDir, strconv.Itoa(number))
+}
+
+func (b *Branch) manifest(number int) (out []entry, err error) {
+	f, err := os.Open(filepath.Join(b.checkpointDir(number), manifestFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()                                        //nolint:errcheck // only read
+	if err := gob.NewDecoder(f).Decode(&out); err != nil { //nolint:gosec // only this host writes there
+		return nil, fmt.Errorf("the checkpoint %d of the branch %s is damaged: %w", number, b.Name, err)
+	}
+	return out, nil
+}
+
 // Checkpoint copies the layer of a branch, so that [Store.Restore] can go back to it. The branch must not be mounted. The
 // copies share their data with the layer where the file system supports it.
-func (s *Store) Checkpoint(b *Branch, message string) (*Checkpoint, error) {
+func (s *Store) Checkpoint(b *Branch, message string, rules CheckpointRules) (*Checkpoint, error) {
 	lock, err := waitLock(b)
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Close() //nolint:errcheck // only a lock
-	return b.checkpoint(message)
+	c, err := b.checkpoint(Checkpoint{Message: message}, rules)
+	if err == nil {
+		err = syncDirectory(filepath.Join(b.dir, checkpointsDir))
+	}
+	return c, err
 }
 
-func (b *Branch) checkpoint(message string) (*Checkpoint, error) {
+// Before is like [Mount.Before] for a branch that is not mounted.
+func (s *Store) Before(b *Branch, session, call, command string, rules CheckpointRules) error {
+	lock, err := waitLock(b)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // only a lock
+	_, err = b.checkpoint(Checkpoint{Message: command, Call: call, Session: session}, rules)
+	return err
+}
+
+// Before makes the checkpoint before a call in a mounted branch. If nothing changed since the last automatic checkpoint, that
+// one becomes the checkpoint before this call. No other call of this process may change the branch meanwhile.
+func (m *Mount) Before(session, call, command string, rules CheckpointRules) (*Checkpoint, error) {
+	m.checkpoints.Lock()
+	defer m.checkpoints.Unlock()
+	c, err := m.Branch.checkpoint(Checkpoint{Message: command, Call: call, Session: session}, rules)
+	if err != nil {
+		m.Branch.skip(command)
+	}
+	return c, err
+}
+
+// maxThen limits [Checkpoint.Then].
+const maxThen = 20
+
+// skip records that a call has no checkpoint.
+func (b *Branch) skip(command string) {
+	all, err := b.Checkpoints()
+	if err != nil || len(all) == 0 {
+		return
+	}
+	if last := &all[len(all)-1]; last.Call != "" && !last.Undone && len(last.Then) < maxThen {
+		last.Then = append(last.Then, command)
+		_ = b.relabel(last) // ignore the error: the caller is told anyway
+	}
+}
+
+// NoRoomError means that a checkpoint was not made, because it would exceed the limit.
+type NoRoomError struct{ Limit int64 }
+
+func (e *NoRoomError) Error() string {
+	return fmt.Sprintf("the checkpoints of the branch would need more than %d MiB", e.Limit>>20)
+}
+
+func (b *Branch) checkpoint(c Checkpoint, rules CheckpointRules) (*Checkpoint, error) {
 	all, err := b.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Number: 1, At: time.Now(), Message: message}
+	c.Number, c.At = 1, time.Now()
+	var last []entry
 	if len(all) > 0 {
 		c.Number = all[len(all)-1].Number + 1
+		if last, err = b.manifest(all[len(all)-1].Number); err != nil {
+			last = nil // a damaged checkpoint is only not shared
+		}
 	}
 	dir := filepath.Join(b.dir, checkpointsDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, objectsDir), 0o700); err != nil {
 		return nil, err
 	}
-	fresh, err := os.MkdirTemp(dir, ".new-")
-	if err != nil {
+	if err := removeFresh(dir); err != nil {
 		return nil, err
 	}
-	defer removeAll(fresh) //nolint:errcheck // it is gone after the rename below
-	if err := copyTree(b.Layer(), filepath.Join(fresh, upperDir), c); err != nil {
-		return nil, fmt.Errorf("the checkpoint of the branch %s cannot be made: %w", b.Name, err)
+	t := b.newTaker(&c, last, rules)
+	entries, err := t.take()
+	killed()
+	if n := len(all); err == nil && n > 0 && t.same && all[n-1].Call != "" && c.Call != "" && !all[n-1].Undone {
+		c.Number = all[n-1].Number
+		return &c, b.relabel(&c)
 	}
-	text, err := json.Marshal(c)
 	if err == nil {
-		err = replaceFile(filepath.Join(fresh, checkpointFile), text)
+		err = b.store(&c, entries)
 	}
 	if err == nil {
-		err = os.Rename(fresh, filepath.Join(dir, strconv.Itoa(c.Number)))
+		err = b.thin(append(all, c), rules)
 	}
-	return c, errors.Join(err, syncDirectory(dir))
+	room := (*NoRoomError)(nil)
+	switch {
+	case err == nil:
+		return &c, nil
+	case errors.As(err, &room):
+		return nil, err
+	}
+	t.drop()
+	return nil, fmt.Errorf("the checkpoint of the branch %s cannot be made: %w", b.Name, err)
 }
 
-// Restore makes the layer of a branch what it was at a checkpoint. Number 0 means the last one. It first makes a checkpoint
-// of the layer as it is, so a restore can be taken back.
-func (s *Store) Restore(b *Branch, number int) (restored, saved *Checkpoint, err error) {
-	lock, err := waitLock(b)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer lock.Close() //nolint:errcheck // only a lock
-	if err := b.recover(); err != nil {
-		return nil, nil, err
-	}
-	all, err := b.Checkpoints()
-	if err != nil {
-		return nil, nil, err
-	}
-	i := slices.IndexFunc(all, func(c Checkpoint) bool { return c.Number == number })
-	if number == 0 {
-		i = len(all) - 1
-	}
-	if i < 0 {
-		return nil, nil, fmt.Errorf("the branch %s has no such checkpoint. See toolhost branch checkpoints %[1]s", b.Name)
-	}
-	if saved, err = b.checkpoint(fmt.Sprintf("before the restore of checkpoint %d", all[i].Number)); err != nil {
-		return nil, nil, err
-	}
-	fresh, err := os.MkdirTemp(b.dir, ".new-")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer removeAll(fresh) //nolint:errcheck // it has only the old layer after the rename below
-	next := filepath.Join(fresh, upperDir)
-	if err := copyTree(filepath.Join(b.dir, checkpointsDir, strconv.Itoa(all[i].Number), upperDir), next, new(Checkpoint)); err != nil {
-		return nil, nil, fmt.Errorf("the branch %s cannot be restored: %w", b.Name, err)
-	}
-	if err := exchangePaths(next, b.Layer()); err != nil {
-		return nil, nil, fmt.Errorf("the branch %s cannot be restored: %w", b.Name, err)
-	}
-	return &all[i], saved, syncDirectory(b.dir)
-}
-
-// copyTree copies a layer with all that the overlay stores in it, and counts the files in c.
-func copyTree(from, to string, c *Checkpoint) error {
-	type directory struct {
-		path string
-		st   unix.Stat_t
-	}
-	var directories []directory
-	err := filepath.WalkDir(from, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		at := filepath.Join(to, rel)
-		var st unix.Stat_t
-		if err := unix.Lstat(path, &st); err != nil {
-			return err
-		}
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFDIR:
-			directories = append(directories, directory{at, st})
-			return errors.Join(os.Mkdir(at, 0o700), copyMarks(path, at))
-		case unix.S_IFREG:
-			c.Files++
-			c.Bytes += st.Size
-			if err := copyFile(path, at); err != nil {
-				return err
-			}
-		case unix.S_IFLNK:
-			target, err := os.Readlink(path)
-			if err == nil {
-				err = os.Symlink(target, at) //nolint:gosec // nobody else uses the layer, which is locked
-			}
-			if err != nil {
-				return err
-			}
-		case unix.S_IFSOCK:
-			return nil // nobody listens on it any more
-		default:
-			if err := unix.Mknod(at, uint32(st.Mode), int(st.Rdev)); err != nil { //nolint:unconvert // not all systems have these sizes
-				return err
-			}
-			return finishCopy(at, &st)
-		}
-		return errors.Join(copyMarks(path, at), finishCopy(at, &st))
-	})
-	for _, d := range slices.Backward(directories) { // at last, because copies change the times and need the right to write
-		err = errors.Join(err, finishCopy(d.path, &d.st))
+// removeFresh removes what a killed process left in a directory.
+func removeFresh(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
+	for _, path := range left {
+		err = errors.Join(err, removeAll(path))
 	}
 	return err
 }
 
-func copyFile(from, to string) error {
-	in, err := openRegular(from)
-	if errors.Is(err, unix.EACCES) { // a file that its owner cannot read
-		restore := readable(from)
-		in, err = openRegular(from)
-		restore()
-	}
+// store writes a new checkpoint, whose contents are stored already.
+func (b *Branch) store(c *Checkpoint, entries []entry) error {
+	dir := filepath.Join(b.dir, checkpointsDir)
+	fresh, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // only read
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	defer os.RemoveAll(fresh) //nolint:errcheck // it is gone after the rename below
+	f, err := os.Create(filepath.Join(fresh, manifestFile))
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in) // copy_file_range, which shares the data where the file system can
-	return errors.Join(err, out.Close())
-}
-
-// readable makes a file readable for its owner. The returned function restores the mode.
-func readable(path string) (restore func()) {
-	var st unix.Stat_t
-	if unix.Lstat(path, &st) != nil || unix.Chmod(path, uint32(st.Mode)&0o7777|0o400) != nil { //nolint:unconvert // as above
-		return func() {}
+	err = errors.Join(gob.NewEncoder(f).Encode(entries), f.Close())
+	killed()
+	text, marshalErr := json.Marshal(c)
+	if err = errors.Join(err, marshalErr); err == nil {
+		err = os.WriteFile(filepath.Join(fresh, checkpointFile), text, 0o600)
 	}
-	return func() { _ = unix.Chmod(path, uint32(st.Mode)&0o7777) } //nolint:unconvert // as above
+	if err == nil {
+		err = os.Rename(fresh, b.checkpointDir(c.Number))
+	}
+	killed()
+	return err
 }
 
-// copyMarks copies the extended attributes of a file, with the marks of the overlay.
-func copyMarks(from, to string) error {
-	all := attributesOf(from)
-	for _, m := range marks {
-		buf := make([]byte, 4096)
-		if n, err := unix.Lgetxattr(from, m, buf); err == nil {
-			if all == nil {
-				all = make(map[string][]byte)
-			}
-			all[m] = buf[:n]
+// relabel replaces the description of a checkpoint.
+func (b *Branch) relabel(c *Checkpoint) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(b.checkpointDir(c.Number), ".new")
+	if err := os.WriteFile(tmp, text, 0o600); err != nil {
+		return err
+	}
+	killed()
+	return os.Rename(tmp, filepath.Join(b.checkpointDir(c.Number), checkpointFile))
+}
+
+// thin removes the oldest automatic checkpoints that exceed the limits. It returns a [NoRoomError], and removes the newest
+// checkpoint, if the other ones alone exceed the limit of bytes.
+func (b *Branch) thin(all []Checkpoint, rules CheckpointRules) error {
+	n := 0
+	for i := range all {
+		if all[i].Automatic() {
+			n++
 		}
 	}
-	for name, value := range all {
-		if err := unix.Lsetxattr(to, name, value, 0); err != nil {
-			return fmt.Errorf("%s: %w", to, err)
+	stored := b.stored()
+	for rules.Keep > 0 && n > rules.Keep || rules.Bytes > 0 && stored > rules.Bytes {
+		i := slices.IndexFunc(all[:len(all)-1], func(c Checkpoint) bool { return c.Automatic() })
+		if i < 0 && (rules.Bytes == 0 || stored <= rules.Bytes) {
+			return nil
+		}
+		if i < 0 {
+			i = len(all) - 1
+		}
+		if err := b.forget(all, i); err != nil {
+			return err
+		}
+		if i == len(all)-1 {
+			return &NoRoomError{Limit: rules.Bytes}
+		}
+		all, n, stored = slices.Delete(all, i, i+1), n-1, b.stored()
+	}
+	return nil
+}
+
+// stored returns the size of all stored contents.
+func (b *Branch) stored() (size int64) {
+	entries, _ := os.ReadDir(filepath.Join(b.dir, checkpointsDir, objectsDir)) // ignore the error: the directory exists
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
+// forget removes a checkpoint and the contents that no other one has. A checkpoint only shares contents with the one before
+// it, so the contents of a checkpoint are also in its neighbors or nowhere.
+func (b *Branch) forget(all []Checkpoint, i int) error {
+	gone, _ := b.manifest(all[i].Number) // ignore the error: the contents of a damaged checkpoint are removed with the branch
+	used := make(map[string]bool)
+	for _, j := range []int{i - 1, i + 1} {
+		if j < 0 || j >= len(all) {
+			continue
+		}
+		others, err := b.manifest(all[j].Number)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for k := range others {
+			used[others[k].Object] = true
+		}
+	}
+	if err := removeAll(b.checkpointDir(all[i].Number)); err != nil {
+		return err
+	}
+	killed()
+	for k := range gone {
+		if name := gone[k].Object; name != "" && !used[name] {
+			_ = os.Remove(b.object(name)) // ignore the error: the content is removed with the branch
 		}
 	}
 	return nil
 }
 
-// finishCopy sets the owner, the mode and the times of a copy.
-func finishCopy(path string, st *unix.Stat_t) error {
-	if os.Geteuid() == 0 {
-		if err := os.Lchown(path, int(st.Uid), int(st.Gid)); err != nil {
-			return err
-		}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
-		if err := unix.Chmod(path, uint32(st.Mode)&0o7777); err != nil { //nolint:unconvert // as above
-			return err
-		}
-	}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
+func (b *Branch) object(name string) string {
+	return filepath.Join(b.dir, checkpointsDir, objectsDir, name)
 }

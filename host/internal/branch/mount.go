@@ -45,6 +45,8 @@ type Mount struct {
 	base   *baseWatch
 	users  int
 	ask    sync.Mutex // one request to the holder at a time
+
+	checkpoints sync.Mutex // one checkpoint at a time
 }
 
 // View returns a path through which this process sees the files of the branch. It is valid until the mount is released.

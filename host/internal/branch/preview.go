@@ -35,7 +35,7 @@ func (s *Store) Preview(owner, base, name string, of *Branch) (*Branch, error) {
 	p.Of, p.OfState, p.Since, p.Renewed = of.Name, state, of.Since, of.Renewed
 	err = removeAll(p.Layer())
 	if err == nil {
-		err = copyTree(of.Layer(), p.Layer(), new(Checkpoint))
+		err = copyTree(of.Layer(), p.Layer())
 	}
 	if err = errors.Join(err, p.save()); err != nil {
 		return nil, errors.Join(fmt.Errorf("the preview cannot begin with the changes of the branch %s: %w", of.Name, err), s.Discard(p))

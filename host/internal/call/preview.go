@@ -6,9 +6,9 @@ type Preview interface {
 	Session() Session
 	// End ends all processes of the call. It returns what the call changed, as text for a person.
 	End() (Shown, error)
-	// Apply makes exactly the changes that End returned. It returns messages for the caller. If the error is not nil, nothing
-	// was changed.
-	Apply() ([]string, error)
+	// Apply makes exactly the changes that End returned. The arguments describe the call, for undo. Apply returns messages for
+	// the caller. If the error is not nil, nothing was changed.
+	Apply(id, command string) ([]string, error)
 	// Drop discards the branch. It does nothing after Apply.
 	Drop()
 }

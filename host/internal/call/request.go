@@ -71,6 +71,8 @@ type Session struct {
 	// that works in the workspace itself.
 	Branch string
 	Mount  Mount
+	// Checkpoints makes the checkpoints of the session's branch. It is nil without automatic checkpoints.
+	Checkpoints Checkpoints
 	// Prepare is called before each call of the session reads files. A nil Prepare does nothing.
 	Prepare func() error
 	// Later receives what a call changes in the stored session. A nil Later means that it is stored at once. The session of a

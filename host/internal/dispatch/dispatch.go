@@ -160,6 +160,7 @@ func (d *Dispatcher) stages() []Stage {
 		d.quota(),
 		d.limit(),
 		d.reauthorize(),
+		d.checkpoint(),
 		d.temporary(),
 		d.commands(),
 		d.timeout(),

@@ -80,7 +80,7 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 
 // accept applies a preview. If that is not possible, the call fails and the preview is kept.
 func (p *previewer) accept(preview call.Preview, shown call.Shown, res *tool.Result, saved *deferred) {
-	all, err := preview.Apply()
+	all, err := preview.Apply(p.call.Request.ID, p.d.label(p.call.Identity.Tool.FullName(), subjectOf(p.call)))
 	if err != nil {
 		p.result = call.Refused(tool.Errorf(tool.Conflict, "The call was allowed, but its changes could not be made: %w. Run it again.", err))
 		return

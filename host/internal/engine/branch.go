@@ -80,6 +80,10 @@ func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, 
 	}
 	s.Mount = call.Mount{Key: mount.Key, View: mount.View()}
 	s.Roots = inBranch(s.Roots, s)
+	s.Checkpoints = nil // a preview begins with the session of its branch
+	if e.Current().Config.Workspace.Checkpoints.Automatic && !b.IsPreview() {
+		s.Checkpoints = &checkpoints{e: e, mount: mount, session: s}
+	}
 	s.Prepare = func() error {
 		if err := mount.Refresh(); err != nil {
 			return fmt.Errorf("the branch %s cannot be brought up to date: %w", s.Branch, err)

@@ -113,9 +113,15 @@ func (p *preview) end() ([]branch.Change, string, error) {
 }
 
 // Apply implements [call.Preview].
-func (p *preview) Apply() ([]string, error) {
+func (p *preview) Apply(id, command string) ([]string, error) {
 	if p.of != nil && !p.e.branches.ReleaseFor(p.of.ID(), 1) {
 		return nil, fmt.Errorf("other calls run in the branch %s", p.of.Name)
+	}
+	var notes []string
+	if c := p.e.Current().Config.Workspace.Checkpoints; p.of != nil && c.Automatic {
+		if err := p.set.Store.Before(p.of, p.session.ID, id, command, rulesOf(c)); err != nil {
+			notes = append(notes, fmt.Sprintf("No checkpoint was made before this call, so undo cannot take it back: %v", err))
+		}
 	}
 	out, err := p.set.Apply(p.b, branch.Selection{})
 	if err != nil {
@@ -129,7 +135,7 @@ func (p *preview) Apply() ([]string, error) {
 	for i := range out.Left {
 		out.Notes = append(out.Notes, fmt.Sprintf("Not made: %s, because %s", branch.Describe(out.Left[i]), out.Left[i].Never))
 	}
-	return out.Notes, nil
+	return append(notes, out.Notes...), nil
 }
 
 // Drop implements [call.Preview].

@@ -81,7 +81,7 @@ func Quarantined(res *tool.Result, messages []string) {
 
 // Previewed adds what became of the preview of an accepted call, and messages about its changes.
 func Previewed(res *tool.Result, changes int, messages []string) {
-	all := []string{fmt.Sprintf("The call ran in a preview, and its %d changes were accepted and made", changes)}
+	all := []string{fmt.Sprintf("The call ran in a preview, and its changes were accepted and made (%d)", changes)}
 	if changes == 0 {
 		all[0] = "The call ran in a preview and changed no files of the workspace"
 	}

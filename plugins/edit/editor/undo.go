@@ -20,6 +20,7 @@ type undoArgs struct {
 	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Undo the last change of this file instead of the session's."`
 	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000"`
 	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"preview shows the diff of an undo; list shows what can be undone; clear deletes this history."`
+	To       string `json:"to,omitempty" jsonschema:"Undo this change and all later ones. In a branch: the id of a call, as list shows."`
 }
 
 type redoArgs struct {
@@ -84,6 +85,11 @@ func (e *editor) undo(ctx context.Context, call *sdk.Call, in undoArgs) (*sdk.Re
 	if err != nil {
 		return nil, err
 	}
+	if in.To != "" && in.Action != "list" && in.Action != "clear" {
+		if err := m.until(ctx, in.To); err != nil {
+			return nil, err
+		}
+	}
 	switch in.Action {
 	case "list":
 		return m.list(ctx)
@@ -127,6 +133,21 @@ func (e *editor) begin(call *sdk.Call, name string, steps int, to history.State)
 	}
 	m.path, m.name = p.String(), p.RelTo(call.Cwd)
 	return m, nil
+}
+
+// until sets the steps so that the change with the given id is the last one that is undone.
+func (m *undoing) until(ctx context.Context, id string) error {
+	log, err := m.log(ctx)
+	if err != nil {
+		return err
+	}
+	for i, c := range log.Done {
+		if fmt.Sprint(c.ID) == id {
+			m.steps = i + 1
+			return nil
+		}
+	}
+	return tool.Errorf(tool.NotFound, "No change %q can be undone %s. Nothing was done. To see the changes with their ids: undo --action list.", id, m.of())
 }
 
 // verb returns the word "undo" or "redo" for messages.

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"toolhost.dev/sdk/tool"
+
+	"toolhost.dev/host/internal/branch"
+	"toolhost.dev/host/internal/call"
+	"toolhost.dev/host/internal/config"
+)
+
+// checkpoints implements [call.Checkpoints] for a session in a branch.
+type checkpoints struct {
+	e       *Engine
+	mount   *branch.Mount
+	session call.Session
+}
+
+// rulesOf returns the rules for the checkpoints of a configuration.
+func rulesOf(c config.Checkpoints) branch.CheckpointRules {
+	return branch.CheckpointRules{Keep: c.Keep, Bytes: int64(min(c.Bytes, 1<<62)), SkipIgnored: !c.Ignored}
+}
+
+func (c *checkpoints) rules() branch.CheckpointRules {
+	return rulesOf(c.e.Current().Config.Workspace.Checkpoints)
+}
+
+// Before implements [call.Checkpoints].
+func (c *checkpoints) Before(id, command string) (note string) {
+	_, err := c.mount.Before(c.session.ID, id, command, c.rules())
+	room := (*branch.NoRoomError)(nil)
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &room):
+		return fmt.Sprintf("No checkpoint was made before this call, so undo cannot take it back: %v. The operator can raise the limit: workspace { checkpoints { bytes } }", err)
+	}
+	return fmt.Sprintf("No checkpoint was made before this call, so undo cannot take it back: %v", err)
+}
+
+// undone is the structured result of an undo in a branch.
+type undone struct {
+	Action string `json:"action"`
+	Branch string `json:"branch"`
+	// Calls lists the calls that were undone, or that can be undone, the last one first.
+	Calls   []undoneCall    `json:"calls"`
+	Changes []branch.Change `json:"changes"`
+	Diff    string          `json:"diff"`
+	// Saved is the checkpoint of the branch before the undo.
+	Saved int `json:"saved,omitempty"`
+}
+
+type undoneCall struct {
+	Call       string    `json:"call"`
+	Checkpoint int       `json:"checkpoint"`
+	At         time.Time `json:"at"`
+	Command    string    `json:"command"`
+	Session    string    `json:"session"`
+	Own        bool      `json:"own"`
+}
+
+// undoDiff limits the size of the diff of an undo, in bytes.
+const undoDiff = 16 << 10
+
+// Undo implements [call.Checkpoints].
+func (c *checkpoints) Undo(u call.Undo) *tool.Result {
+	if u.FilePath == "list" && u.Action == "undo" {
+		u.FilePath, u.Action = "", "list"
+	}
+	if u.FilePath != "" || u.Action == "clear" {
+		return nil
+	}
+	b := c.mount.Branch
+	if u.Action == "list" {
+		return c.list(b)
+	}
+	to, calls, err := b.Undoable(u.To, max(1, u.Steps))
+	switch {
+	case err != nil:
+		return call.Refused(tool.Errorf(tool.NotFound, "%w. To see the calls that can be undone: undo list.", err))
+	case to == nil && len(calls) == 0:
+		return call.Refused(tool.Errorf(tool.NotFound, "No call in the branch %s can be undone. Automatic checkpoints begin with the first call that can change files.", b.Name))
+	case to == nil:
+		return call.Refused(tool.Errorf(tool.NotFound, "Only %d calls in the branch %s can be undone. Nothing was done. Set fewer steps; see undo list.", len(calls), b.Name))
+	}
+	if u.To == "" {
+		for i := range calls {
+			if calls[i].Session != c.session.ID {
+				return call.Refused(tool.Errorf(tool.Conflict, "The call %s (%s) of another session changed the branch, too. Nothing was done. To take it back as well: undo --to %s.", calls[i].Call, calls[i].Message, to.Call))
+			}
+		}
+	}
+	out := &undone{Action: u.Action, Branch: b.Name, Calls: c.calls(calls)}
+	if out.Changes, out.Diff, err = b.Preview(to.Number, c.rules(), undoDiff); err != nil {
+		return call.Refused(tool.Errorf(tool.ExecutionFailed, "The checkpoint %d of the branch %s cannot be read: %w. See toolhost branch checkpoints %[2]s.", to.Number, b.Name, err))
+	}
+	out.Changes = append([]branch.Change{}, out.Changes...)
+	if u.Action == "preview" {
+		return &tool.Result{Title: "Preview of undo", Data: data(out), Output: fmt.Sprintf("Preview of undo for %s; nothing was changed.\n%s", titles(out.Calls), out.Diff)}
+	}
+	return c.goBack(b, to, out)
+}
+
+func (c *checkpoints) goBack(b *branch.Branch, to *branch.Checkpoint, out *undone) *tool.Result {
+	if !c.e.branches.ReleaseFor(b.ID(), 1) {
+		return call.Refused(tool.Errorf(tool.Conflict, "Other calls run in the branch %s, so nothing was undone. Wait until they end, or cancel them, and repeat undo.", b.Name))
+	}
+	_, saved, err := c.e.branches.Store.Undo(b, to.Number, c.rules())
+	c.e.changeset(c.session.Principal, c.session.Workspace).Record("(branch undo)", b.Name, len(out.Changes), err)
+	if err != nil {
+		return call.Refused(tool.Errorf(tool.ExecutionFailed, "%w.", err))
+	}
+	out.Saved = saved.Number
+	var text strings.Builder
+	fmt.Fprintf(&text, "Undid %s (%s). The branch is as it was before, and the programs that still ran in it have ended. To take this back: undo --to %d.\n", titles(out.Calls), plural(len(out.Changes), "change"), saved.Number)
+	if to.Ignored > 0 {
+		text.WriteString("Files that git ignores stay as they are.\n")
+	}
+	text.WriteString(out.Diff)
+	return &tool.Result{Title: "Undo " + titles(out.Calls), Data: data(out), Output: text.String()}
+}
+
+func (c *checkpoints) list(b *branch.Branch) *tool.Result {
+	_, calls, err := b.Undoable("", 1<<30)
+	if err != nil {
+		return call.Refused(tool.Errorf(tool.ExecutionFailed, "%w.", err))
+	}
+	out := &undone{Action: "list", Branch: b.Name, Calls: c.calls(calls), Changes: []branch.Change{}}
+	var text strings.Builder
+	for _, u := range out.Calls {
+		other := ""
+		if !u.Own {
+			other = " (of another session)"
+		}
+		fmt.Fprintf(&text, "%s  %s  %s%s\n", u.Call, u.At.Local().Format(time.DateTime), u.Command, other)
+	}
+	if len(out.Calls) == 0 {
+		text.WriteString("No call in the branch can be undone.\n")
+	} else {
+		text.WriteString("undo takes back the first of these calls, and undo --to CALL that call and all above it. Each one stands for all that it changed in the workspace, commands included.\n")
+	}
+	return &tool.Result{Title: "Calls that can be undone", Data: data(out), Output: text.String()}
+}
+
+func (c *checkpoints) calls(all []branch.Checkpoint) []undoneCall {
+	out := []undoneCall{}
+	for i := range all {
+		out = append(out, undoneCall{Call: all[i].Call, Checkpoint: all[i].Number, At: all[i].At, Command: strings.Join(append([]string{all[i].Message}, all[i].Then...), ", then "), Session: all[i].Session, Own: all[i].Session == c.session.ID})
+	}
+	return out
+}
+
+func data(out *undone) json.RawMessage {
+	text, _ := json.Marshal(out) // the error is ignored, because these values can always be encoded
+	return text
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// titles joins the commands of calls to one line.
+func titles(calls []undoneCall) string {
+	const shown = 3
+	var names []string
+	for _, u := range calls[:min(len(calls), shown)] {
+		names = append(names, u.Command)
+	}
+	if more := len(calls) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("%d more calls", more))
+	}
+	if len(names) == 0 {
+		return "to the checkpoint"
+	}
+	return strings.Join(names, ", ")
+}
