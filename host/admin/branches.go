@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/changeset"
@@ -41,22 +40,7 @@ type BranchOutcome = branch.Outcome
 type BranchConflictError = branch.ConflictError
 
 // BranchInfo describes a branch.
-type BranchInfo struct {
-	Name     string    `json:"name"`
-	Base     string    `json:"base"`
-	Owner    string    `json:"owner,omitempty"`
-	Created  time.Time `json:"created"`
-	Sessions []string  `json:"sessions,omitempty"`
-	// Files counts the changed paths, and Bytes is the size of the layer on disk.
-	Files int   `json:"files"`
-	Bytes int64 `json:"bytes"`
-	// Conflicts counts the changes that conflict with changes of the workspace.
-	Conflicts int `json:"conflicts"`
-	// Applied counts the applies that can be reverted.
-	Applied int `json:"applied,omitempty"`
-	// Problem is the reason why the branch cannot be used now.
-	Problem string `json:"problem,omitempty"`
-}
+type BranchInfo = branch.Info
 
 // OpenBranches opens the branches of the workspace and the state directory that a host with these options would use.
 func OpenBranches(opts Options) (*Branches, error) {
@@ -98,19 +82,7 @@ func (b *Branches) List(all bool) ([]BranchInfo, error) {
 		if !all && f.Base != b.workspace {
 			continue
 		}
-		info := BranchInfo{Name: f.Name, Base: f.Base, Owner: f.Owner, Created: f.Created, Sessions: f.Sessions, Applied: f.Applied}
-		changes, err := f.Changes()
-		if err != nil {
-			info.Problem = err.Error()
-		}
-		for _, c := range changes {
-			info.Files += 1 + c.Entries
-			if c.Conflict != "" {
-				info.Conflicts++
-			}
-		}
-		info.Bytes = f.Bytes()
-		out = append(out, info)
+		out = append(out, f.Info())
 	}
 	return out, nil
 }

@@ -151,6 +151,19 @@ func (t *Trust) names() []string {
 	return out
 }
 
+// actorKey is the key of the name of the principal in a context.
+type actorKey struct{}
+
+// For returns a context in which the audit log names a principal for what [PinPlugins] and [ApprovePlugins] do.
+func For(ctx context.Context, principal string) context.Context {
+	return context.WithValue(ctx, actorKey{}, principal)
+}
+
+func actor(ctx context.Context) string {
+	name, _ := ctx.Value(actorKey{}).(string)
+	return name
+}
+
 // PinPlugins pins plugins to their current binaries and tool definitions. An empty list of names means all plugins. If
 // accept is false and definitions differ from an existing pin, PinPlugins writes nothing and returns an error with the
 // differences.
@@ -162,7 +175,7 @@ func PinPlugins(ctx context.Context, opts Options, names []string, accept bool) 
 	err = i.pin(names, accept)
 	if err == nil {
 		err = RenewContent(opts, i.trust.Lock)
-		i.engine.Reloader().Audit("", "(pin)", map[string]any{"plugins": names, "lock": i.trust.Lock}, "")
+		i.engine.Reloader().Audit(actor(ctx), "(pin)", map[string]any{"plugins": names, "lock": i.trust.Lock}, "")
 	}
 	return i.trust, errors.Join(err, i.engine.Close())
 }
@@ -235,7 +248,7 @@ func ApprovePlugins(ctx context.Context, opts Options, names []string) (*Trust, 
 	}
 	err = i.approve(names)
 	if err == nil {
-		i.engine.Reloader().Audit("", "(approve)", map[string]any{"plugins": names}, "")
+		i.engine.Reloader().Audit(actor(ctx), "(approve)", map[string]any{"plugins": names}, "")
 	}
 	return i.trust, errors.Join(err, i.engine.Close())
 }

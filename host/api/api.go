@@ -3,8 +3,10 @@
 //	POST /v1/run     runs one request in the format of batch: {"command": "read main.go"}
 //	POST /v1/batch   runs JSON Lines and returns each result as its call ends, or in order with ?ordered=1. With ?atomic=1,
 //	            the requests run in a branch, whose changes are made if all succeed; the last line says so
+//	GET  /v1/branches lists the branches of the principal, and of those that it supervises
 //	GET  /v1/branches/NAME returns what a branch or a preview changes, also as a diff
-//	POST /v1/branches/NAME/apply makes the changes, exactly as shown for a preview; POST /v1/branches/NAME/discard drops them
+//	POST /v1/branches/NAME/apply makes the changes, exactly as shown for a preview; POST /v1/branches/NAME/discard drops them.
+//	            With an id of the list in place of NAME, this also works for branches of others, with the right to administer
 //	GET  /v1/tools   lists the tools; ?format= and ?single=1 are as in the command "toolhost tools"
 //	GET  /v1/tools/NAME/health checks a tool: healthy, unhealthy, not_found or error, with details
 //	GET  /v1/status  returns the configuration, the plugins and the sessions
@@ -18,6 +20,8 @@
 //	GET  /v1/plan    returns what a reload would change; POST /v1/reload reloads
 //	GET  /v1/config/history lists the configurations that hosts used; POST /v1/config/rollback {"id": N} goes back
 //	POST /v1/enable/NAME, /v1/disable/NAME turn a tool, or all tools of a plugin, on and off
+//	POST /v1/rollouts/PLUGIN/ACTION pauses, resumes, promotes or aborts a rollout
+//	POST /v1/plugins/PLUGIN/ACTION pins a plugin, or approves the definitions of its tools
 //	GET  /v1/doctor  returns what the machine enforces
 //	     /mcp        serves MCP over HTTP
 //	GET  /.well-known/oauth-protected-resource
@@ -78,6 +82,8 @@ type Options struct {
 	BodyTimeout time.Duration
 	// Doctor returns what the machine enforces, for /v1/doctor. Nil disables the path.
 	Doctor func() (any, error)
+	// Trust pins and approves plugins, for /v1/plugins. Nil disables the paths.
+	Trust Trust
 	// Console serves the web console. It gets all requests for paths that the interface does not know, and it authenticates
 	// its clients itself. The argument is the interface without authentication, for requests with a principal in their
 	// context; see [WithPrincipal]. Nil means that there is no console.
@@ -111,8 +117,10 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		needs        string // rights of which the principal needs one
 		handler      http.HandlerFunc
 	}{
-		{"POST", "/v1/run", "call", s.run}, {"POST", "/v1/batch", "call", s.batch}, {"GET", "/v1/branches/{name}", "call", s.branch},
-		{"POST", "/v1/branches/{name}/apply", "call", s.applyBranch}, {"POST", "/v1/branches/{name}/discard", "call", s.discardBranch},
+		{"POST", "/v1/run", "call", s.run}, {"POST", "/v1/batch", "call", s.batch}, {"GET", "/v1/branches", "call log", s.branches},
+		{"GET", "/v1/branches/{name}", "call log", supervised(s.branch, s.branchWithID)},
+		{"POST", "/v1/branches/{name}/apply", "call administer", supervised(s.applyBranch, s.applyBranchWithID)},
+		{"POST", "/v1/branches/{name}/discard", "call administer", supervised(s.discardBranch, s.discardBranchWithID)},
 		{"GET", "/v1/tools", "call log", s.tools},
 		{"GET", "/v1/tools/{name}/health", "call log", s.health},
 		{"GET", "/v1/status", "log", s.status}, {"GET", "/v1/stats", "log", s.stats}, {"GET", "/metrics", "log", exposition.Handler(h).ServeHTTP},
@@ -121,6 +129,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		{"GET", "/v1/plan", "administer", s.plan}, {"POST", "/v1/reload", "administer", s.reload}, {"GET", "/v1/config/history", "log", s.configHistory},
 		{"POST", "/v1/config/rollback", "administer", s.rollback}, {"POST", "/v1/enable/{name}", "administer", s.setEnabled(true)},
 		{"POST", "/v1/disable/{name}", "administer", s.setEnabled(false)}, {"GET", "/v1/doctor", "log", s.doctor},
+		{"POST", "/v1/rollouts/{plugin}/{action}", "administer", s.rollout}, {"POST", "/v1/plugins/{plugin}/{action}", "administer", s.pin},
 	} {
 		calls.HandleFunc(route.method+" "+route.path, requires(route.needs, route.handler))
 		calls.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +144,7 @@ func Handler(h *host.Host, opts Options) http.Handler {
 		calls.Handle("/mcp/{endpoint}", requires("call", http.MaxBytesHandler(opts.Endpoints, MaxBody).ServeHTTP))
 	}
 	calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/branches/NAME, /v1/branches/NAME/apply, /v1/branches/NAME/discard, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /v1/calls, /v1/log, /v1/plan, /v1/reload, /v1/config/history, /v1/config/rollback, /v1/enable/NAME, /v1/disable/NAME, /v1/doctor, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
+		refuse(w, http.StatusNotFound, tool.NotFound, "unknown path "+r.URL.Path+"; use /v1/run, /v1/batch, /v1/branches, /v1/branches/NAME, /v1/branches/NAME/apply, /v1/branches/NAME/discard, /v1/tools, /v1/tools/NAME/health, /v1/status, /v1/stats, /v1/asks, /v1/calls, /v1/log, /v1/plan, /v1/reload, /v1/config/history, /v1/config/rollback, /v1/enable/NAME, /v1/disable/NAME, /v1/doctor, /v1/rollouts/PLUGIN/ACTION, /v1/plugins/PLUGIN/ACTION, /metrics, /mcp, /mcp/ENDPOINT, /healthz or /readyz")
 	})
 	all := s.outer(calls)
 	return hurried(s.named(http.NewCrossOriginProtection().Handler(all)), cmp.Or(opts.BodyTimeout, bodyTimeout))
@@ -156,6 +165,12 @@ func (s *server) outer(calls http.Handler) *http.ServeMux {
 		}
 	}
 	return all
+}
+
+// Trust pins and approves plugins for a principal, whom the audit log names.
+type Trust interface {
+	Pin(ctx context.Context, by *host.Principal, plugin string, acceptChanges bool) error
+	Approve(ctx context.Context, by *host.Principal, plugin string) error
 }
 
 type server struct {
@@ -186,7 +201,7 @@ func (s *server) named(next http.Handler) http.Handler {
 }
 
 // ConsolePaths lists the patterns of the paths of the web console.
-var ConsolePaths = []string{"/{$}", "/console/", "/login", "/logout", "/asks", "/asks/", "/sessions", "/sessions/", "/tools", "/tools/", "/config", "/config/", "/audit", "/figures", "/doctor", "/calls/"}
+var ConsolePaths = []string{"/{$}", "/console/", "/login", "/logout", "/asks", "/asks/", "/sessions", "/sessions/", "/tools", "/tools/", "/config", "/config/", "/audit", "/figures", "/doctor", "/calls/", "/rollouts", "/rollouts/", "/branches", "/branches/"}
 
 // WithPrincipal returns a context for a request of a principal to the handler that [Options.Console] gets.
 func WithPrincipal(ctx context.Context, p *host.Principal) context.Context {

@@ -73,7 +73,7 @@ func refuseBranch(w http.ResponseWriter, err error) {
 	var conflict *host.BranchConflictError
 	var changed *host.BranchChangedError
 	switch e := tool.AsError(err); {
-	case errors.As(err, &missing):
+	case errors.As(err, &missing), e.Kind == tool.NotFound:
 		refuse(w, http.StatusNotFound, tool.NotFound, err.Error())
 	case errors.As(err, &conflict), errors.As(err, &changed):
 		refuse(w, http.StatusConflict, tool.Conflict, err.Error())

@@ -50,16 +50,8 @@ func (c *Console) undo(r *http.Request, s *session) (string, error) {
 	if r.PostFormValue("what") == "redo" {
 		name = "redo"
 	}
-	request := map[string]any{"name": name, "arguments": map[string]any{}, "workspace": r.PostFormValue("workspace")}
-	if !strings.HasPrefix(id, "workspace:") {
-		request["session"] = id
-	}
-	var res tool.Result
-	if err := c.send(r.Context(), s.principal, http.MethodPost, "/v1/run", request, &res); err != nil {
+	if _, err := c.run(r.Context(), s, id, r.PostFormValue("workspace"), name, map[string]any{}); err != nil {
 		return "", err
-	}
-	if res.Error != nil {
-		return "", errors.New(res.Error.Message)
 	}
 	return "/sessions?id=" + url.QueryEscape(id), nil
 }

@@ -111,13 +111,14 @@ func (c *Console) Handler(api http.Handler) http.Handler {
 	mux.HandleFunc("GET /console/figures", c.loggedIn(c.series))
 	mux.HandleFunc("GET /audit/export", c.loggedIn(c.export))
 	for path, name := range map[string]string{
-		"/{$}": "now", "/asks": "asks", "/sessions": "sessions", "/tools": "tools", "/tools/{name}": "tool", "/config": "config", "/audit": "audit", "/figures": "figures", "/doctor": "doctor",
+		"/{$}": "now", "/asks": "asks", "/sessions": "sessions", "/tools": "tools", "/tools/{name}": "tool", "/config": "config", "/audit": "audit", "/figures": "figures", "/doctor": "doctor", "/rollouts": "rollouts", "/branches": "branches",
 	} {
 		mux.HandleFunc("GET "+path, c.loggedIn(c.page(name)))
 	}
 	for path, handler := range map[string]action{
 		"/calls/{id}/cancel": c.cancelCall, "/asks/{id}": c.answerAsk, "/sessions/undo": c.undo, "/tools/{name}/switch": c.switchTool,
 		"/tools/reload": c.reloadPlugin, "/config/reload": c.reloadConfig, "/config/rollback": c.rollback,
+		"/rollouts/{plugin}": c.actOnRollout, "/branches/{id}": c.actOnBranch, "/tools/pin": c.pinPlugin, "/calls/background": c.background, "/sessions/end": c.endSession,
 	} {
 		mux.HandleFunc("POST "+path, c.loggedIn(c.change(handler)))
 	}

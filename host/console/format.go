@@ -110,10 +110,11 @@ var functions = template.FuncMap{
 	"ms":    func(v float64) string { return fmt.Sprintf("%.1f ms", v) },
 	"took":  func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) },
 	"bytes": func(v any) string { return bytesText(toFloat(v)) },
-	"query": url.QueryEscape,
 	"path":  url.PathEscape,
 	"join":  strings.Join,
-	"json":  func(v any) string { b, _ := json.Marshal(v); return string(b) },
+	// A session of the local user has no owner in its key.
+	"own":  func(session string) bool { return !strings.HasPrefix(session, "principal:") },
+	"json": func(v any) string { b, _ := json.Marshal(v); return string(b) },
 	"percent": func(part, whole uint64) string {
 		if whole == 0 {
 			return "–"

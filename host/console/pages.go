@@ -62,9 +62,11 @@ var loaders = map[string]func(context.Context, *Console, *session, *view) error{
 	"audit":    loadAudit,
 	"figures":  loadFigures,
 	"doctor":   loadDoctor,
+	"rollouts": loadRollouts,
+	"branches": loadBranches,
 }
 
-var titles = map[string]string{"now": "Now", "asks": "Asks", "sessions": "Sessions", "tools": "Tools", "tool": "Tool", "config": "Configuration", "audit": "Audit", "figures": "Figures", "doctor": "Doctor"}
+var titles = map[string]string{"now": "Now", "asks": "Asks", "sessions": "Sessions", "tools": "Tools", "tool": "Tool", "config": "Configuration", "audit": "Audit", "figures": "Figures", "doctor": "Doctor", "rollouts": "Rollouts and quotas", "branches": "Branches"}
 
 // view loads a page for a person.
 func (c *Console) view(ctx context.Context, name string, s *session, q url.Values) (*view, error) {

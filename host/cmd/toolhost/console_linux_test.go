@@ -44,7 +44,7 @@ func browser(t *testing.T) context.Context {
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(alloc)
 	t.Cleanup(cancel)
-	ctx, done := context.WithTimeout(ctx, 75*time.Second)
+	ctx, done := context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(done)
 	must(t, chromedp.Run(ctx))
 	return ctx
@@ -95,6 +95,18 @@ func look(width int64, scheme string) chromedp.Tasks {
 
 const consoleConfig = `plugin "test" {
   path = %q
+  rollout {
+    shadow = 50
+    steps  = [50]
+    pause  = "1h"
+  }
+}
+quota "principal:*" {
+  calls_per_minute = 60000
+  breaker {
+    failures = 1000
+    pause    = "1s"
+  }
 }
 permissions {
   ask "pushes" { command = "git push *" }
@@ -139,7 +151,11 @@ func TestConsole(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, consoleConfig, filepath.Join(bin, "testplugin")), 0o600))
+	plugin := filepath.Join(t.TempDir(), "testplugin")
+	program, err := os.ReadFile(filepath.Join(bin, "testplugin"))
+	must(t, err)
+	must(t, os.WriteFile(plugin, program, 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), fmt.Appendf(nil, consoleConfig, plugin), 0o600))
 	base, token := serve(t, dir)
 	c := &client{t, base, token}
 	ctx := browser(t)
@@ -187,11 +203,13 @@ func TestConsole(t *testing.T) {
 		t.Errorf("the ask was not allowed: %s", body)
 	}
 
+	supervise(t, ctx, c, dir, plugin, program)
+
 	// The configuration with a privilege increase, which is reloaded and then taken back.
 	file := filepath.Join(dir, "toolhost.hcl")
 	good, err := os.ReadFile(file)
 	must(t, err)
-	must(t, os.WriteFile(file, fmt.Appendf(nil, strings.Replace(consoleConfig, `ask "pushes" { command = "git push *" }`, "", 1), filepath.Join(bin, "testplugin")), 0o600))
+	must(t, os.WriteFile(file, fmt.Appendf(nil, strings.Replace(consoleConfig, `ask "pushes" { command = "git push *" }`, "", 1), plugin), 0o600))
 	must(t, toolhost(t, dir, "version").Run()) // trusts the file
 	must(t, chromedp.Run(ctx, look(1280, "light"), chromedp.Navigate(base+"/config?plan=1"), appears("section[aria-label=Plan]"), reads("section[aria-label=Plan]", &text)))
 	if !strings.Contains(text, "Privilege increases") {
@@ -217,7 +235,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("the search found %q", text)
 	}
 
-	for _, p := range []string{"/", "/sessions", "/tools", "/tools/read", "/config", "/audit", "/figures", "/doctor"} {
+	for _, p := range []string{"/", "/sessions", "/tools", "/tools/read", "/config", "/audit", "/figures", "/doctor", "/rollouts", "/branches"} {
 		name := strings.ReplaceAll(strings.Trim(p, "/"), "/", "-")
 		must(t, chromedp.Run(ctx, look(1280, "light"), chromedp.Navigate(base+p), appears("h1")))
 		if name != "" && name != "config" {
@@ -289,6 +307,12 @@ func TestConsoleRefuses(t *testing.T) {
 	want(curl("-d", "csrf=wrong", base+"/tools/read/switch"), "403 Forbidden", "this form is out of date")
 	want(curl("-d", "csrf="+csrf, "-H", "Origin: http://evil.example", base+"/tools/read/switch"), "403 Forbidden")
 	want(curl("-d", "csrf="+csrf, base+"/tools/read/switch"), "409 Conflict", "needs the right administer")
+	for path, values := range map[string]string{
+		"/rollouts/read": "action=promote", "/branches/x@0": "action=apply", "/tools/pin": "plugin=read", "/sessions/end": "id=x", "/config/rollback": "id=1", "/calls/1/cancel": "x=1",
+	} {
+		want(curl("-d", "csrf="+csrf+"&"+values, base+path), "409 Conflict", "needs the right")
+		want(curl("-d", "csrf=wrong&"+values, base+path), "403 Forbidden")
+	}
 	must(t, toolhost(t, dir, "token", "revoke", "watcher").Run())
 	want(curl(base+"/tools"), "303 See Other", "Location: /login")
 }

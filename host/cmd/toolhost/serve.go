@@ -127,7 +127,7 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	pages, log := f.console(s, clients)
 	web := &http.Server{
 		Handler: leaving.handler(api.Handler(h, api.Options{
-			Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler, Doctor: func() (any, error) { return admin.Diagnose(s.Options()) },
+			Clients: clients, Request: s.Request(), Asks: asks, Hosts: f.names(listener), Log: log, Console: pages.Handler, Doctor: func() (any, error) { return admin.Diagnose(s.Options()) }, Trust: pinner{s},
 			MCP: mcp.Authenticated(server.Handler(), principal), Endpoints: endpoints.Handler(principal),
 		})),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -141,6 +141,21 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 	replaced := f.offer(h, listener, mine)
 	serving()
 	return f.untilEnd(c.Context(), h, listener, served, replaced, leaving, func() error { return stop(web, server, endpoints, func() { cancel(host.ErrStopped) }) })
+}
+
+// pinner pins and approves plugins for the principals of the server.
+type pinner struct{ s *cli.Settings }
+
+// Pin implements [api.Trust].
+func (p pinner) Pin(ctx context.Context, by *host.Principal, plugin string, acceptChanges bool) error {
+	_, err := admin.PinPlugins(admin.For(ctx, by.Name), p.s.Inspection(), []string{plugin}, acceptChanges)
+	return err
+}
+
+// Approve implements [api.Trust].
+func (p pinner) Approve(ctx context.Context, by *host.Principal, plugin string) error {
+	_, err := admin.ApprovePlugins(admin.For(ctx, by.Name), p.s.Options(), []string{plugin})
+	return err
 }
 
 // serve serves the connections of a listener. It uses TLS if the flags name a certificate.

@@ -214,12 +214,7 @@ func (e *Engine) takeBranch(ctx context.Context, req Request) (*branch.Branch, *
 	if mode := e.Current().Config.Workspace.Mode; who != nil && mode != "" && mode != "direct" && !who.Has(principal.Administer) {
 		return nil, nil, tool.Errorf(tool.PermissionDenied, "The configuration keeps sessions in branches (workspace { mode = %q }), so principal %q needs the right administer to apply or discard one. Ask the operator to do it: toolhost branch apply %s.", mode, who.Name, b.Name)
 	}
-	for _, id := range []string{b.ID(), b.ParentID()} {
-		if id != "" && !e.branches.Release(id) {
-			return nil, nil, errBusy
-		}
-	}
-	return b, set, set.Release(ctx, b)
+	return b, set, e.release(ctx, b, set)
 }
 
 var errBusy = fmt.Errorf("the process %d runs a call in the branch. Wait until the call ends, or cancel it", os.Getpid())
