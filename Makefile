@@ -33,11 +33,12 @@ bench: build peers ## Measure beside the peers and print ratios (SUITE)
 peers: ## Install the programs that tests and benchmarks run beside, pinned
 peers-debian: ## Unpack gRPC for Python, fd, ctags, Chromium, Prometheus and others from the system's archive
 
-CHECKS := check-format check-tidy check-vet check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose check-requirements
+CHECKS := check-format check-tidy check-vet check-systems check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose check-requirements
 check: $(CHECKS) ## Everything that is checked without running the program
 check-format: ## The code is formatted by gofmt (fix-format)
 check-tidy: ## go.mod and go.sum are tidy (fix-tidy)
-check-vet: ## go vet finds nothing, for the systems it is built for
+check-vet: ## go vet finds nothing
+check-systems: ## The code compiles on the other systems it is built for
 check-lint: ## golangci-lint finds nothing (fix-lint)
 check-generated: ## Generated code is current, and the protocol passes its linter (generate)
 check-config: build ## The tour of the configuration is valid

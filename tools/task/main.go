@@ -25,7 +25,7 @@ var tasks = map[string]func(*task) error{
 	"peers": (*task).peers, "peers-debian": (*task).peersDebian, "console-assets": (*task).consoleAssets,
 	"check-format": (*task).checkFormat, "fix-format": (*task).fixFormat,
 	"check-tidy": (*task).checkTidy, "fix-tidy": (*task).fixTidy,
-	"check-vet": (*task).checkVet, "check-lint": (*task).checkLint, "fix-lint": (*task).fixLint,
+	"check-vet": (*task).checkVet, "check-systems": (*task).checkSystems, "check-lint": (*task).checkLint, "fix-lint": (*task).fixLint,
 	"check-generated": (*task).checkGenerated, "check-config": (*task).checkConfig, "check-reference": (*task).checkReference,
 	"check-size": (*task).checkSize, "check-dead": (*task).checkDead, "check-prose": (*task).checkProse, "check-oracle": (*task).checkOracle, "check-plugins": (*task).checkPlugins,
 	"check-requirements": (*task).checkRequirements,
