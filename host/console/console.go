@@ -35,6 +35,8 @@ var pages embed.FS
 type Options struct {
 	// Authenticate returns the principal of a request that shows a token.
 	Authenticate func(*http.Request) (*host.Principal, error)
+	// Issuers logs people in at OpenID Connect providers. A nil Issuers has no providers.
+	Issuers Issuers
 	// Secure restricts the cookie to encrypted connections. Set it unless the server listens on a loopback address.
 	Secure bool
 	// Log receives logins and rejected ones. Nil discards them.
@@ -51,6 +53,7 @@ type Console struct {
 	mu       sync.Mutex
 	codes    map[string]time.Time // one-time codes, with the times when they expire
 	sessions map[string]*session
+	visits   map[string]*visit // logins that have begun at a provider, by their state
 }
 
 // New returns a console.
@@ -58,7 +61,7 @@ func New(opts Options) *Console {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{opts: opts, views: make(map[string]*template.Template), codes: make(map[string]time.Time), sessions: make(map[string]*session)}
+	c := &Console{opts: opts, views: make(map[string]*template.Template), codes: make(map[string]time.Time), sessions: make(map[string]*session), visits: make(map[string]*visit)}
 	names, err := fs.Glob(pages, "pages/*.html")
 	if err != nil { // impossible, because the pattern is valid
 		panic(err)
@@ -106,6 +109,8 @@ func (c *Console) Handler(api http.Handler) http.Handler {
 	})
 	mux.HandleFunc("GET /login", c.loginPage)
 	mux.HandleFunc("POST /login", c.login)
+	mux.HandleFunc("POST /login/provider", c.beginOIDC)
+	mux.HandleFunc("GET "+callback, c.endOIDC)
 	mux.HandleFunc("POST /logout", c.loggedIn(c.logout))
 	mux.HandleFunc("GET /console/events", c.loggedIn(c.events))
 	mux.HandleFunc("GET /console/figures", c.loggedIn(c.series))

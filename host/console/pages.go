@@ -24,6 +24,7 @@ type view struct {
 	CSRF                   string
 	MayAnswer, MayCall     bool
 	MayAdminister          bool
+	Issuers                []string // providers at which people can log in
 	Asks                   []ask
 	Alarms                 []host.Alarm
 	Query                  url.Values

@@ -32,6 +32,26 @@ const (
 
 // begin logs a principal in.
 func (c *Console) begin(w http.ResponseWriter, r *http.Request, p *host.Principal, authorization string) {
+	s := c.newSession(p, authorization)
+	c.setCookie(w, s.id)
+	c.opts.Log.Info("a person logged in to the console", "principal", p.Name, "from", r.RemoteAddr)
+	http.Redirect(w, r, safePath(r.FormValue("to")), http.StatusSeeOther) //nolint:gosec // a path of this server
+}
+
+// safePath returns the path if it leads to a page of this server, and else the first page.
+func safePath(to string) string {
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "\\") {
+		return "/"
+	}
+	return to
+}
+
+func (c *Console) setCookie(w http.ResponseWriter, id string) {
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: "/", HttpOnly: true, Secure: c.opts.Secure, SameSite: http.SameSiteStrictMode}) //nolint:gosec // Secure is set off loopback
+}
+
+// newSession adds a login.
+func (c *Console) newSession(p *host.Principal, authorization string) *session {
 	s := &session{id: rand.Text() + rand.Text(), csrf: rand.Text(), authorization: authorization, principal: p, used: time.Now()}
 	c.mu.Lock()
 	oldest := ""
@@ -47,13 +67,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, p *host.Principa
 	}
 	c.sessions[s.id] = s
 	c.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: s.id, Path: "/", HttpOnly: true, Secure: c.opts.Secure, SameSite: http.SameSiteStrictMode}) //nolint:gosec // Secure is set off loopback
-	c.opts.Log.Info("a person logged in to the console", "principal", p.Name, "from", r.RemoteAddr)
-	to := r.FormValue("to")
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, "\\") {
-		to = "/"
-	}
-	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // a path of this server
+	return s
 }
 
 // of returns the login of a request, or nil.
@@ -148,7 +162,7 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request, s *session) {
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	code := r.URL.Query().Get("code")
 	if code == "" {
-		c.render(w, http.StatusOK, "login", &view{Title: "Log in", To: r.URL.Query().Get("to")})
+		c.render(w, http.StatusOK, "login", &view{Title: "Log in", To: r.URL.Query().Get("to"), Issuers: c.issuers()})
 		return
 	}
 	c.mu.Lock()
@@ -156,7 +170,7 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	delete(c.codes, code)
 	c.mu.Unlock()
 	if !known || time.Now().After(until) {
-		c.render(w, http.StatusForbidden, "login", &view{Title: "Log in", Error: "This link was used already, or is older than 5 minutes. Run toolhost console for a new one."})
+		c.render(w, http.StatusForbidden, "login", &view{Title: "Log in", Issuers: c.issuers(), Error: "This link was used already, or is older than 5 minutes. Run toolhost console for a new one."})
 		return
 	}
 	c.begin(w, r, host.LocalUser(), "")
@@ -170,7 +184,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	p, err := c.opts.Authenticate(check)
 	if err != nil || p == nil || r.PostFormValue("token") == "" {
 		c.opts.Log.Warn("a login to the console was rejected", "from", r.RemoteAddr, "why", err)
-		c.render(w, http.StatusForbidden, "login", &view{Title: "Log in", To: r.PostFormValue("to"), Error: "This token is not valid. Ask the operator for one: toolhost token create NAME --role approver."})
+		c.render(w, http.StatusForbidden, "login", &view{Title: "Log in", To: r.PostFormValue("to"), Issuers: c.issuers(), Error: "This token is not valid. Ask the operator for one: toolhost token create NAME --role approver."})
 		return
 	}
 	c.begin(w, r, p, check.Header.Get("Authorization"))

@@ -283,7 +283,7 @@ func show(ctx context.Context, url string) {
 // The method "console" returns the web console and the log for rejected clients.
 func (f *serveFlags) console(s *cli.Settings, clients *host.Directory) (*console.Console, *slog.Logger) {
 	log := s.Log(slog.LevelWarn)
-	return console.New(console.Options{Authenticate: clients.Authenticate, Secure: f.cert != "", Log: log}), log
+	return console.New(console.Options{Authenticate: clients.Authenticate, Issuers: clients, Secure: f.cert != "", Log: log}), log
 }
 
 // notify sends the state of the server to the service manager, as sd_notify(3) does. Without a service manager, it does

@@ -47,6 +47,8 @@ type issuerHCL struct {
 	Audience hcl.Expression `hcl:"audience,optional"`
 	Resource hcl.Expression `hcl:"resource,optional"`
 	Scopes   hcl.Expression `hcl:"scopes,optional"`
+	ClientID hcl.Expression `hcl:"client_id,optional"`
+	Secret   hcl.Expression `hcl:"client_secret,optional"`
 	At       hcl.Range      `hcl:",def_range"`
 }
 
@@ -102,6 +104,15 @@ func (d *decoder) issuer(b *issuerHCL) principal.Issuer {
 			d.fail(b.Scopes.Range(), fmt.Sprintf("The scopes of issuer %q cannot be used", b.Name), "Write each scope as a text without spaces and quotes.")
 		}
 		out.Scopes = strings.Join(scopes, " ")
+	}
+	if given(b.ClientID) {
+		out.ClientID = d.text(b.ClientID)
+	}
+	if given(b.Secret) {
+		out.ClientSecret = d.text(b.Secret)
+	}
+	if out.ClientSecret != "" && out.ClientID == "" {
+		d.fail(b.Secret.Range(), fmt.Sprintf("Issuer %q has a client_secret and no client_id", b.Name), "Add client_id, the name of the console at the provider.")
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
 )
 
 // Issuer is an OpenID Connect provider whose signed tokens authenticate principals.
@@ -27,6 +28,9 @@ type Issuer struct {
 	Resource string
 	// Scopes are the scopes that each token must have, separated by spaces.
 	Scopes string
+	// ClientID and ClientSecret are the credentials of the web console at the provider. An empty ClientID means that nobody
+	// can log in to the console there. A public client has no secret.
+	ClientID, ClientSecret string
 }
 
 // ScopeError means that a token is valid but has too few scopes.
@@ -57,10 +61,12 @@ type verifiers struct {
 }
 
 type verifier struct {
-	mu     sync.Mutex
-	oidc   *oidc.IDTokenVerifier
-	err    error
-	failed time.Time
+	mu   sync.Mutex
+	oidc *oidc.IDTokenVerifier
+	// endpoint contains the addresses for logins. It is set together with oidc.
+	endpoint oauth2.Endpoint
+	err      error
+	failed   time.Time
 }
 
 // The type "claims" contains the verified claims of a token.
@@ -202,6 +208,7 @@ func (v *verifier) get(issuer *Issuer, now func() time.Time) (*oidc.IDTokenVerif
 		v.err = fmt.Errorf("issuer %s did not return its keys: %w. Check its url in the configuration, and the network of the host", issuer.Name, err)
 		return nil, v.err
 	}
+	v.endpoint = provider.Endpoint()
 	v.oidc = provider.Verifier(&oidc.Config{ClientID: issuer.Audience, SkipClientIDCheck: issuer.Audience == "", SupportedSigningAlgs: algorithms, Now: now})
 	return v.oidc, nil
 }

@@ -18,6 +18,12 @@ const byHand = {
   redirect_uris: ['http://127.0.0.1/callback'], response_types: ['code'], id_token_signed_response_alg: 'ES256',
 };
 
+// The web console of a server, a public client.
+const webConsole = {
+  client_id: 'console', token_endpoint_auth_method: 'none', application_type: 'native', grant_types: ['authorization_code', 'refresh_token'],
+  redirect_uris: ['http://127.0.0.1/login/callback'], response_types: ['code'], id_token_signed_response_alg: 'ES256',
+};
+
 // consent answers the provider's questions to a person: who she is, and what the client can do.
 async function consent(provider, request, response) {
   const { params, session } = await provider.interactionDetails(request, response);
@@ -32,7 +38,7 @@ const server = createServer((request, response) => handler(request, response));
 server.listen(0, '127.0.0.1', () => {
   const url = `http://127.0.0.1:${server.address().port}`;
   const provider = new Provider(url, {
-    clients: [...['builder', 'stranger'].map(client), byHand],
+    clients: [...['builder', 'stranger'].map(client), byHand, webConsole],
     jwks: { keys: [jwk] },
     clientDefaults: { id_token_signed_response_alg: 'ES256' },
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),

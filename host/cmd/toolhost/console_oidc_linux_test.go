@@ -1,0 +1,105 @@
+//go:build oracle
+
+package main
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestConsoleProviderLogin logs a person in to the console at a certified OpenID Connect provider, in a browser. A login that
+// began in another browser, and one whose person no principal matches, are rejected.
+func TestConsoleProviderLogin(t *testing.T) {
+	t.Parallel()
+	issuer, _ := startIssuer(t)
+	config := func(group string) string {
+		return fmt.Sprintf(`
+issuer "company" {
+  url       = %q
+  audience  = "https://toolhost.example/mcp"
+  resource  = "https://toolhost.example/mcp"
+  scopes    = ["tools"]
+  client_id = "console"
+}
+principal "staff" {
+  issuer = "company"
+  claims = { groups = %q }
+  role   = "administrator"
+}
+`, issuer, group)
+	}
+	p := newPrincipals(t, config("engineering"))
+	ctx := browser(t)
+	var text string
+	must(t, chromedp.Run(ctx, chromedp.Navigate(p.base+"/audit?text=x"), press(`form[action="/login/provider"] button`), appears(".who"), reads(".who", &text)))
+	if !strings.Contains(text, "staff/alice") {
+		t.Errorf("the person is %q", text)
+	}
+	must(t, chromedp.Run(ctx, chromedp.Location(&text)))
+	if text != p.base+"/audit?text=x" {
+		t.Errorf("the login leads to %s", text)
+	}
+	shot(t, ctx, "login")
+
+	// An answer of the provider that belongs to a login in another browser.
+	begin := func() (address string, jar http.CookieJar) {
+		jar, err := cookiejar.New(nil)
+		must(t, err)
+		res, err := (&http.Client{Jar: jar}).PostForm(p.base+"/login/provider", url.Values{"issuer": {"company"}})
+		must(t, err)
+		defer res.Body.Close()
+		b := new(strings.Builder)
+		must(t, res.Write(b))
+		_, rest, _ := strings.Cut(b.String(), `id="continue" href="`)
+		address, _, _ = strings.Cut(rest, `"`)
+		return html.UnescapeString(address), jar
+	}
+	get := func(jar http.CookieJar, address string) (int, string) {
+		res, err := (&http.Client{Jar: jar}).Get(address)
+		must(t, err)
+		defer res.Body.Close()
+		b := new(strings.Builder)
+		must(t, res.Write(b))
+		return res.StatusCode, b.String()
+	}
+	address, _ := begin()
+	for _, want := range []string{"code_challenge_method=S256", "response_type=code", "client_id=console", "resource=https%3A%2F%2Ftoolhost.example%2Fmcp"} {
+		if !strings.Contains(address, want) {
+			t.Errorf("the address lacks %s: %s", want, address)
+		}
+	}
+	answer := browse(t, address, p.base+"/login/callback").String()
+	if code, body := get(nil, answer); code != http.StatusForbidden || !strings.Contains(body, "did not begin in this browser") {
+		t.Errorf("a login of another browser: %d %s", code, body)
+	}
+	address, jar := begin()
+	answer = browse(t, address, p.base+"/login/callback").String()
+	for what, changed := range map[string]string{"another state": strings.Replace(answer, "state=", "state=x", 1), "no code": p.base + "/login/callback?state=none"} {
+		if code, _ := get(jar, changed); code != http.StatusForbidden {
+			t.Errorf("%s: %d", what, code)
+		}
+	}
+	if code, body := get(jar, answer); code != http.StatusOK || !strings.Contains(body, "Logged in") {
+		t.Errorf("the login: %d %s", code, body)
+	}
+	if code, _ := get(jar, answer); code != http.StatusForbidden {
+		t.Errorf("an answer was accepted twice: %d", code)
+	}
+
+	// A person whom no principal matches.
+	other := newPrincipals(t, config("sales"))
+	base := p.base
+	p.base = other.base
+	address, jar = begin()
+	if code, body := get(jar, browse(t, address, other.base+"/login/callback").String()); code != http.StatusForbidden || !strings.Contains(body, "no principal of this server belongs to you") {
+		t.Errorf("an unknown person: %d %s", code, body)
+	}
+	p.base = base
+}
