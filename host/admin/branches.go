@@ -87,6 +87,18 @@ func (b *Branches) List(all bool) ([]BranchInfo, error) {
 	return out, nil
 }
 
+// Orphans lists the directories of the state directory that are not complete branches, but have files.
+func (b *Branches) Orphans() ([]string, error) {
+	all, err := b.store.Orphans()
+	var out []string
+	for _, o := range all {
+		if !o.Empty {
+			out = append(out, o.Dir)
+		}
+	}
+	return out, err
+}
+
 func (b *Branches) find(name string) (*branch.Branch, error) {
 	return b.store.Find("", b.workspace, name)
 }

@@ -372,29 +372,6 @@ func (s *Store) drop(b *Branch) error {
 	return nil // if the machine stops now, the branch can come back
 }
 
-// Clean removes the data of discarded branches, and what killed processes left.
-func (s *Store) Clean() error {
-	errs := []error{removeAll(filepath.Join(s.Dir, dustbinDir))}
-	entries, err := os.ReadDir(s.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), ".new-") && time.Since(info.ModTime()) > time.Hour {
-			errs = append(errs, removeAll(filepath.Join(s.Dir, e.Name())))
-		}
-	}
-	all, listed := s.List()
-	for _, b := range all {
-		if b.IsPreview() && time.Since(b.Created) > previewAge {
-			if used := (*InUseError)(nil); !errors.As(s.Discard(b), &used) {
-				continue // the next call removes its data
-			}
-		}
-	}
-	return errors.Join(append(errs, err, listed)...)
-}
-
 // previewAge is the time after which a preview is discarded that nobody applied.
 const previewAge = 24 * time.Hour
 
@@ -410,16 +387,4 @@ func removeAll(dir string) error {
 		return nil
 	})
 	return os.RemoveAll(dir)
-}
-
-// Bytes returns the size of the layer on disk.
-func (b *Branch) Bytes() (size int64) {
-	_ = filepath.WalkDir(b.Layer(), func(path string, _ fs.DirEntry, _ error) error {
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-			size += st.Blocks * 512
-		}
-		return nil
-	})
-	return size
 }

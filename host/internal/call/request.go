@@ -71,6 +71,8 @@ type Session struct {
 	// that works in the workspace itself.
 	Branch string
 	Mount  Mount
+	// Layer has the limits of the session's branch. It is nil for a session without a branch.
+	Layer *Layer
 	// Checkpoints makes the checkpoints of the session's branch. It is nil without automatic checkpoints.
 	Checkpoints Checkpoints
 	// Prepare is called before each call of the session reads files. A nil Prepare does nothing.
@@ -84,6 +86,15 @@ type Session struct {
 	// Gone is the saved directory of the session if the directory no longer exists. Calls that depend on the directory
 	// then do not run.
 	Gone string
+}
+
+// Layer describes how large the layer of a branch is and may be.
+type Layer struct {
+	Name     string
+	MaxBytes int64
+	MaxFiles int
+	// Usage measures the layer.
+	Usage func() (size int64, files int)
 }
 
 // Mount is a mounted branch. See the fields Branch and View of [tool.Root].

@@ -161,6 +161,7 @@ func (d *Dispatcher) stages() []Stage {
 		d.limit(),
 		d.reauthorize(),
 		d.checkpoint(),
+		d.layer(),
 		d.temporary(),
 		d.commands(),
 		d.timeout(),

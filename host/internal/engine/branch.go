@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"toolhost.dev/sdk/tool"
 
@@ -28,6 +29,21 @@ func (e *Engine) openBranches() {
 	e.branches.Launcher = func() (string, error) {
 		l := e.Current().Launcher
 		return l.Kernel().Launcher, l.Branchable()
+	}
+}
+
+// cleanBranches removes what is left of branches, now and once a day. It returns when the engine closes.
+func (e *Engine) cleanBranches() {
+	store := e.branches.Store
+	for store != nil {
+		if err := store.Clean(e.Current().Config.Workspace.Limits.Age); err != nil {
+			e.opts.Log.Warn("discarded branches cannot be removed", "directory", store.Dir, "error", err)
+		}
+		select {
+		case <-e.closing.done:
+			return
+		case <-time.After(24 * time.Hour):
+		}
 	}
 }
 
@@ -80,6 +96,7 @@ func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, 
 	}
 	s.Mount = call.Mount{Key: mount.Key, View: mount.View()}
 	s.Roots = inBranch(s.Roots, s)
+	s.Layer = e.layer(b)
 	s.Checkpoints = nil // a preview begins with the session of its branch
 	if e.Current().Config.Workspace.Checkpoints.Automatic && !b.IsPreview() {
 		s.Checkpoints = &checkpoints{e: e, mount: mount, session: s}
@@ -91,6 +108,16 @@ func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, 
 		return nil
 	}
 	return s, release, nil
+}
+
+// layer returns the limits of a branch. A preview has a tenth of them.
+func (e *Engine) layer(b *branch.Branch) *call.Layer {
+	limits := e.Current().Config.Workspace.Limits
+	l := &call.Layer{Name: b.Name, MaxBytes: int64(min(limits.Layer, 1<<62)), MaxFiles: limits.Files, Usage: b.Usage}
+	if b.IsPreview() {
+		l.MaxBytes, l.MaxFiles = max(1, l.MaxBytes/10), max(1, l.MaxFiles/10)
+	}
+	return l
 }
 
 // inBranch returns the roots of a session in a branch. The branch covers the workspace. Other roots are read-only, because

@@ -138,6 +138,7 @@ type Engine struct {
 
 type closing struct {
 	once sync.Once
+	done chan struct{} // closed when the engine closes
 	err  error
 	// problems lists the problems of the engine's components. A reload cannot solve these problems.
 	problems []string
@@ -172,6 +173,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser()}
+	e.closing.done = make(chan struct{})
 	e.logs = pluginlog.New(func() string { return e.home.Logs() }, opts.Log)
 	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Keep: e.keepLine})
 	if err := e.openState(cfg); err != nil {
@@ -332,6 +334,7 @@ const closeGrace = 5 * time.Second
 // Repeated calls return the same error.
 func (e *Engine) Close() error {
 	e.closing.once.Do(func() {
+		close(e.closing.done)
 		builder := e.reloader.Builder
 		e.reloader.Close()
 		e.live.close()

@@ -225,12 +225,8 @@ func (e *Engine) withTemporary(s call.Session) call.Session {
 	}
 	s.Temporary = e.Current().Launcher.Temporary(nil, s.Roots, scratch.Dir(base, s.ID))
 	e.cleaning.Do(func() {
+		go e.cleanBranches()
 		go func() {
-			if store := e.branches.Store; store != nil {
-				if err := store.Clean(); err != nil {
-					e.opts.Log.Warn("discarded branches cannot be removed", "directory", store.Dir, "error", err)
-				}
-			}
 			if err := scratch.Clean(base); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				e.opts.Log.Warn("unused temporary directories of sessions cannot be removed", "directory", base, "error", err)
 			}

@@ -30,6 +30,17 @@ func ReadsOnly(text string, o Options) bool {
 	return !slices.ContainsFunc(a.Commands, func(c Command) bool { return !readsOnly(&c) })
 }
 
+// removers lists programs that only remove files.
+var removers = []string{"rm", "rmdir", "unlink"}
+
+// OnlyRemoves reports whether a script certainly does nothing to files but remove them.
+func OnlyRemoves(text string, o Options) bool {
+	a := Analyze(text, o)
+	return len(a.Doubts)+len(a.Unknown)+len(a.Writes) == 0 && !a.Bomb && !slices.ContainsFunc(a.Commands, func(c Command) bool {
+		return !readsOnly(&c) && (c.Wrapper || !c.Words[0].Known() || !slices.Contains(removers, c.Words[0].Text))
+	})
+}
+
 func readsOnly(c *Command) bool {
 	if c.Wrapper || len(c.Words) == 0 || !c.Words[0].Known() || strings.Contains(c.Words[0].Text, "/") {
 		return false

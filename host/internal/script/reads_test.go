@@ -17,3 +17,13 @@ func TestReadsOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyRemoves(t *testing.T) {
+	for text, want := range map[string]bool{
+		"rm -rf a b": true, "cd d && rm x; rmdir y; ls": true, "rm a > log": false, "rm a; touch b": false, "find . -delete": false, "rm $(mktemp)": false, "make clean": false,
+	} {
+		if got := script.OnlyRemoves(text, script.Options{Dir: "/w"}); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+}

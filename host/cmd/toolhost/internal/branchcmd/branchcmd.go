@@ -58,7 +58,11 @@ func newList(s *cli.Settings) *cobra.Command {
 				if s.JSON {
 					return cli.PrintJSON(os.Stdout, list)
 				}
-				return printList(list)
+				orphans, err := b.Orphans()
+				for _, dir := range orphans {
+					fmt.Fprintf(os.Stderr, "toolhost: %s has files but is not a complete branch, so it is kept. Save what you need, and remove it.\n", cli.Printable(dir))
+				}
+				return errors.Join(err, printList(list))
 			})
 		},
 	}
