@@ -48,7 +48,7 @@ func newHelp(s *cli.Settings) *cobra.Command {
 			} else {
 				client.Finish(res)
 			}
-			return exitStatus(res)
+			return cli.ExitStatus(res)
 		},
 	}
 	return c

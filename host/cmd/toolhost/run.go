@@ -63,7 +63,7 @@ command's own, 1 when a tool failed, 2 when the command line or the configuratio
 			if err != nil {
 				fmt.Fprintln(os.Stderr, "toolhost:", cli.Clean(err.Error()))
 			}
-			return exitStatus(res)
+			return cli.ExitStatus(res)
 		},
 	}
 	c.Flags().BoolVar(&preview, "preview", false, "run the command in a new branch and show what it changes")
@@ -93,18 +93,6 @@ func joinCommand(words []string) (string, error) {
 		quoted[i] = q
 	}
 	return strings.Join(quoted, " "), nil
-}
-
-// exitStatus returns the exit status for a result, as an error. For a native command, this is the exit status from the
-// shell.
-func exitStatus(res *host.Result) error {
-	switch {
-	case res.Success():
-		return nil
-	case res.Run.Tool == "bash" && res.Error.Code > 0 && res.Error.Code < 256:
-		return cli.ExitError(res.Error.Code)
-	}
-	return cli.ExitError(cli.ExitFailure)
 }
 
 // jobNotes matches the note in which bash says that a command became a job.

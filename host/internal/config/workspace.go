@@ -14,7 +14,7 @@ import (
 type Workspace struct {
 	// Mode is "direct", "branch" or "require".
 	Mode string
-	// Backend is "auto", "overlay" or "copy".
+	// Backend is "auto" or "overlay".
 	Backend     string
 	Limits      BranchLimits
 	Checkpoints Checkpoints
@@ -72,7 +72,7 @@ type checkpointsHCL struct {
 func (d *decoder) workspace(w *workspaceHCL) {
 	out := &d.cfg.Workspace
 	out.Mode = d.choice(w.Mode, out.Mode, "direct", "branch", "require")
-	out.Backend = d.choice(w.Backend, out.Backend, "auto", "overlay", "copy")
+	out.Backend = d.choice(w.Backend, out.Backend, "auto", "overlay")
 	if l := w.Limits; l != nil {
 		if n := d.size(l.Layer); n > 0 {
 			out.Limits.Layer = n

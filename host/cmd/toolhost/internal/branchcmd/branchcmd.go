@@ -30,7 +30,7 @@ a branch if it does not exist.`,
   toolhost branch revert fix1
   toolhost branch discard fix1`,
 	}
-	c.AddCommand(newList(s), newDiff(s), newApply(s), newRevert(s), newDiscard(s), newCheckpoint(s), newCheckpoints(s), newRestore(s), newAccept(s))
+	c.AddCommand(newList(s), newDiff(s), newApply(s), newRevert(s), newDiscard(s), newCheckpoint(s), newCheckpoints(s), newRestore(s), newShell(s), newAccept(s))
 	return c
 }
 

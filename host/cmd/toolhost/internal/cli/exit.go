@@ -24,6 +24,18 @@ type ExitError int
 // Error implements error.
 func (e ExitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
+// ExitStatus returns the exit status for a result, as an error. For a native command, this is the exit status from the
+// shell.
+func ExitStatus(res *host.Result) error {
+	switch {
+	case res.Success():
+		return nil
+	case res.Run.Tool == "bash" && res.Error.Code > 0 && res.Error.Code < 256:
+		return ExitError(res.Error.Code)
+	}
+	return ExitError(ExitFailure)
+}
+
 // hangup points to the function that handles SIGHUP.
 var hangup atomic.Pointer[func()]
 

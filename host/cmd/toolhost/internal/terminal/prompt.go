@@ -3,6 +3,7 @@ package terminal
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ type Prompt struct {
 	Request host.Request
 	// JSON selects JSON as the format of results.
 	JSON bool
+	// Shell makes each line a command of bash, also if its first word is the name of a tool.
+	Shell bool
 	// Status prints the status of the host.
 	Status func(io.Writer, host.Status) error
 
@@ -124,7 +127,7 @@ func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, err
 		case "":
 		case "exit", "quit":
 			return nil
-		case "status": // use this host's status, which includes its running plugins
+		case r.own("status"): // use this host's status, which includes its running plugins
 			if err := r.Status(cli.Screen(os.Stdout), r.Host.Status()); err != nil {
 				return err
 			}
@@ -139,6 +142,21 @@ func (r *Prompt) loop(ctx context.Context, next func(prompt string) (string, err
 		}
 	}
 	return nil
+}
+
+// own returns a word that the prompt itself obeys. A shell obeys none.
+func (r *Prompt) own(word string) string {
+	if r.Shell {
+		return ""
+	}
+	return word
+}
+
+// ShellRequest makes a request a call of bash. The client prints its output as a shell does.
+func ShellRequest(client *Terminal, req *host.Request, command string) {
+	client.shell = true
+	req.Command, req.Name = "", "bash"
+	req.Arguments, _ = json.Marshal(map[string]string{"command": command}) // the error is ignored, because strings can always be encoded
 }
 
 // incomplete reports whether a command continues on the next line.
@@ -165,6 +183,9 @@ func (r *Prompt) run(ctx context.Context, command string) {
 	client.keys = r.keys
 	req := r.Request
 	req.Command = command
+	if r.Shell {
+		ShellRequest(client, &req, command)
+	}
 	res := client.Run(ctx, r.Host, req)
 	if ctx.Err() != nil && r.editor != nil {
 		r.editor.forget()

@@ -40,12 +40,13 @@ type Terminal struct {
 	screens  map[*os.File]*cli.Writer
 	in       *bufio.Reader
 	keys     *keyboard // keyboard of a prompt; nil for a single call
+	shell    bool      // whether the call is a command of a shell; see ShellRequest
 }
 
 // Run runs a request.
 func (t *Terminal) Run(ctx context.Context, h *host.Host, req host.Request) *host.Result {
 	p := h.Begin(req, t)
-	t.native = p.Native()
+	t.native = p.Native() || t.shell
 	if !t.quiet && term.IsTerminal(int(os.Stderr.Fd())) {
 		defer t.showElapsed()()
 	}
