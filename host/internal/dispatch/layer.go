@@ -64,7 +64,7 @@ func exceeds(l *call.Layer, size int64, files int) bool {
 // tooLarge describes by how much a layer is too large, as a part of a sentence.
 func tooLarge(l *call.Layer, size int64, files int) string {
 	if size > l.MaxBytes {
-		return fmt.Sprintf("the changes of the branch %s use %s, and the limit is %s", l.Name, megabytes(uint64(size)), megabytes(uint64(l.MaxBytes))) //nolint:gosec // sizes are positive
+		return fmt.Sprintf("the changes of the branch %s use %s, and the limit is %s", l.Name, megabytes(uint64(size)), megabytes(uint64(l.MaxBytes)))
 	}
 	return fmt.Sprintf("the changes of the branch %s have %d files, and the limit is %d", l.Name, files, l.MaxFiles)
 }
