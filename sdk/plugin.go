@@ -78,6 +78,9 @@ type Plugin struct {
 	// Hook handles events about tools and calls of all plugins; see [tool.Hook]. The operator's configuration selects
 	// the hooks that the plugin serves. A nil Hook means that the plugin cannot serve hooks.
 	Hook func(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer, error)
+	// Invalidate receives reports of changed files in roots with [tool.Root.Reported]; see [tool.Invalidator]. A plugin
+	// that caches what it knows of files needs it. A nil Invalidate means that the plugin receives no reports.
+	Invalidate func(ctx context.Context, i tool.Invalidation) error
 	// Prompts and Resources are offered to MCP clients.
 	Prompts   []Prompt
 	Resources []Resource
@@ -237,6 +240,9 @@ func (p *Plugin) description() (d *tool.Description, toolErr, err error) {
 	}
 	if p.Hook != nil {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityHooks)
+	}
+	if p.Invalidate != nil {
+		d.Capabilities = append(d.Capabilities, tool.CapabilityInvalidate)
 	}
 	if p.Discover != nil {
 		d.Capabilities = append(d.Capabilities, tool.CapabilityDiscovery)

@@ -285,6 +285,14 @@ func (r *runner) Hook(ctx context.Context, in *tool.HookInput) (a *tool.HookAnsw
 	return r.plugin.Hook(ctx, in)
 }
 
+// Invalidate implements [tool.Invalidator].
+func (r *runner) Invalidate(ctx context.Context, i tool.Invalidation) error {
+	if r.plugin.Invalidate == nil {
+		return nil
+	}
+	return r.plugin.Invalidate(ctx, i)
+}
+
 func (r *runner) Drain(ctx context.Context, grace time.Duration) (int, error) {
 	r.mu.Lock()
 	if !r.draining {

@@ -17,6 +17,9 @@ type Root struct {
 	// of the branch. Both are empty for other roots. Only the host uses them, and plugins never receive them.
 	Branch string `json:"-"`
 	View   string `json:"-"`
+	// Reported means that the kernel does not report all changes in the tree to the plugin. The host reports the others to
+	// plugins with [CapabilityInvalidate]. It is only set in [Configuration.Roots] of a plugin.
+	Reported bool `json:"-"`
 }
 
 // Contains reports whether path is the root's directory or is below it.

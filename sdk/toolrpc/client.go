@@ -42,6 +42,8 @@ var (
 	_ tool.Plugin = (*Client)(nil)
 	_ tool.Hook   = (*Client)(nil)
 	_ tool.Relay  = (*Client)(nil)
+
+	_ tool.Invalidator = (*Client)(nil)
 )
 
 // NewClient returns a client that uses the connection.
@@ -63,7 +65,7 @@ func (c *Client) Describe(ctx context.Context) (*tool.Description, error) {
 // Configure implements [tool.Plugin].
 func (c *Client) Configure(ctx context.Context, conf tool.Configuration) ([]tool.Diagnostic, error) {
 	r, err := c.rpc.Configure(ctx, &toolpb.ConfigureRequest{
-		Config: conf.Config, Roots: mapSlice(conf.Roots, rootToPB), StateDir: conf.StateDir, OutputBytes: conf.OutputBytes,
+		Config: conf.Config, Roots: mapSlice(conf.Roots, configuredRootToPB), StateDir: conf.StateDir, OutputBytes: conf.OutputBytes,
 		HostVersion: conf.HostVersion,
 	})
 	if err != nil {
@@ -101,6 +103,18 @@ func (c *Client) Hook(ctx context.Context, in *tool.HookInput) (*tool.HookAnswer
 		return nil, callError(err)
 	}
 	return hookAnswerFromPB(r)
+}
+
+// Invalidate implements [tool.Invalidator] for plugins with [tool.CapabilityInvalidate].
+func (c *Client) Invalidate(ctx context.Context, i tool.Invalidation) error {
+	r := &toolpb.InvalidateRequest{All: i.All}
+	for _, p := range i.Paths {
+		r.Paths = append(r.Paths, []byte(p)) // a path need not be UTF-8
+	}
+	if _, err := c.rpc.Invalidate(ctx, r); err != nil {
+		return callError(err)
+	}
+	return nil
 }
 
 // Call implements [tool.Plugin]. When ctx ends, Call notifies the tool. If the tool does not answer within

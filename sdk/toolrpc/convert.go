@@ -174,7 +174,14 @@ func definitionFromPB(d *toolpb.Tool) tool.Definition {
 
 func rootToPB(r tool.Root) *toolpb.Root { return &toolpb.Root{Path: r.Path, Writable: r.Writable} }
 func rootFromPB(r *toolpb.Root) tool.Root {
-	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable()}
+	return tool.Root{Path: r.GetPath(), Writable: r.GetWritable(), Reported: r.GetReported()}
+}
+
+// This function returns a root for Configure. The kernel does not report all changes in a branch.
+func configuredRootToPB(r tool.Root) *toolpb.Root {
+	out := rootToPB(r)
+	out.Reported = r.Branch != ""
+	return out
 }
 
 // milliseconds converts a duration to milliseconds. A duration below one millisecond keeps its sign, because a

@@ -79,6 +79,18 @@ func (s *server) Hook(ctx context.Context, r *toolpb.HookRequest) (*toolpb.HookR
 	return hookAnswerToPB(a), nil
 }
 
+func (s *server) Invalidate(ctx context.Context, r *toolpb.InvalidateRequest) (*toolpb.InvalidateResponse, error) {
+	v, ok := s.impl.(tool.Invalidator)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "the plugin does not receive reports of changed files")
+	}
+	i := tool.Invalidation{All: r.GetAll()}
+	for _, p := range r.GetPaths() {
+		i.Paths = append(i.Paths, string(p))
+	}
+	return new(toolpb.InvalidateResponse), v.Invalidate(ctx, i)
+}
+
 func (s *server) Call(stream grpc.BidiStreamingServer[toolpb.CallRequest, toolpb.CallResponse]) error {
 	return s.serveCall(stream, s.impl.Call)
 }

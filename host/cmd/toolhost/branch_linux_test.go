@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
@@ -98,18 +101,37 @@ func TestBaseChangesDuringBranch(t *testing.T) {
 		t.Fatal(err)
 	}
 	look("new", "late", "o such file")
+	inBranch(t, h, "b", "grep late", "d/late:1:late")
+	inBranch(t, h, "b", "grep changed", "d/in:1:changed")
 	inBranch(t, h, "b", "cat d/in", "changed")
+	indexed(t, h, "b") // the index itself knew the changes
 	// New directories are watched, too, and a directory that moves.
 	for _, content := range []string{"1", "2", "3"} {
 		writeFiles(t, ws, map[string]string{"n/m/t": content})
 		must(t, os.Rename(filepath.Join(ws, "n/m/t"), filepath.Join(ws, "n/m/f")))
 		inBranch(t, h, "b", "cat n/m/f; echo; ls n/m", content+"\nf\n")
+		inBranch(t, h, "b", "grep ^"+content, "n/m/f:1:"+content)
 	}
 	must(t, os.Rename(filepath.Join(ws, "n"), filepath.Join(ws, "moved")))
 	inBranch(t, h, "b", "ls n 2>/dev/null || cat moved/m/f", "3")
+	inBranch(t, h, "b", "grep ^3", "moved/m/f:1:3")
 	writeFiles(t, ws, map[string]string{"t": "4"})
 	must(t, os.Rename(filepath.Join(ws, "t"), filepath.Join(ws, "moved/m/f")))
+	inBranch(t, h, "b", "grep ^4", "moved/m/f:1:4")
 	inBranch(t, h, "b", "cat moved/m/f", "4")
+	// What is written through a mapping causes no event until the file is closed.
+	open, err := os.OpenFile(filepath.Join(ws, "d/in"), os.O_RDWR, 0)
+	must(t, err)
+	_, err = open.WriteString("written")
+	must(t, err)
+	inBranch(t, h, "b", "grep written", "d/in:1:written")
+	mapped, err := unix.Mmap(int(open.Fd()), 0, 7, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	copy(mapped, "through")
+	inBranch(t, h, "b", "grep through", "d/in:1:through")
+	must(t, errors.Join(unix.Munmap(mapped), open.Close()))
+	inBranch(t, h, "b", "grep through", "d/in:1:through")
+	indexed(t, h, "b")
 	// The branch may change what was changed outside.
 	inBranch(t, h, "b", "echo branch >> a; cat a", "new\nbranch")
 	if b, err := os.ReadFile(filepath.Join(ws, "a")); err != nil || string(b) != "new\n" {

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/sandbox/confine"
 )
 
@@ -27,10 +29,11 @@ type Mounts struct {
 	// End ends the processes of a branch before it is unmounted. It returns when they have ended.
 	End func(key string)
 
-	mu     sync.Mutex
-	by     map[string]*Mount
-	last   atomic.Int64
-	closed bool
+	mu      sync.Mutex
+	by      map[string]*Mount
+	watches map[string]*baseWatch // by base
+	last    atomic.Int64
+	closed  bool
 }
 
 // Mount is a mounted branch.
@@ -47,6 +50,8 @@ type Mount struct {
 	ask    sync.Mutex // one request to the holder at a time
 
 	checkpoints sync.Mutex // one checkpoint at a time
+	// refreshed is the position up to which the processes of the branch see the changes of the base. It is guarded by ask.
+	refreshed position
 }
 
 // View returns a path through which this process sees the files of the branch. It is valid until the mount is released.
@@ -101,9 +106,14 @@ func (m *Mounts) mount(b *Branch) (*Mount, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	if m.by == nil {
-		m.by = make(map[string]*Mount)
+		m.by, m.watches = make(map[string]*Mount), make(map[string]*baseWatch)
 	}
 	m.by[b.ID()] = out
+	if out.base = m.watches[b.Base]; out.base == nil {
+		out.base = watchBase(b.Base)
+		m.watches[b.Base] = out.base
+	}
+	out.base.users++
 	return out, nil
 }
 
@@ -145,7 +155,6 @@ func (m *Mount) start(launcher string) error {
 		m.holder.close()
 		return fmt.Errorf("the branch %s cannot be used: %w", b.Name, err)
 	}
-	m.base = watchBase(b.Base)
 	return nil
 }
 
@@ -180,10 +189,27 @@ func (m *Mounts) of(key string) *Mount {
 func (m *Mount) Refresh() error {
 	m.ask.Lock()
 	defer m.ask.Unlock()
-	if !m.base.changed() {
-		return nil
+	now, names := m.base.read()
+	if names > m.refreshed {
+		if err := m.holder.refresh(); err != nil {
+			return err
+		}
 	}
-	return m.holder.refresh()
+	m.refreshed = now
+	return nil
+}
+
+// Changes returns what changed in the base of a mounted branch after a position, and the position up to which the processes
+// of the branch see the changes. Position 0 is before all changes.
+func (m *Mounts) Changes(key string, since uint64) (i tool.Invalidation, now uint64) {
+	mount := m.of(key)
+	if mount == nil {
+		return tool.Invalidation{}, since // the processes of the branch end
+	}
+	mount.ask.Lock()
+	defer mount.ask.Unlock()
+	i.Paths, i.All = mount.base.since(position(since))
+	return i, uint64(mount.refreshed)
 }
 
 // Release unmounts a branch that no call uses, so that another process can use it. It first ends the processes of the
@@ -211,13 +237,16 @@ func (m *Mounts) unmount(mount *Mount) {
 	if m.End != nil {
 		m.End(mount.Key)
 	}
+	if mount.base.users--; mount.base.users == 0 {
+		delete(m.watches, mount.Branch.Base)
+		mount.base.close()
+	}
 	mount.stop()
 }
 
 // stop unmounts the branch and gives its lock back. The descriptor of the view then refers to nothing, and it stays
 // reserved, so that a path of the view never leads to another file.
 func (m *Mount) stop() {
-	m.base.close()
 	dead, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		_ = duplicateTo(dead, int(m.root.Fd()))

@@ -101,7 +101,7 @@ func (p *Pending) Run(ctx context.Context, client call.Client) *tool.Result {
 	if c.Ticket != nil {
 		p.turn(ctx)
 	}
-	if prepare := c.Request.Session.Prepare; prepare != nil && c.Identity.Answer == nil && c.Identity.Depth == 0 {
+	if prepare := c.Request.Session.Prepare; prepare != nil && c.Identity.Answer == nil {
 		if err := prepare(); err != nil {
 			c.Identity.Answer = call.Refused(err)
 		}

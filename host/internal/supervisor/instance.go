@@ -36,6 +36,7 @@ type instance struct {
 	proven    atomic.Bool  // whether the process answered a call
 	checking  atomic.Bool  // whether the method "suspect" is running; see Plugin.suspect
 	hung      atomic.Bool  // whether the process was killed because it did not answer
+	told      reports
 	countOnce sync.Once
 	atEnd     int64 // number of running calls at the end of the process; see callsAtEnd
 }

@@ -118,6 +118,9 @@ type Options struct {
 	Log        *slog.Logger
 	// Keep is called for each line that a plugin prints. It must not block. Keep can be nil.
 	Keep func(Line)
+	// Changes returns what changed below a branch after a position, and the position now. Position 0 is before all
+	// changes. Nil means that no session has a branch.
+	Changes func(branch string, since uint64) (i tool.Invalidation, now uint64)
 }
 
 // Start describes a process that is about to start.
@@ -242,7 +245,11 @@ func (p *Plugin) call(ctx context.Context, call *tool.Call, peer tool.Peer, coun
 			return tool.Failed(tool.AsError(err).From(tool.SourceHost)), in
 		}
 	}
-	res = in.rpc.Call(ctx, call, peer)
+	if err := p.invalidate(ctx, in); err != nil {
+		res = tool.Failed(err)
+	} else {
+		res = in.rpc.Call(ctx, call, peer)
+	}
 	switch {
 	case mayHaveDied(ctx, res.Error) && in.proc.hasExited(500*time.Millisecond):
 		if !in.hung.Load() && !killedFromOutside(in) {

@@ -9,10 +9,12 @@ package finder
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/index"
 	"toolhost.dev/sdk"
 	"toolhost.dev/sdk/tool"
@@ -40,12 +42,14 @@ type finder struct {
 	options   index.Options
 	indexed   bool
 	indexes   func() *index.Set
+	reports   freshness.Reports
 	symbols   *symbols
 }
 
 func newFinder() *finder {
 	f := &finder{maxLine: 500, timeLimit: 20 * time.Second, options: index.Options{Memory: 512 << 20, Freshness: index.ByEvents}, indexed: true}
 	f.indexes = sync.OnceValue(func() *index.Set {
+		f.options.Reports = &f.reports
 		f.options.Beside = f.options.Memory/symbolsShare + parsersHeap
 		return index.NewSet(f.options)
 	})
@@ -57,10 +61,15 @@ func (f *finder) plugin() sdk.Plugin {
 	return sdk.Plugin{
 		Name: "grep", Version: Version, Tools: []sdk.Tool{f.grepTool(), f.globTool(), f.listTool(), f.codeTool()},
 		Needs: &sdk.Needs{Read: sdk.Required},
-		Config: sdk.NewConfig(func(_ context.Context, c config, _ sdk.Setup) error {
+		Config: sdk.NewConfig(func(_ context.Context, c config, s sdk.Setup) error {
 			f.configure(c)
+			f.reports.Cover(slices.DeleteFunc(slices.Clone(s.Roots), func(r tool.Root) bool { return !r.Reported }))
 			return nil
 		}),
+		Invalidate: func(_ context.Context, i tool.Invalidation) error {
+			f.reports.Add(i)
+			return nil
+		},
 		Health: f.health,
 		Close: func() {
 			f.symbols.close()

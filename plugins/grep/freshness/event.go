@@ -22,4 +22,5 @@ const (
 	Watched  Kind = iota // changes are detected by notifications
 	ByStat               // changes are detected by comparing stamps, because other machines can write to the file system
 	NotKnown             // changes cannot be detected, so files must be read for each search
+	Layered              // notifications do not report changes of the layer below; see [Reports]
 )

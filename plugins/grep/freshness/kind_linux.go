@@ -34,7 +34,7 @@ func KindOf(f *os.File) Kind {
 	case err != nil, synthetic[t]:
 		return NotKnown
 	case t == unix.OVERLAYFS_SUPER_MAGIC && inBranch(f):
-		return ByStat // the kernel reports no changes of the workspace below a branch
+		return Layered // the kernel reports no changes of the workspace below a branch
 	case local[t]:
 		return Watched
 	}

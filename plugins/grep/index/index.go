@@ -7,7 +7,8 @@
 // [Index.sync] makes the content valid in these steps:
 //
 //   - It applies the events of the watched directories. The kernel queues an event before the system call
-//     that causes the event returns.
+//     that causes the event returns. In a branch of the workspace, it also applies the host's reports of
+//     changes, because the kernel does not report changes of the workspace below the branch.
 //   - It compares directories without a watch. Directories have no watch on a network file system, or if
 //     the system allows no more watches. If events were lost, it compares all directories.
 //   - It compares files that have hard links elsewhere, and ignore files outside of the indexed
@@ -41,10 +42,12 @@ type Index struct {
 	store   *content.Store
 	watcher *freshness.Watcher // nil if changes are detected only by comparing stamps
 	mounts  *freshness.Mounts  // nil if mounts cannot be monitored
-	open    *descriptors       // shared limit for the number of directories held open
-	mount   uint64             // ID of the root's mount; zero if the ID is unknown
-	workers int
-	made    bool // true if the index is complete and calls can read its texts
+	// reported receives the host's reports of changes. It is nil if the host reports none in this tree.
+	reported *freshness.Reported
+	open     *descriptors // shared limit for the number of directories held open
+	mount    uint64       // ID of the root's mount; zero if the ID is unknown
+	workers  int
+	made     bool // true if the index is complete and calls can read its texts
 	// readRule is a function that reads an ignore file outside of the indexed directories.
 	readRule func(path string) ([]byte, error)
 
@@ -89,6 +92,9 @@ func build(handle *os.File, path string, readRule func(string) ([]byte, error), 
 		handle: handle, store: content.NewStore(s.budget, workers.Number()), workers: workers.Number(), readRule: readRule,
 		watches: make(map[int32][]*dir), byStat: make(map[*dir]struct{}), linked: make(map[*file]struct{}), writing: make(map[*file]struct{}),
 		pause: pause, open: s.open, dirty: make(map[*dir]map[string]change), stop: s.stop, progress: progress,
+	}
+	if s.options.Reports != nil && s.options.Freshness != ByStat {
+		x.reported = s.options.Reports.Subscribe(path)
 	}
 	var err error
 	if x.mounts, err = freshness.NewMounts(path); err != nil {
@@ -169,6 +175,9 @@ func (x *Index) close() {
 		func() { x.store.Close() },
 		x.releaseAll,
 		func() {
+			if x.reported != nil {
+				x.reported.Close()
+			}
 			if x.watcher != nil {
 				_ = x.watcher.Close()
 			}

@@ -45,7 +45,7 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 		x.entries -= len(d.entries)
 		d.entries = nil
 		if d.kind = freshness.Watched; d.parent == nil || d.parent.stamp.Dev != stamp.Dev || d.parent.kind != freshness.Watched {
-			d.kind = freshness.KindOf(f)
+			d.kind = x.kindOf(f)
 		}
 		if d.kind == freshness.NotKnown {
 			return false, nil
@@ -62,6 +62,18 @@ func (x *Index) list(d *dir, deep bool) (bool, error) {
 	}
 	changed := x.readRules(d, f, entries)
 	return true, x.merge(d, f, entries, deep || changed)
+}
+
+// kindOf returns the method that detects changes in a directory. In a layered directory, the reports of the host are
+// necessary besides the kernel's notifications.
+func (x *Index) kindOf(f *os.File) freshness.Kind {
+	switch kind := freshness.KindOf(f); {
+	case kind != freshness.Layered:
+		return kind
+	case x.reported != nil:
+		return freshness.Watched
+	}
+	return freshness.ByStat
 }
 
 // watch adds a watch to a directory. If no watch can be added, it adds the directory to byStat.

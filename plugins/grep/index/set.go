@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"toolhost.dev/plugins/grep/content"
+	"toolhost.dev/plugins/grep/freshness"
 	"toolhost.dev/plugins/grep/walk"
 	"toolhost.dev/plugins/grep/workers"
 )
@@ -31,6 +32,8 @@ type Options struct {
 	// Memory is the memory limit of all indexes together in bytes. Files that exceed the limit are searched on disk.
 	Memory    int64
 	Freshness Freshness
+	// Reports receives the host's reports of changes. Nil means that the host makes none.
+	Reports *freshness.Reports
 	// Beside is the heap memory in bytes that the process uses in addition to the indexes.
 	Beside int64
 	// Watches is the maximum number of watched directories of a tree. Zero means half of the number that the system

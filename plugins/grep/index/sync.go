@@ -23,6 +23,7 @@ type change struct {
 	entries bool // true if the entry was created or removed
 	content bool // content: the file was written or closed; open: the file was written and is not closed yet
 	open    bool
+	below   bool // everything below the entry was possibly changed, too
 }
 
 // sync applies the changes since the last call of sync. Afterwards the index is valid for calls that search the
@@ -47,6 +48,10 @@ func (x *Index) sync(under string, wanted *view, full bool) error {
 			x.lost++
 			full, wanted = true, nil
 		}
+	}
+	if x.reported != nil && x.reported.Drain(x.noteReport) {
+		x.lost++
+		full, wanted = true, nil
 	}
 	if err := x.apply(); err != nil {
 		return err
@@ -92,11 +97,7 @@ func (x *Index) note(e freshness.Event) {
 		case e.Name == "":
 			x.gone = x.gone || d == x.root // permissions changed; the root has no parent that could get an event
 		default:
-			names := x.dirty[d]
-			if names == nil {
-				names = make(map[string]change)
-				x.dirty[d] = names
-			}
+			names := x.changesIn(d)
 			c := names[e.Name]
 			c.entries = c.entries || e.Entries
 			c.content = c.content || e.Written || e.Closed
@@ -107,6 +108,30 @@ func (x *Index) note(e freshness.Event) {
 	if e.Ended {
 		delete(x.watches, e.ID)
 	}
+}
+
+// changesIn returns the recorded changes in a directory.
+func (x *Index) changesIn(d *dir) map[string]change {
+	names := x.dirty[d]
+	if names == nil {
+		names = make(map[string]change)
+		x.dirty[d] = names
+	}
+	return names
+}
+
+// noteReport records the host's report of a changed path for the next call of sync. If the index does not know the
+// directory of the path, either another report names that directory, or calls search it on disk.
+func (x *Index) noteReport(name string) {
+	x.events++
+	d := x.lookup(path.Dir(name))
+	if d == nil || name == x.root.path {
+		return
+	}
+	names := x.changesIn(d)
+	c := names[path.Base(name)]
+	c.entries, c.content, c.below = true, true, true
+	names[path.Base(name)] = c
 }
 
 // If more entries than this number are created or removed in a directory, the directory is relisted.
@@ -161,7 +186,7 @@ func (x *Index) applyTo(d *dir, names map[string]change) error {
 			}
 			i, there = d.find(name)
 		}
-		if there && d.entries[i].dir != nil && !c.entries {
+		if there && d.entries[i].dir != nil && (!c.entries || c.below) {
 			if err := x.reexamine(d.entries[i].dir); err != nil {
 				return err
 			}

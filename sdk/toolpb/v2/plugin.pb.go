@@ -1398,8 +1398,11 @@ func (x *Traits) GetCacheable() bool {
 type Root struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// An absolute path without symbolic links.
-	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Writable      bool   `protobuf:"varint,2,opt,name=writable,proto3" json:"writable,omitempty"`
+	Path     string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Writable bool   `protobuf:"varint,2,opt,name=writable,proto3" json:"writable,omitempty"`
+	// The kernel does not report all changes in this tree. The host reports the others
+	// to plugins with the capability "invalidate". Only set in ConfigureRequest.
+	Reported      bool `protobuf:"varint,3,opt,name=reported,proto3" json:"reported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1444,6 +1447,13 @@ func (x *Root) GetPath() string {
 func (x *Root) GetWritable() bool {
 	if x != nil {
 		return x.Writable
+	}
+	return false
+}
+
+func (x *Root) GetReported() bool {
+	if x != nil {
+		return x.Reported
 	}
 	return false
 }
@@ -4064,6 +4074,97 @@ func (x *HookResponse) GetResult() *Result {
 	return nil
 }
 
+type InvalidateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absolute paths of files and directories that were created, changed or removed. If a
+	// path is a directory, everything below it can have changed.
+	Paths [][]byte `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	// Everything in the reported roots can have changed. The host does not know what.
+	All           bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvalidateRequest) Reset() {
+	*x = InvalidateRequest{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvalidateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvalidateRequest) ProtoMessage() {}
+
+func (x *InvalidateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvalidateRequest.ProtoReflect.Descriptor instead.
+func (*InvalidateRequest) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *InvalidateRequest) GetPaths() [][]byte {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *InvalidateRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+type InvalidateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvalidateResponse) Reset() {
+	*x = InvalidateResponse{}
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvalidateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvalidateResponse) ProtoMessage() {}
+
+func (x *InvalidateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toolhost_v2_plugin_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvalidateResponse.ProtoReflect.Descriptor instead.
+func (*InvalidateResponse) Descriptor() ([]byte, []int) {
+	return file_toolhost_v2_plugin_proto_rawDescGZIP(), []int{48}
+}
+
 var File_toolhost_v2_plugin_proto protoreflect.FileDescriptor
 
 const file_toolhost_v2_plugin_proto_rawDesc = "" +
@@ -4135,10 +4236,11 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\n" +
 	"idempotent\x18\x06 \x01(\bR\n" +
 	"idempotent\x12\x1c\n" +
-	"\tcacheable\x18\a \x01(\bR\tcacheable\"6\n" +
+	"\tcacheable\x18\a \x01(\bR\tcacheable\"R\n" +
 	"\x04Root\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
-	"\bwritable\x18\x02 \x01(\bR\bwritable\"\xb6\x01\n" +
+	"\bwritable\x18\x02 \x01(\bR\bwritable\x12\x1a\n" +
+	"\breported\x18\x03 \x01(\bR\breported\"\xb6\x01\n" +
 	"\x10ConfigureRequest\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\fR\x06config\x12'\n" +
 	"\x05roots\x18\x02 \x03(\v2\x11.toolhost.v2.RootR\x05roots\x12\x1b\n" +
@@ -4375,7 +4477,11 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\bDecision\x12\x18\n" +
 	"\x14DECISION_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rDECISION_DENY\x10\x01\x12\x10\n" +
-	"\fDECISION_ASK\x10\x02*B\n" +
+	"\fDECISION_ASK\x10\x02\";\n" +
+	"\x11InvalidateRequest\x12\x14\n" +
+	"\x05paths\x18\x01 \x03(\fR\x05paths\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\"\x14\n" +
+	"\x12InvalidateResponse*B\n" +
 	"\x04Need\x12\x14\n" +
 	"\x10NEED_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rNEED_OPTIONAL\x10\x01\x12\x11\n" +
@@ -4392,7 +4498,7 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\rKIND_CONFLICT\x10\b\x12\x19\n" +
 	"\x15KIND_EXECUTION_FAILED\x10\t\x12\x11\n" +
 	"\rKIND_INTERNAL\x10\n" +
-	"2\xe9\x03\n" +
+	"2\xb8\x04\n" +
 	"\rPluginService\x12G\n" +
 	"\bDescribe\x12\x1c.toolhost.v2.DescribeRequest\x1a\x1d.toolhost.v2.DescribeResponse\x12J\n" +
 	"\tConfigure\x12\x1d.toolhost.v2.ConfigureRequest\x1a\x1e.toolhost.v2.ConfigureResponse\x12?\n" +
@@ -4400,7 +4506,9 @@ const file_toolhost_v2_plugin_proto_rawDesc = "" +
 	"\x05Calls\x12\x19.toolhost.v2.CallsRequest\x1a\x1a.toolhost.v2.CallsResponse(\x010\x01\x12A\n" +
 	"\x06Health\x12\x1a.toolhost.v2.HealthRequest\x1a\x1b.toolhost.v2.HealthResponse\x12>\n" +
 	"\x05Drain\x12\x19.toolhost.v2.DrainRequest\x1a\x1a.toolhost.v2.DrainResponse\x12;\n" +
-	"\x04Hook\x12\x18.toolhost.v2.HookRequest\x1a\x19.toolhost.v2.HookResponse2\xa0\x01\n" +
+	"\x04Hook\x12\x18.toolhost.v2.HookRequest\x1a\x19.toolhost.v2.HookResponse\x12M\n" +
+	"\n" +
+	"Invalidate\x12\x1e.toolhost.v2.InvalidateRequest\x1a\x1f.toolhost.v2.InvalidateResponse2\xa0\x01\n" +
 	"\fRelayService\x12K\n" +
 	"\bExchange\x12\x1c.toolhost.v2.ExchangeRequest\x1a\x1d.toolhost.v2.ExchangeResponse(\x010\x01\x12C\n" +
 	"\x06Listen\x12\x1a.toolhost.v2.ListenRequest\x1a\x1b.toolhost.v2.ListenResponse0\x01B#Z!toolhost.dev/sdk/toolpb/v2;toolpbb\x06proto3"
@@ -4418,7 +4526,7 @@ func file_toolhost_v2_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_toolhost_v2_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_toolhost_v2_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(Need)(0),                  // 0: toolhost.v2.Need
 	(Kind)(0),                  // 1: toolhost.v2.Kind
@@ -4477,7 +4585,9 @@ var file_toolhost_v2_plugin_proto_goTypes = []any{
 	(*DrainResponse)(nil),      // 54: toolhost.v2.DrainResponse
 	(*HookRequest)(nil),        // 55: toolhost.v2.HookRequest
 	(*HookResponse)(nil),       // 56: toolhost.v2.HookResponse
-	nil,                        // 57: toolhost.v2.Start.TraceEntry
+	(*InvalidateRequest)(nil),  // 57: toolhost.v2.InvalidateRequest
+	(*InvalidateResponse)(nil), // 58: toolhost.v2.InvalidateResponse
+	nil,                        // 59: toolhost.v2.Start.TraceEntry
 }
 var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	25, // 0: toolhost.v2.ExchangeRequest.message:type_name -> toolhost.v2.CallRequest
@@ -4500,7 +4610,7 @@ var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	31, // 17: toolhost.v2.CallRequest.cancel:type_name -> toolhost.v2.Cancel
 	44, // 18: toolhost.v2.CallRequest.file_states:type_name -> toolhost.v2.FileStates
 	21, // 19: toolhost.v2.Start.roots:type_name -> toolhost.v2.Root
-	57, // 20: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
+	59, // 20: toolhost.v2.Start.trace:type_name -> toolhost.v2.Start.TraceEntry
 	30, // 21: toolhost.v2.Start.commands:type_name -> toolhost.v2.Commands
 	27, // 22: toolhost.v2.Start.client:type_name -> toolhost.v2.Client
 	25, // 23: toolhost.v2.CallsRequest.message:type_name -> toolhost.v2.CallRequest
@@ -4540,19 +4650,21 @@ var file_toolhost_v2_plugin_proto_depIdxs = []int32{
 	51, // 57: toolhost.v2.PluginService.Health:input_type -> toolhost.v2.HealthRequest
 	53, // 58: toolhost.v2.PluginService.Drain:input_type -> toolhost.v2.DrainRequest
 	55, // 59: toolhost.v2.PluginService.Hook:input_type -> toolhost.v2.HookRequest
-	10, // 60: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
-	12, // 61: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
-	15, // 62: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
-	23, // 63: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
-	32, // 64: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
-	29, // 65: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
-	52, // 66: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
-	54, // 67: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
-	56, // 68: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
-	11, // 69: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
-	13, // 70: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
-	62, // [62:71] is the sub-list for method output_type
-	53, // [53:62] is the sub-list for method input_type
+	57, // 60: toolhost.v2.PluginService.Invalidate:input_type -> toolhost.v2.InvalidateRequest
+	10, // 61: toolhost.v2.RelayService.Exchange:input_type -> toolhost.v2.ExchangeRequest
+	12, // 62: toolhost.v2.RelayService.Listen:input_type -> toolhost.v2.ListenRequest
+	15, // 63: toolhost.v2.PluginService.Describe:output_type -> toolhost.v2.DescribeResponse
+	23, // 64: toolhost.v2.PluginService.Configure:output_type -> toolhost.v2.ConfigureResponse
+	32, // 65: toolhost.v2.PluginService.Call:output_type -> toolhost.v2.CallResponse
+	29, // 66: toolhost.v2.PluginService.Calls:output_type -> toolhost.v2.CallsResponse
+	52, // 67: toolhost.v2.PluginService.Health:output_type -> toolhost.v2.HealthResponse
+	54, // 68: toolhost.v2.PluginService.Drain:output_type -> toolhost.v2.DrainResponse
+	56, // 69: toolhost.v2.PluginService.Hook:output_type -> toolhost.v2.HookResponse
+	58, // 70: toolhost.v2.PluginService.Invalidate:output_type -> toolhost.v2.InvalidateResponse
+	11, // 71: toolhost.v2.RelayService.Exchange:output_type -> toolhost.v2.ExchangeResponse
+	13, // 72: toolhost.v2.RelayService.Listen:output_type -> toolhost.v2.ListenResponse
+	63, // [63:73] is the sub-list for method output_type
+	53, // [53:63] is the sub-list for method input_type
 	53, // [53:53] is the sub-list for extension type_name
 	53, // [53:53] is the sub-list for extension extendee
 	0,  // [0:53] is the sub-list for field type_name
@@ -4590,7 +4702,7 @@ func file_toolhost_v2_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toolhost_v2_plugin_proto_rawDesc), len(file_toolhost_v2_plugin_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -22,13 +22,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PluginService_Describe_FullMethodName  = "/toolhost.v2.PluginService/Describe"
-	PluginService_Configure_FullMethodName = "/toolhost.v2.PluginService/Configure"
-	PluginService_Call_FullMethodName      = "/toolhost.v2.PluginService/Call"
-	PluginService_Calls_FullMethodName     = "/toolhost.v2.PluginService/Calls"
-	PluginService_Health_FullMethodName    = "/toolhost.v2.PluginService/Health"
-	PluginService_Drain_FullMethodName     = "/toolhost.v2.PluginService/Drain"
-	PluginService_Hook_FullMethodName      = "/toolhost.v2.PluginService/Hook"
+	PluginService_Describe_FullMethodName   = "/toolhost.v2.PluginService/Describe"
+	PluginService_Configure_FullMethodName  = "/toolhost.v2.PluginService/Configure"
+	PluginService_Call_FullMethodName       = "/toolhost.v2.PluginService/Call"
+	PluginService_Calls_FullMethodName      = "/toolhost.v2.PluginService/Calls"
+	PluginService_Health_FullMethodName     = "/toolhost.v2.PluginService/Health"
+	PluginService_Drain_FullMethodName      = "/toolhost.v2.PluginService/Drain"
+	PluginService_Hook_FullMethodName       = "/toolhost.v2.PluginService/Hook"
+	PluginService_Invalidate_FullMethodName = "/toolhost.v2.PluginService/Invalidate"
 )
 
 // PluginServiceClient is the client API for PluginService service.
@@ -57,6 +58,10 @@ type PluginServiceClient interface {
 	// Hook reports a tool or a call of any plugin. The operator configures the
 	// events. Only plugins with the capability "hooks" implement it.
 	Hook(ctx context.Context, in *HookRequest, opts ...grpc.CallOption) (*HookResponse, error)
+	// Invalidate reports changes of files that the kernel does not report to the
+	// plugin. The host calls it before the next Call. Only plugins with the capability
+	// "invalidate" implement it.
+	Invalidate(ctx context.Context, in *InvalidateRequest, opts ...grpc.CallOption) (*InvalidateResponse, error)
 }
 
 type pluginServiceClient struct {
@@ -143,6 +148,16 @@ func (c *pluginServiceClient) Hook(ctx context.Context, in *HookRequest, opts ..
 	return out, nil
 }
 
+func (c *pluginServiceClient) Invalidate(ctx context.Context, in *InvalidateRequest, opts ...grpc.CallOption) (*InvalidateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(InvalidateResponse)
+	err := c.cc.Invoke(ctx, PluginService_Invalidate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PluginServiceServer is the server API for PluginService service.
 // All implementations must embed UnimplementedPluginServiceServer
 // for forward compatibility.
@@ -169,6 +184,10 @@ type PluginServiceServer interface {
 	// Hook reports a tool or a call of any plugin. The operator configures the
 	// events. Only plugins with the capability "hooks" implement it.
 	Hook(context.Context, *HookRequest) (*HookResponse, error)
+	// Invalidate reports changes of files that the kernel does not report to the
+	// plugin. The host calls it before the next Call. Only plugins with the capability
+	// "invalidate" implement it.
+	Invalidate(context.Context, *InvalidateRequest) (*InvalidateResponse, error)
 	mustEmbedUnimplementedPluginServiceServer()
 }
 
@@ -199,6 +218,9 @@ func (UnimplementedPluginServiceServer) Drain(context.Context, *DrainRequest) (*
 }
 func (UnimplementedPluginServiceServer) Hook(context.Context, *HookRequest) (*HookResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Hook not implemented")
+}
+func (UnimplementedPluginServiceServer) Invalidate(context.Context, *InvalidateRequest) (*InvalidateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Invalidate not implemented")
 }
 func (UnimplementedPluginServiceServer) mustEmbedUnimplementedPluginServiceServer() {}
 func (UnimplementedPluginServiceServer) testEmbeddedByValue()                       {}
@@ -325,6 +347,24 @@ func _PluginService_Hook_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PluginService_Invalidate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InvalidateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).Invalidate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_Invalidate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).Invalidate(ctx, req.(*InvalidateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PluginService_ServiceDesc is the grpc.ServiceDesc for PluginService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -351,6 +391,10 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Hook",
 			Handler:    _PluginService_Hook_Handler,
+		},
+		{
+			MethodName: "Invalidate",
+			Handler:    _PluginService_Invalidate_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
