@@ -221,3 +221,47 @@ func TestAppliedBranchEqualsDirectory(t *testing.T) {
 		}
 	}
 }
+
+// TestDeniedPathsInBranch checks that no path that the configuration denies becomes visible in a branch, whatever the branch
+// and the workspace do to it.
+func TestDeniedPathsInBranch(t *testing.T) {
+	needsNamespaces(t)
+	dir := t.TempDir()
+	ws := filepath.Join(dir, "ws")
+	writeFiles(t, ws, map[string]string{
+		"config.hcl": "permissions {\n paths { deny = [\"**/*.env\"] }\n}\n", "a.env": "SECRET", "d/b.env": "SECRET", "e/c.env": "SECRET", "e/f/x": "x", "real": "SECRET", "d/plain": "p",
+	})
+	must(t, os.Symlink("real", filepath.Join(ws, "link.env")))
+	must(t, os.Link(filepath.Join(ws, "d/b.env"), filepath.Join(ws, "e/hard")))
+	h, err := host.New(t.Context(), host.Options{BundledDir: filepath.Join(bin, "plugins"), Workspace: ws, StateDir: filepath.Join(dir, "state"), Config: filepath.Join(ws, "config.hcl")})
+	must(t, err)
+	defer h.Close()
+	hidden := func(when string) {
+		t.Helper()
+		for _, name := range []string{"b", "other"} { // a process that runs, and one that starts
+			res := h.Run(t.Context(), host.Request{Command: "grep -rs SECRET . ; cat *.env */*.env real e/hard 2>/dev/null; true", Branch: name}, nil)
+			if res.Error != nil || strings.Contains(res.Output, "SECRET") {
+				t.Errorf("%s: branch %s shows %q, %v", when, name, res.Output, res.Error)
+			}
+		}
+		for _, path := range []string{"a.env", "d/late.env", "real"} {
+			if res := h.Run(t.Context(), host.Request{Command: "read " + path, Branch: "b"}, nil); strings.Contains(res.Output, "SECRET") {
+				t.Errorf("%s: read shows %s", when, path)
+			}
+		}
+	}
+	inBranch(t, h, "b", "touch d/x; cat d/plain", "p")
+	hidden("at first")
+	// The branch has the directory d now, whose times no longer tell what happens in the workspace.
+	writeFiles(t, ws, map[string]string{"d/late.env": "SECRET", "e/f/late.env": "SECRET", "n/new.env": "SECRET"})
+	hidden("after new files in the workspace")
+	inBranch(t, h, "b", "rm -f link.env; mkdir -p g; cp -r e/f g/; mv d/plain d/moved", "")
+	inBranch(t, h, "third", "rm -f link.env; true", "")
+	must(t, h.ReleaseBranch(host.Request{Branch: "b"}))
+	hidden("after the branch was mounted again")
+	inBranch(t, h, "third", "cat real 2>&1; true", "ermission denied")
+	writeFiles(t, ws, map[string]string{"t": "SECRET"})
+	must(t, os.Rename(filepath.Join(ws, "t"), filepath.Join(ws, "a.env")))
+	must(t, os.Rename(filepath.Join(ws, "e"), filepath.Join(ws, "d/e")))
+	hidden("after renames in the workspace")
+}

@@ -174,6 +174,19 @@ func (m *Mounts) Clone(key string) (*os.File, error) {
 	return mount.holder.clone()
 }
 
+// Layer returns the directory with what a mounted branch changed below a path of its base, or "" if it is not mounted.
+func (m *Mounts) Layer(key, path string) string {
+	mount := m.of(key)
+	if mount == nil {
+		return ""
+	}
+	rel, err := filepath.Rel(mount.Branch.Base, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return filepath.Join(mount.Branch.Layer(), rel)
+}
+
 func (m *Mounts) of(key string) *Mount {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -36,6 +36,9 @@ type Parts struct {
 	Sum func(path string) ([32]byte, error)
 	// Branches returns a detached mount of a branch for one process. Nil means that no session has a branch.
 	Branches func(key string) (*os.File, error)
+	// Layer returns the directory with what a mounted branch changed below a path of the workspace, or "" if it is not
+	// mounted. Nil means that no session has a branch.
+	Layer func(key, path string) string
 	// Denials records the accesses that sandboxes denied.
 	Denials Denials
 	// Audit adds an entry to the audit log.

@@ -178,16 +178,26 @@ func (l *Launcher) settings() []string {
 func (l *Launcher) searched(roots []tool.Root) (out []paths.Root) {
 	for _, r := range roots {
 		if home := l.parts.Home.Root; home == "" || !(tool.Root{Path: home}).Contains(r.Path) {
-			out = append(out, paths.Root{Path: r.Path, Writable: r.Writable, View: r.View})
+			root := paths.Root{Path: r.Path, Writable: r.Writable, View: r.View}
+			if r.Branch != "" && l.parts.Layer != nil {
+				root.Layer = l.parts.Layer(r.Branch, r.Path)
+			}
+			out = append(out, root)
 		}
 	}
 	return out
 }
 
+// The method "search" returns the search for the rules in the roots. All branches of a workspace share the search of the
+// workspace itself.
 func (m *masks) search(rules *paths.Rules, roots []paths.Root) *search {
-	key := fmt.Sprintf("%q %v", *rules, roots)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.searchLocked(rules, roots)
+}
+
+func (m *masks) searchLocked(rules *paths.Rules, roots []paths.Root) *search {
+	key := fmt.Sprintf("%q %v", *rules, roots)
 	if s := m.finders[key]; s != nil {
 		return s
 	}
@@ -201,9 +211,25 @@ func (m *masks) search(rules *paths.Rules, roots []paths.Root) *search {
 			}
 		}
 	}
-	s := &search{Finder: paths.New(roots, *rules), hides: len(rules.Hide) > 0, settings: len(rules.Hide)+len(rules.Protect) == 0}
+	var finder *paths.Finder
+	if layered := layeredRoots(roots); len(layered) == 0 {
+		finder = paths.New(roots, *rules)
+	} else {
+		finder = paths.NewLayered(roots, *rules, m.searchLocked(rules, layered).Finder)
+	}
+	s := &search{Finder: finder, hides: len(rules.Hide) > 0, settings: len(rules.Hide)+len(rules.Protect) == 0}
 	m.finders[key] = s
 	return s
+}
+
+// layeredRoots returns the directories below the roots with a layer.
+func layeredRoots(roots []paths.Root) (out []paths.Root) {
+	for _, r := range roots {
+		if r.Layer != "" {
+			out = append(out, paths.Root{Path: r.Path, Writable: r.Writable})
+		}
+	}
+	return out
 }
 
 // add registers a plugin that is about to start, and monitors the directories of its matches.

@@ -217,7 +217,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	})
 	confine := &confinement.Parts{Bundled: e.opts.BundledDir, Home: e.home, Commands: commands, Audit: e.state.AddAudit, Sum: e.state.BinaryHash, Log: e.opts.Log}
 	e.openBranches()
-	confine.Branches = e.branches.Clone
+	confine.Branches, confine.Layer = e.branches.Clone, e.branches.Layer
 	confine.Gate = confinement.NewGate(confine)
 	confine.Repositories = confinement.NewRepositories(confine)
 	return &generation.Builder{

@@ -30,6 +30,9 @@ type Root struct {
 	Writable bool
 	// View is a path through which this process sees the files of the root. Empty means Path.
 	View string
+	// Layer is the directory with the changes of the layer over the root; see [NewLayered]. Empty means that the root has
+	// no layer.
+	Layer string
 }
 
 // Finder finds matches in roots. It remembers the state of each directory, so that later searches only read the
@@ -38,6 +41,7 @@ type Finder struct {
 	roots         []Root
 	hide, protect matcher
 	names         map[string]bool
+	below         *Finder // of the root below a layer, or nil
 
 	mu         sync.Mutex
 	nodes      map[string]*node
@@ -86,6 +90,13 @@ type node struct {
 	links                               []Match         // matching symbolic links
 	files                               []string        // names of regular files
 	linked                              map[object]bool // hard-linked files of a covered directory
+
+	// The following fields belong to layered roots. The slice children has the rules of the directories to search, and
+	// beneath is the stamp of the directory below the layer. If from is not nil, the node is a copy of a node of the finder
+	// below.
+	children []node
+	beneath  stamp.Stamp
+	from     *node
 }
 
 // Sweep returns all matches, sorted by path. The result contains no paths in hidden directories. The generation changes with the matches.
@@ -93,11 +104,16 @@ type node struct {
 func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.valid = false
+	beneath, err := f.sweepBelow()
+	if err != nil {
+		return nil, 0, err
+	}
 	changed := f.update()
-	found := f.collect()
+	found := append(f.collect(), beneath...)
 	found = f.hardLinks(found, changed)
 	found = arrange(found)
-	f.swept, f.valid = time.Now(), false
+	f.swept = time.Now()
 	if f.partial && (!f.hide.empty() || !f.protect.empty()) {
 		return nil, 0, fmt.Errorf("the roots have more than %d directories, and denied or protected paths in the rest cannot be found. Use a smaller workspace, or fewer roots", maxDirectories)
 	}
@@ -123,6 +139,9 @@ func (f *Finder) Recent(age time.Duration) (matches []Match, generation int, ok 
 func (f *Finder) Unchanged() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.below != nil && !f.below.Unchanged() {
+		return false
+	}
 	return !slices.ContainsFunc(f.roots, func(r Root) bool {
 		now, err := stampOf(f.onHost(r.Path))
 		n := f.nodes[r.Path]
@@ -183,8 +202,11 @@ func (f *Finder) update() (changed []string) {
 		clear(f.nodes)
 	}
 	f.partial = false
-	for _, r := range f.roots {
-		if f.nodes[r.Path] == nil {
+	for i := range f.roots {
+		switch r := &f.roots[i]; {
+		case f.below != nil && r.Layer != "":
+			f.updateLayered(r, &changed)
+		case f.nodes[r.Path] == nil:
 			f.read(r.Path, node{writable: r.Writable}, &changed)
 		}
 	}
@@ -192,6 +214,9 @@ func (f *Finder) update() (changed []string) {
 		return changed
 	}
 	for dir, n := range f.nodes {
+		if f.layeredRoot(dir) != nil {
+			continue
+		}
 		now, err := stampOf(f.onHost(dir))
 		switch {
 		case err != nil || !now.IsDir():
@@ -228,11 +253,7 @@ func (f *Finder) read(dir string, n node, changed *[]string) {
 		return
 	}
 	n.stamp = st
-	entries, err := os.ReadDir(f.onHost(dir))
-	if err != nil && !errors.Is(err, fs.ErrPermission) {
-		n.stamp = stamp.Stamp{} // the next sweep tries again
-	}
-	children := f.classify(dir, entries, &n)
+	children := f.list(dir, &n)
 	f.nodes[dir] = &n
 	*changed = append(*changed, dir)
 	if old != nil {
@@ -249,6 +270,19 @@ func (f *Finder) read(dir string, n node, changed *[]string) {
 			f.read(at, children[i], changed)
 		}
 	}
+}
+
+// list reads the entries of a directory into its node. It returns the nodes of the directories to search.
+func (f *Finder) list(dir string, n *node) (children []node) {
+	entries, err := os.ReadDir(f.onHost(dir))
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		n.stamp = stamp.Stamp{} // the next sweep tries again
+	}
+	children = f.classify(dir, entries, n)
+	if f.below != nil {
+		n.children = children
+	}
+	return children
 }
 
 // The method "classify" finds the matches among the entries of a directory, and the directories to search. It also

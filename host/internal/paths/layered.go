@@ -1,0 +1,135 @@
+package paths
+
+import (
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/stamp"
+)
+
+// A layer over a root contains few directories, and all others look as they do below it. Therefore the search of a layered
+// root reads the directories of the layer through the view, and takes the others from a finder of the root without layer,
+// which all layers over the root share.
+
+// NewLayered returns a finder for a layered root and for other roots. The finder below must search the directory of the
+// layered root itself, by the same rules.
+func NewLayered(roots []Root, rules Rules, below *Finder) *Finder {
+	f := New(roots, rules)
+	f.below = below
+	return f
+}
+
+// layeredRoot returns the root with a layer that contains a path.
+func (f *Finder) layeredRoot(path string) *Root {
+	for i := range f.roots {
+		if r := &f.roots[i]; f.below != nil && r.Layer != "" && under(r.Path, path) {
+			return r
+		}
+	}
+	return nil
+}
+
+// inLayer reports whether the layer over a root contains a directory. What it does not contain looks as it does below,
+// because the kernel creates a directory in the layer before it changes anything in it.
+func (r *Root) inLayer(dir string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(r.Layer+"/"+strings.TrimPrefix(dir[len(r.Path):], "/"), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// sweepBelow searches below the layers. Its matches are also matches of the layered roots, so that nothing becomes visible
+// or writable because a branch removed what made it a match, such as a link to it.
+func (f *Finder) sweepBelow() (matches []Match, err error) {
+	if f.below == nil {
+		return nil, nil
+	}
+	matches, _, err = f.below.Sweep()
+	return matches, err
+}
+
+// updateLayered reads the directories of a layered root that changed, and takes all others from the finder below it.
+func (f *Finder) updateLayered(r *Root, changed *[]string) {
+	f.below.mu.Lock()
+	defer f.below.mu.Unlock()
+	f.partial = f.partial || f.below.partial
+	old := f.nodes
+	f.nodes = make(map[string]*node, len(old))
+	for dir, n := range old {
+		if !under(r.Path, dir) {
+			f.nodes[dir] = n
+		}
+	}
+	l := layering{f, r, old, changed}
+	l.visit(r.Path, node{writable: r.Writable})
+}
+
+// layering is one update of a layered root.
+type layering struct {
+	f       *Finder
+	root    *Root
+	old     map[string]*node
+	changed *[]string
+}
+
+// visit adds the node of a directory and of all directories below it.
+func (l *layering) visit(dir string, n node) {
+	if len(l.f.nodes) >= maxDirectories {
+		l.f.partial = true
+		return
+	}
+	old := l.old[dir]
+	if dir != l.root.Path && !l.root.inLayer(dir) {
+		if from := l.f.below.nodes[dir]; from != nil && from.sameRules(&n) {
+			l.graft(dir, from)
+			return
+		}
+	}
+	st, err := stampOf(l.f.onHost(dir))
+	if err != nil || !st.IsDir() {
+		return
+	}
+	// The times of a directory in the layer do not change when the directory below it changes.
+	beneath, err := stampOf(dir)
+	if err != nil {
+		beneath = stamp.Stamp{}
+	}
+	if old != nil && old.from == nil && old.sameRules(&n) && old.stamp.Same(&st) && (beneath == stamp.Stamp{} && old.beneath == stamp.Stamp{} || old.beneath.Same(&beneath)) {
+		l.f.nodes[dir] = old
+	} else {
+		n.stamp, n.beneath = st, beneath
+		l.f.list(dir, &n)
+		l.f.nodes[dir] = &n
+		*l.changed = append(*l.changed, dir)
+	}
+	now := l.f.nodes[dir]
+	for i, name := range now.below {
+		l.visit(filepath.Join(dir, name), now.children[i])
+	}
+}
+
+// graft adds the nodes of a directory that the layer does not contain.
+func (l *layering) graft(dir string, from *node) {
+	if len(l.f.nodes) >= maxDirectories {
+		l.f.partial = true
+		return
+	}
+	old := l.old[dir]
+	if old == nil || old.from != from {
+		n := *from
+		n.from, n.linked = from, nil
+		old = &n
+		*l.changed = append(*l.changed, dir)
+	}
+	l.f.nodes[dir] = old
+	for _, name := range from.below {
+		at := filepath.Join(dir, name)
+		if child := l.f.below.nodes[at]; child != nil {
+			l.graft(at, child)
+		}
+	}
+}
+
+func (n *node) sameRules(o *node) bool {
+	return n.writable == o.writable && n.covered == o.covered && n.hidden == o.hidden && n.packages == o.packages
+}
