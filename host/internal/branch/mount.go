@@ -73,13 +73,12 @@ func (m *Mounts) Acquire(b *Branch, session string) (mount *Mount, release func(
 		mount = nil
 	}
 	if mount == nil {
-		if mount, err = m.mount(b); err != nil {
+		if mount, err = m.mount(b, session); err != nil {
 			return nil, nil, err
 		}
 	}
 	mount.users++
-	if session != "" && !slices.Contains(mount.Branch.Sessions, session) && len(mount.Branch.Sessions) < maxSessions {
-		mount.Branch.Sessions = append(mount.Branch.Sessions, session)
+	if mount.Branch.used(session) {
 		_ = mount.Branch.save() // ignore the error: the list is only information
 	}
 	return mount, sync.OnceFunc(func() {
@@ -92,7 +91,16 @@ func (m *Mounts) Acquire(b *Branch, session string) (mount *Mount, release func(
 // maxSessions limits the sessions in the record of a branch.
 const maxSessions = 20
 
-func (m *Mounts) mount(b *Branch) (*Mount, error) {
+// used adds a session to the sessions of the branch. It reports whether that changed the list.
+func (b *Branch) used(session string) bool {
+	if session == "" || slices.Contains(b.Sessions, session) || len(b.Sessions) >= maxSessions {
+		return false
+	}
+	b.Sessions = append(b.Sessions, session)
+	return true
+}
+
+func (m *Mounts) mount(b *Branch, session string) (*Mount, error) {
 	launcher, err := m.Launcher()
 	if err != nil {
 		return nil, err
@@ -102,7 +110,7 @@ func (m *Mounts) mount(b *Branch) (*Mount, error) {
 		return nil, err
 	}
 	out := &Mount{Branch: b, Key: fmt.Sprintf("%s#%d", b.ID(), m.last.Add(1)), lock: lock}
-	if err := out.start(launcher); err != nil {
+	if err := out.start(launcher, session); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	if m.by == nil {
@@ -127,7 +135,7 @@ func waitLock(b *Branch) (*os.File, error) {
 }
 
 // start mounts the branch, whose lock the caller has.
-func (m *Mount) start(launcher string) error {
+func (m *Mount) start(launcher, session string) error {
 	b := m.Branch
 	if err := b.check(); err != nil {
 		return err
@@ -145,6 +153,7 @@ func (m *Mount) start(launcher string) error {
 	// The kernel marks its own directory of an overlay that it does not sync, and refuses it then.
 	work := filepath.Join(b.dir, workDir)
 	b.Boot = boot
+	b.used(session)
 	if err := errors.Join(removeAll(work), os.Mkdir(work, 0o700), b.save()); err != nil {
 		return fmt.Errorf("the branch %s cannot be prepared: %w", b.Name, err)
 	}

@@ -215,7 +215,8 @@ func (m *masks) searchLocked(rules *paths.Rules, roots []paths.Root) *search {
 	if layered := layeredRoots(roots); len(layered) == 0 {
 		finder = paths.New(roots, *rules)
 	} else {
-		finder = paths.NewLayered(roots, *rules, m.searchLocked(rules, layered).Finder)
+		below := m.searchLocked(rules, layered)
+		finder = paths.NewLayered(roots, *rules, below.Finder, below.sweep)
 	}
 	s := &search{Finder: finder, hides: len(rules.Hide) > 0, settings: len(rules.Hide)+len(rules.Protect) == 0}
 	m.finders[key] = s

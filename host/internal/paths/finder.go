@@ -41,7 +41,9 @@ type Finder struct {
 	roots         []Root
 	hide, protect matcher
 	names         map[string]bool
-	below         *Finder // of the root below a layer, or nil
+	// below is the finder of the root below a layer, and sweepBelow its sweep. Both are nil without a layer.
+	below      *Finder
+	sweepBelow func() ([]Match, int, error)
 
 	mu         sync.Mutex
 	nodes      map[string]*node
@@ -92,10 +94,11 @@ type node struct {
 	linked                              map[object]bool // hard-linked files of a covered directory
 
 	// The following fields belong to layered roots. The slice children has the rules of the directories to search, and
-	// beneath is the stamp of the directory below the layer. If from is not nil, the node is a copy of a node of the finder
-	// below.
+	// beneath is the stamp of the directory below the layer. If own is false, the node belongs to the finder below, or is a
+	// copy of its node from.
 	children []node
 	beneath  stamp.Stamp
+	own      bool
 	from     *node
 }
 
@@ -105,11 +108,15 @@ func (f *Finder) Sweep() (matches []Match, generation int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.valid = false
-	beneath, err := f.sweepBelow()
-	if err != nil {
-		return nil, 0, err
+	var beneath []Match
+	if f.below != nil {
+		if beneath, _, err = f.sweepBelow(); err != nil {
+			return nil, 0, err
+		}
 	}
 	changed := f.update()
+	// What matches below a layer also matches in it. Otherwise it would become visible or writable when a branch removes
+	// what made it a match, such as a link to it.
 	found := append(f.collect(), beneath...)
 	found = f.hardLinks(found, changed)
 	found = arrange(found)

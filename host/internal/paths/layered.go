@@ -14,10 +14,10 @@ import (
 // which all layers over the root share.
 
 // NewLayered returns a finder for a layered root and for other roots. The finder below must search the directory of the
-// layered root itself, by the same rules.
-func NewLayered(roots []Root, rules Rules, below *Finder) *Finder {
+// layered root itself, by the same rules. The function sweep returns its matches, from its last sweep if that is recent.
+func NewLayered(roots []Root, rules Rules, below *Finder, sweep func() ([]Match, int, error)) *Finder {
 	f := New(roots, rules)
-	f.below = below
+	f.below, f.sweepBelow = below, sweep
 	return f
 }
 
@@ -36,16 +36,6 @@ func (f *Finder) layeredRoot(path string) *Root {
 func (r *Root) inLayer(dir string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(r.Layer+"/"+strings.TrimPrefix(dir[len(r.Path):], "/"), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
-}
-
-// sweepBelow searches below the layers. Its matches are also matches of the layered roots, so that nothing becomes visible
-// or writable because a branch removed what made it a match, such as a link to it.
-func (f *Finder) sweepBelow() (matches []Match, err error) {
-	if f.below == nil {
-		return nil, nil
-	}
-	matches, _, err = f.below.Sweep()
-	return matches, err
 }
 
 // updateLayered reads the directories of a layered root that changed, and takes all others from the finder below it.
@@ -94,10 +84,10 @@ func (l *layering) visit(dir string, n node) {
 	if err != nil {
 		beneath = stamp.Stamp{}
 	}
-	if old != nil && old.from == nil && old.sameRules(&n) && old.stamp.Same(&st) && (beneath == stamp.Stamp{} && old.beneath == stamp.Stamp{} || old.beneath.Same(&beneath)) {
+	if old != nil && old.own && old.sameRules(&n) && old.stamp.Same(&st) && (beneath == stamp.Stamp{} && old.beneath == stamp.Stamp{} || old.beneath.Same(&beneath)) {
 		l.f.nodes[dir] = old
 	} else {
-		n.stamp, n.beneath = st, beneath
+		n.stamp, n.beneath, n.own = st, beneath, true
 		l.f.list(dir, &n)
 		l.f.nodes[dir] = &n
 		*l.changed = append(*l.changed, dir)
@@ -114,14 +104,18 @@ func (l *layering) graft(dir string, from *node) {
 		l.f.partial = true
 		return
 	}
-	old := l.old[dir]
-	if old == nil || old.from != from {
+	switch old := l.old[dir]; {
+	case old != nil && (old == from || old.from == from):
+		l.f.nodes[dir] = old
+	case from.covered: // each finder stores hard links of its own in it
 		n := *from
 		n.from, n.linked = from, nil
-		old = &n
+		l.f.nodes[dir] = &n
+		*l.changed = append(*l.changed, dir)
+	default:
+		l.f.nodes[dir] = from
 		*l.changed = append(*l.changed, dir)
 	}
-	l.f.nodes[dir] = old
 	for _, name := range from.below {
 		at := filepath.Join(dir, name)
 		if child := l.f.below.nodes[at]; child != nil {
