@@ -93,11 +93,9 @@ type node struct {
 	files                               []string        // names of regular files
 	linked                              map[object]bool // hard-linked files of a covered directory
 
-	// The following fields belong to layered roots. The slice children has the rules of the directories to search, and
-	// beneath is the stamp of the directory below the layer. If own is false, the node belongs to the finder below, or is a
-	// copy of its node from.
+	// The following fields belong to layered roots. The slice children has the rules of the directories to search. If
+	// own is false, the node belongs to the finder below, or is a copy of its node from.
 	children []node
-	beneath  stamp.Stamp
 	own      bool
 	from     *node
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"toolhost.dev/host/internal/stamp"
 )
 
 // A layer over a root contains few directories, and all others look as they do below it. Therefore the search of a layered
@@ -79,15 +77,12 @@ func (l *layering) visit(dir string, n node) {
 	if err != nil || !st.IsDir() {
 		return
 	}
-	// The times of a directory in the layer do not change when the directory below it changes.
-	beneath, err := stampOf(dir)
-	if err != nil {
-		beneath = stamp.Stamp{}
-	}
-	if old != nil && old.own && old.sameRules(&n) && old.stamp.Same(&st) && (beneath == stamp.Stamp{} && old.beneath == stamp.Stamp{} || old.beneath.Same(&beneath)) {
+	// The stamp of a directory in the layer does not change when the directory below it changes. The sweep below finds what
+	// appears there.
+	if old != nil && old.own && old.sameRules(&n) && old.stamp.Same(&st) {
 		l.f.nodes[dir] = old
 	} else {
-		n.stamp, n.beneath, n.own = st, beneath, true
+		n.stamp, n.own = st, true
 		l.f.list(dir, &n)
 		l.f.nodes[dir] = &n
 		*l.changed = append(*l.changed, dir)
