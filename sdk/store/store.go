@@ -25,6 +25,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"toolhost.dev/sdk/durable"
 )
 
 // Options limits a store. Zero fields have the defaults.
@@ -215,24 +217,10 @@ const tempPrefix = "new-"
 
 // replace writes a file and renames it, so that readers see the old or the new content.
 func (s *Store) replace(path string, content []byte) error {
-	f, err := os.CreateTemp(s.dir, tempPrefix)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := durable.Replace(path, content); err != nil {
 		return fmt.Errorf("the value cannot be stored: %w", err)
 	}
-	d, err := os.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }
 
 // lock locks the store against other processes and other callers. The kernel releases the lock of a killed process.

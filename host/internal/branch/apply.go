@@ -1,10 +1,8 @@
 package branch
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/durable"
 )
 
 // Selection selects the changes of an apply.
@@ -57,45 +57,6 @@ func (e *ConflictError) Error() string {
 	return b.String()
 }
 
-// States of a journal. A journal in one of the first two states is continued by the next process that uses the branch.
-const (
-	applying = "applying"
-	undoing  = "undoing" // the apply failed and is taken back
-	applied  = "applied"
-	reverted = "reverted"
-)
-
-// journal describes an apply. It is on disk before the first change of the base. The directory of the journal also has the
-// displaced files of the base, each with the number of its step as name.
-type journal struct {
-	State string    `json:"state"`
-	At    time.Time `json:"at"`
-	// Checked is the time of the base's file system before the conflicts were searched, in nanoseconds.
-	Checked int64 `json:"checked"`
-	// Done is the time of the base's file system after the last change.
-	Done  int64  `json:"done,omitempty"`
-	Steps []step `json:"steps"`
-
-	dir string
-}
-
-// step is one change of the base.
-type step struct {
-	Change
-	// Drop means that the layer's version is removed, because the workspace's version is kept.
-	Drop bool `json:"drop,omitempty"`
-	// New is the inode of the layer's version, and Old identifies the base's version.
-	New uint64  `json:"new,omitempty"`
-	Old stampOf `json:"old,omitzero"`
-	// Opaque means that the layer's version hid a directory of the base.
-	Opaque bool `json:"opaque,omitempty"`
-	// Attributes and OldAttributes belong to OpMetadata.
-	Attributes    map[string][]byte `json:"attributes,omitempty"`
-	OldAttributes map[string][]byte `json:"old_attributes,omitempty"`
-	// Exact is the path if it is not valid UTF-8, which JSON cannot contain.
-	Exact []byte `json:"exact,omitempty"`
-}
-
 // Apply makes the changes of a branch in its base: all, or none if there is a conflict. The branch must not be mounted.
 // The displaced files are kept, so that [Store.Revert] can take the apply back.
 func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
@@ -128,11 +89,11 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 			return nil, err
 		}
 	}
-	j := &journal{State: applying, At: time.Now(), Checked: checked, Steps: steps}
+	j := &journal{progress: progress{State: applying}, At: time.Now(), Checked: checked, Steps: steps}
 	if out.Number, err = b.begin(j); err != nil {
 		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, err)
 	}
-	err = b.run(j)
+	err = b.run(j, true)
 	if err == nil {
 		after()
 	}
@@ -218,68 +179,6 @@ func order(s *step) int {
 	return 2
 }
 
-// begin writes the journal of a new apply.
-func (b *Branch) begin(j *journal) (number int, err error) {
-	for number = 1; ; number++ {
-		j.dir = filepath.Join(b.dir, appliedDir, strconv.Itoa(number))
-		if err := os.MkdirAll(filepath.Dir(j.dir), 0o700); err != nil {
-			return 0, err
-		}
-		if err := os.Mkdir(j.dir, 0o700); !errors.Is(err, fs.ErrExist) {
-			if err == nil {
-				err = errors.Join(syncDirectory(filepath.Dir(j.dir)), j.save())
-			}
-			return number, err
-		}
-	}
-}
-
-func (j *journal) save() error {
-	text, err := json.Marshal(j)
-	if err != nil {
-		return err
-	}
-	return replaceFile(filepath.Join(j.dir, journalFile), text)
-}
-
-func readJournal(dir string) (*journal, error) {
-	text, err := os.ReadFile(filepath.Join(dir, journalFile))
-	if err != nil {
-		return nil, err
-	}
-	j := &journal{dir: dir}
-	if err := json.Unmarshal(text, j); err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	for i := range j.Steps {
-		if s := &j.Steps[i]; s.Exact != nil {
-			s.Path = string(s.Exact)
-		}
-	}
-	return j, nil
-}
-
-// journals returns the journals of the branch, the newest last.
-func (b *Branch) journals() (out []*journal, err error) {
-	entries, err := os.ReadDir(filepath.Join(b.dir, appliedDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	for _, e := range entries {
-		j, readErr := readJournal(filepath.Join(b.dir, appliedDir, e.Name()))
-		if errors.Is(readErr, fs.ErrNotExist) {
-			continue // a process was killed before it changed anything
-		}
-		if readErr != nil {
-			return nil, readErr
-		}
-		out = append(out, j)
-	}
-	number := func(j *journal) int { n, _ := strconv.Atoi(filepath.Base(j.dir)); return n }
-	slices.SortFunc(out, func(a, b *journal) int { return number(a) - number(b) })
-	return out, err
-}
-
 // recover completes an apply or a revert during which a process was killed. The branch must be locked.
 func (b *Branch) recover() error {
 	if err := b.continueRestore(); err != nil {
@@ -292,7 +191,7 @@ func (b *Branch) recover() error {
 	for _, j := range all {
 		switch j.State {
 		case applying:
-			err = b.run(j)
+			err = b.run(j, false)
 		case undoing:
 			err = b.undo(j)
 		}
@@ -303,29 +202,30 @@ func (b *Branch) recover() error {
 	return nil
 }
 
-// run makes all steps of a journal that were not made yet. If a step fails, it takes back all steps.
-func (b *Branch) run(j *journal) error {
+// run makes all steps of a journal that were not made yet. If a step fails, it takes back all steps. If fresh is true, none
+// was made yet.
+func (b *Branch) run(j *journal, fresh bool) error {
 	x, err := b.newExchange(j)
 	if err != nil {
 		return err
 	}
 	defer x.close()
+	x.fresh = fresh
 	for i := range j.Steps {
 		killed()
 		if err := x.forward(i); err != nil {
 			failed := fmt.Errorf("nothing was applied, because %s could not be changed: %w", j.Steps[i].Path, err)
-			j.State = undoing
-			if err := j.save(); err != nil {
+			if err := j.record(undoing); err != nil {
 				return errors.Join(failed, err)
 			}
 			return errors.Join(failed, b.undo(j))
 		}
 	}
 	killed()
-	if err := x.sync(); err != nil {
+	if err := b.finish(j, applied); err != nil {
 		return err
 	}
-	return b.finish(j, applied)
+	return x.sync()
 }
 
 // undo takes back all steps of a journal that were made.
@@ -342,13 +242,13 @@ func (b *Branch) undo(j *journal) error {
 		}
 	}
 	killed()
-	if err := x.sync(); err != nil {
+	if err := b.finish(j, reverted); err != nil {
 		return err
 	}
-	return b.finish(j, reverted)
+	return x.sync()
 }
 
-// finish records the end of an apply or of a revert. What changes in the base from now on can conflict with the layer.
+// finish records the end of an apply or of a revert. The caller must sync the file system afterwards. What changes in the base from now on can conflict with the layer.
 func (b *Branch) finish(j *journal, state string) error {
 	now, err := b.tick()
 	if err != nil {
@@ -358,7 +258,11 @@ func (b *Branch) finish(j *journal, state string) error {
 		b.Renewed = make(map[string]int64)
 	}
 	for i := range j.Steps {
-		b.Renewed[j.Steps[i].Path] = now
+		if s := &j.Steps[i]; s.Op == OpMetadata {
+			b.Renewed[itself(s.Path)] = now // nothing below it was compared
+		} else {
+			b.Renewed[s.Path] = now
+		}
 	}
 	if state == applied {
 		b.prune(".")
@@ -378,12 +282,11 @@ func (b *Branch) finish(j *journal, state string) error {
 		b.Shown, err = state, errors.Join(err, failed)
 	}
 	// The record comes first: if this process is killed between the two, the next one repeats finish.
-	if err := errors.Join(err, b.save()); err != nil {
+	if err := errors.Join(err, b.write(durable.Rename)); err != nil {
 		return err
 	}
 	killed()
-	j.State, j.Done = state, now
-	return j.save()
+	return j.recordEnd(state, now)
 }
 
 // prune removes directories of the layer that say nothing: they only existed for what was in them.
@@ -407,19 +310,4 @@ func (b *Branch) prune(dir string) {
 func empty(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	return err == nil && len(entries) == 0
-}
-
-// killAt lets a test end this process before a given step, as if it had been killed.
-var killAt = func() int {
-	n, _ := strconv.Atoi(os.Getenv("TOOLHOST_TEST_KILL_AT"))
-	return n
-}()
-
-func killed() {
-	if killAt > 0 {
-		if killAt--; killAt == 0 {
-			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-			select {}
-		}
-	}
 }

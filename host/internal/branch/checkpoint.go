@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/durable"
 )
 
 const (
@@ -123,7 +125,7 @@ func (s *Store) Checkpoint(b *Branch, message string, rules CheckpointRules) (*C
 	defer lock.Close() //nolint:errcheck // only a lock
 	c, err := b.checkpoint(Checkpoint{Message: message}, rules)
 	if err == nil {
-		err = syncDirectory(filepath.Join(b.dir, checkpointsDir))
+		err = durable.SyncDir(filepath.Join(b.dir, checkpointsDir))
 	}
 	return c, err
 }

@@ -17,6 +17,8 @@ type exchanger struct {
 	b                  *Branch
 	j                  *journal
 	base, layer, store *tree
+	// fresh means that no step was made yet, so that none has to be looked for.
+	fresh bool
 }
 
 func (b *Branch) newExchange(j *journal) (x *exchanger, err error) {
@@ -74,8 +76,13 @@ func (x *exchanger) forward(i int) error {
 	return x.replace(s, item)
 }
 
+// made reports whether a rename was made: the path has the inode that it gets.
+func (x *exchanger) made(t *tree, path string, inode uint64) bool {
+	return !x.fresh && t.inode(path) == inode
+}
+
 func (x *exchanger) create(s *step) error {
-	if x.base.inode(s.Path) == s.New {
+	if x.made(x.base, s.Path, s.New) {
 		return nil
 	}
 	if err := x.clean(x.layer, s.Path, s.Opaque); err != nil {
@@ -89,7 +96,7 @@ func (x *exchanger) create(s *step) error {
 }
 
 func (x *exchanger) delete(s *step, item string) error {
-	if x.store.inode(item) == 0 {
+	if x.fresh || x.store.inode(item) == 0 {
 		if err := rename(x.base, s.Path, x.store, item, noReplace); err != nil {
 			return err
 		}
@@ -114,8 +121,8 @@ func (x *exchanger) dropWhiteout(path string) error {
 }
 
 func (x *exchanger) replace(s *step, item string) error {
-	if x.base.inode(s.Path) != s.New {
-		if x.store.inode(item) != s.New {
+	if !x.made(x.base, s.Path, s.New) {
+		if !x.made(x.store, item, s.New) {
 			if err := x.clean(x.layer, s.Path, s.Opaque); err != nil {
 				return err
 			}

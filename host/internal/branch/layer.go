@@ -112,13 +112,16 @@ func (b *Branch) Changes() ([]Change, error) {
 // since returns the time after which a change of a path of the base is a change during the branch.
 func (b *Branch) since(path string) int64 {
 	out := b.Since
-	for renewed, at := range b.Renewed {
-		if renewed == path || strings.HasPrefix(path, renewed+"/") {
-			out = max(out, at)
+	for at := path; ; at = filepath.Dir(at) {
+		out = max(out, b.Renewed[at])
+		if at == "." || at == "/" {
+			return out
 		}
 	}
-	return out
 }
+
+// itself returns the key in Branch.Renewed for a directory without what is below it.
+func itself(dir string) string { return dir + "/." }
 
 func (w *walker) walk(dir string) error {
 	entries, err := os.ReadDir(filepath.Join(w.upper, dir))
@@ -240,7 +243,7 @@ func (w *walker) judge(c *Change, lo *unix.Stat_t) {
 			c.Conflict = "the workspace changed it, too"
 		}
 	case OpMetadata:
-		if lo.Ctim.Nano() >= since {
+		if lo.Ctim.Nano() >= max(since, w.b.Renewed[itself(c.Path)]) {
 			c.Conflict = "the workspace changed the directory, too, and its mode or its attributes differ"
 		}
 	case OpDelete, OpReplace:
@@ -335,26 +338,29 @@ func count(dir string) (n int) {
 
 // attributesOf returns the extended attributes of a path without the marks of the overlay.
 func attributesOf(path string) map[string][]byte {
-	size, err := unix.Llistxattr(path, nil)
+	names := make([]byte, 1024)
+	size, err := unix.Llistxattr(path, names)
+	if errors.Is(err, unix.ERANGE) {
+		if size, err = unix.Llistxattr(path, nil); err == nil {
+			names = make([]byte, size+256)
+			size, err = unix.Llistxattr(path, names)
+		}
+	}
 	if err != nil || size == 0 {
 		return nil
 	}
-	names := make([]byte, size+256)
-	if size, err = unix.Llistxattr(path, names); err != nil {
-		return nil
-	}
-	out := make(map[string][]byte)
+	var out map[string][]byte
 	for name := range strings.SplitSeq(strings.TrimRight(string(names[:size]), "\x00"), "\x00") {
 		if name == "" || strings.HasPrefix(name, markPrefix) {
 			continue
 		}
 		value := make([]byte, 64<<10)
 		if n, err := unix.Lgetxattr(path, name, value); err == nil {
+			if out == nil {
+				out = make(map[string][]byte)
+			}
 			out[name] = value[:n]
 		}
-	}
-	if len(out) == 0 {
-		return nil
 	}
 	return out
 }

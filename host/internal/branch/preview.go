@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/durable"
 )
 
 // PreviewPrefix begins the names of branches for previews. Other branches cannot have such names.
@@ -120,7 +122,7 @@ func (s *Store) adopt(p *Branch) (*Outcome, error) {
 	if err := exchangePaths(p.Layer(), of.Layer()); err != nil {
 		return nil, fmt.Errorf("nothing was applied: %w", err)
 	}
-	return &Outcome{Changes: changes, Into: of.Name}, syncDirectory(of.dir)
+	return &Outcome{Changes: changes, Into: of.Name}, durable.SyncDir(of.dir)
 }
 
 // adoptWhole is adopt for an apply. Parts of a preview of a branch cannot be applied.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/durable"
 )
 
 // restoreFile names the restore that a process began.
@@ -64,7 +66,7 @@ func (s *Store) goBack(b *Branch, number int, undo bool, rules CheckpointRules) 
 	r := restoring{Number: all[i].Number, Saved: saved.Number, Undo: undo, SkipIgnored: rules.SkipIgnored}
 	text, err := json.Marshal(r)
 	if err == nil {
-		err = replaceFile(filepath.Join(b.dir, restoreFile), text)
+		err = durable.Replace(filepath.Join(b.dir, restoreFile), text)
 	}
 	killed()
 	if err == nil {
@@ -73,7 +75,7 @@ func (s *Store) goBack(b *Branch, number int, undo bool, rules CheckpointRules) 
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("the branch %s cannot be restored, so it stays as it is: %w", b.Name, err), os.Remove(filepath.Join(b.dir, restoreFile)))
 	}
-	return &all[i], saved, syncDirectory(b.dir)
+	return &all[i], saved, durable.SyncDir(b.dir)
 }
 
 // continueRestore completes a restore during which a process was killed. The branch must be locked.

@@ -35,6 +35,9 @@ func (s *Store) Revert(b *Branch) (*Outcome, error) {
 	if last == nil {
 		return nil, fmt.Errorf("the branch %s has no apply that can be reverted", b.Name)
 	}
+	if err := last.load(); err != nil {
+		return nil, fmt.Errorf("the journal of the branch %s cannot be read: %w", b.Name, err)
+	}
 	x, err := b.newExchange(last)
 	if err != nil {
 		return nil, err
@@ -44,8 +47,7 @@ func (s *Store) Revert(b *Branch) (*Outcome, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("nothing was reverted, because these paths changed since the branch %s was applied:\n  %s\nMove them away, or restore them from version control, and repeat the command", b.Name, strings.Join(problems, "\n  "))
 	}
-	last.State = undoing
-	if err := last.save(); err != nil {
+	if err := last.record(undoing); err != nil {
 		return nil, err
 	}
 	out := &Outcome{Changes: []Change{}}

@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/suggest"
 
 	"toolhost.dev/host/internal/flock"
@@ -40,6 +41,8 @@ const (
 	appliedDir  = "applied"
 	dustbinDir  = ".discarded"
 	journalFile = "journal.json"
+	// progressFile is beside journalFile.
+	progressFile = "progress.json"
 )
 
 // Store is the directory with the branches of a state directory.
@@ -263,36 +266,16 @@ func (b *Branch) tick() (int64, error) {
 
 // save writes the record of the branch. A reader sees either the old or the new record.
 func (b *Branch) save() error {
+	return b.write(durable.Replace)
+}
+
+// write writes the record of the branch with a function of package durable.
+func (b *Branch) write(how func(path string, content []byte) error) error {
 	text, err := json.MarshalIndent(b, "", "\t")
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(b.dir, recordFile), append(text, '\n'))
-}
-
-// replaceFile replaces the content of a file. It returns when the new content is on disk.
-func replaceFile(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-func syncDirectory(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return how(filepath.Join(b.dir, recordFile), append(text, '\n'))
 }
 
 // suits returns an error if a workspace cannot be the base of a branch in this store.

@@ -196,7 +196,7 @@ func (w *baseWatch) forget(dir string) {
 	for id, path := range w.paths {
 		if path == dir || strings.HasPrefix(path, dir+"/") {
 			delete(w.paths, id)
-			_, _ = unix.InotifyRmWatch(w.fd, uint32(id)) //nolint:gosec // watch descriptors are positive
+			_, _ = unix.InotifyRmWatch(w.fd, uint32(id))
 		}
 	}
 }
