@@ -12,7 +12,7 @@ import (
 )
 
 // Events that are watched. A change of names can make the kernel's cached names of an overlay wrong. A change of content
-// shows at once, because the overlay reads the file of the base, but plugins that know the file must hear of it.
+// shows at once, because the overlay reads the file of the base, but plugins that know the file must be told.
 const (
 	namesChange   = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ATTRIB
 	contentChange = unix.IN_MODIFY | unix.IN_CLOSE_WRITE

@@ -15,7 +15,7 @@ type reports struct {
 	at uint64 // position of the last report; see Options.Changes
 }
 
-// invalidate tells a process in a branch what changed below the branch. It returns before a call must see the changes.
+// invalidate reports to a process in a branch what changed below the branch. Calls that begin after it see the changes.
 func (p *Plugin) invalidate(ctx context.Context, in *instance) error {
 	changes := p.super.opts.Changes
 	if changes == nil || !slices.Contains(in.desc.Capabilities, tool.CapabilityInvalidate) {
