@@ -24,6 +24,9 @@ func (f *front) ReachesPerson() bool {
 	return f.approver == nil && r.reachesPerson()
 }
 
+// Decided reports that nobody answers permission asks: neither the client's user nor an approver.
+func (f *front) Decided() bool { return f.approver == nil && !f.ReachesPerson() }
+
 // Ask implements [host.Client]. It sends the ask to the client, which asks its user. The answer is empty if the client
 // cannot ask or the user dismisses the question.
 func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {

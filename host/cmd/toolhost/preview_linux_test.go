@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,6 +60,18 @@ func said(res *tool.Result) string {
 		return string(res.Error.Kind) + ": " + res.Error.Message
 	}
 	return res.Output
+}
+
+// auditOf returns the answers in the audit log.
+func auditOf(t *testing.T, h *host.Host) string {
+	t.Helper()
+	entries, err := h.Log(host.LogQuery{Limit: 100})
+	must(t, err)
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Answered)
+	}
+	return strings.Join(out, "\n")
 }
 
 func diffOf(p *tool.Permission) string {
@@ -132,6 +145,9 @@ func TestAskShowsDiff(t *testing.T) {
 	}
 	if now := treeOf(t, ws); now != before {
 		t.Errorf("commands of a branch changed the workspace:\n%s", now)
+	}
+	if log := auditOf(t, h); strings.Count(log, "declined after a preview") != 2 || strings.Count(log, "once after a preview") < 4 {
+		t.Errorf("the audit log: %s", log)
 	}
 	changes, _, err := h.BranchChanges(host.Request{Branch: "b"}, 1000)
 	if err != nil || len(changes) != 3 {
@@ -329,5 +345,62 @@ func TestMCPShowsDiff(t *testing.T) {
 	names := slices.DeleteFunc([]string{"asked", "notes.txt"}, func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err != nil })
 	if !slices.Equal(names, []string{"asked"}) {
 		t.Errorf("%q", names)
+	}
+}
+
+// TestKilledBeforeAnswer kills a host while an ask with a diff waits. Nothing is changed, no process is left, and the preview
+// can be discarded by the next host.
+func TestKilledBeforeAnswer(t *testing.T) {
+	t.Parallel()
+	needsNamespaces(t)
+	dir := t.TempDir()
+	ws := filepath.Join(dir, "ws")
+	writeFiles(t, ws, map[string]string{"a": "one\n"})
+	config := filepath.Join(dir, "toolhost.hcl")
+	must(t, os.WriteFile(config, []byte(showDiff), 0o600))
+	args := func(more ...string) []string {
+		return append([]string{"--config", config, "--workspace", ws, "--state", filepath.Join(dir, "state")}, more...)
+	}
+	before := treeOf(t, ws)
+	person, program := terminalPair(t)
+	c := exec.Command(filepath.Join(bin, "toolhost"), args("--on-ask", "prompt", "run", "rm a; sleep 1000 & echo new > b")...)
+	c.Stdin = program
+	file := filepath.Join(dir, "said")
+	said, err := os.Create(file)
+	must(t, err)
+	c.Stderr = said
+	must(t, c.Start())
+	must(t, said.Close())
+	text := ""
+	eventually(t, "the ask", func() bool {
+		b, err := os.ReadFile(file)
+		must(t, err)
+		text = string(b)
+		return strings.Contains(text, "Allow?")
+	})
+	if !strings.Contains(text, "# deleted file a") || !strings.Contains(text, "+new") {
+		t.Error(text)
+	}
+	must(t, c.Process.Kill())
+	_ = c.Wait()
+	_ = person.Close()
+	if now := treeOf(t, ws); now != before {
+		t.Errorf("the workspace changed:\n%s", now)
+	}
+	run := func(more ...string) string {
+		t.Helper()
+		out, err := exec.Command(filepath.Join(bin, "toolhost"), args(more...)...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%q: %v %s", more, err, out)
+		}
+		return string(out)
+	}
+	name, _, found := strings.Cut(run("branch", "list")[strings.Index(run("branch", "list"), "preview-"):], " ")
+	if !found {
+		t.Fatal(name)
+	}
+	run("branch", "discard", name)
+	if now := treeOf(t, ws); now != before {
+		t.Errorf("the workspace changed:\n%s", now)
 	}
 }

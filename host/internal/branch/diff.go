@@ -69,6 +69,10 @@ func shortDiff(before, after view, changes []Change, limit int) string {
 	limit += out.Len()
 	hidden := 0
 	for _, c := range others {
+		if out.Len() >= limit { // a layer can have many large files, so the rest is not read
+			hidden++
+			continue
+		}
 		text := diffOf(before, after, c)
 		if out.Len()+len(text) > limit {
 			text = "# " + Describe(*c) + remarks(c) + " [its lines are not shown, because the diff is long]\n"

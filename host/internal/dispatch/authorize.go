@@ -21,6 +21,9 @@ func (d *Dispatcher) authorize() Stage {
 			if len(c.Decision.Policy.Rewritten) > 0 || c.Decision.Policy.Pinned {
 				c.Decision.Arguments, c.Decision.Sent.Arguments = q.Args, call.Object(q.Args)
 			}
+			if asker.ran { // the audit log has that the command ran, whatever the answer was
+				c.Decision.Policy.Answered += " after a preview"
+			}
 			if err != nil {
 				return notPermitted(ctx, c, err)
 			}

@@ -22,6 +22,7 @@ type previewer struct {
 	call *Call
 	run  Handler // the stages after the policy
 
+	ran    bool         // whether the call ran in a preview
 	result *tool.Result // the result of an accepted preview; nil if the call still has to run
 }
 
@@ -51,6 +52,7 @@ func (p *previewer) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) 
 		return p.Client.Ask(ctx, ask)
 	}
 	defer preview.Drop()
+	p.ran = true
 	var saved deferred
 	res, accepted := p.runIn(ctx, preview, &saved)
 	if err := ctx.Err(); err != nil {

@@ -69,7 +69,7 @@ func (f *decidingClient) ReachesPerson() bool {
 // Decided reports whether asks are answered without a person.
 func (f *decidingClient) Decided() bool {
 	_, nobody := f.Client.(silent)
-	return nobody || f.onAsk == "allow" || f.onAsk == "deny"
+	return nobody || call.Decided(f.Client) || f.onAsk == "allow" || f.onAsk == "deny"
 }
 
 // The type "silent" is the client of a request whose caller has no client. It ignores all events.

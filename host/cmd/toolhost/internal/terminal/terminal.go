@@ -178,6 +178,9 @@ func (t *Terminal) wipe() {
 	}
 }
 
+// Decided reports that no person answers permission asks, because standard input is no terminal.
+func (t *Terminal) Decided() bool { return !t.ReachesPerson() }
+
 // ReachesPerson reports whether a person can answer at the terminal.
 func (t *Terminal) ReachesPerson() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
 
