@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 
 	"toolhost.dev/host/internal/engine"
 )
@@ -37,4 +38,24 @@ func (h *Host) Rollout(plugin, action string, by *Principal) error {
 // Renew applies changed pins and approvals of plugins. The audit log names the principal by.
 func (h *Host) Renew(ctx context.Context, by *Principal) (*Reload, error) {
 	return h.engine.Renew(ctx, by.Name)
+}
+
+// AskQueue contains open asks that people can answer through another host.
+type AskQueue = engine.AskQueue
+
+// OfferAsks lets people answer the asks of this host through another host of the same user with the same state directory.
+func (h *Host) OfferAsks(q AskQueue) { h.engine.OfferAsks(q) }
+
+// Supervised reports whether people can answer asks of this host through another host that runs now.
+func (h *Host) Supervised(ctx context.Context) bool { return h.engine.Supervised(ctx) }
+
+// AsksOfOthers returns the open asks of the other hosts by their process ids, in the format of GET /v1/asks.
+func (h *Host) AsksOfOthers(ctx context.Context) map[int]json.RawMessage {
+	return h.engine.AsksOfOthers(ctx)
+}
+
+// AnswerOther answers an ask of another host. The body is that of an answer over HTTP, with the id of the ask and the name of
+// the principal that answers in the fields id and by.
+func (h *Host) AnswerOther(ctx context.Context, pid int, body json.RawMessage) error {
+	return h.engine.AnswerOther(ctx, pid, body)
 }

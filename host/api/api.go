@@ -12,7 +12,7 @@
 //	GET  /v1/status  returns the configuration, the plugins and the sessions
 //	GET  /v1/stats   returns the outcomes of calls by tool, and the resource usage of plugins
 //	GET  /metrics    returns the same statistics for Prometheus
-//	GET  /v1/asks    lists the open asks of calls over this interface
+//	GET  /v1/asks    lists the open asks of calls over this interface, and the permission asks of other hosts of the user
 //	POST /v1/asks/ID answers an ask: {"outcome": "accepted", "values": […]}
 //	GET  /v1/calls   lists the calls that run or wait; POST /v1/calls/ID/cancel cancels one
 //	GET  /v1/log     returns entries of the audit log, selected by session, tool, principal, kind, decision, layer, text,
@@ -177,6 +177,8 @@ type server struct {
 	host *host.Host
 	opts Options
 	asks *Asks
+	// others contains the asks of other hosts.
+	others otherAsks
 }
 
 // named rejects requests with an unknown host name in the Host header. A web page can send such a request if the page's

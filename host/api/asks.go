@@ -151,6 +151,11 @@ func (s *server) listAsks(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.asks.mu.Unlock()
+	for _, a := range s.others.get(r.Context(), s.host) {
+		if a.sees(Principal(r.Context())) {
+			list = append(list, a)
+		}
+	}
 	reply(w, http.StatusOK, list)
 }
 
@@ -171,6 +176,9 @@ func (s *server) answerAsk(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id, p := r.PathValue("id"), Principal(r.Context())
+	if s.answerOther(w, r, id, &given) {
+		return
+	}
 	a := s.asks.find(id)
 	if a != nil && a.sees(p) {
 		if code, kind, why := a.forbids(p, &given); code != 0 {

@@ -33,6 +33,44 @@ func (f *front) Ask(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	if ask.Permission != nil && f.approver != nil {
 		return f.approver.Ask(ctx, ask)
 	}
+	if ask.Permission != nil && f.beside != nil {
+		return firstAnswer(ctx, ask, f.askClient, f.beside.Ask)
+	}
+	return f.askClient(ctx, ask)
+}
+
+// firstAnswer asks several clients at once. It returns the first answer. Clients that cannot ask anybody do not count, unless
+// none of them can.
+func firstAnswer(ctx context.Context, ask tool.Ask, clients ...func(context.Context, tool.Ask) (tool.Answer, error)) (tool.Answer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answered struct {
+		by     int
+		answer tool.Answer
+		err    error
+	}
+	answers := make(chan answered, len(clients))
+	for i, client := range clients {
+		go func() {
+			a, err := client(ctx, ask)
+			answers <- answered{i, a, err}
+		}()
+	}
+	var nobody answered // the reason of the first client, if nobody can be asked
+	for range clients {
+		a := <-answers
+		if a.err != nil || a.answer.Outcome != tool.NobodyToAsk {
+			return a.answer, a.err
+		}
+		if a.by == 0 {
+			nobody = a
+		}
+	}
+	return nobody.answer, nil
+}
+
+// askClient sends an ask to the client.
+func (f *front) askClient(ctx context.Context, ask tool.Ask) (tool.Answer, error) {
 	f.mu.Lock()
 	r := f.run
 	f.mu.Unlock()

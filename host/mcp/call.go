@@ -72,7 +72,7 @@ func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Req
 		call.Continuation = earlier.continuation
 	}
 	// Begin queues the call before the goroutine starts, so that calls of a session keep the order of the requests.
-	front := &front{silent: silent, patience: s.opts.AskTimeout, approver: s.approver(call.Principal)}
+	front := &front{silent: silent, patience: s.opts.AskTimeout, approver: s.approver(call.Principal), beside: s.beside(call.Principal)}
 	pending := s.host.Begin(call, front)
 	leave()
 	return s.parked.wait(ctx, s.parked.begin(ctx, in, earlier, func(r *run) *tool.Result {
@@ -119,6 +119,14 @@ func (s *Server) approver(p *host.Principal) host.Client {
 	return s.opts.Approver(p)
 }
 
+// beside returns the client that answers permission asks as well as the client that calls, or nil.
+func (s *Server) beside(p *host.Principal) host.Client {
+	if p != nil && !p.Interactive {
+		return nil
+	}
+	return s.opts.Beside
+}
+
 // request converts a client's request to a request of the host.
 func (s *Server) request(f function, in *incoming, arguments json.RawMessage) (host.Request, *tool.Error) {
 	call := s.base(in)
@@ -154,6 +162,7 @@ type front struct {
 	patience time.Duration
 	silent   bool        // whether the client gets no signs of life of silent calls
 	approver host.Client // answers permission asks; nil if the client answers them
+	beside   host.Client // also answers permission asks; nil if only the client does
 
 	mu    sync.Mutex
 	run   *run

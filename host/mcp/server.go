@@ -48,6 +48,9 @@ type Options struct {
 	// client. Nil means that every client answers the asks of its calls. Approver is not called for the local user and for
 	// interactive principals.
 	Approver func(*host.Principal) host.Client
+	// Beside answers permission asks as well as the client that calls, for the local user and for interactive principals. The
+	// first answer counts. Nil means that only the client answers them.
+	Beside host.Client
 	// Roots makes calls run in the first root that a client with a connection names. If one of the client's roots
 	// contains the host's workspace, calls run in the host's workspace. Set Roots only for clients on the same machine
 	// that are allowed to choose the workspace.

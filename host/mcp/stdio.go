@@ -250,7 +250,7 @@ func (l *stream) call(r *request) bool {
 	in := toolCall(&mcp.CallToolRequest{Session: session, Params: &mcp.CallToolParamsRaw{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments}})
 	call, bad := l.server.request(f, in, r.Params.Arguments)
 	call.Workspace = workspace
-	front := &front{silent: l.server.silent(), patience: l.server.opts.AskTimeout}
+	front := &front{silent: l.server.silent(), patience: l.server.opts.AskTimeout, beside: l.server.opts.Beside}
 	var pending *host.Pending
 	if bad == nil {
 		pending = l.server.host.Begin(call, front) // in this goroutine, so that calls keep the order of their requests

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"toolhost.dev/host"
+	"toolhost.dev/host/api"
 	"toolhost.dev/host/cmd/toolhost/internal/cli"
 	"toolhost.dev/host/cmd/toolhost/internal/logincmd"
 	"toolhost.dev/host/cmd/toolhost/internal/terminal"
@@ -39,6 +42,9 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			if err != nil {
 				return err
 			}
+			asks := api.NewAsks(cmp.Or(opts.AskTimeout, 10*time.Minute))
+			h.OfferAsks(asks)
+			opts.Beside = asks.Supervised(h, fmt.Sprintf("%s in process %d (toolhost mcp)", host.LocalUser().Name, os.Getpid()))
 			opts.Roots = s.Workspace == "" // use the client's directories, unless the user selected a workspace
 			server, err := newMCPServer(h, s, opts)
 			if err != nil {

@@ -134,8 +134,8 @@ func (f *serveFlags) run(c *cobra.Command, s *cli.Settings) error {
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: host.ConnContext,
 	}
-	f.announce(listener, made)
 	f.offerConsole(c.Context(), h, listener, pages)
+	f.announce(listener, made)
 	served := make(chan error, 1)
 	go func() { served <- f.serve(web, listener) }()
 	replaced := f.offer(h, listener, mine)

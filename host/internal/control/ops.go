@@ -16,6 +16,12 @@ const (
 	OpReleaseBranch = "release-branch"
 	OpTakeOver      = "take-over"
 	OpConsole       = "console"
+
+	// OpSupervises reports whether people can answer asks of other hosts through this host. OpAsks lists the open asks of a
+	// host, and OpAnswer answers one.
+	OpSupervises = "supervises"
+	OpAsks       = "asks"
+	OpAnswer     = "answer"
 )
 
 // TakeOverArgs contains the arguments of OpTakeOver: the address of the socket that the client wants to acquire, and the

@@ -129,6 +129,7 @@ type Engine struct {
 	takeOver takeOver
 	signals  signals
 	flights  inflight.Calls
+	asks     atomic.Pointer[AskQueue]
 	console  atomic.Pointer[func() string] // returns a link to the web console; nil without a console
 	opening  sync.Mutex                    // locked by the method "open"
 	cleaning sync.Once                     // removes unused temporary directories of sessions

@@ -175,6 +175,10 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 			return nil, err
 		}
 		return struct{}{}, e.handOver(ctx, a)
+	case control.OpSupervises:
+		return e.console.Load() != nil, nil
+	case control.OpAsks, control.OpAnswer:
+		return e.controlAsks(op, args)
 	case control.OpConsole:
 		return e.consoleLink()
 	case control.OpStatus:

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestAsksOfAnotherProcess answers the permission asks of "toolhost mcp" through a server that runs beside it: for a client that
+// cannot ask, and for one whose user does not answer. Without the server, nobody is asked.
+func TestAsksOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	dir := mcpDir(t)
+	file := filepath.Join(dir, "toolhost.hcl")
+	b, err := os.ReadFile(file)
+	must(t, err)
+	must(t, os.WriteFile(file, append(b, `
+permissions {
+  ask "touching" { command = "touch *" }
+}
+principal "lead" {
+  role        = "approver"
+  answers_for = ["nobody"]
+}
+principal "nobody" {}
+`...), 0o600))
+	must(t, toolhost(t, dir, "version").Run()) // trusts the file
+
+	touch := map[string]any{"command": "touch made"}
+	made := func() bool { _, err := os.Stat(filepath.Join(dir, "made")); return err == nil }
+	alone := connect(t, eras[1], &mcp.CommandTransport{Command: toolhost(t, dir, "mcp")}, nil, nil)
+	if got := text(t, callTool(t, alone, "bash", touch)); made() || !strings.Contains(got, "needs a confirmation") {
+		t.Errorf("without a server: %s", got)
+	}
+	touch = map[string]any{"command": "touch ./made"} // the answer that nobody can be asked is remembered
+
+	base, _ := serve(t, dir)
+	approver := &client{t, base, approverToken}
+	out, err := toolhost(t, dir, "token", "create", "lead").Output()
+	must(t, err)
+	lead := &client{t, base, strings.TrimSpace(string(out))}
+	var silent atomic.Bool
+	silent.Store(true)
+	mute := &user{reply: &mcp.ElicitResult{Action: "cancel"}, meanwhile: func() {
+		for silent.Load() {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}}
+	defer silent.Store(false)
+	for name, s := range map[string]*mcp.ClientSession{
+		"a client that cannot ask": alone, "a user who does not answer": connect(t, eras[1], &mcp.CommandTransport{Command: toolhost(t, dir, "mcp")}, mute, nil),
+	} {
+		for _, outcome := range []string{"declined", "accepted"} {
+			result := make(chan string, 1)
+			go func() {
+				res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "bash", Arguments: touch})
+				if err != nil {
+					result <- err.Error()
+					return
+				}
+				result <- text(t, res)
+			}()
+			var list []struct{ ID, Digest, Principal string }
+			eventually(t, name+": the ask is in the list", func() bool {
+				_, body := approver.do("GET", "/v1/asks", "")
+				if len(result) > 0 {
+					t.Fatalf("%s: nobody was asked: %s", name, <-result)
+				}
+				return json.Unmarshal([]byte(body), &list) == nil && len(list) == 1
+			})
+			if !strings.Contains(list[0].Principal, "toolhost mcp") {
+				t.Errorf("%s: asked by %q", name, list[0].Principal)
+			}
+			lead.want(200, "[]", "GET", "/v1/asks", "")
+			lead.want(404, "is open", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"accepted"}`)
+			approver.want(409, "another content", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"accepted","digest":"sha256:0"}`)
+			approver.want(200, outcome, "POST", "/v1/asks/"+list[0].ID, `{"outcome":"`+outcome+`","digest":"`+list[0].Digest+`"}`)
+			got := <-result
+			if made() != (outcome == "accepted") {
+				t.Errorf("%s: %s: %s", name, outcome, got)
+			}
+			_ = os.Remove(filepath.Join(dir, "made"))
+			approver.want(404, "is open", "POST", "/v1/asks/"+list[0].ID, `{"outcome":"accepted"}`)
+		}
+	}
+	log, err := toolhost(t, dir, "log", "--tool", "bash", "--json").Output()
+	must(t, err)
+	if !strings.Contains(string(log), "by approver-token") && !strings.Contains(string(log), "approver-token") {
+		t.Errorf("the log does not name who answered: %.600s", log)
+	}
+}
