@@ -76,6 +76,13 @@ type entry struct {
 	Skipped    bool   // git ignores the path, so its content is not stored
 }
 
+// newestManifest keeps the manifest of the newest checkpoint, which the next one is compared with.
+type newestManifest struct {
+	number  int
+	entries []entry
+	stored  int64 // the size of all stored contents
+}
+
 // unchanged reports whether a path has the same content as when the entry was made. No program can set the ctime.
 func (e *entry) unchanged(st *unix.Stat_t) bool {
 	return e.Inode == st.Ino && e.Ctime == st.Ctim.Nano() && e.Size == st.Size && e.Mode == uint32(st.Mode) //nolint:unconvert // not all systems have 32 bits here
@@ -184,7 +191,9 @@ func (b *Branch) checkpoint(c Checkpoint, rules CheckpointRules) (*Checkpoint, e
 	var last []entry
 	if len(all) > 0 {
 		c.Number = all[len(all)-1].Number + 1
-		if last, err = b.manifest(all[len(all)-1].Number); err != nil {
+		if number := all[len(all)-1].Number; b.newest.number == number {
+			last = b.newest.entries
+		} else if last, err = b.manifest(number); err != nil {
 			last = nil // a damaged checkpoint is only not shared
 		}
 	}
@@ -205,12 +214,17 @@ func (b *Branch) checkpoint(c Checkpoint, rules CheckpointRules) (*Checkpoint, e
 	if err == nil {
 		err = b.store(&c, entries)
 	}
+	stored := b.newest.stored + t.stored
+	if b.newest.number == 0 || b.newest.number != c.Number-1 {
+		stored = b.stored()
+	}
 	if err == nil {
-		err = b.thin(append(all, c), rules)
+		stored, err = b.thin(append(all, c), rules, stored)
 	}
 	room := (*NoRoomError)(nil)
 	switch {
 	case err == nil:
+		b.newest = newestManifest{c.Number, entries, stored}
 		return &c, nil
 	case errors.As(err, &room):
 		return nil, err
@@ -267,33 +281,34 @@ func (b *Branch) relabel(c *Checkpoint) error {
 	return os.Rename(tmp, filepath.Join(b.checkpointDir(c.Number), checkpointFile))
 }
 
-// thin removes the oldest automatic checkpoints that exceed the limits. It returns a [NoRoomError], and removes the newest
+// thin removes the oldest automatic checkpoints that exceed the limits. The argument stored is the size of all stored
+// contents, and the first result is the size after it. It returns a [NoRoomError], and removes the newest
 // checkpoint, if the other ones alone exceed the limit of bytes.
-func (b *Branch) thin(all []Checkpoint, rules CheckpointRules) error {
+func (b *Branch) thin(all []Checkpoint, rules CheckpointRules, stored int64) (int64, error) {
 	n := 0
 	for i := range all {
 		if all[i].Automatic() {
 			n++
 		}
 	}
-	stored := b.stored()
 	for rules.Keep > 0 && n > rules.Keep || rules.Bytes > 0 && stored > rules.Bytes {
 		i := slices.IndexFunc(all[:len(all)-1], func(c Checkpoint) bool { return c.Automatic() })
 		if i < 0 && (rules.Bytes == 0 || stored <= rules.Bytes) {
-			return nil
+			return stored, nil
 		}
 		if i < 0 {
 			i = len(all) - 1
 		}
 		if err := b.forget(all, i); err != nil {
-			return err
+			return stored, err
 		}
 		if i == len(all)-1 {
-			return &NoRoomError{Limit: rules.Bytes}
+			b.newest = newestManifest{}
+			return stored, &NoRoomError{Limit: rules.Bytes}
 		}
 		all, n, stored = slices.Delete(all, i, i+1), n-1, b.stored()
 	}
-	return nil
+	return stored, nil
 }
 
 // stored returns the size of all stored contents.

@@ -27,6 +27,26 @@ func (b *Branch) Usage() (size int64, files int) {
 	return size, files
 }
 
+type usage struct {
+	size  int64
+	files int
+}
+
+// Usage is like [Branch.Usage].
+func (m *Mount) Usage() (size int64, files int) {
+	size, files = m.Branch.Usage()
+	m.usage.Store(&usage{size, files})
+	return size, files
+}
+
+// LastUsage returns the last result of Usage. It measures if nobody did.
+func (m *Mount) LastUsage() (size int64, files int) {
+	if u := m.usage.Load(); u != nil {
+		return u.size, u.files
+	}
+	return m.Usage()
+}
+
 // Bytes returns the size of the layer on disk.
 func (b *Branch) Bytes() int64 {
 	size, _ := b.Usage()

@@ -50,6 +50,7 @@ type Mount struct {
 	ask    sync.Mutex // one request to the holder at a time
 
 	checkpoints sync.Mutex // one checkpoint at a time
+	usage       atomic.Pointer[usage]
 	// refreshed is the position up to which the processes of the branch see the changes of the base. It is guarded by ask.
 	refreshed position
 }

@@ -76,6 +76,8 @@ type Branch struct {
 	// Shown is the state of the layer when a person was shown its changes. Empty means that nobody was.
 	Shown string `json:"shown,omitempty"`
 
+	newest newestManifest
+
 	dir string
 }
 

@@ -93,8 +93,8 @@ type Layer struct {
 	Name     string
 	MaxBytes int64
 	MaxFiles int
-	// Usage measures the layer.
-	Usage func() (size int64, files int)
+	// Usage measures the layer, and LastUsage returns the last measurement.
+	Usage, LastUsage func() (size int64, files int)
 }
 
 // Mount is a mounted branch. See the fields Branch and View of [tool.Root].

@@ -23,7 +23,10 @@ func (d *Dispatcher) layer() Stage {
 			if l == nil || c.Identity.Depth > 0 || c.Identity.Tool.Definition.Traits.ReadOnly || controls(c.Identity.Tool) || readsOnly(c) {
 				return next(ctx, c)
 			}
-			size, files := l.Usage()
+			size, files := l.LastUsage()
+			if exceeds(l, size, files) {
+				size, files = l.Usage()
+			}
 			before := *l
 			if exceeds(l, size, files) && !removes(c) {
 				return call.Refused(tool.Errorf(tool.PermissionDenied, "%s was not run, because %s. %s", c.Identity.Tool.FullName(), tooLarge(l, size, files), remedy(l)))

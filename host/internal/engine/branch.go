@@ -96,7 +96,7 @@ func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, 
 	}
 	s.Mount = call.Mount{Key: mount.Key, View: mount.View()}
 	s.Roots = inBranch(s.Roots, s)
-	s.Layer = e.layer(b)
+	s.Layer = e.layer(b, mount)
 	s.Checkpoints = nil // a preview begins with the session of its branch
 	if e.Current().Config.Workspace.Checkpoints.Automatic && !b.IsPreview() {
 		s.Checkpoints = &checkpoints{e: e, mount: mount, session: s}
@@ -111,9 +111,9 @@ func (e *Engine) mount(s call.Session, b *branch.Branch) (mounted call.Session, 
 }
 
 // layer returns the limits of a branch. A preview has a tenth of them.
-func (e *Engine) layer(b *branch.Branch) *call.Layer {
+func (e *Engine) layer(b *branch.Branch, m *branch.Mount) *call.Layer {
 	limits := e.Current().Config.Workspace.Limits
-	l := &call.Layer{Name: b.Name, MaxBytes: int64(min(limits.Layer, 1<<62)), MaxFiles: limits.Files, Usage: b.Usage}
+	l := &call.Layer{Name: b.Name, MaxBytes: int64(min(limits.Layer, 1<<62)), MaxFiles: limits.Files, Usage: m.Usage, LastUsage: m.LastUsage}
 	if b.IsPreview() {
 		l.MaxBytes, l.MaxFiles = max(1, l.MaxBytes/10), max(1, l.MaxFiles/10)
 	}
