@@ -173,8 +173,7 @@ func NewMode(ctx context.Context, opts Options, mode Mode) (*Engine, error) {
 	if err := generation.CheckHooks(opts.Hooks, cfg); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser()}
-	e.closing.done = make(chan struct{})
+	e := &Engine{opts: opts, ids: newIDs(), local: principal.LocalUser(), closing: closing{done: make(chan struct{})}}
 	e.logs = pluginlog.New(func() string { return e.home.Logs() }, opts.Log)
 	e.super = supervisor.New(supervisor.Options{HostVersion: Version, Log: opts.Log, Keep: e.keepLine, Changes: e.branches.Changes})
 	if err := e.openState(cfg); err != nil {
