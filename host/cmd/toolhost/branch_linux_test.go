@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -265,4 +267,59 @@ func TestDeniedPathsInBranch(t *testing.T) {
 	must(t, os.Rename(filepath.Join(ws, "t"), filepath.Join(ws, "a.env")))
 	must(t, os.Rename(filepath.Join(ws, "e"), filepath.Join(ws, "d/e")))
 	hidden("after renames in the workspace")
+}
+
+// TestKilledHostLeavesProcess kills a host. While a process of its branch lives on, no other host uses the layer, because the
+// kernel would mount it twice.
+func TestKilledHostLeavesProcess(t *testing.T) {
+	needsNamespaces(t)
+	if _, err := exec.LookPath("nsenter"); err != nil {
+		t.Skip("nsenter is not installed")
+	}
+	dir := t.TempDir()
+	ws := filepath.Join(dir, "ws")
+	writeFiles(t, ws, map[string]string{"a": "a"})
+	command := func(args ...string) *exec.Cmd {
+		c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--state", filepath.Join(dir, "state")}, args...)...)
+		c.Dir = ws
+		return c
+	}
+	first := command("--branch", "b", "batch")
+	in, err := first.StdinPipe()
+	must(t, err)
+	out, err := first.StdoutPipe()
+	must(t, err)
+	must(t, first.Start())
+	_, err = in.Write([]byte(`{"id":1,"command":"echo first > f"}` + "\n"))
+	must(t, err)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, `"success":true`) {
+		t.Fatal(line, err)
+	}
+	children, err := exec.Command("pgrep", "-P", strconv.Itoa(first.Process.Pid)).Output()
+	must(t, err)
+	var late *exec.Cmd // a process that has the branch mounted and does not end with the host
+	for pid := range strings.FieldsSeq(string(children)) {
+		if mounts, err := os.ReadFile("/proc/" + pid + "/mountinfo"); err == nil && strings.Contains(string(mounts), " - overlay toolhost-branch-") {
+			late = exec.Command("nsenter", "-t", pid, "-U", "-m", "--preserve-credentials", "sleep", "60")
+			if late.Start() == nil {
+				break
+			}
+		}
+	}
+	if late == nil {
+		t.Fatal("no process has the branch mounted")
+	}
+	time.Sleep(300 * time.Millisecond) // nsenter starts the program
+	must(t, first.Process.Kill())
+	_ = first.Wait()
+	for _, args := range [][]string{{"run", "--branch", "b", "cat f"}, {"branch", "apply", "b"}, {"branch", "discard", "b"}} {
+		if text, err := command(args...).CombinedOutput(); err == nil || !strings.Contains(string(text), fmt.Sprintf("in use by the process %d", late.Process.Pid)) {
+			t.Errorf("%v while a process has the layer mounted: %v\n%s", args, err, text)
+		}
+	}
+	must(t, late.Process.Kill())
+	_ = late.Wait()
+	if text, err := command("run", "--branch", "b", "cat f").CombinedOutput(); err != nil || !strings.Contains(string(text), "first") {
+		t.Errorf("after the process ended: %v\n%s", err, text)
+	}
 }

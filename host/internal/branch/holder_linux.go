@@ -1,13 +1,16 @@
 package branch
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,7 +31,7 @@ const holdTimeout = 10 * time.Second
 
 // startHolder starts a holder for an overlay. The holder inherits the lock, so that no other process can use the layer
 // before the holder has ended.
-func startHolder(launcher string, lower []string, upper, work string, lock *os.File) (*holder, error) {
+func startHolder(launcher, name string, lower []string, upper, work string, lock *os.File) (*holder, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -55,7 +58,7 @@ func startHolder(launcher string, lower []string, upper, work string, lock *os.F
 		files = append(files, f)
 		return 3 + len(files) - 1
 	}
-	h := confine.Hold{Socket: 3, Upper: number(upper), Work: number(work)}
+	h := confine.Hold{Name: name, Socket: 3, Upper: number(upper), Work: number(work)}
 	for _, path := range lower {
 		h.Lower = append(h.Lower, number(path))
 	}
@@ -125,6 +128,27 @@ func (h *holder) close() {
 		_ = h.cmd.Process.Kill()
 		<-h.done
 	}
+}
+
+// lingering returns a process that still has the layer mounted after its host was killed, or 0. The lock does not tell that,
+// because commands do not inherit it: they could give it back.
+func (b *Branch) lingering() (pid int) {
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	source := []byte(" - overlay " + confine.HoldSource + b.mountName() + " ")
+	for _, e := range all {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		mounts, err := os.ReadFile(filepath.Join("/proc", e.Name(), "mountinfo"))
+		if err == nil && bytes.Contains(mounts, source) {
+			return n
+		}
+	}
+	return 0
 }
 
 // networks are the file systems whose clock is not the one of this machine.

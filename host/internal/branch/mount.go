@@ -158,7 +158,7 @@ func (m *Mount) start(launcher, session string) error {
 	if err := errors.Join(removeAll(work), os.Mkdir(work, 0o700), b.save()); err != nil {
 		return fmt.Errorf("the branch %s cannot be prepared: %w", b.Name, err)
 	}
-	if m.holder, err = startHolder(launcher, []string{b.Base}, b.Layer(), filepath.Join(b.dir, workDir), m.lock); err != nil {
+	if m.holder, err = startHolder(launcher, b.mountName(), []string{b.Base}, b.Layer(), filepath.Join(b.dir, workDir), m.lock); err != nil {
 		return fmt.Errorf("the branch %s cannot be mounted: %w", b.Name, err)
 	}
 	if m.root, err = m.holder.clone(); err != nil {

@@ -118,6 +118,12 @@ func (e *InUseError) Error() string {
 // ID identifies the branch among all branches of the store.
 func (b *Branch) ID() string { return filepath.Base(b.dir) }
 
+// mountName identifies the mount of the branch among all mounts of the machine.
+func (b *Branch) mountName() string {
+	sum := sha256.Sum256([]byte(b.dir))
+	return hex.EncodeToString(sum[:8])
+}
+
 // Layer returns the directory that contains all changes of the branch.
 func (b *Branch) Layer() string { return filepath.Join(b.dir, upperDir) }
 
@@ -322,6 +328,12 @@ func (b *Branch) lock() (*os.File, error) {
 			return nil, errors.Join(fmt.Errorf("the branch %s does not exist any more: %w", b.Name, err), f.Close())
 		}
 		*b = *now
+		// After its host was killed, processes of the branch can take a moment to end. The kernel would mount one layer twice.
+		if boot, err := bootID(); b.Boot != "" && (err != nil || b.Boot == boot) {
+			if pid := b.lingering(); pid > 0 {
+				return nil, errors.Join(&InUseError{Name: b.Name, PID: pid}, f.Close())
+			}
+		}
 		_ = f.Truncate(0)
 		_, _ = fmt.Fprintf(f, "%d", os.Getpid()) // only for the message of another process
 		return f, nil

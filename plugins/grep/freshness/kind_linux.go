@@ -50,7 +50,7 @@ var branches = sync.OnceValue(func() map[string]bool {
 	}
 	for line := range strings.Lines(string(all)) {
 		place, source, ok := strings.Cut(line, " - ")
-		if f := strings.Fields(place); ok && len(f) > 2 && strings.HasPrefix(source, "overlay toolhost-branch ") {
+		if f := strings.Fields(place); ok && len(f) > 2 && strings.HasPrefix(source, "overlay toolhost-branch-") {
 			out[f[2]] = true
 		}
 	}

@@ -11,9 +11,14 @@ type Hold struct {
 	// Upper and Work are descriptors of the directory that receives all changes and of the kernel's own directory.
 	Upper int `json:"upper"`
 	Work  int `json:"work"`
+	// Name identifies the branch. It follows HoldSource in the source of the mount, which every process with the mount shows.
+	Name string `json:"name"`
 	// Socket is the descriptor for requests.
 	Socket int `json:"socket"`
 }
+
+// HoldSource begins the source of the mount of a branch in /proc/PID/mountinfo.
+const HoldSource = "toolhost-branch-"
 
 // Requests to a holder, and its answers. Each is one byte; HoldFailed is followed by the reason.
 const (
