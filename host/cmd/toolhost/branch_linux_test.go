@@ -323,3 +323,103 @@ func TestKilledHostLeavesProcess(t *testing.T) {
 		t.Errorf("after the process ended: %v\n%s", err, text)
 	}
 }
+
+// TestBranchWithoutBase moves, replaces and unmounts the workspace below a mounted branch, and kills the holder of the branch.
+// Each is a clear error or is repaired, and nothing is lost.
+func TestBranchWithoutBase(t *testing.T) {
+	needsNamespaces(t)
+	h, ws, _ := branchHost(t, map[string]string{"a": "a"})
+	inBranch(t, h, "b", "echo kept > f; cat f a", "kept")
+	moved := ws + "-moved"
+	must(t, os.Rename(ws, moved))
+	inBranch(t, h, "b", "cat f", "If it was moved, move it back")
+	must(t, os.Mkdir(ws, 0o755))
+	inBranch(t, h, "b", "cat f", "is not the one over which the branch b was made")
+	if entries, err := os.ReadDir(ws); err != nil || len(entries) > 0 {
+		t.Errorf("the other directory has %v, %v", entries, err)
+	}
+	must(t, errors.Join(os.Remove(ws), os.Rename(moved, ws)))
+	inBranch(t, h, "b", "cat f a", "kept\na")
+
+	killed := false
+	children, err := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()
+	must(t, err)
+	for pid := range strings.FieldsSeq(string(children)) {
+		if text, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.Contains(string(text), "toolhost-sandbox\x00hold\x00") {
+			must(t, exec.Command("kill", "-9", pid).Run())
+			killed = true
+		}
+	}
+	if !killed {
+		t.Fatal("no process holds the branch")
+	}
+	time.Sleep(50 * time.Millisecond)
+	inBranch(t, h, "b", "cat f a; echo again > g", "kept\na")
+	inBranch(t, h, "b", "read g", "again")
+}
+
+// TestApplyOnFullDisk applies a branch while the disk is full. Nothing is applied, or all is, and nothing is lost.
+func TestApplyOnFullDisk(t *testing.T) {
+	needsNamespaces(t)
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skip("only root can mount a small disk: ", err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	ws := filepath.Join(dir, "ws")
+	for i := range 300 {
+		writeFiles(t, ws, map[string]string{fmt.Sprintf("d/%d", i): "old"})
+	}
+	toolhost := func(args ...string) (string, error) {
+		c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--state", filepath.Join(dir, "state")}, args...)...)
+		c.Dir = ws
+		text, err := c.CombinedOutput()
+		return string(text), err
+	}
+	if text, err := toolhost("run", "--branch", "b", "for i in $(seq 0 299); do echo new > d/$i; done; rm d/7; echo x > fresh"); err != nil {
+		t.Skip("the disk cannot have a branch: ", text)
+	}
+	before := treeOf(t, ws)
+	filler := filepath.Join(dir, "filler")
+	fill(t, filler)
+	failed, done := 0, false
+	for free := int64(0); !done && free < 3<<20; free += 16 << 10 { // each amount of space lets another write fail
+		info, err := os.Stat(filler)
+		must(t, err)
+		must(t, os.Truncate(filler, max(info.Size()-16<<10, 0)))
+		text, err := toolhost("branch", "apply", "b")
+		if done = err == nil; done {
+			if !strings.Contains(text, "Applied 301 changes") {
+				t.Errorf("the apply with %d free bytes: %s", free, text)
+			}
+			continue
+		}
+		failed++
+		if !strings.Contains(text, "no space left on device") && !strings.Contains(text, "free on the disk") {
+			t.Errorf("the apply with %d free bytes: %s", free, text)
+		}
+		if now := treeOf(t, ws); now != before {
+			t.Fatalf("the apply with %d free bytes changed the workspace. It printed %s. Files with the new content: %d of %d", free, text, strings.Count(now, "\n"), strings.Count(before, "\n"))
+		}
+	}
+	if failed < 2 || !done {
+		t.Errorf("%d applies failed, and one succeeded: %t", failed, done)
+	}
+	must(t, os.Remove(filler))
+	if text, err := toolhost("branch", "revert", "b"); err != nil || treeOf(t, ws) != before {
+		t.Errorf("the revert: %v\n%s", err, text)
+	}
+}
+
+// fill writes a file until the disk is full.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	must(t, err)
+	for block := make([]byte, 4096); ; {
+		if _, err := f.Write(block); err != nil {
+			must(t, f.Close())
+			return
+		}
+	}
+}

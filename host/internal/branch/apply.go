@@ -223,7 +223,7 @@ func (b *Branch) run(j *journal, fresh bool) error {
 	}
 	killed()
 	if err := b.finish(j, applied); err != nil {
-		return err
+		return fmt.Errorf("all changes of the branch %s are made, but the end of the apply cannot be recorded: %w. Free space on the disk, and repeat the command, which records it", b.Name, err)
 	}
 	return x.sync()
 }
@@ -250,6 +250,7 @@ func (b *Branch) undo(j *journal) error {
 
 // finish records the end of an apply or of a revert. The caller must sync the file system afterwards. What changes in the base from now on can conflict with the layer.
 func (b *Branch) finish(j *journal, state string) error {
+	_ = os.Remove(filepath.Join(j.dir, reserveFile)) // it is not there if an earlier end was interrupted
 	now, err := b.tick()
 	if err != nil {
 		return err

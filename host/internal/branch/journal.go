@@ -77,9 +77,29 @@ func (b *Branch) begin(j *journal) (number int, err error) {
 		}
 	}
 	if err == nil {
-		err = durable.Replace(filepath.Join(j.dir, journalFile), text)
+		err = errors.Join(b.reserve(j), durable.Replace(filepath.Join(j.dir, journalFile), text))
 	}
-	return number, errors.Join(err, durable.SyncDir(all), durable.SyncDir(b.dir))
+	err = errors.Join(err, durable.SyncDir(all), durable.SyncDir(b.dir))
+	if err != nil {
+		return 0, errors.Join(err, os.RemoveAll(j.dir)) // nothing was changed, and the disk can be full
+	}
+	return number, nil
+}
+
+// reserveFile is in the directory of a journal until its end, and keeps the space that the end needs.
+const reserveFile = "reserve"
+
+// reserve makes sure that a full disk cannot stop an apply after its first change.
+func (b *Branch) reserve(j *journal) error {
+	record, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	size := 2*len(record) + 64<<10
+	for i := range j.Steps {
+		size += 2*len(j.Steps[i].Path) + 64 // its entries in Renewed
+	}
+	return os.WriteFile(filepath.Join(j.dir, reserveFile), make([]byte, size), 0o600)
 }
 
 // record stores the progress of a journal. It is on disk when record returns.

@@ -210,6 +210,9 @@ func (m *Mounts) of(key string) *Mount {
 // Refresh makes all processes of the branch see what changed in the base. Otherwise the kernel shows the old content of
 // files that were replaced.
 func (m *Mount) Refresh() error {
+	if err := m.Branch.check(); err != nil {
+		return err // the overlay still shows the directory that was moved or unmounted
+	}
 	m.ask.Lock()
 	defer m.ask.Unlock()
 	now, names := m.base.read()

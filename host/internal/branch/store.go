@@ -250,15 +250,14 @@ func (b *Branch) freshLayer(base *unix.Stat_t) error {
 
 // now returns the current time of the file system, in nanoseconds. A file that changes later has at least this ctime.
 func (b *Branch) now() (int64, error) {
-	path := filepath.Join(b.dir, probeFile)
-	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+	// A change of the mode needs no space, so a full disk cannot stop an apply here.
+	f, err := os.OpenFile(filepath.Join(b.dir, probeFile), os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
 		return 0, err
 	}
 	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return 0, err
-	}
-	return st.Ctim.Nano(), os.Remove(path)
+	err = errors.Join(f.Chmod(0o600), unix.Fstat(int(f.Fd()), &st), f.Close())
+	return st.Ctim.Nano(), err
 }
 
 // tick returns a time of the file system that is later than the ctime of everything that has changed so far.
