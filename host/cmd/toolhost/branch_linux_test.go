@@ -297,7 +297,7 @@ func TestKilledHostLeavesProcess(t *testing.T) {
 	}
 	children, err := exec.Command("pgrep", "-P", strconv.Itoa(first.Process.Pid)).Output()
 	must(t, err)
-	var late *exec.Cmd // a process that has the branch mounted and does not end with the host
+	var late *exec.Cmd // a process in which the branch is mounted, and which does not end with the host
 	for pid := range strings.FieldsSeq(string(children)) {
 		if mounts, err := os.ReadFile("/proc/" + pid + "/mountinfo"); err == nil && strings.Contains(string(mounts), " - overlay toolhost-branch-") {
 			late = exec.Command("nsenter", "-t", pid, "-U", "-m", "--preserve-credentials", "sleep", "60")

@@ -130,7 +130,7 @@ func (h *holder) close() {
 	}
 }
 
-// lingering returns a process that still has the layer mounted after its host was killed, or 0. The lock does not tell that,
+// lingering returns a process in which the layer is still mounted after its host was killed, or 0. The lock does not tell that,
 // because commands do not inherit it: they could give it back.
 func (b *Branch) lingering() (pid int) {
 	all, err := os.ReadDir("/proc")

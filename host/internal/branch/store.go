@@ -327,7 +327,7 @@ func (b *Branch) lock() (*os.File, error) {
 			return nil, errors.Join(fmt.Errorf("the branch %s does not exist any more: %w", b.Name, err), f.Close())
 		}
 		*b = *now
-		// After its host was killed, processes of the branch can take a moment to end. The kernel would mount one layer twice.
+		// After a host was killed, processes of the branch can take a moment to end. The kernel would mount one layer twice.
 		if boot, err := bootID(); b.Boot != "" && (err != nil || b.Boot == boot) {
 			if pid := b.lingering(); pid > 0 {
 				return nil, errors.Join(&InUseError{Name: b.Name, PID: pid}, f.Close())
