@@ -357,7 +357,10 @@ func setAttributes(path string, all map[string][]byte) error {
 
 // finishEntry sets the owner, the mode and the times of an entry.
 func finishEntry(path string, e *entry) error {
-	return finishCopy(path, &unix.Stat_t{
-		Mode: e.Mode, Uid: e.Uid, Gid: e.Gid, Atim: unix.NsecToTimespec(e.Atime), Mtim: unix.NsecToTimespec(e.Mtime),
-	})
+	st := &unix.Stat_t{Uid: e.Uid, Gid: e.Gid, Atim: unix.NsecToTimespec(e.Atime), Mtim: unix.NsecToTimespec(e.Mtime)}
+	setMode(&st.Mode, e.Mode)
+	return finishCopy(path, st)
 }
+
+// setMode sets the mode of a file, whose type depends on the system.
+func setMode[T uint16 | uint32](mode *T, value uint32) { *mode = T(value) }

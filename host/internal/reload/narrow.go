@@ -3,6 +3,7 @@ package reload
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"toolhost.dev/sdk/tool"
@@ -19,7 +20,7 @@ func (a *attempt) narrow(cfg *config.Config, why error) {
 		a.refuseConfig(cfg, why)
 		return
 	}
-	narrowed, taken := privilege.Intersect(a.old.Config, cfg)
+	narrowed, taken := privilege.Intersect(a.old.Config, a.ofKnownTools(cfg))
 	if len(narrowed.Restricted) > 0 {
 		why = fmt.Errorf("%w. The restrictions in it apply already: %s", why, strings.Join(narrowed.Restricted, "; "))
 	}
@@ -34,6 +35,18 @@ func (a *attempt) narrow(cfg *config.Config, why error) {
 	if a.launcher, _ = a.builder.Launcher(narrowed); a.launcher == nil { // impossible: fewer roots are in the new configuration
 		a.cfg, a.launcher, a.narrowed = a.old.Config, a.old.Launcher, false
 	}
+}
+
+// ofKnownTools returns the configuration without the blocks of tools that the host does not have. A misspelled name takes
+// nothing away, and its correction must not count as an increase of privileges.
+func (a *attempt) ofKnownTools(cfg *config.Config) *config.Config {
+	if len(a.old.Unloaded) > 0 { // their tools are not known
+		return cfg
+	}
+	known := *cfg
+	known.Tools = maps.Clone(cfg.Tools)
+	maps.DeleteFunc(known.Tools, func(name string, _ config.Tool) bool { return a.old.Registry.Lookup("", name) == nil && a.old.Registry.Find(name) == nil })
+	return &known
 }
 
 // rollBack refuses the new configuration after a failure and restores the old one, without the rights that the new one
