@@ -45,7 +45,9 @@ func (a *attempt) ofKnownTools(cfg *config.Config) *config.Config {
 	}
 	known := *cfg
 	known.Tools = maps.Clone(cfg.Tools)
-	maps.DeleteFunc(known.Tools, func(name string, _ config.Tool) bool { return a.old.Registry.Lookup("", name) == nil && a.old.Registry.Find(name) == nil })
+	maps.DeleteFunc(known.Tools, func(name string, _ config.Tool) bool {
+		return a.old.Registry.Lookup("", name) == nil && a.old.Registry.Find(name) == nil
+	})
 	return &known
 }
 
