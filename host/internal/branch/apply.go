@@ -290,7 +290,7 @@ func (b *Branch) finish(j *journal, state string) error {
 	return j.recordEnd(state, now)
 }
 
-// prune removes directories of the layer that say nothing: they only existed for what was in them.
+// prune removes the empty directories of the layer that were made only for entries which it no longer has.
 func (b *Branch) prune(dir string) {
 	entries, err := os.ReadDir(filepath.Join(b.Layer(), dir))
 	if err != nil {

@@ -30,11 +30,11 @@ type Settings struct {
 type Abort struct {
 	// ErrorRatio is the maximum ratio of the new version's share of failed calls to that of the old one.
 	ErrorRatio float64
-	// P95Ratio is the maximum ratio of the durations that 95 % of the calls do not exceed.
+	// P95Ratio is the maximum ratio of the new version's 95th percentile of durations to that of the old one.
 	P95Ratio float64
-	// Differences is the maximum share of compared calls with another result.
+	// Differences is the maximum share of the compared calls whose results differ.
 	Differences float64
-	// MemoryRatio is the maximum ratio of the memory of the largest process.
+	// MemoryRatio is the maximum ratio of the memory of the new version's largest process to that of the old one's.
 	MemoryRatio float64
 }
 
