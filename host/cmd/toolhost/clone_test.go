@@ -62,6 +62,7 @@ var cloneCommands = map[string][][]string{
 	"trust": {{}, {"--json"}, {"--accept", "sha256:0"}}, "trust list": {{}}, "trust show": {{"."}}, "trust revoke": {{"."}},
 	"quarantine": {{}}, "quarantine list": {{}, {"--json"}}, "quarantine show": {{"1"}}, "quarantine restore": {{"1", "--accept", "sha256:0"}},
 	"branch": {{}}, "branch list": {{}, {"--all"}}, "branch diff": {{"x"}}, "branch apply": {{"x"}}, "branch revert": {{"x"}}, "branch discard": {{"x"}}, "branch accept": {{"x"}},
+	"branch shell": {{"x"}, {"x", "-c", "true"}}, "state": {{}}, "state backup": {{"made.tar.gz"}}, "state gc": {{"--dry-run"}}, "state restore": {{"README"}},
 	"branch checkpoint": {{"x"}}, "branch checkpoints": {{"x"}}, "branch restore": {{"x"}},
 	"config history": {{}}, "config rollback": {{}}, "console": {{}}, "record": {{"-o", "made.tape"}}, "replay": {{"README"}},
 	"plugin rollout": {{}}, "plugin rollout status": {{}}, "plugin rollout promote": {{"x"}}, "plugin rollout pause": {{"x"}}, "plugin rollout resume": {{"x"}}, "plugin rollout abort": {{"x"}},

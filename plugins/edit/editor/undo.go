@@ -20,7 +20,7 @@ type undoArgs struct {
 	FilePath string `json:"file_path,omitempty" path:"write" jsonschema:"Undo the last change of this file instead of the session's."`
 	Steps    int    `json:"steps,omitempty" default:"1" min:"1" max:"1000"`
 	Action   string `json:"action,omitempty" enum:"undo,preview,list,clear" default:"undo" jsonschema:"preview shows the diff of an undo; list shows what can be undone; clear deletes this history."`
-	To       string `json:"to,omitempty" jsonschema:"Undo this change and all later ones. In a branch: the id of a call, as list shows."`
+	To       string `json:"to,omitempty" jsonschema:"Undo this change and all later ones. In a branch: the id of a call."`
 }
 
 type redoArgs struct {
