@@ -55,13 +55,34 @@ func (h *batchHost) onlyChild(t *testing.T, name string) int {
 	return all[0]
 }
 
+// freeze stops a process, and waits until all its threads have stopped. On a busy machine, they run on until one of them
+// gets the signal.
+func freeze(t *testing.T, pid int) {
+	t.Helper()
+	must(t, syscall.Kill(pid, syscall.SIGSTOP))
+	eventually(t, "the process has stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		must(t, err)
+		for _, path := range threads {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return false // the thread ended meanwhile
+			}
+			if _, state, _ := strings.Cut(string(b), ") "); !strings.HasPrefix(state, "T") {
+				return false
+			}
+		}
+		return len(threads) > 0
+	})
+}
+
 // TestHungPluginIsReplaced stops the process of a plugin. A call that exceeds its timeout reveals that the plugin hangs.
 // The other running calls must end, and calls of read-only tools must be repeated. The next call must use a new process.
 func TestHungPluginIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := hungHost(t)
 	h.want(t, "a", "tool:echo hi", "output:hi", "success:true")
-	must(t, syscall.Kill(h.onlyChild(t, "testplugin"), syscall.SIGSTOP))
+	freeze(t, h.onlyChild(t, "testplugin"))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		h.want(t, "b", "count", "kind:unavailable", "did not answer two health checks and was killed", "It is unknown whether this call took effect")
@@ -77,7 +98,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	})
 	plugin := h.onlyChild(t, "testplugin")
 	eventually(t, "the call runs", func() bool { return strings.Contains(fmt.Sprint(h.call("c", "count")), "output:") })
-	must(t, syscall.Kill(plugin, syscall.SIGSTOP))
+	freeze(t, plugin)
 	wg.Wait()
 
 	// SIGTERM ends the process and cancels its calls.
