@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"toolhost.dev/host"
 	"toolhost.dev/sdk/tool"
@@ -65,7 +66,7 @@ func (p Batch) RunAtomic(ctx context.Context, in io.Reader, out io.Writer) (*Ato
 		return a, nil
 	}
 	if err != nil {
-		a.Outcome, a.Error = Kept, tool.Errorf(tool.Conflict, "Nothing was changed in the workspace: %s. The changes stay in the branch %s; see toolhost branch diff %[2]s.", trimmed(err), name).From(tool.SourceHost)
+		a.Outcome, a.Error = Kept, tool.Errorf(tool.Conflict, "Nothing was changed in the workspace: %s. The changes stay in the branch %s; see toolhost branch diff %[2]s.", strings.TrimRight(tool.AsError(err).Message, "."), name).From(tool.SourceHost)
 		return a, nil
 	}
 	a.Outcome, a.Changes, a.Notes = Applied, done.Changes, done.Notes
@@ -87,13 +88,4 @@ func (p Batch) discard(ctx context.Context) error {
 func (a *Atomic) Line() []byte {
 	text, _ := json.Marshal(map[string]any{"id": nil, "success": a.Outcome == Applied, "output": nil, "error": a.Error, "atomic": a}) // the error is ignored, because these values can always be encoded
 	return append(text, '\n')
-}
-
-// trimmed returns the message of an error for the inside of a sentence.
-func trimmed(err error) string {
-	text := tool.AsError(err).Message
-	for len(text) > 0 && text[len(text)-1] == '.' {
-		text = text[:len(text)-1]
-	}
-	return text
 }

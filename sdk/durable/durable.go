@@ -14,14 +14,14 @@ const TempPrefix = "new-"
 // new content. The new content and its name are on disk when Replace returns. Concurrent calls for one file are safe; one
 // of them wins.
 func Replace(path string, content []byte) error {
-	if err := Rename(path, content); err != nil {
+	if err := ReplaceUnsynced(path, content); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
 }
 
-// Rename is like [Replace], but a crash soon after it can bring the old content back.
-func Rename(path string, content []byte) error {
+// ReplaceUnsynced is like [Replace], but does not wait for the name. A crash soon after it can bring the old content back.
+func ReplaceUnsynced(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), TempPrefix)
 	if err != nil {
 		return err

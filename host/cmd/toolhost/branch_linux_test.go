@@ -17,6 +17,7 @@ import (
 
 	"toolhost.dev/host"
 	"toolhost.dev/host/admin"
+	"toolhost.dev/host/internal/testneed"
 )
 
 // branchHost opens a host with the real plugins over a new workspace.
@@ -274,7 +275,7 @@ func TestDeniedPathsInBranch(t *testing.T) {
 func TestKilledHostLeavesProcess(t *testing.T) {
 	needsNamespaces(t)
 	if _, err := exec.LookPath("nsenter"); err != nil {
-		t.Skip("nsenter is not installed")
+		testneed.Missing(t, "nsenter is not installed")
 	}
 	dir := t.TempDir()
 	ws := filepath.Join(dir, "ws")
@@ -363,7 +364,7 @@ func TestApplyOnFullDisk(t *testing.T) {
 	needsNamespaces(t)
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
-		t.Skip("only root can mount a small disk: ", err)
+		testneed.Missing(t, fmt.Sprint("only root can mount a small disk: ", err))
 	}
 	defer unix.Unmount(dir, unix.MNT_DETACH)
 	ws := filepath.Join(dir, "ws")
@@ -377,7 +378,7 @@ func TestApplyOnFullDisk(t *testing.T) {
 		return string(text), err
 	}
 	if text, err := toolhost("run", "--branch", "b", "for i in $(seq 0 299); do echo new > d/$i; done; rm d/7; echo x > fresh"); err != nil {
-		t.Skip("the disk cannot have a branch: ", text)
+		testneed.Missing(t, "a file system in memory cannot have a branch: "+text)
 	}
 	before := treeOf(t, ws)
 	filler := filepath.Join(dir, "filler")

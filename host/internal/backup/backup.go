@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/statedb"
 )
 
@@ -120,7 +121,7 @@ func Write(ctx context.Context, dir, path, version string) (*Report, error) {
 	if err := os.Link(f.Name(), path); err != nil { // a link, unlike a rename, replaces no file
 		return nil, err
 	}
-	return w.report, syncDir(filepath.Dir(path))
+	return w.report, durable.SyncDir(filepath.Dir(path))
 }
 
 func (w *writer) all(ctx context.Context) error {
@@ -274,12 +275,4 @@ func (w *writer) text(name string, content []byte) error {
 	}
 	_, err := w.tar.Write(content)
 	return err
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/statedb"
 
 	"toolhost.dev/host/internal/flock"
@@ -244,11 +245,11 @@ func sweep(dir string) {
 // swap puts a directory in the place of another one, which gets a new name.
 func swap(from, to string, now time.Time) (before string, err error) {
 	if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
-		return "", errors.Join(os.Rename(from, to), syncDir(filepath.Dir(to)))
+		return "", errors.Join(os.Rename(from, to), durable.SyncDir(filepath.Dir(to)))
 	}
 	before = fmt.Sprintf("%s.before-%s", to, now.UTC().Format("20060102-150405.000"))
 	if err := exchange(from, to, before); err != nil {
 		return "", fmt.Errorf("%s cannot be replaced, for example because it is a mount point: %w. Restore into another directory with --state, and use that one", to, err)
 	}
-	return before, syncDir(filepath.Dir(to))
+	return before, durable.SyncDir(filepath.Dir(to))
 }

@@ -283,7 +283,7 @@ func (b *Branch) finish(j *journal, state string) error {
 		b.Shown, err = state, errors.Join(err, failed)
 	}
 	// The record comes first: if this process is killed between the two, the next one repeats finish.
-	if err := errors.Join(err, b.write(durable.Rename)); err != nil {
+	if err := errors.Join(err, b.write(durable.ReplaceUnsynced)); err != nil {
 		return err
 	}
 	killed()

@@ -97,7 +97,7 @@ func (c *checkpoints) Undo(u call.Undo) *tool.Result {
 	}
 	out := &undone{Action: u.Action, Branch: b.Name, Calls: c.calls(calls)}
 	if out.Changes, out.Diff, err = b.Preview(to.Number, c.rules(), undoDiff); err != nil {
-		return call.Refused(tool.Errorf(tool.ExecutionFailed, "The checkpoint %d of the branch %s cannot be read: %w. See toolhost branch checkpoints %[2]s.", to.Number, b.Name, err))
+		return call.Refused(tool.Errorf(tool.ExecutionFailed, "The checkpoint %d of the branch %s cannot be read: %w. Go back to another one, which toolhost branch checkpoints %[2]s lists.", to.Number, b.Name, err))
 	}
 	out.Changes = append([]branch.Change{}, out.Changes...)
 	if u.Action == "preview" {

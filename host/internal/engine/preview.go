@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"toolhost.dev/sdk/tool"
 
@@ -42,11 +43,7 @@ func (e *Engine) preview(s call.Session) (call.Preview, error) {
 
 // trimmed returns the text of an error for the inside of a sentence.
 func trimmed(err error) string {
-	text := tool.AsError(err).Message
-	for len(text) > 0 && text[len(text)-1] == '.' {
-		text = text[:len(text)-1]
-	}
-	return text
+	return strings.TrimRight(tool.AsError(err).Message, ".")
 }
 
 // previewOf makes and mounts the branch for the preview of a call in a session. If fork is true, the preview gets a copy of

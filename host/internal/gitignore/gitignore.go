@@ -1,5 +1,6 @@
 // Package gitignore decides which files of a repository git ignores. [Tree.Ignored] answers for one path. The rules come
-// from .gitignore files and from .git/info/exclude, and not from the user's own excludes file.
+// from .gitignore files and from .git/info/exclude, and not from the user's own excludes file. The plugin grep does not use
+// this package, because its rules are those of ripgrep, which also reads .ignore files and knows {a,b}.
 package gitignore
 
 import (

@@ -76,7 +76,7 @@ func (h Home) EachOutput(f func(path string, info fs.FileInfo)) {
 	}
 }
 
-// each calls a function for each file below a directory. It ignores files that vanish, as hosts can use the directory.
+// each calls f for each file below a directory. Hosts can remove files meanwhile, so it skips files that no longer exist.
 func (h Home) each(dir string, f func(path, part string, info fs.FileInfo)) {
 	if dir == "" {
 		return
