@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"toolhost.dev/host"
 	"toolhost.dev/sdk/tool"
@@ -16,10 +15,7 @@ import (
 
 // back returns the path of the page that contains the form of a request.
 func back(r *http.Request, otherwise string) string {
-	if to := r.PostFormValue("to"); strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "//") {
-		return to
-	}
-	return otherwise
+	return safePath(cmp.Or(r.PostFormValue("to"), otherwise))
 }
 
 func (c *Console) cancelCall(r *http.Request, s *session) (string, error) {

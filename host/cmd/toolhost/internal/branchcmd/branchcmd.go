@@ -89,19 +89,9 @@ func printList(list []admin.BranchInfo) error {
 		case b.Files == 0:
 			state = "no changes"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\n", b.Name, time.Since(b.Created).Round(time.Second), b.Files, size(b.Bytes), len(b.Sessions), cli.Printable(state), cli.Printable(b.Base))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\n", b.Name, time.Since(b.Created).Round(time.Second), b.Files, cli.Size(b.Bytes), len(b.Sessions), cli.Printable(state), cli.Printable(b.Base))
 	}
 	return t.Flush()
-}
-
-func size(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%d KiB", (n+1023)>>10)
 }
 
 func newDiff(s *cli.Settings) *cobra.Command {

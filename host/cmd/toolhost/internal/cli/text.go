@@ -23,6 +23,19 @@ func Printable(s string) string {
 	return b.String()
 }
 
+// Size formats a number of bytes, such as "5.5 MiB".
+func Size(n int64) string {
+	for _, unit := range []struct {
+		name  string
+		bytes int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= unit.bytes {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.bytes), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
 // Clean is like Printable, but keeps line breaks.
 func Clean(text string) string {
 	var out []string

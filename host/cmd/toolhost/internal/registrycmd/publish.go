@@ -159,7 +159,7 @@ func (f *publishFlags) builds(p *admin.Publication, ref admin.PluginVersion) err
 func printPublished(out *admin.Published) {
 	fmt.Printf("Published %s\n  index:  %s\n", cli.Printable(out.Reference), out.Index)
 	for _, platform := range slices.Sorted(maps.Keys(out.Platforms)) {
-		fmt.Printf("  %s:  %s\n", platform, size(out.Platforms[platform]))
+		fmt.Printf("  %s:  %s\n", platform, cli.Size(out.Platforms[platform]))
 	}
 	fmt.Println("  tools: ", cli.Printable(strings.Join(out.Tools, ", ")))
 	if len(out.Needs) > 0 {

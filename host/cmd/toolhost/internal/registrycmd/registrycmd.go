@@ -56,18 +56,10 @@ func (p *progress) show(plugin string, have, of int64) {
 		return
 	}
 	p.last = time.Now()
-	fmt.Fprintf(os.Stderr, "\r\x1b[K%s  %s of %s", plugin, size(have), size(of))
+	fmt.Fprintf(os.Stderr, "\r\x1b[K%s  %s of %s", plugin, cli.Size(have), cli.Size(of))
 	if have == of {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 	}
-}
-
-// size formats a number of bytes.
-func size(n int64) string {
-	if n < 1<<20 {
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
 // addConsent adds the flags for exceptions.
@@ -188,7 +180,7 @@ func resultText(w io.Writer, r *admin.InstallResult) {
 		line += "  installed"
 	}
 	if r.Bytes > 0 {
-		line += "  " + size(r.Bytes)
+		line += "  " + cli.Size(r.Bytes)
 	}
 	switch {
 	case r.Unsigned:

@@ -85,7 +85,7 @@ directory. Where a configuration names this place in a mirror block, nothing els
 				return errors.Join(cli.PrintJSON(os.Stdout, append([]admin.Mirrored{}, list...)), failed(err))
 			}
 			for _, l := range list {
-				fmt.Printf("%s %s  %s  %s\n", l.Name, l.Version, size(l.Bytes), cli.Printable(l.To))
+				fmt.Printf("%s %s  %s  %s\n", l.Name, l.Version, cli.Size(l.Bytes), cli.Printable(l.To))
 			}
 			return err
 		},

@@ -50,7 +50,7 @@ The archive lacks branches, caches and what hosts make anew.`,
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, out)
 			}
-			fmt.Printf("%s: %d files (%d databases), %s\n", cli.Printable(out.Path), out.Files, out.Databases, size(out.Bytes))
+			fmt.Printf("%s: %d files (%d databases), %s\n", cli.Printable(out.Path), out.Files, out.Databases, cli.Size(out.Bytes))
 			for _, l := range out.LeftOut {
 				fmt.Println("  left out:", cli.Printable(l))
 			}
@@ -74,7 +74,7 @@ step. No process may use the directory. Its earlier content stays beside it, unt
 			if s.JSON {
 				return cli.PrintJSON(os.Stdout, out)
 			}
-			fmt.Printf("%s has the state of %s: %d files, %s\n", cli.Printable(out.To), out.At.Local().Format(time.DateTime), out.Files, size(out.Bytes))
+			fmt.Printf("%s has the state of %s: %d files, %s\n", cli.Printable(out.To), out.At.Local().Format(time.DateTime), out.Files, cli.Size(out.Bytes))
 			if out.Before != "" {
 				fmt.Printf("Its earlier content is in %s. Remove it when you no longer need it.\n", cli.Printable(out.Before))
 			}
@@ -111,9 +111,9 @@ func printGarbage(out *admin.StateGarbage) error {
 	if out.Dry {
 		did = "would delete"
 	}
-	fmt.Printf("%s %d sessions, %d commands of histories, %d audit entries, %d output files (%s)\n", did, out.Sessions, out.History, out.Audit, out.Output, size(out.OutputBytes))
+	fmt.Printf("%s %d sessions, %d commands of histories, %d audit entries, %d output files (%s)\n", did, out.Sessions, out.History, out.Audit, out.Output, cli.Size(out.OutputBytes))
 	if out.Freed > 0 {
-		fmt.Printf("the database is %s smaller\n", size(out.Freed))
+		fmt.Printf("the database is %s smaller\n", cli.Size(out.Freed))
 	}
 	for _, k := range out.Kept {
 		fmt.Println(k)
@@ -121,17 +121,7 @@ func printGarbage(out *admin.StateGarbage) error {
 	t := tabwriter.NewWriter(cli.Screen(os.Stdout), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "PART\tSIZE")
 	for _, part := range slices.Sorted(maps.Keys(out.Sizes)) {
-		fmt.Fprintf(t, "%s\t%s\n", part, size(out.Sizes[part]))
+		fmt.Fprintf(t, "%s\t%s\n", part, cli.Size(out.Sizes[part]))
 	}
 	return t.Flush()
-}
-
-func size(n int64) string {
-	switch {
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%d bytes", n)
 }
