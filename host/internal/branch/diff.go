@@ -122,12 +122,12 @@ func (v view) text(path, kind string) (string, bool) {
 	if !ok || kind != "link" && kind != "file" {
 		return "", false
 	}
-	// A program can put a link in place of a directory of the base at any time. The root stops the path at its border.
-	root, err := os.OpenRoot(v.base)
+	dir := v.base
 	if v.layer != "" && strings.HasPrefix(at, v.layer+"/") {
-		_ = root.Close()
-		root, err = os.OpenRoot(v.layer)
+		dir = v.layer
 	}
+	// A program can put a link in place of a directory of the base at any time. The root stops the path at its border.
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", false
 	}
