@@ -248,7 +248,8 @@ func (b *Branch) undo(j *journal) error {
 	return x.sync()
 }
 
-// finish records the end of an apply or of a revert. The caller must sync the file system afterwards. What changes in the base from now on can conflict with the layer.
+// finish records the end of an apply or of a revert. The caller must sync the file system afterwards. What changes in the
+// base from now on can conflict with the layer.
 func (b *Branch) finish(j *journal, state string) error {
 	_ = os.Remove(filepath.Join(j.dir, reserveFile)) // it is not there if an earlier end was interrupted
 	now, err := b.tick()

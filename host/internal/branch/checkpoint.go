@@ -73,7 +73,6 @@ type entry struct {
 	Target     string
 	Attributes map[string][]byte
 	Object     string // the name of the stored content; empty for what has none
-	Skipped    bool   // git ignores the path, so its content is not stored
 }
 
 // newestManifest keeps the manifest of the newest checkpoint, which the next one is compared with.
