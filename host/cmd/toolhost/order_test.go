@@ -361,12 +361,15 @@ func TestOrderOverHTTP(t *testing.T) {
 // answers reads the answers to the calls of a history. A canceled call can have no answer.
 func (s *session) answers(steps []step) []outcome {
 	out := make([]outcome, len(steps))
+	open := make(map[int]bool) // calls that must be answered
 	for i := range out {
 		if steps[i].cancel > 0 {
 			out[i].kind = "canceled" // an answer replaces this value
+		} else {
+			open[i] = true
 		}
 	}
-	for { // stop at the last call, which is never canceled and is answered last
+	for len(open) > 0 { // the last call runs last, but the answers of others can still be on their way when it is answered
 		line, err := s.out.ReadBytes('\n')
 		if err != nil {
 			s.t.Error(err)
@@ -395,8 +398,7 @@ func (s *session) answers(steps []step) []outcome {
 			text += c.Text
 		}
 		out[i] = outcome{ok: !h.Result.IsError && h.Error == nil, kind: h.Result.Meta.Error.Kind, output: text}
-		if i == len(steps)-1 {
-			return out
-		}
+		delete(open, i)
 	}
+	return out
 }
