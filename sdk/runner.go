@@ -335,8 +335,8 @@ func (r *runner) cancelAll(why error) int {
 	return n
 }
 
-// shutdown ends all calls and closes the plugin after the host has exited.
-func (r *runner) shutdown(why error) {
+// shutdown ends all calls and closes the plugin before the process exits. It returns the number of canceled calls.
+func (r *runner) shutdown(why error) (canceled int) {
 	r.mu.Lock()
 	if !r.draining {
 		r.draining = true
@@ -345,8 +345,9 @@ func (r *runner) shutdown(why error) {
 		}
 	}
 	r.mu.Unlock()
-	r.cancelAll(why)
+	canceled = r.cancelAll(why)
 	if r.plugin.Close != nil {
 		r.close.Do(r.plugin.Close)
 	}
+	return canceled
 }

@@ -68,9 +68,11 @@ func waitForDebugger() {
 // watchHost ends the plugin when the host has exited. It detects the exit of the host by the end of file on the
 // lifeline. The kernel also sends the signal SIGTERM when the host dies.
 func watchHost(r *runner) {
-	end := func() {
+	end := func(answers time.Duration) {
 		time.AfterFunc(3*time.Second, func() { os.Exit(1) })
-		r.shutdown(errHostGone)
+		if r.shutdown(errHostGone) > 0 {
+			time.Sleep(answers)
+		}
 		removeSocketDir()
 		os.Exit(0)
 	}
@@ -78,7 +80,7 @@ func watchHost(r *runner) {
 	signal.Notify(term, syscall.SIGTERM)
 	go func() {
 		<-term
-		end()
+		end(sendAnswers)
 	}()
 	fd, err := strconv.Atoi(os.Getenv(toolrpc.LifelineEnv))
 	if err != nil {
@@ -88,9 +90,13 @@ func watchHost(r *runner) {
 	lifeline := os.NewFile(uintptr(fd), "lifeline")
 	go func() {
 		_, _ = lifeline.Read(make([]byte, 1)) // ignore the result: Read returns only at the end of file
-		end()
+		end(0)
 	}()
 }
+
+// sendAnswers is the time in which the answers of canceled calls are sent to a host that still runs. The library for the
+// wire cannot tell when it has sent them.
+const sendAnswers = 100 * time.Millisecond
 
 // removeSocketDir removes the directory of the socket. It is necessary if the host is killed during the handshake
 // and cannot remove the directory itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"toolhost.dev/sdk/tool"
@@ -33,9 +34,11 @@ func (d *Dispatcher) layer() Stage {
 			}
 			before.MaxBytes, before.MaxFiles = max(l.MaxBytes, size), max(l.MaxFiles, files) // a call that removes files may begin above the limit
 			ctx, stop := context.WithCancelCause(ctx)
-			defer stop(nil)
-			go watchLayer(ctx, stop, &before)
+			var watch sync.WaitGroup
+			watch.Go(func() { watchLayer(ctx, stop, &before) })
 			res := next(ctx, c)
+			stop(nil)
+			watch.Wait() // the branch can be unmounted after the call
 			size, files = l.Usage()
 			var full *layerError
 			switch {

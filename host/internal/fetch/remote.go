@@ -138,8 +138,17 @@ func (r *remoteRepository) Blob(ctx context.Context, d artifact.Descriptor, from
 	return watch(body, cancel), nil
 }
 
-// rest asks for a part of a blob. The library would first ask for the whole blob.
+// rest asks for a part of a blob. The library would first ask for the whole blob. A registry that refuses the range is asked
+// for the whole.
 func (r *remoteRepository) rest(ctx context.Context, d artifact.Descriptor, from int64) (io.ReadCloser, error) {
+	body, err := r.part(ctx, d, from, fmt.Sprintf("bytes=%d-%d", from, d.Size-1))
+	if refused := (*errcode.ErrorResponse)(nil); errors.As(err, &refused) && refused.StatusCode == http.StatusRequestedRangeNotSatisfiable {
+		return r.part(ctx, d, from, "")
+	}
+	return body, err
+}
+
+func (r *remoteRepository) part(ctx context.Context, d artifact.Descriptor, from int64, part string) (io.ReadCloser, error) {
 	ref := r.repo.Reference
 	scheme := "https"
 	if r.repo.PlainHTTP {
@@ -150,7 +159,9 @@ func (r *remoteRepository) rest(ctx context.Context, d artifact.Descriptor, from
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	if part != "" {
+		req.Header.Set("Range", part)
+	}
 	response, err := r.repo.Client.Do(req)
 	if err != nil {
 		return nil, err
