@@ -81,8 +81,12 @@ func lower[N cmp.Ordered](x *intersection, value *N, now N, name string) {
 	}
 }
 
-// common returns the elements that both lists have, in the order of the first list. It is never nil.
+// common returns the elements that both lists have, in the order of the first list. It returns the list a itself if b has
+// all its elements, because a plugin restarts when a nil list becomes an empty one. Otherwise, the result is not nil.
 func common(a, b []string) []string {
+	if len(lost(a, b)) == 0 {
+		return a
+	}
 	out := []string{}
 	for _, s := range a {
 		if slices.Contains(b, s) {

@@ -40,6 +40,11 @@ func TestIntersect(t *testing.T) {
 			if len(taken) > 0 {
 				restricting++
 			}
+			for _, p := range old.Plugins {
+				if !slices.ContainsFunc(taken, confines) && out.Plugin(p.Name) != nil && !out.SameProcess(old, p.Name) {
+					t.Errorf("from\n%s\nto\n%s\nthe plugin %s restarts, but only this was taken away: %q", dir.old, dir.now, p.Name, taken)
+				}
+			}
 			if _, again := Intersect(out, now); len(again) > 0 {
 				t.Errorf("from\n%s\nto\n%s\na second intersection takes away %q", dir.old, dir.now, again)
 			}
@@ -48,4 +53,9 @@ func TestIntersect(t *testing.T) {
 	if restricting < 40 {
 		t.Errorf("only %d changes took something away", restricting)
 	}
+}
+
+// confines reports whether a right that is taken away is part of the sandbox of a process.
+func confines(text string) bool {
+	return !strings.HasSuffix(text, " is removed") && !strings.HasSuffix(text, " is disabled") && !strings.HasPrefix(text, "max_concurrent")
 }
