@@ -129,6 +129,8 @@ func TestRollouts(t *testing.T) {
 		{"hang=60", "error_ratio: "},
 		{"delay=100", "p95_ratio: "},
 		{"leak=4", "memory_ratio: "},
+		{"endless=60", "output_ratio: "},
+		{"chatter=60", "output_ratio: "},
 	} {
 		version := fmt.Sprintf("2.%d.0", i)
 		h.install(t, "version="+version+" "+bad.words)

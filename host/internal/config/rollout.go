@@ -24,13 +24,14 @@ type abortHCL struct {
 	P95Ratio    hcl.Expression `hcl:"p95_ratio,optional"`
 	Differences hcl.Expression `hcl:"differences,optional"`
 	MemoryRatio hcl.Expression `hcl:"memory_ratio,optional"`
+	OutputRatio hcl.Expression `hcl:"output_ratio,optional"`
 }
 
 // defaultRollout returns the settings of an empty rollout block.
 func defaultRollout() rollout.Settings {
 	return rollout.Settings{
 		Shadow: 20, Steps: []float64{5, 25, 50}, Pause: 10 * time.Minute, Calls: 200,
-		Abort: rollout.Abort{ErrorRatio: 1.2, P95Ratio: 1.3, Differences: 0.01, MemoryRatio: 2},
+		Abort: rollout.Abort{ErrorRatio: 1.2, P95Ratio: 1.3, Differences: 0.01, MemoryRatio: 2, OutputRatio: 10},
 	}
 }
 
@@ -63,6 +64,7 @@ func (d *decoder) rollout(b *rolloutHCL) *rollout.Settings {
 		d.number(a.P95Ratio, &out.Abort.P95Ratio, 1, 1000, "The ratio is at least 1.")
 		d.number(a.Differences, &out.Abort.Differences, 0, 1, "The share of the compared calls is from 0 to 1, such as 0.01 for 1 %.")
 		d.number(a.MemoryRatio, &out.Abort.MemoryRatio, 1, 1000, "The ratio is at least 1.")
+		d.number(a.OutputRatio, &out.Abort.OutputRatio, 1, 1000, "The ratio is at least 1.")
 	}
 	return &out
 }

@@ -14,7 +14,8 @@ import (
 
 // rollout counts the calls of both versions while a new version of a plugin is taken into service.
 //
-// A read-only call that the new version loses, because it crashes or does not answer in time, runs once more on the old one.
+// A read-only call that the new version loses runs once more on the old one. The new version loses a call if it crashes, fails,
+// sends too much or does not answer in time.
 // After a read-only call of the old version, a share of the calls also runs on the new one, without effects.
 func (d *Dispatcher) rollout() Stage {
 	if d.Rollouts == nil {
@@ -29,11 +30,9 @@ func (d *Dispatcher) rollout() Stage {
 			case c.Identity.Standby != nil:
 				return d.tryNew(ctx, c, r, next)
 			}
-			began := time.Now()
-			res := next(ctx, c)
-			r.Served(0, outcome(res, began))
+			res, o := onOld(ctx, c, r, next)
 			if c.Identity.Tool.Definition.Traits.ReadOnly && ctx.Err() == nil && r.Shadow() {
-				d.shadow(ctx, c, r, res)
+				d.shadow(ctx, c, r, res, o.Sent)
 			}
 			return res
 		}
@@ -55,37 +54,76 @@ func (d *Dispatcher) chooseVersion(c *Call) {
 	}
 }
 
+// onOld runs a call on the old version.
+func onOld(ctx context.Context, c *Call, r *rollout.Rollout, next Handler) (*tool.Result, rollout.Outcome) {
+	m := measured(c, nil, 0)
+	defer m.end(c)
+	began := time.Now()
+	res := next(ctx, c)
+	o := outcome(res, began)
+	o.Sent = m.total()
+	r.Served(0, o)
+	return res, o
+}
+
 // tryNew runs a call on the new version.
 func (d *Dispatcher) tryNew(ctx context.Context, c *Call, r *rollout.Rollout, next Handler) *tool.Result {
 	traits := c.Identity.Tool.Definition.Traits
-	tried := ctx
+	repeatable := traits.ReadOnly || traits.Idempotent
+	tried, cancel := context.WithCancel(ctx)
 	if end, limited := ctx.Deadline(); limited && traits.ReadOnly {
-		var cancel context.CancelFunc
+		cancel()
 		tried, cancel = context.WithTimeout(ctx, r.Patience(time.Until(end)))
-		defer cancel()
+	}
+	defer cancel()
+	var m *meter
+	if repeatable {
+		m = measured(c, cancel, r.MaxSent(-1))
+	} else {
+		m = measured(c, nil, 0)
 	}
 	number, began := r.Begin(), time.Now()
 	res := next(tried, c)
-	r.Served(number, outcome(res, began))
-	if ctx.Err() != nil {
-		return res // the caller canceled the call, or its time is over
-	}
-	if tried.Err() == nil && !lost(res) || !traits.ReadOnly && !traits.Idempotent {
+	m.end(c)
+	o := outcome(res, began)
+	o.Sent = m.total()
+	gone := tried.Err() != nil || lost(res)
+	if ctx.Err() != nil || !repeatable || !gone && !(traits.ReadOnly && res.Error != nil && res.Error.Kind != tool.PermissionDenied && !m.asked.Load()) {
+		r.Served(number, o) // the call is over, or must not be repeated
 		return res
+	}
+	if gone && !m.flooded.Load() {
+		r.Served(number, o) // at once, because the rules need not know what the old version does
+		number = 0
 	}
 	id := &c.Identity
 	id.Lease.Release()
 	id.Lease, id.Standby = id.Standby, nil
-	began = time.Now()
-	res = next(ctx, c)
-	r.Served(0, outcome(res, began))
-	notes.Annotate(res, "rollout", "repeated on the old version, because the new one did not answer")
-	return res
+	again, old := onOld(ctx, c, r, next)
+	reason := "did not answer"
+	switch {
+	case number == 0:
+	case m.flooded.Load():
+		reason = "sent too much"
+		o.Flooded = o.Sent > r.MaxSent(old.Sent)
+		o.Failed = o.Flooded // the old version sends as much
+		r.Served(number, o)
+	default:
+		reason = "failed"
+		same := again.Error != nil && again.Error.Kind == res.Error.Kind
+		o.Failed = o.Failed && !same
+		r.Served(number, o)
+		if same {
+			return again
+		}
+	}
+	notes.Annotate(again, "rollout", "repeated on the old version, because the new one "+reason)
+	return again
 }
 
-// lost reports whether a plugin ended during a call.
+// lost reports whether a plugin ended or broke the protocol during a call.
 func lost(res *tool.Result) bool {
-	return res.Error != nil && res.Error.Kind == tool.Unavailable && res.Error.Source == tool.SourcePlugin
+	return res.Error != nil && (res.Error.Kind == tool.Unavailable || res.Error.Kind == tool.Internal) && res.Error.Source == tool.SourcePlugin
 }
 
 // outcome returns the outcome of a call for a rollout.
@@ -94,7 +132,7 @@ func outcome(res *tool.Result, began time.Time) rollout.Outcome {
 }
 
 // shadow runs a call of the old version on the new one in the background, and compares the results. Its effects are dropped.
-func (d *Dispatcher) shadow(ctx context.Context, c *Call, r *rollout.Rollout, res *tool.Result) {
+func (d *Dispatcher) shadow(ctx context.Context, c *Call, r *rollout.Rollout, res *tool.Result, oldSent int64) {
 	owner := c.Request.Session.Principal.Owner()
 	candidate := r.Candidate(owner)
 	if candidate == nil {
@@ -116,6 +154,7 @@ func (d *Dispatcher) shadow(ctx context.Context, c *Call, r *rollout.Rollout, re
 	}
 	s.want = tape.NewResult(&served)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	s.meter = &meter{limit: r.MaxSent(oldSent), stop: cancel}
 	go func() {
 		defer cancel()
 		defer candidate.Release()
@@ -134,13 +173,18 @@ type shadowCall struct {
 	tool          tool.Definition
 	name          string
 	want          tape.Result
+	meter         *meter // of the new version
 }
 
 func (s *shadowCall) compare(ctx context.Context, candidate call.Lease) {
 	began := time.Now()
-	got := s.run(ctx, candidate, "-shadow")
-	shadow := rollout.Outcome{Failed: failed(got), Duration: time.Since(began)}
+	got := s.run(ctx, candidate, s.meter, "-shadow")
+	shadow := rollout.Outcome{Failed: failed(got), Duration: time.Since(began), Sent: s.meter.total(), Flooded: s.meter.flooded.Load()}
 	switch {
+	case shadow.Flooded:
+		shadow.Failed = true
+		s.rollout.Compared(s.number, nil, shadow)
+		return
 	case s.want.Error != nil:
 		shadow.Failed = shadow.Failed && got.Error.Kind != s.want.Error.Kind // both fail in the same way
 	case ctx.Err() != nil || lost(got): // a failure, and not another answer
@@ -173,7 +217,7 @@ func (s *shadowCall) changed(ctx context.Context, now *tape.Result) bool {
 		return true // the rollout is over
 	}
 	defer old.Release()
-	again := tape.NewResult(s.run(ctx, old, "-again"))
+	again := tape.NewResult(s.run(ctx, old, new(meter), "-again"))
 	if ctx.Err() != nil {
 		return now.Error == nil // the new version took the time that the old one would have needed
 	}
@@ -181,18 +225,24 @@ func (s *shadowCall) changed(ctx context.Context, now *tape.Result) bool {
 	return same == tape.Different
 }
 
-func (s *shadowCall) run(ctx context.Context, lease call.Lease, suffix string) *tool.Result {
+func (s *shadowCall) run(ctx context.Context, lease call.Lease, m *meter, suffix string) *tool.Result {
 	sent := s.sent
 	sent.ID += suffix
-	return lease.Call(ctx, &sent, shadowPeer{s})
+	return lease.Call(ctx, &sent, shadowPeer{s, m})
 }
 
 // shadowPeer is the host for a shadow call: nobody answers, and nothing is shown.
-type shadowPeer struct{ *shadowCall }
+type shadowPeer struct {
+	*shadowCall
+	meter *meter
+}
 
-func (shadowPeer) Progress(string, map[string]any) {}
+func (p shadowPeer) Progress(title string, metadata map[string]any) { p.meter.progress(title, metadata) }
 
-func (shadowPeer) Output(tool.Stream, []byte) {}
+func (p shadowPeer) Output(_ tool.Stream, chunk []byte) { p.meter.add(len(chunk)) }
+
+// Log implements [tool.Logger].
+func (p shadowPeer) Log(m tool.LogMessage) { p.meter.add(len(m.Data)) }
 
 func (shadowPeer) Ask(context.Context, tool.Ask) (tool.Answer, error) {
 	return tool.Answer{Outcome: tool.Declined, Message: "this is a shadow call"}, nil

@@ -8,6 +8,7 @@ package rollout
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type Abort struct {
 	Differences float64
 	// MemoryRatio is the maximum ratio of the memory of the new version's largest process to that of the old one's.
 	MemoryRatio float64
+	// OutputRatio is the maximum ratio of what a call sends on the new version while it runs to what the same call sends on
+	// the old one.
+	OutputRatio float64
 }
 
 // State is the state of a rollout.
@@ -52,6 +56,7 @@ const (
 // Samples that a rule needs before it can stop a rollout.
 const (
 	minErrors    = 3  // failed calls of the new version
+	minFloods    = 3  // calls of the new version that sent too much
 	minDurations = 40 // calls of each version
 	// maxStrikes is the number of checks in a row, each after minCompared further calls, in which the new version must be
 	// slower. A process that has just started is slow for some calls, which are then no longer among the recent ones.
@@ -66,6 +71,8 @@ const (
 	minSlower = 2 * time.Millisecond
 	// minMemory is the additional memory that is always tolerated, in bytes.
 	minMemory = 64 << 20
+	// minSent is what a call can always send while it runs, in bytes.
+	minSent = 1 << 20
 	// maxCases limits the differing calls that are kept.
 	maxCases = 10
 )
@@ -88,13 +95,22 @@ type Case struct {
 type Outcome struct {
 	Failed   bool
 	Duration time.Duration
+	// Sent is the number of bytes that the call sent while it ran. A message counts as at least [MessageSize] bytes.
+	Sent int64
+	// Flooded reports that the new version sent more than [Rollout.MaxSent] permits.
+	Flooded bool
 }
+
+// MessageSize is the minimum number of bytes for which a message counts in [Outcome].Sent.
+const MessageSize = 256
 
 // figures counts the calls of one version in the current step.
 type figures struct {
 	calls, failed int
 	durations     recent
 	memory        uint64
+	sent          int64 // maximum of one call
+	floods        int
 	// strikes counts the checks in a row in which the version was slower. slowSince is the time of the first of them, and
 	// checked is the number of calls at the last one.
 	strikes, checked int
@@ -243,6 +259,10 @@ func (f *figures) add(o Outcome) {
 		f.failed++
 	}
 	f.durations.add(o.Duration)
+	f.sent = max(f.sent, o.Sent)
+	if o.Flooded {
+		f.floods++
+	}
 }
 
 // Patience returns how long a read-only call may take on the new version before it is repeated on the old one. limit is the
@@ -251,6 +271,21 @@ func (r *Rollout) Patience(limit time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return min(limit/2, max(leastPatience, 10*r.old.durations.quantile(0.95)))
+}
+
+// MaxSent returns how many bytes a call may send on the new version while it runs. old is what the same call sent on the old
+// version. If old is negative, it is unknown, and the maximum of all calls of the old version counts.
+func (r *Rollout) MaxSent(old int64) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := r.settings.Abort.OutputRatio
+	if limit <= 0 {
+		return math.MaxInt64
+	}
+	if old < 0 {
+		old = r.old.sent
+	}
+	return max(minSent, int64(limit*float64(old)))
 }
 
 // leastPatience is the minimum of [Rollout.Patience], if the call has twice this time.
@@ -314,6 +349,9 @@ func (r *Rollout) due() bool {
 // broken returns the rule that stops the rollout, or "". The caller must hold the lock.
 func (r *Rollout) broken() string {
 	a, old, now := r.settings.Abort, &r.old, &r.now
+	if a.OutputRatio > 0 && now.floods >= minFloods {
+		return fmt.Sprintf("output_ratio: %d calls sent too much while they ran, such as %d KiB, and at most %d KiB on the old version", now.floods, now.sent>>10, old.sent>>10)
+	}
 	if a.ErrorRatio > 0 && now.failed >= minErrors {
 		oldShare, share := ratio(old.failed, old.calls), ratio(now.failed, now.calls)
 		if share > a.ErrorRatio*oldShare+slack {
@@ -371,7 +409,7 @@ func (r *Rollout) enter(step int) {
 	} else {
 		r.note(fmt.Sprintf("%g %% of the sessions", r.settings.Steps[step]))
 	}
-	r.old, r.now = figures{memory: r.old.memory}, figures{memory: r.now.memory}
+	r.old, r.now = figures{memory: r.old.memory, sent: r.old.sent}, figures{memory: r.now.memory}
 	r.compared, r.differs, r.barrier = 0, 0, 0
 }
 

@@ -81,6 +81,10 @@ func TestRules(t *testing.T) {
 			r.compare(400, 4, fast)
 			r.serve(2000, fast, fast)
 		}, Promoted, "all steps passed"},
+		{"floods", Abort{OutputRatio: 10, ErrorRatio: 1.2}, func(r *trial) {
+			r.serve(20, Outcome{Duration: time.Millisecond, Sent: 2 << 10}, fast)
+			r.serve(3, fast, Outcome{Failed: true, Flooded: true, Sent: 1 << 20})
+		}, Aborted, "output_ratio: 3 calls sent too much while they ran, such as 1024 KiB, and at most 2 KiB on the old version"},
 		{"needs memory", Abort{MemoryRatio: 2}, func(r *trial) {
 			r.memory = func() (old, now uint64) { return 100 << 20, 201 << 20 }
 			r.serve(100, fast, fast)

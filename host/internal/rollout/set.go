@@ -181,6 +181,8 @@ type Figures struct {
 	P95 float64 `json:"p95_ms"`
 	// Memory is the memory of the largest process, in bytes. It is zero if it is unknown.
 	Memory uint64 `json:"memory,omitempty"`
+	// Sent is the maximum that one call sent while it ran, in bytes.
+	Sent int64 `json:"sent,omitempty"`
 }
 
 // Status describes a rollout for its operator.
@@ -214,7 +216,7 @@ func (r *Rollout) Status() Status {
 	defer r.mu.Unlock()
 	of := func(v Version, f *figures) Figures {
 		ms := func(q float64) float64 { return float64(f.durations.quantile(q).Microseconds()) / 1000 }
-		return Figures{Version: v, Calls: f.calls, Failed: f.failed, P50: ms(0.5), P95: ms(0.95), Memory: f.memory}
+		return Figures{Version: v, Calls: f.calls, Failed: f.failed, P50: ms(0.5), P95: ms(0.95), Memory: f.memory, Sent: f.sent}
 	}
 	st := Status{
 		Plugin: r.Plugin, State: r.state, Paused: r.paused, Step: r.step + 1, Steps: len(r.settings.Steps), Since: r.since, Why: r.why,

@@ -78,8 +78,8 @@ type echoArgs struct {
 	Weight float64  `json:"weight,omitempty" jsonschema:"a number"`
 }
 
-func echo(ctx context.Context, _ *sdk.Call, in echoArgs) (*sdk.Result, error) {
-	text := self.disturb(ctx, strings.Repeat(in.Text, in.Times))
+func echo(ctx context.Context, call *sdk.Call, in echoArgs) (*sdk.Result, error) {
+	text := self.disturb(ctx, call, strings.Repeat(in.Text, in.Times))
 	if in.Style == "loud" {
 		text = strings.ToUpper(text)
 	}

@@ -23,7 +23,8 @@ import (
 //	!variant name=weather version=2.0.0 mode=hang drop=nap require=echo add=extra unhealthy=yes reword=yes needs=read,exec?,$TOKEN
 //
 // These words change calls of echo: wrong=N makes the text of each Nth call wrong, crash=N ends the process at each Nth call,
-// delay=MS delays each call, hang=N lets each Nth call hang, flood=MB makes the text longer, and leak=MB keeps memory.
+// delay=MS delays each call, hang=N lets each Nth call hang, flood=MB makes the text longer, leak=MB keeps memory,
+// endless=N lets each Nth call send output without end, and chatter=N lets each Nth call send many progress messages.
 type variant map[string]string
 
 // mark is the text at the beginning of the last line. The program computes mark, so that the binary itself does not
@@ -81,7 +82,7 @@ var leak struct {
 var calls atomic.Int64
 
 // disturb changes a call of echo according to the variant. It returns the text to use.
-func (v variant) disturb(ctx context.Context, text string) string {
+func (v variant) disturb(ctx context.Context, call *sdk.Call, text string) string {
 	if v == nil {
 		return text
 	}
@@ -107,6 +108,14 @@ func (v variant) disturb(ctx context.Context, text string) string {
 	case every("hang"):
 		<-ctx.Done()
 		time.Sleep(time.Minute)
+	case every("endless"):
+		for chunk := bytes.Repeat([]byte("x"), 4<<10); ; { // also after a cancel
+			call.Output(tool.Stdout, chunk)
+		}
+	case every("chatter"):
+		for i := range 50_000 {
+			call.Progress(strconv.Itoa(i), nil)
+		}
 	case every("wrong"):
 		return text + " or so"
 	}
