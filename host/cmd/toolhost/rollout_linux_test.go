@@ -132,7 +132,7 @@ func TestRollouts(t *testing.T) {
 		{"endless=60", "output_ratio: "},
 		{"chatter=60", "output_ratio: "},
 	} {
-		version := fmt.Sprintf("2.%d.0", i)
+		version, began := fmt.Sprintf("2.%d.0", i), time.Now()
 		h.install(t, "version="+version+" "+bad.words)
 		st := h.ended(t, version)
 		if st.State != "aborted" || !strings.HasPrefix(st.Why, bad.rule) {
@@ -144,6 +144,7 @@ func TestRollouts(t *testing.T) {
 		if n := h.failed.Swap(0); n > 0 {
 			t.Errorf("%s: %d calls failed, such as %v", bad.words, n, h.last.Load())
 		}
+		t.Logf("%s: stopped after %s", bad.words, time.Since(began).Round(time.Millisecond))
 		h.install(t, "version=1.0.0")
 	}
 

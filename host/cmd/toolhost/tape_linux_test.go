@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
-// TestTapeOfManyCalls records calls of all bundled tools but web_fetch, which needs a network, and replays them. Each call must
-// have the same result, apart from times.
+// TestTapeOfManyCalls records calls of all bundled tools and replays them. Each call must have the same result, apart from
+// times. web_fetch reads the pages of a server that the test starts.
 func TestTapeOfManyCalls(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -24,8 +28,19 @@ func TestTapeOfManyCalls(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(work, fmt.Sprintf("f%d.go", i)), fmt.Appendf(nil, "package p\n\n// F%[1]d returns %[1]d.\nfunc F%[1]d() int {\n\treturn %[1]d\n}\n", i), 0o600))
 	}
 	must(t, os.WriteFile(filepath.Join(work, "book.ipynb"), []byte(`{"cells":[{"cell_type":"code","id":"a","metadata":{},"outputs":[],"execution_count":null,"source":["x = 1"]}],"metadata":{},"nbformat":4,"nbformat_minor":5}`), 0o600))
+	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(time.Duration(rand.IntN(1000))*time.Hour).Format(http.TimeFormat)) //nolint:gosec // only a varying header
+		if r.URL.Path == "/missing" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, "<title>Page</title><h1>%s</h1><p>A <a href=/x>link</a></p>", html.EscapeString(r.URL.Path))
+	}))
+	t.Cleanup(pages.Close)
+	config := filepath.Join(t.TempDir(), "host.hcl") // a project file would not be trusted in the copy of the workspace
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "plugin \"web\" {\n  sandbox { network = [%q] }\n}\n", pages.Listener.Addr()), 0o600))
 	path := filepath.Join(t.TempDir(), "many.tape")
-	rec := toolhost(t, work, "--session", "t", "record", "-o", path)
+	rec := toolhost(t, work, "--config", config, "--session", "t", "record", "-o", path)
 	var recording bytes.Buffer
 	rec.Stderr = nil
 	out, err := rec.StderrPipe()
@@ -36,8 +51,8 @@ func TestTapeOfManyCalls(t *testing.T) {
 	_, err = out.Read(begun) // the recording begins with a message
 	must(t, err)
 
-	batch := toolhost(t, work, "--session", "t", "--on-ask", "allow", "batch")
-	batch.Stdin = strings.NewReader(manyCalls(rand.New(rand.NewPCG(1, 2)), n))
+	batch := toolhost(t, work, "--config", config, "--session", "t", "--on-ask", "allow", "batch")
+	batch.Stdin = strings.NewReader(manyCalls(rand.New(rand.NewPCG(1, 2)), n, pages.URL))
 	answers, err := batch.Output()
 	must(t, err)
 	if got := bytes.Count(answers, []byte("\n")); got != n {
@@ -46,7 +61,7 @@ func TestTapeOfManyCalls(t *testing.T) {
 	must(t, rec.Process.Signal(syscall.SIGTERM))
 	must(t, rec.Wait())
 
-	replay := toolhost(t, work, "--json", "replay", path)
+	replay := toolhost(t, work, "--config", config, "--json", "replay", path)
 	text, err := replay.Output()
 	var report struct {
 		Calls []struct {
@@ -63,13 +78,34 @@ func TestTapeOfManyCalls(t *testing.T) {
 			t.Errorf("%s %s: %v", c.Tool, c.Arguments, c.Differences)
 		}
 	}
-	if err != nil || len(report.Calls) < n*9/10 || len(tools) < 18 {
+	for _, name := range bundledTools(t, work, config) {
+		if !tools[name] {
+			t.Errorf("no call of %s is on the tape", name)
+		}
+	}
+	if err != nil || len(report.Calls) < n*9/10 {
 		t.Errorf("%d calls of %d tools were compared, %v (%v): %s", len(report.Calls), len(tools), report.Counts, err, recording.String())
 	}
 }
 
+// bundledTools returns the names of the enabled tools that plugins serve.
+func bundledTools(t *testing.T, work, config string) []string {
+	t.Helper()
+	out, err := toolhost(t, work, "--config", config, "tools", "--format", "json").Output()
+	must(t, err)
+	var all []struct{ Name, Plugin string }
+	must(t, json.Unmarshal(out, &all))
+	var names []string
+	for _, a := range all {
+		if a.Plugin != "" {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
 // manyCalls returns requests for a batch. Each call runs after the one before it.
-func manyCalls(rng *rand.Rand, n int) string {
+func manyCalls(rng *rand.Rand, n int, pages string) string {
 	var b strings.Builder
 	for i := range n {
 		f := fmt.Sprintf("f%d.go", rng.IntN(12))
@@ -80,6 +116,7 @@ func manyCalls(rng *rand.Rand, n int) string {
 			"cd sub 2>/dev/null || mkdir -p sub; N=" + strconv.Itoa(i) + "; date", "cd ..; cd - >/dev/null; echo $N; ls", "wc -l *.go | tail -1", "exit 3",
 			`todo --todos '[{"content":"task ` + strconv.Itoa(i) + `","status":"pending"}]'`, "todo", "snippet_save s" + strconv.Itoa(rng.IntN(3)) + " --code 'x = " + strconv.Itoa(i) + "'",
 			"snippet_load s0", "snippet_list", "snippet_delete s1", "job list", "ask_user 'Which?'", "notebook_edit book.ipynb --cell_id a --new_source 'x = " + strconv.Itoa(i) + "'",
+			"web_fetch " + pages + "/p" + strconv.Itoa(rng.IntN(4)), "web_fetch " + pages + "/missing",
 		}
 		command := all[rng.IntN(len(all))]
 		if i < len(all) { // each kind at least once

@@ -237,7 +237,9 @@ type shadowPeer struct {
 	meter *meter
 }
 
-func (p shadowPeer) Progress(title string, metadata map[string]any) { p.meter.progress(title, metadata) }
+func (p shadowPeer) Progress(title string, metadata map[string]any) {
+	p.meter.progress(title, metadata)
+}
 
 func (p shadowPeer) Output(_ tool.Stream, chunk []byte) { p.meter.add(len(chunk)) }
 
