@@ -29,7 +29,7 @@ func TestTapeOfManyCalls(t *testing.T) {
 	}
 	must(t, os.WriteFile(filepath.Join(work, "book.ipynb"), []byte(`{"cells":[{"cell_type":"code","id":"a","metadata":{},"outputs":[],"execution_count":null,"source":["x = 1"]}],"metadata":{},"nbformat":4,"nbformat_minor":5}`), 0o600))
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(time.Duration(rand.IntN(1000))*time.Hour).Format(http.TimeFormat)) //nolint:gosec // only a varying header
+		w.Header().Set("Date", time.Now().Add(time.Duration(rand.IntN(1000))*time.Hour).Format(http.TimeFormat))
 		if r.URL.Path == "/missing" {
 			http.NotFound(w, r)
 			return

@@ -88,7 +88,8 @@ func (d *Dispatcher) tryNew(ctx context.Context, c *Call, r *rollout.Rollout, ne
 	o := outcome(res, began)
 	o.Sent = m.total()
 	gone := tried.Err() != nil || lost(res)
-	if ctx.Err() != nil || !repeatable || !gone && !(traits.ReadOnly && res.Error != nil && res.Error.Kind != tool.PermissionDenied && !m.asked.Load()) {
+	failedRead := traits.ReadOnly && res.Error != nil && res.Error.Kind != tool.PermissionDenied && !m.asked.Load()
+	if ctx.Err() != nil || !repeatable || !gone && !failedRead {
 		r.Served(number, o) // the call is over, or must not be repeated
 		return res
 	}
