@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"toolhost.dev/sdk/rawjson"
 	"toolhost.dev/sdk/tool"
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
@@ -296,7 +297,7 @@ func resultFromPB(r *toolpb.Result) *tool.Result {
 	}
 	if len(r.GetData()) > 0 {
 		out.Data = r.GetData()
-		if !json.Valid(out.Data) {
+		if !rawjson.Valid(out.Data) {
 			return tool.Failed(tool.Errorf(tool.Internal, "The plugin returned structured data that is not JSON. Report this to the plugin's author.").From(tool.SourcePlugin))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"toolhost.dev/sdk/rawjson"
 	"toolhost.dev/sdk/tool"
 	toolpb "toolhost.dev/sdk/toolpb/v2"
 )
@@ -115,7 +116,7 @@ func itemsFromPB(items []*toolpb.Item) []tool.Item {
 		kind := tool.ItemKind(i.GetKind())
 		switch kind {
 		case tool.ItemPrompt, tool.ItemResource, tool.ItemTemplate:
-			if i.GetName() == "" || !json.Valid(i.GetDefinition()) {
+			if i.GetName() == "" || !rawjson.Valid(i.GetDefinition()) {
 				continue
 			}
 		case tool.ItemCompletion, tool.ItemLogging, tool.ItemSubscription:
@@ -159,7 +160,7 @@ func contentFromPB(c *toolpb.Content) tool.Content {
 
 // validJSON returns nil if raw is empty or not JSON.
 func validJSON(raw []byte) json.RawMessage {
-	if len(raw) == 0 || !json.Valid(raw) {
+	if len(raw) == 0 || !rawjson.Valid(raw) {
 		return nil
 	}
 	return raw

@@ -66,14 +66,12 @@ func newTree(path string, limit int) (*tree, error) {
 
 // The method "moved" reports whether the path of the tree now belongs to another directory.
 func (t *tree) moved() bool {
-	now, err := openRoot(t.path)
-	if err != nil {
+	var a, b unix.Stat_t
+	if unix.Lstat(t.path, &a) != nil || a.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return false
 	}
-	defer now.close()
-	a, errA := now.stat(".")
-	b, errB := t.root.stat(".")
-	return errA != nil || errB != nil || a.Ino != b.Ino || a.Dev != b.Dev
+	err := unix.Fstat(t.root.fd, &b)
+	return err != nil || a.Ino != b.Ino || a.Dev != b.Dev
 }
 
 // The method "update" finds the changes since its last call. The first call reads the whole tree.

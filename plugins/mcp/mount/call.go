@@ -169,7 +169,7 @@ func (m *mount) call(ctx context.Context, call *sdk.Call, name string, args json
 	res, err := during(ctx, c, call, func(ctx context.Context, a *active, token string) (*mcp.CallToolResult, error) {
 		params.SetProgressToken(token)
 		return rounds(ctx, c, a, func() (*mcp.CallToolResult, mcp.InputRequestMap, string, error) {
-			res, err := c.session.CallTool(ctx, params)
+			res, err := c.callTool(ctx, params)
 			if err != nil {
 				return nil, nil, "", err
 			}

@@ -21,7 +21,7 @@ import (
 // plugin's process could end before the notification.
 func TestServerHearsOfCancel(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // on one processor, background goroutines run late
-	for range 20 {
+	for i := range 40 {
 		w, in, out := testWire(t)
 		called, heard := make(chan struct{}), make(chan string, 1)
 		go func() {
@@ -48,6 +48,9 @@ func TestServerHearsOfCancel(t *testing.T) {
 		var err error
 		if m.shared.session, err = mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), w, nil); err != nil {
 			t.Fatal(err)
+		}
+		if i%2 == 0 { // its calls do not use the SDK
+			m.shared.server = &server{wire: w}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

@@ -1,8 +1,10 @@
 package mount
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -19,7 +21,7 @@ func result(r *mcp.CallToolResult) (*sdk.Result, error) {
 	}
 	out := &sdk.Result{Attachments: b.attachments, Contents: b.contents}
 	if r.StructuredContent != nil {
-		data, err := json.Marshal(r.StructuredContent)
+		data, err := structured(r.StructuredContent)
 		if err != nil {
 			return nil, sdk.Errorf(tool.ExecutionFailed, "The MCP server's structured result cannot be used: %w", err)
 		}
@@ -38,6 +40,20 @@ func result(r *mcp.CallToolResult) (*sdk.Result, error) {
 		out.Contents = nil
 	}
 	return out, sdk.Errorf(tool.ExecutionFailed, "%s", why)
+}
+
+// structured returns structured data as JSON.
+func structured(v any) (json.RawMessage, error) {
+	if raw, ok := v.(json.RawMessage); ok {
+		return raw, nil
+	}
+	return json.Marshal(v)
+}
+
+// asEncoded reports whether valid JSON escapes no more than an encoder needs to. Other JSON is encoded again, because an
+// escape such as \u0061 would hide a text from the host, which removes secrets.
+func asEncoded(raw json.RawMessage) bool {
+	return !bytes.Contains(raw, []byte(`\u`)) && !bytes.Contains(raw, []byte(`\/`)) && utf8.Valid(raw)
 }
 
 // blocks collects the parts of a result.

@@ -49,33 +49,30 @@ type wire struct {
 	heard func(*jsonrpc.Request) bool
 
 	incoming chan jsonrpc.Message
-	writes   chan write
+	turn     chan struct{} // contains a value while a line is written
 	failed   chan struct{} // closed after reading or writing has failed
 	fails    sync.Once
 	err      error // the error, and whether the server closed the connection; set before the channel "failed" is closed
 	theirs   bool
 	closeOut sync.Once
 
-	mu      sync.Mutex
-	pending map[jsonrpc.ID]string // maps the ID of each unanswered request to its method
-	probed  bool
-	spoke   bool // true if the server has sent at least one message
-	noise   int
-}
-
-type write struct {
-	line []byte
-	done chan error
+	mu         sync.Mutex
+	pending    map[jsonrpc.ID]string     // maps the ID of each unanswered request to its method
+	direct     map[jsonrpc.ID]chan reply // contains the unanswered requests that the SDK did not send
+	lastDirect int64
+	probed     bool
+	spoke      bool // true if the server has sent at least one message
+	noise      int
 }
 
 func newWire(in io.Reader, out *os.File, schemas *schemas, stop func(), heard func(*jsonrpc.Request) bool) *wire {
 	w := &wire{
 		heard: heard,
 		in:    lines.NewReader(in, maxFrame), out: out, stop: stop, schemas: schemas,
-		incoming: make(chan jsonrpc.Message), writes: make(chan write), failed: make(chan struct{}), pending: make(map[jsonrpc.ID]string),
+		incoming: make(chan jsonrpc.Message), turn: make(chan struct{}, 1), failed: make(chan struct{}),
+		pending: make(map[jsonrpc.ID]string), direct: make(map[jsonrpc.ID]chan reply),
 	}
 	go w.readAll()
-	go w.writeAll()
 	return w
 }
 
@@ -153,16 +150,30 @@ func (w *wire) write(ctx context.Context, m jsonrpc.Message) error {
 			w.expect(r.ID)
 		}
 	}
-	todo := write{append(line, '\n'), make(chan error, 1)}
+	return w.send(ctx, append(line, '\n'))
+}
+
+// send writes a line. If the server has room for the line, no other goroutine is needed. Otherwise the line is written
+// completely, even if the caller no longer waits for it.
+func (w *wire) send(ctx context.Context, line []byte) error {
 	select {
-	case w.writes <- todo:
+	case w.turn <- struct{}{}:
 	case <-w.failed:
 		return w.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	if line = w.writeNow(line); len(line) == 0 {
+		<-w.turn
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-w.turn }()
+		done <- w.writeRest(line)
+	}()
 	select {
-	case err := <-todo.done:
+	case err := <-done:
 		return err
 	case <-w.failed:
 		return w.err
@@ -171,24 +182,33 @@ func (w *wire) write(ctx context.Context, m jsonrpc.Message) error {
 	}
 }
 
-// writeAll writes the queued lines. It writes each line completely, even if the caller no longer waits for its line.
-func (w *wire) writeAll() {
-	for {
-		select {
-		case <-w.failed:
-			return
-		case todo := <-w.writes:
-			_ = w.out.SetWriteDeadline(time.Now().Add(writeTimeout))
-			_, err := w.out.Write(todo.line)
-			todo.done <- err
-			if err != nil {
-				if errors.Is(err, os.ErrDeadlineExceeded) {
-					err = fmt.Errorf("the server did not read its standard input for %s", writeTimeout)
-				}
-				w.fail(err, errors.Is(err, syscall.EPIPE))
-			}
-		}
+// writeNow writes as much of a line as the server has room for. It returns the rest.
+func (w *wire) writeNow(line []byte) (rest []byte) {
+	pipe, err := w.out.SyscallConn()
+	if err != nil {
+		return line
 	}
+	n := 0
+	// Errors are ignored, because writing the rest has them too.
+	_ = pipe.Write(func(fd uintptr) bool {
+		n, _ = syscall.Write(int(fd), line)
+		return true
+	})
+	return line[max(n, 0):]
+}
+
+// writeRest writes the rest of a line and waits until the server has room for it.
+func (w *wire) writeRest(line []byte) error {
+	_ = w.out.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := w.out.Write(line)
+	_ = w.out.SetWriteDeadline(time.Time{})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("the server did not read its standard input for %s", writeTimeout)
+	}
+	if err != nil {
+		w.fail(err, errors.Is(err, syscall.EPIPE))
+	}
+	return err
 }
 
 // expect waits for the server's answer to a probe. After a timeout, it answers the probe itself.
@@ -207,8 +227,9 @@ func (w *wire) refuse(id jsonrpc.ID, code int64, message string) {
 	_, waits := w.pending[id]
 	delete(w.pending, id)
 	w.mu.Unlock()
-	if waits {
-		w.deliver(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: code, Message: message}})
+	refusal := &jsonrpc.Error{Code: code, Message: message}
+	if waits && !w.answer(id, reply{err: refusal}) {
+		w.deliver(&jsonrpc.Response{ID: id, Error: refusal})
 	}
 }
 
@@ -239,6 +260,9 @@ func (w *wire) readAll() {
 // hear handles one line from the server. The line can be a message, a batch of messages as in older revisions, or
 // other text.
 func (w *wire) hear(line []byte) {
+	if w.result(line) {
+		return
+	}
 	var batch []json.RawMessage
 	if line[0] != '[' || json.Unmarshal(line, &batch) != nil {
 		batch = []json.RawMessage{line}
@@ -249,9 +273,13 @@ func (w *wire) hear(line []byte) {
 			w.drop(raw)
 			continue
 		}
+		r, isResponse := m.(*jsonrpc.Response)
+		if isResponse && w.answer(r.ID, reply{r.Result, r.Error}) {
+			continue
+		}
 		w.mu.Lock()
 		w.spoke = true
-		if r, ok := m.(*jsonrpc.Response); ok {
+		if isResponse {
 			if w.pending[r.ID] == methodListTools {
 				w.schemas.keep(r.Result)
 			}

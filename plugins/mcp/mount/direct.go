@@ -1,0 +1,217 @@
+package mount
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"toolhost.dev/sdk/rawjson"
+)
+
+const (
+	methodCallTool = "tools/call"
+	// firstDirect is the first request ID of the calls that the SDK does not send. The SDK counts from 1. Some servers keep
+	// IDs in 32 bits.
+	firstDirect = 1 << 30
+)
+
+// reply is the server's answer to a direct request.
+type reply struct {
+	result json.RawMessage
+	err    error
+}
+
+// callTool calls a tool. Calls of a local server of the older protocol do not use the SDK, because it decodes each answer
+// several times.
+func (c *conn) callTool(ctx context.Context, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
+	if c.server == nil || c.stateless() || params.InputResponses != nil || params.RequestState != "" {
+		return c.session.CallTool(ctx, params)
+	}
+	if args, ok := params.Arguments.(json.RawMessage); !ok || len(args) == 0 {
+		params.Arguments = json.RawMessage(`{}`)
+	}
+	raw, err := c.server.wire.callTool(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	return toolResult(raw)
+}
+
+// callTool sends a request to call a tool and waits for the answer. If ctx ends earlier, it tells the server.
+func (w *wire) callTool(ctx context.Context, params any) (json.RawMessage, error) {
+	body, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	id, answer := w.await()
+	line := append(make([]byte, 0, len(body)+100), `{"jsonrpc":"2.0","id":`...)
+	line = strconv.AppendInt(line, id.Raw().(int64), 10) //nolint:forcetypeassert // await makes it from a number
+	line = append(line, `,"method":"`+methodCallTool+`","params":`...)
+	line = append(append(line, body...), '}', '\n')
+	if err := w.send(ctx, line); err != nil {
+		w.forget(id)
+		if ctx.Err() == nil {
+			return nil, err
+		}
+	} else {
+		select {
+		case r := <-answer:
+			return r.result, r.err
+		case <-w.failed:
+			select {
+			case r := <-answer: // it came first
+				return r.result, r.err
+			default:
+			}
+			return nil, w.err
+		case <-ctx.Done():
+			w.forget(id)
+		}
+	}
+	notice, err := json.Marshal(&mcp.CancelledParams{RequestID: id.Raw(), Reason: ctx.Err().Error()})
+	if err != nil {
+		return nil, err
+	}
+	// Write marks the call as told.
+	_ = w.Write(context.WithoutCancel(ctx), &jsonrpc.Request{Method: "notifications/cancelled", Params: notice}) // an error also ends the connection
+	return nil, ctx.Err()
+}
+
+// await makes the ID of a direct request. The server's answer arrives in the channel.
+func (w *wire) await() (jsonrpc.ID, <-chan reply) {
+	answer := make(chan reply, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lastDirect++
+	id := directID(firstDirect + w.lastDirect)
+	w.direct[id] = answer
+	w.pending[id] = methodCallTool
+	return id, answer
+}
+
+func directID(n int64) jsonrpc.ID {
+	id, _ := jsonrpc.MakeID(float64(n)) // a number is always an ID
+	return id
+}
+
+// forget drops a direct request. A late answer is ignored.
+func (w *wire) forget(id jsonrpc.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.direct, id)
+	delete(w.pending, id)
+}
+
+// answer passes an answer to the direct request with its ID. It returns false if the ID is not that of a direct request.
+func (w *wire) answer(id jsonrpc.ID, r reply) bool {
+	w.mu.Lock()
+	answer, ok := w.direct[id]
+	delete(w.direct, id)
+	if ok {
+		delete(w.pending, id)
+		w.spoke = true
+	}
+	w.mu.Unlock()
+	if ok {
+		answer <- r
+		return true
+	}
+	n, isNumber := id.Raw().(int64)
+	return isNumber && n > firstDirect // a late answer
+}
+
+// result handles a line if it is the result of a direct request.
+func (w *wire) result(line []byte) bool {
+	if line[0] != '{' || !rawjson.Valid(line) {
+		return false
+	}
+	var n int64
+	var result json.RawMessage
+	version := false
+	for key, value := range rawjson.Members(line) {
+		switch key {
+		case "jsonrpc":
+			version = string(value) == `"2.0"`
+		case "id":
+			var err error
+			if n, err = strconv.ParseInt(string(value), 10, 64); err != nil {
+				return false
+			}
+		case "result":
+			result = value
+		default:
+			return false
+		}
+	}
+	return version && n > firstDirect && result != nil && w.answer(directID(n), reply{result: result})
+}
+
+// toolResult decodes the result of a call. Structured data stays JSON.
+func toolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
+	if out := plainResult(raw); out != nil {
+		return out, nil
+	}
+	out := new(mcp.CallToolResult)
+	if err := json.Unmarshal(raw, out); err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "The server's result cannot be read: " + err.Error()}
+	}
+	return out, nil
+}
+
+// plainResult decodes a result that has only texts and structured data. It returns nil for another result.
+func plainResult(raw json.RawMessage) *mcp.CallToolResult {
+	out := &mcp.CallToolResult{Content: []mcp.Content{}}
+	for key, value := range rawjson.Members(raw) {
+		switch key {
+		case "content":
+			for block := range rawjson.Elements(value) {
+				text := plainText(block)
+				if text == nil {
+					return nil
+				}
+				out.Content = append(out.Content, text)
+			}
+			if value[0] != '[' {
+				return nil
+			}
+		case "structuredContent":
+			if !asEncoded(value) {
+				return nil
+			}
+			if string(value) != "null" {
+				out.StructuredContent = value
+			}
+		case "isError":
+			if out.IsError = string(value) == "true"; !out.IsError && string(value) != "false" {
+				return nil
+			}
+		default:
+			return nil
+		}
+	}
+	return out
+}
+
+// plainText decodes a block that has only a text. It returns nil for another block.
+func plainText(block json.RawMessage) *mcp.TextContent {
+	out := new(mcp.TextContent)
+	var isText, hasText bool
+	for key, value := range rawjson.Members(block) {
+		switch key {
+		case "type":
+			isText = string(value) == `"text"`
+		case "text":
+			hasText = value[0] == '"'
+			out.Text = rawjson.Text(value)
+		default:
+			return nil
+		}
+	}
+	if !isText || !hasText {
+		return nil
+	}
+	return out
+}
