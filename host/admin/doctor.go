@@ -201,7 +201,7 @@ func described(cfg *config.Config, opts Options) map[string]*tool.Description {
 	out := make(map[string]*tool.Description)
 	for i := range cfg.Plugins {
 		p := &cfg.Plugins[i]
-		if b := generation.BinaryOf(db, p); b.Keyed {
+		if b := generation.BinaryOf(db, p, p.Path); b.Keyed {
 			if desc, _, err := db.Description(b.Key); err == nil && desc != nil {
 				out[p.Name] = desc
 			}

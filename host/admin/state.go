@@ -95,6 +95,9 @@ type StateGarbage struct {
 	// Output and OutputBytes are the number and the size of the files with long output.
 	Output      int64 `json:"output_files"`
 	OutputBytes int64 `json:"output_bytes"`
+	// Versions and VersionBytes are the number and the size of the copies of binaries that no rollout needs.
+	Versions     int64 `json:"versions"`
+	VersionBytes int64 `json:"version_bytes"`
 	// Sizes contains the sizes of the parts of the directory after that, in bytes.
 	Sizes map[string]int64 `json:"sizes"`
 	// Kept explains what was not collected.
@@ -126,6 +129,9 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 	}
 	generation.Audit(cfg, db, nil)
 	out.Collected, err = db.Collect(ctx, dry, alone)
+	if err == nil {
+		out.Versions, out.VersionBytes, err = generation.CollectVersions(state.Home{Root: dir}, db, cfg, dry)
+	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
@@ -151,5 +157,5 @@ func CollectState(ctx context.Context, opts Options, dry bool) (*StateGarbage, e
 	if dry {
 		return out, nil
 	}
-	return out, audited(opts, "(state gc)", map[string]any{"sessions": out.Sessions, "history": out.History, "audit": out.Audit, "output_files": out.Output})
+	return out, audited(opts, "(state gc)", map[string]any{"sessions": out.Sessions, "history": out.History, "audit": out.Audit, "output_files": out.Output, "versions": out.Versions})
 }

@@ -221,3 +221,81 @@ func TestSteeredRollout(t *testing.T) {
 		t.Errorf("%d calls failed, such as %v", n, h.last.Load())
 	}
 }
+
+// TestVersionsOutliveHosts checks that a binary which has not passed its rollout serves nobody, whichever process starts later:
+// a process of the old version, another host, or a host after a kill.
+func TestVersionsOutliveHosts(t *testing.T) {
+	t.Parallel()
+	h := newRolloutHost(t, 0, time.Hour)
+	serves := func(version string) {
+		t.Helper()
+		out, err := toolhost(t, h.work, "run", "tool:where").Output()
+		if got := fmt.Sprint(h.call("x", "tool:where")); err != nil || !strings.Contains(string(out), "version="+version) || !strings.Contains(got, "version="+version) {
+			t.Errorf("want version %s: another host has %s (%v), and this one %s", version, out, err, got)
+		}
+	}
+	begun := func(version string) {
+		t.Helper()
+		eventually(t, "the rollout of "+version+" began", func() bool { return h.status(t).New.Version == version })
+	}
+	status := func(want string) {
+		t.Helper()
+		out, err := toolhost(t, h.work, "status").Output()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s (%v); wanted %s", out, err, want)
+		}
+	}
+	restart := func(kill bool) {
+		t.Helper()
+		if kill {
+			must(t, h.cmd.Process.Kill())
+		}
+		_ = h.in.Close()
+		_ = h.cmd.Wait()
+		h.batchHost = startBatch(t, h.work)
+	}
+	serves("1.0.0")
+	h.install(t, "version=2.0.0")
+	begun("2.0.0")
+	serves("1.0.0")
+	h.call("x", "tool:die") // the next process of the old version starts while the new binary is on the disk
+	serves("1.0.0")
+	must(t, toolhost(t, h.work, "plugin", "rollout", "abort", "test").Run())
+	if st := h.ended(t, "2.0.0"); st.State != "aborted" {
+		t.Fatalf("%+v", st)
+	}
+	serves("1.0.0")
+	restart(false)
+	serves("1.0.0")
+	status("was aborted: by unix:")
+	status("Replace the binary. To try it again, run toolhost config reload")
+	h.call("x", "tool:die")
+	serves("1.0.0")
+
+	h.install(t, "version=3.0.0")
+	begun("3.0.0")
+	restart(true)
+	serves("1.0.0")
+	begun("3.0.0") // the new host continues
+	must(t, toolhost(t, h.work, "plugin", "rollout", "promote", "test").Run())
+	eventually(t, "the new version serves", func() bool { return strings.Contains(fmt.Sprint(h.call("x", "tool:where")), "version=3.0.0") })
+	serves("3.0.0")
+	restart(false)
+	serves("3.0.0")
+
+	versions := filepath.Join(h.work+".state", "versions")
+	entries, err := os.ReadDir(versions)
+	must(t, err)
+	for _, e := range entries {
+		must(t, os.Chtimes(filepath.Join(versions, e.Name()), time.Time{}, time.Now().Add(-2*time.Hour)))
+	}
+	out, err := toolhost(t, h.work, "state", "gc").Output()
+	must(t, err)
+	if !strings.Contains(string(out), fmt.Sprintf("%d copies of plugins", len(entries)-1)) {
+		t.Errorf("%d copies: %s", len(entries), out)
+	}
+	if entries, err = os.ReadDir(versions); err != nil || len(entries) != 1 {
+		t.Errorf("after gc: %v, %v", entries, err)
+	}
+	serves("3.0.0")
+}

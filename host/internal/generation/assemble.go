@@ -36,6 +36,9 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 	known := b.known(cfg, plugins)
 	for _, p := range plugins {
 		set[p.Name] = p.Process
+		if held := p.Held(); held != nil && p.Err == nil {
+			g.Problemf("%s", held.problem(p))
+		}
 		if p.Err != nil {
 			g.failed(p)
 			continue

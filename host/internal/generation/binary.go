@@ -2,6 +2,7 @@ package generation
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 
 	"toolhost.dev/host/internal/config"
@@ -20,10 +21,13 @@ type Binary struct {
 	Keyed bool
 }
 
-// BinaryOf identifies a plugin's binary. For an unchanged file, it uses the hash in the database.
-func BinaryOf(db *state.DB, p *config.Plugin) Binary {
-	b := Binary{File: state.FileIdentity(p.Path)}
-	hash, err := db.BinaryHash(p.Path)
+// The method "sum" returns the SHA-256 in hexadecimal digits. The file must be readable.
+func (b *Binary) sum() string { return hex.EncodeToString(b.Sum[:]) }
+
+// BinaryOf identifies the binary of a plugin at a path. For an unchanged file, it uses the hash in the database.
+func BinaryOf(db *state.DB, p *config.Plugin, path string) Binary {
+	b := Binary{File: state.FileIdentity(path)}
+	hash, err := db.BinaryHash(path)
 	if err != nil {
 		return b
 	}

@@ -193,7 +193,7 @@ func (b *Builder) NewPlugin(c config.Plugin, cfg *config.Config, launcher *confi
 		},
 		Diagnose:   func(diags []tool.Diagnostic) string { return cfg.At(c.Name, diags) },
 		Inherit:    func() *os.File { return b.inherit(p) },
-		Executable: func() (string, error) { return b.Pins(cfg).Executable(c.Name, c.Path) },
+		Executable: func() (string, error) { return b.executable(cfg, p) },
 		Permit: func(call *tool.Call) error {
 			return b.Pins(cfg).CheckStart(trust.Start{Block: `field "` + c.Name + `"`, Cwd: call.Cwd, PerCall: true})
 		},

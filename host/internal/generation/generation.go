@@ -68,12 +68,16 @@ type Plugin struct {
 	// Err is the reason why the plugin is unusable. It is nil for a usable plugin.
 	Err error
 
+	held   atomic.Pointer[Held]
 	desc   atomic.Pointer[tool.Description]
 	denied atomic.Bool // whether a required permission is missing
 }
 
 // Description returns the tools and settings that the plugin reports. It returns nil if they are unknown.
 func (p *Plugin) Description() *tool.Description { return p.desc.Load() }
+
+// Held explains why the plugin runs another version than the one on the disk. It returns nil for most plugins.
+func (p *Plugin) Held() *Held { return p.held.Load() }
 
 // SetDescription replaces the description.
 func (p *Plugin) SetDescription(d *tool.Description) { p.desc.Store(d) }

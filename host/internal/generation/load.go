@@ -14,7 +14,6 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/registry"
-	"toolhost.dev/host/internal/state"
 )
 
 // ErrUnstarted is the error of plugins that are not loaded because of [Options.Unstarted].
@@ -64,15 +63,11 @@ func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, p *
 		p.Err = errors.New(p.Missing)
 		return false
 	}
-	err := b.Pins(cfg).CheckBinary(p.Name, p.Path)
-	if err == nil && state.FileIdentity(p.Path) != "" { // the start reports a missing file
-		err = launcher.Verify(&p.Plugin, p.Path)
-	}
-	if err != nil {
+	b.Identify(cfg, launcher, p)
+	if err := b.CheckBinary(cfg, launcher, p); err != nil {
 		p.Err = tool.Errorf(tool.Security, "Plugin %s is not loaded: %w", p.Name, err)
 		return false
 	}
-	p.Binary = BinaryOf(b.State, &p.Plugin)
 	if !p.Binary.Keyed {
 		return true
 	}
@@ -88,6 +83,19 @@ func (b *Builder) recall(cfg *config.Config, launcher *confinement.Launcher, p *
 	server, _ := p.Server()
 	p.Err = b.recentFailure(p.Binary.Key, b.Logins.Obtained(server))
 	return p.Err == nil
+}
+
+// CheckBinary returns an error if the binary of a plugin must not run. A missing file is not an error, because the start
+// reports it. A held version was checked when its copy was made.
+func (b *Builder) CheckBinary(cfg *config.Config, launcher *confinement.Launcher, p *Plugin) error {
+	if p.Held() != nil {
+		return nil
+	}
+	err := b.Pins(cfg).CheckBinary(p.Name, p.Path)
+	if err == nil && p.Binary.File != "" {
+		err = launcher.Verify(&p.Plugin, p.Path)
+	}
+	return err
 }
 
 // These constants limit repeated slow starts. If the start of a plugin takes longer than slowFailure and fails, the host

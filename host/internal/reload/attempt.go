@@ -179,14 +179,17 @@ func (a *attempt) prepare() {
 			s.next = s.old
 			continue
 		}
-		b := generation.BinaryOf(a.builder.State, p)
+		b := generation.BinaryOf(a.builder.State, p, p.Path)
 		if !s.configured && len(a.opts.Plugins) == 0 && b.Keyed && b.Key == s.old.Binary.Key && s.old.Err == nil {
 			s.next = s.old // the content of the file did not change
-			a.reloader.progress.forgive(s.name)
+			a.restored(s)
 			continue
 		}
 		s.next = a.builder.NewPlugin(*p, a.cfg, a.launcher, a.peer, a.acceptance(s))
 		s.next.Binary, s.file = b, a.version(p.Path, a.cfg)
+		if s.configured { // only other settings are no reason to use a version that failed
+			a.builder.Identify(a.cfg, a.launcher, s.next)
+		}
 	}
 	for _, p := range a.old.Plugins {
 		if a.cfg.Plugin(p.Name) == nil {
@@ -208,7 +211,11 @@ func (a *attempt) peer(name string) *generation.Plugin {
 // The method "version" returns a text that identifies a binary and the decision whether the binary can run. If a person
 // trusts a rejected binary, the text changes, so that the host tries the binary again.
 func (a *attempt) version(path string, cfg *config.Config) string {
-	return state.FileIdentity(path) + " " + a.builder.Pins(cfg).Trusted(path)
+	return a.reloader.version(path, cfg)
+}
+
+func (r *Reloader) version(path string, cfg *config.Config) string {
+	return state.FileIdentity(path) + " " + r.Builder.Pins(cfg).Trusted(path)
 }
 
 // The method "wanted" reports whether the attempt must check the binary of a plugin.
@@ -217,25 +224,29 @@ func (a *attempt) wanted(s *step) bool {
 		return slices.Contains(a.opts.Plugins, s.name)
 	}
 	file, version := state.FileIdentity(s.old.Path), a.version(s.old.Path, a.old.Config)
-	if c := a.reloader.candidates[s.name]; c != nil && !a.opts.dry && c.plugin.Path == s.old.Path {
-		switch {
-		case c.file == version: // its rollout runs
-			return false
-		case file == s.old.Binary.File:
-			a.reloader.endRollout(s.name, "the old binary was restored")
-		}
+	if c := a.reloader.candidates[s.name]; c != nil && !a.opts.dry && c.plugin.Path == s.old.Path && c.file == version {
+		return false // its rollout runs
 	}
 	refused, was := a.reloader.progress.refusedFile(s.name)
 	switch {
 	case s.old.Err != nil && !a.opts.automatic: // the user can have fixed the cause of the error
 		return true
 	case file == s.old.Binary.File: // the binary never changed, or the user restored it after a rejected change
-		a.reloader.progress.forgive(s.name)
+		a.restored(s)
 		return false
 	case was && refused == version:
 		return !a.opts.automatic
 	}
 	return true
+}
+
+// The method "restored" must be called if the binary that serves is on the disk. It ends the rollout of another one.
+func (a *attempt) restored(s *step) {
+	a.reloader.progress.forgive(s.name)
+	if !a.opts.dry && (a.reloader.candidates[s.name] != nil || s.old.Held() != nil) {
+		a.reloader.endRollout(s.name, "the old binary was restored")
+		a.builder.Unhold(a.old.Config, s.old)
+	}
 }
 
 // The method "acceptance" returns a function that compares the description of a new version with the old description. A
@@ -274,7 +285,7 @@ func (a *attempt) tryOne(ctx context.Context, s *step) error {
 		return errors.New(p.Missing)
 	}
 	p.Missing = ""
-	if err := errors.Join(a.builder.Pins(a.cfg).CheckBinary(p.Name, p.Path), a.launcher.Verify(&p.Plugin, p.Path)); err != nil {
+	if err := a.builder.CheckBinary(a.cfg, a.launcher, p); err != nil {
 		return err
 	}
 	// If the description is known, a plugin that is not running can be checked without a start.
@@ -327,7 +338,7 @@ func (a *attempt) checkSuperseded(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for _, s := range a.steps {
-		if s.tried() && (errors.Is(s.err, syscall.ETXTBSY) || state.FileIdentity(s.next.Path) != s.next.Binary.File) {
+		if s.tried() && (errors.Is(s.err, syscall.ETXTBSY) || s.next.Held() == nil && state.FileIdentity(s.next.Path) != s.next.Binary.File) {
 			return errSuperseded
 		}
 	}

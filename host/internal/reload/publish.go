@@ -46,6 +46,7 @@ func (a *attempt) publish(ctx context.Context) {
 	}
 	if configured || slices.ContainsFunc(a.steps, func(s *step) bool { return s.next != s.old }) {
 		r.keepApplied(g)
+		r.Builder.KeepVersions(a.cfg, g.Plugins)
 	}
 	if configured {
 		r.keepServed(g, cmp.Or(a.opts.By, principal.LocalUser().Name))

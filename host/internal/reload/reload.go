@@ -158,6 +158,8 @@ func (r *Reloader) Start(ctx context.Context, cfg *config.Config, launcher *conf
 		return err
 	}
 	r.notifyHooks(nil, g)
+	r.Builder.KeepVersions(cfg, g.Plugins)
+	r.resumeRollouts(g)
 	if r.Live {
 		r.keepApplied(g)
 		r.keepServed(g, "(start)")

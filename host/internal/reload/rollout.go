@@ -82,6 +82,7 @@ func (r *Reloader) startRollout(a *attempt, s *step) {
 	}
 	r.candidates[s.name] = c
 	r.progress.forgive(s.name)
+	r.Builder.TryVersion(a.cfg, old, next)
 	r.Log.Info("a new version of a plugin is rolled out", "plugin", s.name, "from", c.rollout.Old.Version, "to", c.rollout.New.Version)
 	r.Audit(a.opts.By, "(rollout start)", map[string]any{"plugin": s.name, "from": c.rollout.Old, "to": c.rollout.New}, "")
 	a.report.Plugins = append(a.report.Plugins, PluginReport{Name: s.name, Outcome: RollingOut, Changes: s.changes, From: reportedVersion(old), To: reportedVersion(next)})
@@ -111,7 +112,11 @@ func (r *Reloader) rolloutEnded(plugin string, c *candidate, promote bool, why s
 		r.swapIn(plugin, c)
 	} else {
 		what, refused = "(rollout abort)", why
-		r.progress.refuse(plugin, refusal{file: c.file, why: fmt.Sprintf("its rollout was aborted: %s. The old version serves all calls until the host ends; restore its binary before", why)})
+		until := "The old version serves all calls until the host ends; restore its binary before"
+		if r.Builder.RefuseVersion(r.Current().Config, c.plugin, why) {
+			until = "The old version serves all calls, also after a restart. To try this binary again, run toolhost config reload"
+		}
+		r.progress.refuse(plugin, refusal{file: c.file, why: fmt.Sprintf("its rollout was aborted: %s. %s", why, until)})
 		r.Log.Warn("the rollout of a plugin was aborted", "plugin", plugin, "version", c.rollout.New.Version, "why", why)
 		c.plugin.Process.Retire()
 	}
@@ -152,6 +157,20 @@ func (r *Reloader) Rollout(plugin, action, by string) error {
 		r.Audit(by, "(rollout "+action+")", map[string]any{"plugin": plugin}, "")
 	}
 	return err
+}
+
+// resumeRollouts prepares the reload of plugins that are held when the host starts: the watcher begins the rollout of a binary
+// whose rollout was not aborted.
+func (r *Reloader) resumeRollouts(g *generation.Generation) {
+	for _, p := range g.Plugins {
+		switch held := p.Held(); {
+		case held == nil:
+		case held.Aborted == "":
+			r.progress.seen = "" // the first check of the files then finds a change
+		default:
+			r.progress.refuse(p.Name, refusal{file: r.version(p.Path, g.Config), why: "its rollout was aborted: " + held.Aborted})
+		}
+	}
 }
 
 // CheckRollouts applies the rules of all rollouts until ctx ends.

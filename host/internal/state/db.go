@@ -120,6 +120,13 @@ CREATE TABLE served (
 	principal TEXT NOT NULL, files TEXT NOT NULL
 ) STRICT;
 CREATE INDEX served_config ON served (config, id);
+`, `
+-- Which version of a plugin with a rollout block serves, by the path of the configuration.
+CREATE TABLE rollouts (
+	config TEXT NOT NULL, plugin TEXT NOT NULL, path TEXT NOT NULL, serving TEXT NOT NULL, tried TEXT NOT NULL,
+	why TEXT NOT NULL, at_ns INTEGER NOT NULL,
+	PRIMARY KEY (config, plugin)
+) STRICT, WITHOUT ROWID;
 `}
 
 // DB is an open database. It is safe for concurrent use. Most writes wait a short time and are then written as a batch.

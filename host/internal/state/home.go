@@ -122,6 +122,9 @@ func (h Home) Commands() (string, error) { return h.below("commands") }
 // Pinned returns the directory for copies of pinned binaries.
 func (h Home) Pinned() (string, error) { return h.below("pinned") }
 
+// Versions returns the directory for copies of the binaries of plugins with a rollout block.
+func (h Home) Versions() (string, error) { return h.below("versions") }
+
 // Masks returns the directory with the files that replace denied paths for tools.
 func (h Home) Masks() (string, error) { return h.below("masks") }
 

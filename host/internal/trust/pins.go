@@ -103,8 +103,8 @@ func (p *Pins) at(plugin, path string) (Pin, bool, error) {
 	return pin, true, err
 }
 
-// installed reports whether the path is in the store of installed plugins.
-func installed(path string) bool {
+// InStore reports whether the path is in the store of installed plugins.
+func InStore(path string) bool {
 	s, err := store.User()
 	return err == nil && s.ContentOf(path) != ""
 }
@@ -160,7 +160,7 @@ func (p *Pins) CheckBinary(plugin, path string) error {
 	if sum == "" || err != nil {
 		return err
 	}
-	if pinned && installed(path) {
+	if pinned && InStore(path) {
 		return p.checkInstalled(path, sum)
 	}
 	now, err := p.hash(path)
@@ -176,13 +176,21 @@ func (p *Pins) CheckBinary(plugin, path string) error {
 // CheckStart returns an error if a program must not start because its files differ from the trusted files.
 func (p *Pins) CheckStart(s Start) error { return p.start(s) }
 
+// CheckStarts is like CheckStart, for all processes of a plugin.
+func (p *Pins) CheckStarts(plugin string) error {
+	for _, kind := range []string{"plugin", "field"} {
+		if err := p.start(Start{Block: fmt.Sprintf("%s \"%s\"", kind, plugin)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Executable returns the file to run for a plugin. If the binary is pinned, or if tools can write it, the file is a copy
 // with the pinned or trusted content. Otherwise Executable returns path.
 func (p *Pins) Executable(plugin, path string) (string, error) {
-	for _, kind := range []string{"plugin", "field"} {
-		if err := p.start(Start{Block: fmt.Sprintf("%s \"%s\"", kind, plugin)}); err != nil {
-			return "", err
-		}
+	if err := p.CheckStarts(plugin); err != nil {
+		return "", err
 	}
 	sum, pinned, err := p.mustBe(plugin, path)
 	if err != nil {
@@ -194,7 +202,7 @@ func (p *Pins) Executable(plugin, path string) (string, error) {
 	if !pinned && IsScript(path) { // a script needs the files in its original directory
 		return path, errors.Join(p.CheckBinary(plugin, path), p.checkBeside(path))
 	}
-	if pinned && installed(path) {
+	if pinned && InStore(path) {
 		return path, p.checkInstalled(path, sum)
 	}
 	copies, err := p.Store()

@@ -33,14 +33,21 @@ type Store struct {
 // Executable returns a copy of path that has the pinned content. The error is a [*MismatchError] if the content of path
 // differs.
 func (s *Store) Executable(path, pinned string) (string, error) {
-	copied := s.place(path, pinned)
-	if sum, err := s.Hash(copied); err == nil && hex.EncodeToString(sum[:]) == pinned {
+	copied, ok := s.Copy(path, pinned)
+	if ok {
 		return copied, nil
 	}
 	if err := s.copy(path, copied, pinned); err != nil {
 		return "", err
 	}
 	return copied, nil
+}
+
+// Copy returns the copy with a hash. path is the path of the original. ok is false if the copy is missing or changed.
+func (s *Store) Copy(path, hash string) (copied string, ok bool) {
+	copied = s.place(path, hash)
+	sum, err := s.Hash(copied)
+	return copied, err == nil && hex.EncodeToString(sum[:]) == hash
 }
 
 // The method "place" returns the path of a copy. The copy has the file name of the original, because process lists show

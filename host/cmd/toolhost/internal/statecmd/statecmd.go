@@ -111,7 +111,8 @@ func printGarbage(out *admin.StateGarbage) error {
 	if out.Dry {
 		did = "would delete"
 	}
-	fmt.Printf("%s %d sessions, %d commands of histories, %d audit entries, %d output files (%s)\n", did, out.Sessions, out.History, out.Audit, out.Output, cli.Size(out.OutputBytes))
+	fmt.Printf("%s %d sessions, %d commands of histories, %d audit entries, %d output files (%s), %d copies of plugins (%s)\n",
+		did, out.Sessions, out.History, out.Audit, out.Output, cli.Size(out.OutputBytes), out.Versions, cli.Size(out.VersionBytes))
 	if out.Freed > 0 {
 		fmt.Printf("the database is %s smaller\n", cli.Size(out.Freed))
 	}
