@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"internal/build", "internal/control", "internal/hook", "internal/inflight", "internal/metrics", "internal/notes", "internal/paths", "internal/pluginlog", "internal/principal", "internal/quarantine", "internal/quota", "internal/recorder", "internal/rollout", "internal/recursion", "internal/resultcache", "internal/scheduler", "internal/sessionlock", "internal/manifest", "internal/trace", "internal/store", "internal/npm"},
 	{"internal/fetch"},
 	{"agent/internal/agentfile", "internal/breadth", "internal/gitignore", "internal/fingerprint", "internal/habit", "internal/ownfile", "internal/scratch", "internal/stamp", "internal/testescape", "internal/testneed", "internal/testplugin", "internal/testserver"},
-	{"internal/flock", "internal/jsontext", "internal/lazyregexp", "internal/seal", "internal/artifact", "internal/signature", "internal/source"},
+	{"internal/flock", "internal/jsontext", "internal/lazyregexp", "internal/seal", "internal/artifact", "internal/signature", "internal/source", "internal/textmerge"},
 }
 
 const module = "toolhost.dev/host"

@@ -3,13 +3,13 @@ package branch
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -75,12 +75,13 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, err)
 	}
-	changes, err := b.Changes()
+	all, err := b.survey()
 	if err != nil {
 		return nil, err
 	}
-	steps, out, err := sel.plan(b, changes)
-	if err != nil || len(steps) == 0 {
+	defer all.close()
+	steps, out, err := sel.plan(b, all)
+	if err != nil || len(out.Changes) == 0 {
 		return out, err
 	}
 	after := func() {}
@@ -89,13 +90,21 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 			return nil, err
 		}
 	}
-	j := &journal{progress: progress{State: applying}, At: time.Now(), Checked: checked, Steps: steps}
+	for _, dir := range all.unite {
+		if err := unix.Lremovexattr(filepath.Join(b.Layer(), dir), opaqueMark); err != nil && !errors.Is(err, unix.ENODATA) {
+			return nil, fmt.Errorf("the branch %s cannot be applied: %s: %w", b.Name, dir, err)
+		}
+	}
+	j := &journal{progress: progress{State: applying}, At: time.Now(), Checked: checked, Steps: steps, Since: b.Since, Renewed: b.Renewed, Locks: b.locksFor(steps)}
 	if out.Number, err = b.begin(j); err != nil {
 		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, err)
 	}
 	err = b.run(j, true)
 	if err == nil {
 		after()
+		for _, g := range all.repos {
+			err = errors.Join(err, g.keepAncestors())
+		}
 	}
 	return out, err
 }
@@ -116,56 +125,6 @@ func (s *Store) exclusive(b *Branch) (release func(), err error) {
 		return nil, err
 	}
 	return release, nil
-}
-
-// plan selects the steps. It returns a [ConflictError] if a selected change has a conflict that nobody decided.
-func (sel *Selection) plan(b *Branch, changes []Change) ([]step, *Outcome, error) {
-	var steps []step
-	out := &Outcome{Changes: []Change{}}
-	conflicts := &ConflictError{Name: b.Name}
-	used := make(map[string]bool)
-	covers := func(paths []string, path string) bool {
-		for _, p := range paths {
-			if p = filepath.Clean(p); p == "." || p == path || strings.HasPrefix(path, p+"/") {
-				used[p] = true
-				return true
-			}
-		}
-		return false
-	}
-	for _, c := range changes {
-		ours, theirs := covers(sel.Ours, c.Path), covers(sel.Theirs, c.Path)
-		switch {
-		case ours && theirs:
-			return nil, nil, fmt.Errorf("%s is both in --ours and in --theirs", c.Path)
-		case c.Never != "", len(sel.Paths) > 0 && !covers(sel.Paths, c.Path) && !ours && !theirs:
-			out.Left = append(out.Left, c)
-		case c.Conflict != "" && !ours && !theirs:
-			conflicts.Conflicts = append(conflicts.Conflicts, c)
-		default:
-			steps = append(steps, step{Change: c, Drop: theirs, New: c.inode, Old: c.old, Opaque: c.opaque})
-			out.Changes = append(out.Changes, c)
-		}
-	}
-	for _, p := range slices.Concat(sel.Paths, sel.Ours, sel.Theirs) {
-		if !used[filepath.Clean(p)] {
-			return nil, nil, fmt.Errorf("the branch %s does not change %s. See toolhost branch diff %[1]s; a new directory can only be applied as a whole", b.Name, p)
-		}
-	}
-	if len(conflicts.Conflicts) > 0 {
-		return nil, nil, conflicts
-	}
-	for i := range steps {
-		if !utf8.ValidString(steps[i].Path) {
-			steps[i].Exact = []byte(steps[i].Path)
-		}
-		if steps[i].Op == OpMetadata {
-			steps[i].Attributes = attributesOf(filepath.Join(b.Layer(), steps[i].Path))
-			steps[i].OldAttributes = attributesOf(filepath.Join(b.Base, steps[i].Path))
-		}
-	}
-	slices.SortStableFunc(steps, func(a, b step) int { return order(&a) - order(&b) })
-	return steps, out, nil
 }
 
 // order returns the position of a step: first directories become writable, and at last others become read-only.
@@ -211,16 +170,23 @@ func (b *Branch) run(j *journal, fresh bool) error {
 	}
 	defer x.close()
 	x.fresh = fresh
+	failed := x.lock(fresh)
 	for i := range j.Steps {
+		if failed != nil {
+			break
+		}
 		killed()
 		if err := x.forward(i); err != nil {
-			failed := fmt.Errorf("nothing was applied, because %s could not be changed: %w", j.Steps[i].Path, err)
-			if err := j.record(undoing); err != nil {
-				return errors.Join(failed, err)
-			}
-			return errors.Join(failed, b.undo(j))
+			failed = fmt.Errorf("nothing was applied, because %s could not be changed: %w", j.Steps[i].Path, err)
 		}
 	}
+	if failed != nil {
+		if err := j.record(undoing); err != nil {
+			return errors.Join(failed, err)
+		}
+		return errors.Join(failed, b.undo(j))
+	}
+	x.unlock()
 	killed()
 	if err := b.finish(j, applied); err != nil {
 		return fmt.Errorf("all changes of the branch %s are made, but the end of the apply cannot be recorded: %w. Free space on the disk, and repeat the command, which records it", b.Name, err)
@@ -235,12 +201,16 @@ func (b *Branch) undo(j *journal) error {
 		return err
 	}
 	defer x.close()
+	if err := x.lock(false); err != nil {
+		return err
+	}
 	for i := range slices.Backward(j.Steps) {
 		killed()
 		if err := x.backward(i); err != nil {
 			return fmt.Errorf("the changes of the branch %s are taken back, but %s cannot be restored: %w. Its old content is %s. Move %[2]s away and repeat the command", b.Name, j.Steps[i].Path, err, filepath.Join(j.dir, strconv.Itoa(i)))
 		}
 	}
+	x.unlock()
 	killed()
 	if err := b.finish(j, reverted); err != nil {
 		return err
@@ -256,16 +226,7 @@ func (b *Branch) finish(j *journal, state string) error {
 	if err != nil {
 		return err
 	}
-	if b.Renewed == nil {
-		b.Renewed = make(map[string]int64)
-	}
-	for i := range j.Steps {
-		if s := &j.Steps[i]; s.Op == OpMetadata {
-			b.Renewed[itself(s.Path)] = now // nothing below it was compared
-		} else {
-			b.Renewed[s.Path] = now
-		}
-	}
+	b.renew(j, state, now)
 	if state == applied {
 		b.prune(".")
 	}
@@ -289,6 +250,42 @@ func (b *Branch) finish(j *journal, state string) error {
 	}
 	killed()
 	return j.recordEnd(state, now)
+}
+
+// renew makes a time the beginning of the branch for the paths of a journal. After a revert, changes of the base that the
+// apply met are changes during the branch again.
+func (b *Branch) renew(j *journal, state string, now int64) {
+	if state == reverted && j.Done != 0 && j.Since != 0 {
+		b.Since, b.Renewed = j.Since, maps.Clone(j.Renewed)
+	}
+	if b.Renewed == nil {
+		b.Renewed = make(map[string]int64)
+	}
+	for i := range j.Steps {
+		s := &j.Steps[i]
+		switch {
+		case state == reverted && (s.Contested || j.Done == 0 && !b.asCompared(j, s)):
+			// the conflict stays
+		case s.Op == OpMetadata:
+			b.Renewed[itself(s.Path)] = now // nothing below it was compared
+		default:
+			b.Renewed[s.Path] = now
+		}
+	}
+}
+
+// asCompared reports whether a path of the base is as it was when the conflicts of an apply were searched.
+func (b *Branch) asCompared(j *journal, s *step) bool {
+	at := filepath.Join(b.Base, s.Path)
+	var st unix.Stat_t
+	if unix.Lstat(at, &st) != nil {
+		return s.Old.Inode == 0
+	}
+	now := stampFrom(&st)
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && s.Op != OpMetadata {
+		return now.Inode == s.Old.Inode && newest(at, j.Checked, false) == ""
+	}
+	return now == s.Old || s.Op == OpMetadata
 }
 
 // prune removes the empty directories of the layer that were made only for entries which it no longer has.

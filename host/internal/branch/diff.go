@@ -96,6 +96,9 @@ func diffOf(before, after view, c *Change) string {
 	}
 	old, okBefore := before.text(c.Path, c.Was)
 	now, okAfter := after.text(c.Path, c.Is)
+	if c.made != nil {
+		now, okAfter = *c.made, isText(*c.made)
+	}
 	if !okBefore || !okAfter {
 		return line
 	}
@@ -115,6 +118,12 @@ func diffOf(before, after view, c *Change) string {
 
 // text returns the text of a file, or the target of a link. It returns false for a file that is not text or too large.
 func (v view) text(path, kind string) (string, bool) {
+	text, ok := v.read(path, kind, maxDiff)
+	return text, ok && isText(text)
+}
+
+// read returns the content of a file of at most limit bytes, or the target of a link.
+func (v view) read(path, kind string, limit int64) (string, bool) {
 	if kind == "" {
 		return "", true
 	}
@@ -141,8 +150,8 @@ func (v view) text(path, kind string) (string, bool) {
 		return "", false
 	}
 	defer f.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(io.LimitReader(f, maxDiff+1))
-	return string(text), err == nil && len(text) <= maxDiff && !strings.ContainsRune(string(text), 0)
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	return string(text), err == nil && int64(len(text)) <= limit
 }
 
 // quotePath returns a path for a line of a diff. It quotes a path that could be taken for something else: one with line
@@ -183,6 +192,15 @@ func remarks(c *Change) (out string) {
 	}
 	if c.Never != "" {
 		out += " [never applied: " + c.Never + "]"
+	}
+	if c.Merge {
+		out += " [merged with the changes of the workspace]"
+	}
+	if c.Commit != "" {
+		out += " [in the commits that an apply saves as " + c.Commit + "; git merge makes it]"
+	}
+	if c.Waits != "" {
+		out += " [stays in the branch: " + c.Waits + "]"
 	}
 	if c.Conflict != "" {
 		out += " [CONFLICT: " + c.Conflict + "]"

@@ -33,3 +33,12 @@ func whiteoutAt(dir int, name string) error { return unix.Mknodat(dir, name, uni
 
 // duplicateTo makes a descriptor refer to what another one refers to.
 func duplicateTo(from, to int) error { return unix.Dup3(from, to, unix.O_CLOEXEC) }
+
+// birth returns the time at which a file was made, in nanoseconds.
+func birth(path string) (at int64, known bool) {
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st) != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return 0, false
+	}
+	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec), true
+}

@@ -24,3 +24,5 @@ func exchangePaths(string, string) error { return unix.ENOTSUP }
 func whiteoutAt(int, string) error { return unix.ENOTSUP }
 
 func duplicateTo(int, int) error { return unix.ENOTSUP }
+
+func birth(string) (int64, bool) { return 0, false }

@@ -19,6 +19,8 @@ type exchanger struct {
 	base, layer, store *tree
 	// fresh means that no step was made yet, so that none has to be looked for.
 	fresh bool
+	// refreshed means that git wrote an index again, so that the journal must have its new inode.
+	refreshed bool
 }
 
 func (b *Branch) newExchange(j *journal) (x *exchanger, err error) {
@@ -66,6 +68,8 @@ func (x *exchanger) forward(i int) error {
 			return nil
 		}
 		return rename(x.layer, s.Path, x.store, item, noReplace)
+	case s.Made:
+		return x.install(s, item)
 	case s.Op == OpMetadata:
 		return x.metadata(s.Path, s.Mode, s.Owner, s.Attributes, s.OldAttributes)
 	case s.Op == OpCreate:
@@ -93,6 +97,60 @@ func (x *exchanger) create(s *step) error {
 		return errChanged
 	}
 	return err
+}
+
+// mine is the name in the journal of the layer's version of a path that gets another content.
+func mine(item string) string { return item + ".mine" }
+
+// install moves a content from the journal to a path of the base.
+func (x *exchanger) install(s *step, item string) error {
+	if s.Mine != 0 && x.layer.inode(s.Path) == s.Mine {
+		if err := rename(x.layer, s.Path, x.store, mine(item), noReplace); err != nil {
+			return err
+		}
+		killed()
+	}
+	if s.Op == OpCreate {
+		if x.made(x.base, s.Path, s.New) {
+			return nil
+		}
+		err := rename(x.store, item, x.base, s.Path, noReplace)
+		if errors.Is(err, unix.EEXIST) {
+			return errChanged
+		}
+		return err
+	}
+	if !x.made(x.base, s.Path, s.New) {
+		if err := rename(x.store, item, x.base, s.Path, exchange); err != nil {
+			return err
+		}
+		killed()
+	}
+	if !x.unchanged(s, item) {
+		return errors.Join(errChanged, rename(x.store, item, x.base, s.Path, exchange))
+	}
+	return nil
+}
+
+// uninstall takes install back.
+func (x *exchanger) uninstall(s *step, item string) error {
+	if x.base.inode(s.Path) == s.New {
+		flags := uint(exchange)
+		if s.Op == OpCreate {
+			flags = noReplace
+		}
+		if err := rename(x.base, s.Path, x.store, item, flags); err != nil {
+			return err
+		}
+		killed()
+	}
+	if s.Mine == 0 || x.store.inode(mine(item)) != s.Mine {
+		return nil
+	}
+	if err := x.parents(s.Path); err != nil {
+		return err
+	}
+	return rename(x.store, mine(item), x.layer, s.Path, noReplace)
 }
 
 func (x *exchanger) delete(s *step, item string) error {
@@ -272,8 +330,13 @@ func (x *exchanger) backward(i int) error {
 		}
 		return x.metadata(s.Path, s.OldMode, s.OldOwner, s.OldAttributes, s.Attributes)
 	}
-	if err := x.parents(s.Path); err != nil {
-		return err
+	if s.Made && !s.Drop {
+		return x.uninstall(s, item)
+	}
+	if s.New != 0 {
+		if err := x.parents(s.Path); err != nil {
+			return err
+		}
 	}
 	switch {
 	case s.Drop:
@@ -292,6 +355,9 @@ func (x *exchanger) backward(i int) error {
 				return err
 			}
 			killed()
+		}
+		if s.New == 0 {
+			return nil // the layer had nothing there
 		}
 		return x.makeWhiteout(s.Path)
 	}

@@ -2,19 +2,38 @@ package branch
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"slices"
+	"strings"
 )
 
 // maxIndex is the maximum size of an index of git that is compared, in bytes.
 const maxIndex = 256 << 20
 
+// isIndex reports whether a path is the index of a repository.
+func isIndex(path string) bool { return strings.HasSuffix("/"+path, "/.git/index") }
+
 // sameIndex reports whether two indexes of git have the same entries. Git stores the times of files in its index and
 // renews them when it only looks at a repository.
 func sameIndex(a, b string) bool {
-	x, okX := indexEntries(a)
-	y, okY := indexEntries(b)
-	return okX && okY && slices.EqualFunc(x, y, bytes.Equal)
+	x, y := indexSum(a), indexSum(b)
+	return x != "" && x == y
+}
+
+// indexSum returns a sum of the entries of an index, or "" if the format is not known.
+func indexSum(path string) string {
+	entries, ok := indexEntries(path)
+	if !ok {
+		return ""
+	}
+	sum := sha256.New()
+	for _, e := range entries {
+		_, _ = sum.Write(binary.BigEndian.AppendUint32(nil, uint32(len(e))))
+		_, _ = sum.Write(e)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // indexEntries returns the entries of an index without the states of files: modes, objects, flags and names. It returns

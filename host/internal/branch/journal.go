@@ -32,6 +32,11 @@ type journal struct {
 	// Checked is the time of the base's file system before the conflicts were searched, in nanoseconds.
 	Checked int64  `json:"checked"`
 	Steps   []step `json:"steps"`
+	// Since and Renewed are those of the branch before the apply.
+	Since   int64            `json:"since,omitempty"`
+	Renewed map[string]int64 `json:"renewed,omitempty"`
+	// Locks are the locks of git in the base for the time of the apply.
+	Locks []gitLock `json:"locks,omitempty"`
 
 	dir string
 }
@@ -51,8 +56,16 @@ type step struct {
 	// New is the inode of the layer's version, and Old identifies the base's version.
 	New uint64  `json:"new,omitempty"`
 	Old stampOf `json:"old,omitzero"`
+	// Contested means that the base changed the path after the branch began. A revert does not settle that.
+	Contested bool `json:"contested,omitempty"`
+	// Index is the sum of the entries of an index of git.
+	Index string `json:"index,omitempty"`
 	// Opaque means that the layer's version hid a directory of the base.
 	Opaque bool `json:"opaque,omitempty"`
+	// Made means that the base gets a new content, which is in the directory of the journal. New is its inode. Mine is the
+	// inode of the layer's version, which moves to the journal, or 0.
+	Made bool   `json:"made,omitempty"`
+	Mine uint64 `json:"mine,omitempty"`
 	// Attributes and OldAttributes belong to OpMetadata.
 	Attributes    map[string][]byte `json:"attributes,omitempty"`
 	OldAttributes map[string][]byte `json:"old_attributes,omitempty"`
@@ -62,10 +75,6 @@ type step struct {
 
 // begin writes the journal of a new apply. It is on disk when begin returns.
 func (b *Branch) begin(j *journal) (number int, err error) {
-	text, err := json.Marshal(j)
-	if err != nil {
-		return 0, err
-	}
 	all := filepath.Join(b.dir, appliedDir)
 	if err := os.MkdirAll(all, 0o700); err != nil {
 		return 0, err
@@ -77,13 +86,65 @@ func (b *Branch) begin(j *journal) (number int, err error) {
 		}
 	}
 	if err == nil {
-		err = errors.Join(b.reserve(j), durable.Replace(filepath.Join(j.dir, journalFile), text))
+		err = b.prepare(j)
+	}
+	if err == nil {
+		text, marshalErr := json.Marshal(j)
+		err = errors.Join(marshalErr, b.reserve(j), durable.Replace(filepath.Join(j.dir, journalFile), text))
 	}
 	err = errors.Join(err, durable.SyncDir(all), durable.SyncDir(b.dir))
 	if err != nil {
 		return 0, errors.Join(err, os.RemoveAll(j.dir)) // nothing was changed, and the disk can be full
 	}
 	return number, nil
+}
+
+// prepare writes the new contents of a journal and the locks of git. They are on disk when prepare returns.
+func (b *Branch) prepare(j *journal) error {
+	for i := range j.Steps {
+		s := &j.Steps[i]
+		if !s.Made {
+			continue
+		}
+		at := filepath.Join(j.dir, strconv.Itoa(i))
+		if err := durable.Replace(at, []byte(*s.made)); err != nil {
+			return err
+		}
+		mode := s.Mode
+		if s.Old.Inode != 0 {
+			if err := copyOwner(filepath.Join(b.Base, s.Path), at); err != nil {
+				return err
+			}
+		}
+		var st unix.Stat_t
+		if err := errors.Join(unix.Chmod(at, mode), unix.Lstat(at, &st)); err != nil {
+			return err
+		}
+		s.New = st.Ino
+	}
+	for i := range j.Locks {
+		at := filepath.Join(j.dir, lockName(i))
+		var st unix.Stat_t
+		if err := errors.Join(os.WriteFile(at, nil, 0o600), unix.Lstat(at, &st)); err != nil {
+			return err
+		}
+		j.Locks[i].Inode = st.Ino
+	}
+	return nil
+}
+
+// copyOwner copies the owner and the attributes of a file.
+func copyOwner(from, to string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(from, &st); err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Lchown(to, int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
+	}
+	return setAttributes(to, attributesOf(from))
 }
 
 // reserveFile is in the directory of a journal until its end, and keeps the space that the end needs.

@@ -1,13 +1,10 @@
 package branch
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,12 +50,26 @@ type Change struct {
 	WasHardLink bool `json:"was_hard_link,omitempty"`
 	// Conflict is the reason why the change cannot be applied without a decision. Empty means that it can be.
 	Conflict string `json:"conflict,omitempty"`
+	// Merge means that the workspace changed the file, too, and that an apply makes the changes of both in it.
+	Merge bool `json:"merge,omitempty"`
+	// Commit is the ref with a commit that has the change. An apply saves the commit, and git merge makes the change.
+	Commit string `json:"commit,omitempty"`
+	// Waits is the reason why an apply leaves the change in the branch until a person has merged commits.
+	Waits string `json:"waits,omitempty"`
 	// Never is the reason why the change is never applied.
 	Never string `json:"never,omitempty"`
 
 	opaque bool
-	inode  uint64 // of the new content
+	inode  uint64 // of the layer's content; 0 if the layer does not have the path
 	old    stampOf
+	// made is the content that the base gets in place of the layer's.
+	made *string
+	// drop means that the layer's content is dropped, because it is no change of a person.
+	drop bool
+	// contested means that the base changed the path after the branch began.
+	contested bool
+	// repo is the directory of git with a commit that has the change. The commit is saved, so the layer's content is dropped.
+	repo string
 }
 
 // stampOf identifies a state of a file of the base. It has no ctime, because a rename changes it.
@@ -82,11 +93,43 @@ type walker struct {
 	b           *Branch
 	base, upper string
 	out         []Change
+	ancestors   map[string]*ancestor // nil until it is read
+	repos       []*gitState
+	unite       []string
+	// exact means that nothing is merged, because a person decides about exactly what was shown.
+	exact bool
 }
 
 // Changes lists everything that the layer changes, sorted by path. A new directory is one change. The time depends on the
 // layer and not on the base.
 func (b *Branch) Changes() ([]Change, error) {
+	all, err := b.survey()
+	if err != nil {
+		return nil, err
+	}
+	all.close()
+	return slices.DeleteFunc(all.changes, func(c Change) bool { return c.drop }), nil
+}
+
+// survey is what an apply needs to know about a layer.
+type survey struct {
+	// changes includes what is dropped.
+	changes []Change
+	repos   []*gitState
+	// unite lists directories of the layer that hide a directory which the base got later.
+	unite []string
+}
+
+func (s *survey) close() {
+	for _, g := range s.repos {
+		if g.objects != nil {
+			g.objects.close()
+		}
+	}
+}
+
+// survey compares the layer with the base. The caller must close the result.
+func (b *Branch) survey() (*survey, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
@@ -95,18 +138,25 @@ func (b *Branch) Changes() ([]Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		return compare(of.after(), b.after())
+		changes, err := compare(of.after(), b.after())
+		return &survey{changes: changes}, err
 	}
-	w := &walker{b: b, base: b.Base, upper: b.Layer()}
+	w := &walker{b: b, base: b.Base, upper: b.Layer(), exact: b.IsPreview()}
 	err := w.attributes(".")
 	if err == nil {
 		err = w.walk(".")
 	}
+	all := &survey{repos: w.repos, unite: w.unite}
 	if err != nil {
+		all.close()
 		return nil, fmt.Errorf("the changes of the branch %s cannot be read: %w", b.Name, err)
 	}
-	slices.SortFunc(w.out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	return w.out, nil
+	for _, g := range w.repos {
+		g.markCommitted(w.out)
+	}
+	slices.SortStableFunc(w.out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	all.changes = w.out
+	return all, nil
 }
 
 // since returns the time after which a change of a path of the base is a change during the branch.
@@ -174,12 +224,8 @@ func (w *walker) entry(path string) error {
 		}
 		c.Op, c.Is, c.Mode, c.Size = OpDelete, "", 0, 0
 	case c.Is == "directory" && c.Was == "directory":
-		c.opaque = isOpaque(upper)
-		if !c.opaque {
-			if err := w.attributes(path); err != nil {
-				return err
-			}
-			return w.walk(path)
+		if c.opaque = w.replaces(path); !c.opaque {
+			return w.directory(path)
 		}
 		c.Op = OpReplace
 	case !there:
@@ -200,8 +246,33 @@ func (w *walker) entry(path string) error {
 		c.Entries = count(base)
 	}
 	w.judge(&c, &lo)
+	c.contested = c.Conflict != ""
+	w.reconcile(&c, &lo, &up)
 	w.out = append(w.out, c)
 	return nil
+}
+
+// replaces reports whether a directory of the layer replaces the directory of the base.
+func (w *walker) replaces(path string) bool {
+	if !isOpaque(filepath.Join(w.upper, path)) {
+		return false
+	}
+	if !w.exact && bornAfter(filepath.Join(w.base, path), w.b.since(path)) {
+		w.unite = append(w.unite, path) // the branch did not delete what is in the directory, because it was not there
+		return false
+	}
+	return true
+}
+
+// directory adds the changes in a directory that both the layer and the base have.
+func (w *walker) directory(path string) error {
+	if err := w.attributes(path); err != nil {
+		return err
+	}
+	if filepath.Base(path) == ".git" {
+		return w.repository(path)
+	}
+	return w.walk(path)
 }
 
 // attributes adds a change if a directory of the layer differs from that of the base in more than its entries.
@@ -225,8 +296,8 @@ func (w *walker) judge(c *Change, lo *unix.Stat_t) {
 	if c.Never = never(c); c.Never != "" {
 		return
 	}
-	if c.Op == OpModify && strings.HasSuffix("/"+c.Path, "/.git/index") && sameIndex(filepath.Join(w.base, c.Path), filepath.Join(w.upper, c.Path)) {
-		c.Never = "git only refreshed it"
+	if c.Op == OpModify && isIndex(c.Path) && sameIndex(filepath.Join(w.base, c.Path), filepath.Join(w.upper, c.Path)) {
+		c.drop = true // git only refreshed it
 		return
 	}
 	since := w.b.since(c.Path)
@@ -276,6 +347,9 @@ func never(c *Change) string {
 	i := slices.Index(parts, ".git")
 	if i < 0 || i == len(parts)-1 {
 		return ""
+	}
+	if strings.HasSuffix(c.Path, ".lock") && c.Is == "file" && parts[i+1] != "objects" {
+		return "it is a lock of git, which a killed command left"
 	}
 	for _, name := range parts[i+1:] {
 		if name == "hooks" || name == "config" || name == "config.worktree" || name == "commondir" {
@@ -334,110 +408,4 @@ func count(dir string) (n int) {
 		return nil
 	})
 	return n - 1
-}
-
-// attributesOf returns the extended attributes of a path without the marks of the overlay.
-func attributesOf(path string) map[string][]byte {
-	names := make([]byte, 1024)
-	size, err := unix.Llistxattr(path, names)
-	if errors.Is(err, unix.ERANGE) {
-		if size, err = unix.Llistxattr(path, nil); err == nil {
-			names = make([]byte, size+256)
-			size, err = unix.Llistxattr(path, names)
-		}
-	}
-	if err != nil || size == 0 {
-		return nil
-	}
-	var out map[string][]byte
-	for name := range strings.SplitSeq(strings.TrimRight(string(names[:size]), "\x00"), "\x00") {
-		if name == "" || strings.HasPrefix(name, markPrefix) {
-			continue
-		}
-		value := make([]byte, 64<<10)
-		if n, err := unix.Lgetxattr(path, name, value); err == nil {
-			if out == nil {
-				out = make(map[string][]byte)
-			}
-			out[name] = value[:n]
-		}
-	}
-	return out
-}
-
-// sameOwner compares the owners of two files. Only root can change owners, and the copy of another user's file always
-// belongs to the user.
-func sameOwner(a, b *unix.Stat_t) bool {
-	return os.Geteuid() != 0 || a.Uid == b.Uid && a.Gid == b.Gid
-}
-
-func equalAttributes(a, b string) bool {
-	return maps.EqualFunc(attributesOf(a), attributesOf(b), bytes.Equal)
-}
-
-// same reports whether two entries of the same type are equal in mode, owner, attributes and content.
-func same(a, b string, sa, sb *unix.Stat_t) (bool, error) {
-	if sa.Mode != sb.Mode || !sameOwner(sa, sb) || !equalAttributes(a, b) {
-		return false, nil
-	}
-	switch sa.Mode & unix.S_IFMT {
-	case unix.S_IFLNK:
-		x, err := os.Readlink(a)
-		y, other := os.Readlink(b)
-		return x == y, errors.Join(err, other)
-	case unix.S_IFREG:
-		if sa.Size != sb.Size {
-			return false, nil
-		}
-		return sameContent(a, b)
-	}
-	return true, nil
-}
-
-func sameContent(a, b string) (bool, error) {
-	f, err := openRegular(a)
-	if err != nil {
-		return false, nil // what cannot be read counts as different
-	}
-	defer f.Close() //nolint:errcheck // only read
-	g, err := openRegular(b)
-	if err != nil {
-		return false, nil
-	}
-	defer g.Close() //nolint:errcheck // only read
-	x, y := make([]byte, 64<<10), make([]byte, 64<<10)
-	for {
-		n, err := io.ReadFull(f, x)
-		m, other := io.ReadFull(g, y)
-		if !bytes.Equal(x[:n], y[:m]) {
-			return false, nil
-		}
-		for _, e := range []error{err, other} {
-			if e != nil && !errors.Is(e, io.EOF) && !errors.Is(e, io.ErrUnexpectedEOF) {
-				return false, e
-			}
-		}
-		if err != nil || other != nil {
-			return (err == nil) == (other == nil), nil
-		}
-	}
-}
-
-// openRegular opens a file for reading. It does not follow a link and does not block on a pipe.
-func openRegular(path string) (*os.File, error) {
-	return os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-}
-
-// readSmall reads a file of at most limit bytes.
-func readSmall(path string, limit int64) ([]byte, error) {
-	f, err := openRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(text)) > limit {
-		err = unix.EFBIG
-	}
-	return text, err
 }

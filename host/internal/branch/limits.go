@@ -13,12 +13,19 @@ import (
 
 // Usage returns the size of the layer on disk in bytes, and the number of files and directories in it.
 func (b *Branch) Usage() (size int64, files int) {
-	_ = filepath.WalkDir(b.Layer(), func(path string, d fs.DirEntry, err error) error {
+	return b.measure(func(string, fs.DirEntry) {})
+}
+
+// measure is Usage. It calls a function for each path of the layer.
+func (b *Branch) measure(visit func(rel string, d fs.DirEntry)) (size int64, files int) {
+	layer := b.Layer()
+	_ = filepath.WalkDir(layer, func(path string, d fs.DirEntry, err error) error {
 		var st unix.Stat_t
-		if err != nil || path == b.Layer() || unix.Lstat(path, &st) != nil {
+		if err != nil || path == layer || unix.Lstat(path, &st) != nil {
 			return nil //nolint:nilerr // what disappears meanwhile does not count
 		}
 		files++
+		visit(path[len(layer)+1:], d)
 		if d.Type().IsRegular() {
 			size += st.Blocks * 512
 		}
@@ -32,9 +39,11 @@ type usage struct {
 	files int
 }
 
-// Usage is like [Branch.Usage].
+// Usage is like [Branch.Usage]. It also records what the changed files were before, for merges.
 func (m *Mount) Usage() (size int64, files int) {
-	size, files = m.Branch.Usage()
+	visit, end := m.ancestry.begin(m.Branch)
+	size, files = m.Branch.measure(visit)
+	end()
 	m.usage.Store(&usage{size, files})
 	return size, files
 }

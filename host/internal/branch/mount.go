@@ -51,6 +51,7 @@ type Mount struct {
 
 	checkpoints sync.Mutex // one checkpoint at a time
 	usage       atomic.Pointer[usage]
+	ancestry    ancestry
 	// refreshed is the position up to which the processes of the branch see the changes of the base. It is guarded by ask.
 	refreshed position
 }
@@ -279,6 +280,8 @@ func (m *Mount) stop() {
 		_ = unix.Close(dead)
 	}
 	m.holder.close()
+	m.Usage()
+	m.ancestry.close()
 	if d, err := os.Open(m.Branch.Layer()); err == nil {
 		if syncAll(int(d.Fd())) == nil {
 			m.Branch.Boot = ""

@@ -3,6 +3,7 @@ package branch
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"toolhost.dev/sdk/durable"
 
 	"toolhost.dev/host/internal/flock"
 )
@@ -43,11 +46,17 @@ func (s *Store) Revert(b *Branch) (*Outcome, error) {
 		return nil, err
 	}
 	problems := x.revertible()
+	if len(problems) == 0 {
+		err = x.lock(true)
+	}
 	x.close()
+	if err != nil {
+		return nil, err
+	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("nothing was reverted, because these paths changed since the branch %s was applied:\n  %s\nMove them away, or restore them from version control, and repeat the command", b.Name, strings.Join(problems, "\n  "))
 	}
-	if err := last.record(undoing); err != nil {
+	if err := errors.Join(x.rewrite(), last.record(undoing)); err != nil {
 		return nil, err
 	}
 	out := &Outcome{Changes: []Change{}}
@@ -55,6 +64,18 @@ func (s *Store) Revert(b *Branch) (*Outcome, error) {
 		out.Changes = append(out.Changes, last.Steps[i].Change)
 	}
 	return out, b.undo(last)
+}
+
+// rewrite writes the journal again if revertible found that git only refreshed an index.
+func (x *exchanger) rewrite() error {
+	if !x.refreshed {
+		return nil
+	}
+	text, err := json.Marshal(x.j)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(filepath.Join(x.j.dir, journalFile), text)
 }
 
 // revertible lists the paths that changed since the apply.
@@ -84,6 +105,9 @@ func (x *exchanger) changedSince(s *step) string {
 		return err.Error()
 	case s.Op == OpDelete:
 		return "it was created again"
+	case s.Index != "" && indexSum(filepath.Join(x.base.path, s.Path)) == s.Index:
+		x.refreshed = x.refreshed || st.Ino != s.New
+		s.New = st.Ino
 	case st.Ino != s.New:
 		return "it was replaced"
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:

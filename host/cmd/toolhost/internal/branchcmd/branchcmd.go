@@ -127,6 +127,15 @@ func printChanges(w *os.File, changes []admin.BranchChange) {
 	out := cli.Screen(w)
 	for _, c := range changes {
 		_, _ = io.WriteString(out, cli.Printable(admin.Describe(c)))
+		if c.Merge {
+			_, _ = io.WriteString(out, "  (merged with the changes of the workspace)")
+		}
+		if c.Commit != "" {
+			_, _ = io.WriteString(out, "  (in the commits that an apply saves as "+cli.Printable(c.Commit)+")")
+		}
+		if c.Waits != "" {
+			_, _ = io.WriteString(out, "  (stays: "+c.Waits+")")
+		}
 		if c.Conflict != "" {
 			_, _ = io.WriteString(out, "  CONFLICT: "+cli.Printable(c.Conflict))
 		}
@@ -142,9 +151,11 @@ func newApply(s *cli.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply NAME [PATH…]",
 		Short: "Make the changes of a branch in the workspace",
-		Long: `Make the changes of a branch in the workspace: all of them, or none if the workspace changed one of the
-paths meanwhile. With paths, only these changes are made, and the others stay in the branch. The files
-that were there before are kept, so that toolhost branch revert can take the apply back.`,
+		Long: `Make the changes of a branch in the workspace: all of them, or none if the workspace changed the same files
+meanwhile. Text files are merged if both changed other lines. Commits of the branch move the refs of the
+workspace, or are saved below refs/toolhost for git merge if the workspace has new commits, too. With paths,
+only these changes are made, and the others stay in the branch. The files that were there before are kept,
+so that toolhost branch revert can take the apply back.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(s, func(b *admin.Branches) error {

@@ -1,0 +1,81 @@
+package branch
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// gitLock is a lock of git in the base. Git changes no ref and no index while it is there.
+type gitLock struct {
+	Path  string `json:"path"`
+	Inode uint64 `json:"inode"`
+}
+
+func lockName(i int) string { return "lock-" + strconv.Itoa(i) }
+
+// locksFor returns the locks for the steps of an apply.
+func (b *Branch) locksFor(steps []step) (out []gitLock) {
+	paths := make(map[string]bool)
+	for i := range steps {
+		s := &steps[i]
+		dir, name, ok := strings.Cut("/"+s.Path, "/.git/")
+		if s.Drop || !ok {
+			continue
+		}
+		top, _, _ := strings.Cut(name, "/")
+		switch dir = strings.TrimPrefix(dir+"/.git/", "/"); top {
+		case "refs":
+			if s.Is != "directory" && s.Was != "directory" {
+				paths[s.Path+".lock"] = true
+			}
+			paths[dir+"packed-refs.lock"] = true
+		case "packed-refs":
+			paths[dir+"packed-refs.lock"] = true
+		case "HEAD", "index":
+		default:
+			continue
+		}
+		paths[dir+"HEAD.lock"], paths[dir+"index.lock"] = true, true
+	}
+	for path := range paths {
+		if isDirectory(filepath.Dir(filepath.Join(b.Base, path))) {
+			out = append(out, gitLock{Path: path})
+		}
+	}
+	slices.SortFunc(out, func(a, b gitLock) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// lock takes the locks of git. If needed is false, the locks of others do not matter: what was begun must come to its end.
+func (x *exchanger) lock(needed bool) error {
+	for i, l := range x.j.Locks {
+		if x.store.inode(lockName(i)) != l.Inode {
+			continue // it is taken
+		}
+		err := rename(x.store, lockName(i), x.base, l.Path, noReplace)
+		if err != nil && needed {
+			x.unlock()
+			if errors.Is(err, unix.EEXIST) {
+				return fmt.Errorf("nothing was changed, because git works in the workspace: it has the lock %s. Wait until it ends, and repeat the command. If no git runs, remove that file", filepath.Join(x.base.path, l.Path))
+			}
+			return fmt.Errorf("the lock %s cannot be taken: %w", l.Path, err)
+		}
+		killed()
+	}
+	return nil
+}
+
+// unlock removes the locks that lock took.
+func (x *exchanger) unlock() {
+	for i, l := range x.j.Locks {
+		if x.base.inode(l.Path) == l.Inode {
+			_ = rename(x.base, l.Path, x.store, lockName(i), noReplace) // ignore the error: git names the file, which a person can remove
+		}
+	}
+}

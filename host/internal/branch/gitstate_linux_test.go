@@ -1,0 +1,343 @@
+package branch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"toolhost.dev/host/internal/testneed"
+)
+
+// gitCase is a repository with a branch over it.
+type gitCase struct {
+	t    *testing.T
+	s    *Store
+	b    *Branch
+	base string
+}
+
+const gitSetup = `git init -q -b main; git config user.name n; git config user.email e@example.org; git config gc.auto 0
+seq 1 9 > f; echo g > g; echo u > untracked; git add f g; git commit -qm first; git branch other; git tag -a -m t v1; git pack-refs --all; echo h > h; git add h; git commit -qm second; git branch a; git branch b`
+
+func newGitCase(t *testing.T) *gitCase {
+	t.Helper()
+	dir := t.TempDir()
+	g := &gitCase{t: t, s: &Store{Dir: filepath.Join(dir, "store")}, base: filepath.Join(dir, "base")}
+	if err := os.Mkdir(g.base, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g.outside(gitSetup)
+	b, err := g.s.Make("", g.base, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.b = b
+	return g
+}
+
+func (g *gitCase) run(dir, script string) string {
+	g.t.Helper()
+	c := exec.Command("bash", "-ec", script)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_MERGE_AUTOEDIT=no")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		g.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// outside runs a script in the workspace.
+func (g *gitCase) outside(script string) string { g.t.Helper(); return g.run(g.base, script) }
+
+// inside runs a script in the branch, which a real overlay shows. Then it records the ancestors, as a host does.
+func (g *gitCase) inside(script string) string {
+	g.t.Helper()
+	at := g.t.TempDir()
+	work := filepath.Join(g.b.dir, workDir)
+	if err := errors.Join(removeAll(work), os.Mkdir(work, 0o700)); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := unix.Mount("overlay", at, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr", g.base, g.b.Layer(), work)); err != nil {
+		testneed.Missing(g.t, fmt.Sprint("only root can mount an overlay: ", err))
+	}
+	defer unix.Unmount(at, 0)
+	out := g.run(at, script)
+	var a ancestry
+	visit, end := a.begin(g.b)
+	g.b.measure(visit)
+	end()
+	a.close()
+	time.Sleep(5 * time.Millisecond)
+	return out
+}
+
+func (g *gitCase) apply(sel Selection) *Outcome {
+	g.t.Helper()
+	out, err := g.s.Apply(g.b, sel)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.sound()
+	return out
+}
+
+// sound checks that git finds no mistake in the workspace, and that no lock is left.
+func (g *gitCase) sound() {
+	g.t.Helper()
+	g.outside("git fsck --strict --no-dangling; ! find .git -name '*.lock' | grep .")
+}
+
+// want compares the output of a script in the workspace.
+func (g *gitCase) want(script, want string) {
+	g.t.Helper()
+	if got := g.outside(script); strings.TrimSpace(got) != want {
+		g.t.Errorf("%s printed %q, want %q", script, got, want)
+	}
+}
+
+const subjects, short = "git log --format=%s | paste -sd,", "git status --short | paste -sd,"
+
+func TestGitCommitInBranch(t *testing.T) {
+	g := newGitCase(t)
+	g.inside("echo x >> g; git commit -qam third; git checkout -q -b topic; echo y > y; git add y; git commit -qm fourth")
+	g.outside("touch f; sleep 0.01; git status -s") // refreshes the index
+	before := snapshot(t, g.base)
+	out := g.apply(Selection{})
+	g.want(subjects, "fourth,third,second,first")
+	g.want("git branch --show-current", "topic")
+	g.want(short, "?? untracked")
+	g.want("git reflog | wc -l", "5")
+	if len(out.Notes) > 0 {
+		t.Errorf("the notes are %q", out.Notes)
+	}
+	if _, err := g.s.Revert(g.b); err != nil {
+		t.Fatal(err)
+	}
+	differ(t, "reverted", snapshot(t, g.base), before)
+	g.apply(Selection{})
+	g.want(subjects, "fourth,third,second,first")
+}
+
+func TestGitCommitOutside(t *testing.T) {
+	g := newGitCase(t)
+	g.inside("sed -i 's/^9$/nine/' f; git status -s; git branch new; echo w > w")
+	g.outside("sed -i 's/^1$/one/' f; git commit -qam outside")
+	out := g.apply(Selection{})
+	g.want("head -1 f; tail -1 f", "one\nnine")
+	g.want(short, "M f,?? untracked,?? w")
+	g.want(subjects, "outside,second,first")
+	g.want("git log -1 --format=%s new", "second")
+	if len(out.Notes) > 0 {
+		t.Errorf("the notes are %q", out.Notes)
+	}
+}
+
+// both makes commits in the branch and in the workspace. The branch has more changes than its commits.
+func both(t *testing.T) *gitCase {
+	g := newGitCase(t)
+	g.inside("sed -i 's/^9$/nine/' f; echo n > new; git add new; git commit -qam inside; mkdir d; echo c > d/c; git add d; rm h; git commit -qam inside2; echo more >> new; echo u2 > untracked; echo x > d/x; git branch made; git tag light")
+	g.outside("sed -i 's/^1$/one/' f; git commit -qam outside; git branch -f other; touch .git/refs/heads/main")
+	return g
+}
+
+// merged checks that everything of both sides is in the workspace.
+func (g *gitCase) merged() {
+	g.t.Helper()
+	g.outside("git merge -q refs/toolhost/b/heads/main")
+	g.want("head -1 f; tail -1 f; cat new d/c; ! test -e h", "one\nnine\nn\nc")
+	g.apply(Selection{})
+	g.want("cat new d/x untracked", "n\nmore\nx\nu2")
+	g.want(short, "M new,?? d/x,?? untracked")
+	if left, err := g.b.Changes(); err != nil || len(left) > 0 {
+		g.t.Errorf("the branch still has %v, %v", left, err)
+	}
+}
+
+func TestGitCommitsOnBothSides(t *testing.T) {
+	g := both(t)
+	changes, err := g.b.Changes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var diff strings.Builder
+	if err := g.b.Diff(&diff, changes); err != nil || !strings.Contains(diff.String(), "# changed file f") || !strings.Contains(diff.String(), "an apply saves as refs/toolhost/b/heads/main") {
+		t.Errorf("the diff is %s, %v", diff.String(), err)
+	}
+	before := snapshot(t, g.base)
+	out := g.apply(Selection{})
+	if len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "(2 commits, 4 files) is saved as refs/toolhost/b/heads/main") || !strings.Contains(out.Notes[0], "git merge refs/toolhost/b/heads/main") {
+		t.Errorf("the notes are %q", out.Notes)
+	}
+	g.want(subjects, "outside,second,first")
+	g.want(short, "?? untracked")
+	g.want("git log -1 --format=%s made; git log -1 --format=%s light; git log -1 --format=%s other; git cat-file -t v1", "inside2\ninside2\noutside\ntag")
+	if _, err := g.s.Revert(g.b); err != nil {
+		t.Fatal(err)
+	}
+	differ(t, "reverted", snapshot(t, g.base), before)
+	g.sound()
+	g.apply(Selection{})
+	g.merged()
+}
+
+// TestGitKilledAtEveryStep kills an apply of commits at each of its steps. The next process completes it, or takes it back.
+func TestGitKilledAtEveryStep(t *testing.T) {
+	g := both(t)
+	before := snapshot(t, g.base)
+	steps := 0
+	for step := 1; killAtStep(t, g.s, g.base, "apply", step); step++ {
+		steps++
+		resume(t, g.s, g.b)
+		g.sound()
+		if all, err := g.b.journals(); err != nil || len(all) == 0 || all[len(all)-1].State != applied {
+			if now := snapshot(t, g.base); len(all) > 0 {
+				differ(t, "taken back", now, before)
+			}
+			continue // it was killed before the journal, or the apply was taken back
+		}
+		g.want("git log -1 --format=%s refs/toolhost/b/heads/main", "inside2")
+		if step%2 == 0 {
+			for at := 1; at < 100; at += 3 { // each revert is killed once, at another step
+				if at%7 == step%7 && killAtStep(t, g.s, g.base, "revert", at) {
+					resume(t, g.s, g.b)
+					break
+				}
+			}
+		}
+		if _, err := g.s.Revert(g.b); err != nil && !strings.Contains(err.Error(), "no apply that can be reverted") {
+			t.Fatal(err)
+		}
+		differ(t, fmt.Sprintf("reverted after step %d", step), snapshot(t, g.base), before)
+		if step > 300 {
+			t.Fatal("the apply does not end")
+		}
+	}
+	if steps < 25 {
+		t.Errorf("the apply has only %d steps", steps)
+	}
+	g.merged()
+}
+
+func TestGitOtherRefs(t *testing.T) {
+	g := newGitCase(t)
+	g.inside("git branch -D a; git branch -f b HEAD~1; git checkout -q other; echo o > o; git add o; git commit -qm onother; git checkout -q main; echo s >> f; git stash -q; git gc -q --prune=now")
+	g.outside("echo p > p; git add p; git commit -qm outside; echo t >> g; git stash -q; git branch c")
+	out := g.apply(Selection{})
+	g.want("git for-each-ref --format='%(refname) %(subject)' refs/heads refs/toolhost refs/tags", "refs/heads/b first\nrefs/heads/c outside\nrefs/heads/main outside\nrefs/heads/other onother\nrefs/tags/v1 t")
+	g.want("git stash list | wc -l; git stash show --name-only stash@{0}; git stash show --name-only stash@{1}", "2\nf\ng")
+	g.want(short, "?? untracked")
+	if len(out.Notes) > 0 {
+		t.Errorf("the notes are %q", out.Notes)
+	}
+	if _, err := g.s.Revert(g.b); err != nil {
+		t.Fatal(err)
+	}
+	g.sound()
+	g.want("git stash list | wc -l", "1")
+}
+
+// TestGitDivergedRef moves the same ref on both sides to commits that do not contain each other.
+func TestGitDivergedRef(t *testing.T) {
+	g := newGitCase(t)
+	g.inside("git branch -f other $(git commit-tree -p other -m mine HEAD^{tree})")
+	g.outside("git branch -f other $(git commit-tree -p other -m theirs HEAD^{tree})")
+	out := g.apply(Selection{})
+	g.want("git log -1 --format=%s other; git log -1 --format=%s refs/toolhost/b/heads/other", "theirs\nmine")
+	if len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "git log refs/toolhost/b/heads/other") {
+		t.Errorf("the notes are %q", out.Notes)
+	}
+}
+
+// TestGitStagedOutside stages a file in the workspace while the branch commits. The commit does not undo what is staged.
+func TestGitStagedOutside(t *testing.T) {
+	g := newGitCase(t)
+	g.inside("echo x >> f; git commit -qam inside")
+	g.outside("echo s > staged; git add staged")
+	out := g.apply(Selection{})
+	g.want(short, "A  staged,?? untracked")
+	g.outside("git merge -q refs/toolhost/b/heads/main")
+	g.want(short, "A  staged,?? untracked")
+	g.want("tail -1 f", "x")
+	if len(out.Notes) != 1 {
+		t.Errorf("the notes are %q", out.Notes)
+	}
+}
+
+// TestGitSelection applies files without the commits, and the commits alone.
+func TestGitSelection(t *testing.T) {
+	g := both(t)
+	if _, err := g.s.Apply(g.b, Selection{Paths: []string{".git/refs"}}); err == nil || !strings.Contains(err.Error(), "only be applied as a whole") {
+		t.Errorf("a part of the repository: %v", err)
+	}
+	g.apply(Selection{Paths: []string{"f"}})
+	g.want("head -1 f; tail -1 f", "one\nnine")
+	g.want("git for-each-ref refs/toolhost", "")
+	g.apply(Selection{Theirs: []string{".git"}, Paths: []string{"d"}})
+	g.want("git for-each-ref refs/toolhost; cat d/c d/x", "c\nx")
+}
+
+// TestGitLocked applies while another git has a lock. Nothing is changed.
+func TestGitLocked(t *testing.T) {
+	g := newGitCase(t)
+	g.inside("echo x >> f; git commit -qam inside")
+	g.outside("touch .git/index.lock")
+	before := snapshot(t, g.base)
+	if _, err := g.s.Apply(g.b, Selection{}); err == nil || !strings.Contains(err.Error(), "git works in the workspace: it has the lock "+g.base+"/.git/index.lock") {
+		t.Errorf("the apply returned %v", err)
+	}
+	differ(t, "locked", snapshot(t, g.base), before)
+	g.outside("rm .git/index.lock")
+	g.apply(Selection{})
+	g.want(subjects, "inside,second,first")
+}
+
+// TestMergesText changes different lines and the same lines of a file on both sides.
+func TestMergesText(t *testing.T) {
+	g := newGitCase(t)
+	g.inside("sed -i 's/^9$/nine/' f; chmod 755 f; echo v >> untracked; echo mine >> g; rm h")
+	g.outside("sed -i 's/^1$/one/' f; sed -i '1i top' untracked; touch h")
+	before := snapshot(t, g.base)
+	out := g.apply(Selection{})
+	g.want("stat -c %a f; head -1 f; tail -1 f; cat untracked g; ls", "755\none\nnine\ntop\nu\nv\ng\nmine\nf\ng\nuntracked")
+	merges := 0
+	for _, c := range out.Changes {
+		if c.Merge {
+			merges++
+		}
+	}
+	if merges != 2 {
+		t.Errorf("%d merges in %v", merges, out.Changes)
+	}
+	if _, err := g.s.Revert(g.b); err != nil {
+		t.Fatal(err)
+	}
+	differ(t, "reverted", snapshot(t, g.base), before)
+	g.inside("sed -i 's/^2$/zwei/' f")
+	g.outside("sed -i 's/^2$/two/' f")
+	_, err := g.s.Apply(g.b, Selection{})
+	if conflict := (*ConflictError)(nil); !errors.As(err, &conflict) || !strings.Contains(err.Error(), "f: the workspace changed it, too: both changed the lines 1 to 2") {
+		t.Errorf("the apply returned %v", err)
+	}
+	g.apply(Selection{Ours: []string{"f"}})
+	g.want("sed -n 2p f", "zwei")
+}
+
+// TestUnknownAncestor changes a file in the workspace before the branch changes it. The branch may have read what was there
+// before, so nothing is merged.
+func TestUnknownAncestor(t *testing.T) {
+	g := newGitCase(t)
+	time.Sleep(5 * time.Millisecond)
+	g.outside("sed -i 's/^1$/one/' f")
+	g.inside("sed -i 's/^9$/nine/' f")
+	if _, err := g.s.Apply(g.b, Selection{}); err == nil || !strings.Contains(err.Error(), "f: the workspace changed it, too") {
+		t.Errorf("the apply returned %v", err)
+	}
+}
