@@ -40,18 +40,6 @@ func (c *Console) answerAsk(r *http.Request, s *session) (string, error) {
 	return "/asks", c.send(r.Context(), s.principal, http.MethodPost, "/v1/asks/"+url.PathEscape(r.PathValue("id")), body, nil)
 }
 
-// undo runs the tool undo or redo in a session.
-func (c *Console) undo(r *http.Request, s *session) (string, error) {
-	id, name := r.PostFormValue("id"), "undo"
-	if r.PostFormValue("what") == "redo" {
-		name = "redo"
-	}
-	if _, err := c.run(r.Context(), s, id, r.PostFormValue("workspace"), name, map[string]any{}); err != nil {
-		return "", err
-	}
-	return "/sessions?id=" + url.QueryEscape(id), nil
-}
-
 func (c *Console) switchTool(r *http.Request, s *session) (string, error) {
 	what := "disable"
 	if r.PostFormValue("on") == "1" {

@@ -25,14 +25,19 @@ const maxShown = 4 << 10
 
 // plain returns a text for people: without escape sequences, with other control characters and marks of text direction in
 // visible form, and cut to a size that a browser can show. Templates escape markup.
-func plain(v any) string {
+func plain(v any) string { return plainUpTo(v, maxShown) }
+
+// maxDiff is the maximum size of a diff in a page, in bytes.
+const maxDiff = 128 << 10
+
+func plainUpTo(v any, limit int) string {
 	if raw, ok := v.(json.RawMessage); ok {
 		v = string(raw)
 	}
 	text := fmt.Sprint(v)
 	cut := false
-	if len(text) > maxShown {
-		text, cut = text[:maxShown], true
+	if len(text) > limit {
+		text, cut = text[:limit], true
 	}
 	text = escapes().ReplaceAllString(strings.ToValidUTF8(text, "\uFFFD"), "")
 	var b strings.Builder
@@ -98,6 +103,7 @@ func bytesText(n float64) string {
 
 var functions = template.FuncMap{
 	"plain": plain,
+	"diff":  func(text string) string { return plainUpTo(text, maxDiff) },
 	"ago":   ago,
 	"since": func(t time.Time) string { return short(time.Since(t)) },
 	"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },

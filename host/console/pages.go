@@ -91,7 +91,7 @@ func (c *Console) page(name string) handler {
 			c.fail(w, r, s, http.StatusBadGateway, err)
 			return
 		}
-		if name != "tool" && name != "doctor" && name != "audit" {
+		if name != "tool" && name != "doctor" && name != "audit" && q.Get("show") == "" {
 			q.Set("page", name)
 			v.Live = "/console/events?" + q.Encode()
 		}
@@ -159,6 +159,7 @@ func (c *Console) alarms(ctx context.Context, s *session) []host.Alarm {
 }
 
 type sessionsData struct {
+	Changed  *changesData // nil unless it is requested
 	Sessions []sessionRow
 	ID       string
 	Entries  []host.LogEntry
@@ -189,6 +190,9 @@ func loadSession(ctx context.Context, c *Console, s *session, v *view) error {
 		slices.Reverse(data.Entries)
 		if i := slices.IndexFunc(data.Sessions, func(r sessionRow) bool { return r.ID == data.ID }); i >= 0 {
 			data.Session = &data.Sessions[i]
+			if v.Query.Get("show") == "changes" {
+				data.Changed = c.changes(ctx, s, data.Session)
+			}
 		}
 	}
 	v.Data = data

@@ -13,14 +13,96 @@ import (
 	"toolhost.dev/host/internal/testneed"
 )
 
+// desk opens a page at the width of a desk.
+func desk(c *client, path string) chromedp.Tasks {
+	return chromedp.Tasks{look(1280, "light"), chromedp.Navigate(c.base + path), appears("h1")}
+}
+
+// promote takes a version with hostile texts into service at once, and approves the changed definitions of its tools.
+func promote(t *testing.T, ctx context.Context, c *client, plugin string, program []byte) {
+	t.Helper()
+	var text string
+	must(t, os.WriteFile(plugin+".next", append(program[:len(program):len(program)], []byte("\n!variant version=<img/src=x/onerror=window.owned=1>\u202e\x1b[31m wrong=1 reword=yes\n")...), 0o700))
+	must(t, os.Rename(plugin+".next", plugin))
+	must(t, chromedp.Run(ctx, desk(c, "/rollouts"), appears(`[aria-label="Rollout of test"] [value=promote]`)))
+	hostile := jsonText(map[string]any{"name": "echo", "arguments": map[string]string{"text": "<script>window.owned=1</script><img src=x onerror=\"window.owned=1\">\x1b[31m\u202egnp"}})
+	for range 4 {
+		c.want(200, `"success":true`, "POST", "/v1/run", hostile)
+	}
+	must(t, chromedp.Run(ctx, appears(`[aria-label="Rollout of test"] details dl`), chromedp.Evaluate(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil), reads(`[aria-label="Rollout of test"]`, &text)))
+	for _, want := range []string{`<img src=x onerror="window.owned=1">‹U+202E›gnp or so`, "new <img/src=x/onerror=window.owned=1>‹U+202E›", "differences"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the rollout lacks %q: %q", want, text)
+		}
+	}
+	var owned bool
+	must(t, chromedp.Run(ctx, chromedp.Evaluate("!!window.owned || document.querySelector('#live img, #live script') !== null", &owned)))
+	if owned || strings.ContainsAny(text, "\x1b\u202e") {
+		t.Errorf("hostile texts of a rollout reached the browser: %q", text)
+	}
+	if found := axe(t, ctx); found != "" {
+		t.Errorf("rollouts with differences: %s", found)
+	}
+	must(t, chromedp.Run(ctx, press(`[aria-label="Rollout of test"] [value=promote]`), disappears(`[aria-label="Rollout of test"] [value=promote]`), reads("#live", &text)))
+	if !strings.Contains(text, "promoted") {
+		t.Errorf("after the promotion: %q", text)
+	}
+	c.want(200, "or so", "POST", "/v1/run", hostile)
+	must(t, chromedp.Run(ctx, desk(c, "/tools"), appears(`[aria-label="Approve test"]`), reads("#live", &text)))
+	if !strings.Contains(text, "definitions changed") {
+		t.Errorf("the tools are %q", text)
+	}
+	must(t, chromedp.Run(ctx, press(`[aria-label="Approve test"]`), disappears(`[aria-label="Approve test"]`)))
+	c.want(200, `"(approve)"`, "GET", "/v1/log?kind=administration&text=approve", "")
+}
+
+// reviewChanges looks at the diffs of what a session changed, and goes back and forth to a point.
+func reviewChanges(t *testing.T, ctx context.Context, c *client, dir string) {
+	t.Helper()
+	call := func(name string, arguments map[string]any) {
+		t.Helper()
+		c.want(200, `"success":true`, "POST", "/v1/run", jsonText(map[string]any{"session": "edits", "name": name, "arguments": arguments}))
+	}
+	file := filepath.Join(dir, "page.html")
+	call("write", map[string]any{"file_path": file, "content": "<p>first</p>\n"})
+	call("edit", map[string]any{"file_path": file, "old_string": "first", "new_string": "<img src=x onerror=\"window.owned=1\">\u202e"})
+	call("write", map[string]any{"file_path": filepath.Join(dir, "second.txt"), "content": "second\n"})
+	var text string
+	must(t, chromedp.Run(ctx, desk(c, "/sessions?id=edits"), press(`a[href$="show=changes"]`), appears("pre.diff"), reads("#live", &text)))
+	for _, want := range []string{"+++ b/page.html", `+<p><img src=x onerror="window.owned=1">‹U+202E›</p>`, "--- /dev/null", "+second"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the changes lack %q: %q", want, text)
+		}
+	}
+	shot(t, ctx, "changes")
+	if found := axe(t, ctx); found != "" {
+		t.Errorf("changes: %s", found)
+	}
+	content := func(want string) {
+		t.Helper()
+		eventually(t, "the file has its content", func() bool { b, err := os.ReadFile(file); return err == nil && strings.Contains(string(b), want) })
+	}
+	must(t, chromedp.Run(ctx, press(`[aria-label^="Undo edit page.html"]`), appears(`[aria-label^="Redo to write second.txt"]`)))
+	content("<p>first</p>")
+	if _, err := os.Stat(filepath.Join(dir, "second.txt")); err == nil {
+		t.Error("the later change is not undone")
+	}
+	must(t, chromedp.Run(ctx, press(`[aria-label^="Redo to edit page.html"]`), appears(`[aria-label^="Undo edit page.html"]`)))
+	content("onerror")
+	var owned bool
+	must(t, chromedp.Run(ctx, chromedp.Evaluate("!!window.owned", &owned)))
+	if owned {
+		t.Error("a diff ran a script")
+	}
+}
+
 // supervise uses the pages that change what runs: a command goes to the background, a session is ended, a rollout is paused
-// and aborted, a plugin is pinned, and a branch is applied and another one discarded.
+// and aborted and another one promoted, definitions are approved, a plugin is pinned, and a branch is applied and another one
+// discarded.
 func supervise(t *testing.T, ctx context.Context, c *client, dir, plugin string, program []byte) {
 	t.Helper()
 	var text string
-	at := func(path string) chromedp.Tasks {
-		return chromedp.Tasks{look(1280, "light"), chromedp.Navigate(c.base + path), appears("h1")}
-	}
+	at := func(path string) chromedp.Tasks { return desk(c, path) }
 
 	// A running command continues as a job, and ends with its session.
 	ended := make(chan string, 1)
@@ -54,6 +136,9 @@ func supervise(t *testing.T, ctx context.Context, c *client, dir, plugin string,
 	}
 	must(t, os.WriteFile(plugin+".next", program[:len(program):len(program)], 0o700))
 	must(t, os.Rename(plugin+".next", plugin))
+
+	promote(t, ctx, c, plugin, program)
+	reviewChanges(t, ctx, c, dir)
 
 	// A plugin is pinned.
 	must(t, chromedp.Run(ctx, at("/tools"), press(`[aria-label="Pin read"]`)))
