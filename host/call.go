@@ -143,7 +143,7 @@ func (h *Host) Cwd(req Request) (string, error) { return h.engine.Cwd(engine.Req
 
 // BranchSelection selects the changes of an apply. Paths are relative to the workspace. Paths limits the apply to these paths
 // and what is below them. For paths with conflicts, Ours lists those that get the content of the branch, and Theirs those
-// that keep the content of the workspace.
+// that keep the content of the workspace. StopJobs ends the jobs that run in the branch, which otherwise refuse the apply.
 type BranchSelection = engine.BranchSelection
 
 // BranchChange is what a branch changes at one path.
@@ -154,6 +154,9 @@ type BranchOutcome = engine.BranchOutcome
 
 // BranchConflictError means that nothing was applied, because the branch and the workspace changed the same paths.
 type BranchConflictError = engine.BranchConflictError
+
+// BranchJobsError means that nothing was applied, because jobs run in the branch.
+type BranchJobsError = engine.BranchJobsError
 
 // BranchNotFoundError means that a workspace has no branch of a name.
 type BranchNotFoundError = engine.BranchNotFoundError

@@ -20,8 +20,8 @@ func (h *Host) BranchWithID(who *Principal, id string, limit int) (BranchInfo, [
 
 // ApplyBranchWithID applies a branch that a principal can see. It has the conditions of [Host.ApplyBranch]. The caller must
 // check that the principal may do it.
-func (h *Host) ApplyBranchWithID(ctx context.Context, who *Principal, id string) (*BranchOutcome, error) {
-	return h.engine.ApplyBranchWithID(ctx, who, id)
+func (h *Host) ApplyBranchWithID(ctx context.Context, who *Principal, id string, stopJobs bool) (*BranchOutcome, error) {
+	return h.engine.ApplyBranchWithID(ctx, who, id, stopJobs)
 }
 
 // DiscardBranchWithID removes a branch that a principal can see. It has the conditions of [Host.ApplyBranchWithID].

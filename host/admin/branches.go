@@ -157,11 +157,13 @@ type ApplyOptions struct {
 	Paths []string
 	// Ours lists paths with conflicts for which the branch decides, and Theirs those for which the workspace decides.
 	Ours, Theirs []string
+	// StopJobs ends the jobs that run in the branch. Otherwise they refuse the apply.
+	StopJobs bool
 }
 
 // Apply makes the changes of a branch in the workspace: all, or none if there is a conflict.
 func (b *Branches) Apply(ctx context.Context, name string, opts ApplyOptions) (*BranchOutcome, error) {
-	f, err := b.take(ctx, name)
+	f, err := b.take(ctx, name, !opts.StopJobs)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +189,7 @@ func (b *Branches) set() *changeset.Set {
 
 // Revert takes back the last apply of a branch.
 func (b *Branches) Revert(ctx context.Context, name string) (*BranchOutcome, error) {
-	f, err := b.take(ctx, name)
+	f, err := b.take(ctx, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +198,7 @@ func (b *Branches) Revert(ctx context.Context, name string) (*BranchOutcome, err
 
 // Discard removes a branch with all its changes.
 func (b *Branches) Discard(ctx context.Context, name string) error {
-	f, err := b.take(ctx, name)
+	f, err := b.take(ctx, name, false)
 	if err != nil {
 		return err
 	}
@@ -226,7 +228,7 @@ func (b *Branches) Checkpoints(name string) ([]BranchCheckpoint, error) {
 
 // Checkpoint copies the changes of a branch, so that Restore can go back to them. It ends the processes of the branch.
 func (b *Branches) Checkpoint(ctx context.Context, name, message string) (*BranchCheckpoint, error) {
-	f, err := b.take(ctx, name)
+	f, err := b.take(ctx, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +238,7 @@ func (b *Branches) Checkpoint(ctx context.Context, name, message string) (*Branc
 // Restore makes a branch what it was at a checkpoint. Number 0 means the last one. The second result is a checkpoint of the
 // branch before the restore.
 func (b *Branches) Restore(ctx context.Context, name string, number int) (restored, saved *BranchCheckpoint, err error) {
-	f, err := b.take(ctx, name)
+	f, err := b.take(ctx, name, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -250,11 +252,11 @@ func (b *Branches) rules() branch.CheckpointRules {
 	return branch.CheckpointRules{SkipIgnored: !b.cfg.Workspace.Checkpoints.Ignored}
 }
 
-// take finds a branch and makes the running hosts unmount it.
-func (b *Branches) take(ctx context.Context, name string) (*branch.Branch, error) {
+// take finds a branch and makes the running hosts unmount it. If keepJobs is true, it returns an error if jobs run in it.
+func (b *Branches) take(ctx context.Context, name string, keepJobs bool) (*branch.Branch, error) {
 	f, err := b.find(name)
 	if err != nil {
 		return nil, err
 	}
-	return f, b.set().Release(ctx, f)
+	return f, b.set().Release(ctx, f, keepJobs)
 }

@@ -38,17 +38,27 @@ type branchBody struct {
 	Paths  []string `json:"paths"`
 	Ours   []string `json:"ours"`
 	Theirs []string `json:"theirs"`
+	// StopJobs ends the jobs that run in the branch. Otherwise they refuse the apply.
+	StopJobs bool `json:"stop_jobs"`
 }
 
-func (s *server) applyBranch(w http.ResponseWriter, r *http.Request) {
-	var body branchBody
+// readBranchBody reads the body of an apply, which can be missing. It answers an invalid one.
+func readBranchBody(w http.ResponseWriter, r *http.Request) (body branchBody, ok bool) {
 	if r.ContentLength != 0 {
 		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&body); err != nil {
-			refuse(w, http.StatusBadRequest, tool.InvalidArguments, fmt.Sprintf(`the body is invalid (%v); send {"paths": […], "ours": […], "theirs": […]}, or nothing for all changes`, err))
-			return
+			refuse(w, http.StatusBadRequest, tool.InvalidArguments, fmt.Sprintf(`the body is invalid (%v); send {"paths": […], "ours": […], "theirs": […], "stop_jobs": true}, or nothing for all changes`, err))
+			return body, false
 		}
+	}
+	return body, true
+}
+
+func (s *server) applyBranch(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBranchBody(w, r)
+	if !ok {
+		return
 	}
 	out, err := s.host.ApplyBranch(r.Context(), s.branchRequest(r), host.BranchSelection(body))
 	if err != nil {

@@ -101,7 +101,15 @@ func (s *server) branchWithID(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) applyBranchWithID(w http.ResponseWriter, r *http.Request) {
-	out, err := s.host.ApplyBranchWithID(r.Context(), who(r), r.PathValue("name"))
+	body, ok := readBranchBody(w, r)
+	if !ok {
+		return
+	}
+	if len(body.Paths)+len(body.Ours)+len(body.Theirs) > 0 {
+		refuse(w, http.StatusBadRequest, tool.InvalidArguments, "a branch is applied as a whole here; send only \"stop_jobs\", or use the name of the branch and the query parameter workspace")
+		return
+	}
+	out, err := s.host.ApplyBranchWithID(r.Context(), who(r), r.PathValue("name"), body.StopJobs)
 	if err != nil {
 		refuseBranch(w, err)
 		return

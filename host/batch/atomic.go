@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -60,7 +61,7 @@ func (p Batch) RunAtomic(ctx context.Context, in io.Reader, out io.Writer) (*Ato
 	if err != nil {
 		return nil, errors.Join(err, p.discard(last))
 	}
-	done, err := p.Host.ApplyBranch(last, p.Request, host.BranchSelection{})
+	done, err := p.Host.ApplyBranch(last, p.Request, host.BranchSelection{StopJobs: true})
 	if missing := (*host.BranchNotFoundError)(nil); errors.As(err, &missing) { // without requests, there is no branch
 		a.Outcome = Applied
 		return a, nil
@@ -71,7 +72,7 @@ func (p Batch) RunAtomic(ctx context.Context, in io.Reader, out io.Writer) (*Ato
 	}
 	a.Outcome, a.Changes, a.Notes = Applied, done.Changes, done.Notes
 	for i := range done.Left {
-		a.Notes = append(a.Notes, fmt.Sprintf("%s was not applied: %s.", done.Left[i].Path, done.Left[i].Never))
+		a.Notes = append(a.Notes, fmt.Sprintf("%s was not applied: %s.", done.Left[i].Path, cmp.Or(done.Left[i].Never, done.Left[i].Waits)))
 	}
 	return a, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -47,7 +48,8 @@ type Mount struct {
 	lock   *os.File
 	base   *baseWatch
 	users  int
-	ask    sync.Mutex // one request to the holder at a time
+	by     map[string]bool // the sessions that used the mount
+	ask    sync.Mutex      // one request to the holder at a time
 
 	checkpoints sync.Mutex // one checkpoint at a time
 	usage       atomic.Pointer[usage]
@@ -80,6 +82,10 @@ func (m *Mounts) Acquire(b *Branch, session string) (mount *Mount, release func(
 		}
 	}
 	mount.users++
+	if mount.by == nil {
+		mount.by = make(map[string]bool)
+	}
+	mount.by[session] = true
 	if mount.Branch.used(session) {
 		_ = mount.Branch.save() // ignore the error: the list is only information
 	}
@@ -290,6 +296,17 @@ func (m *Mount) stop() {
 		_ = d.Close()
 	}
 	_ = m.lock.Close()
+}
+
+// Sessions returns the key of a mounted branch and the sessions that used the mount. The key is empty if the branch is not
+// mounted.
+func (m *Mounts) Sessions(id string) (key string, sessions []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if mount := m.by[id]; mount != nil {
+		return mount.Key, slices.Sorted(maps.Keys(mount.by))
+	}
+	return "", nil
 }
 
 // Close unmounts all branches. It must be called after all processes of the branches ended.

@@ -78,8 +78,8 @@ func (s *Set) Discard(b *branch.Branch) error {
 }
 
 // Release makes the other hosts of the state directory unmount a branch, and the branch that a preview is about. It returns an
-// error if one of them runs a call in it.
-func (s *Set) Release(ctx context.Context, b *branch.Branch) error {
+// error if one of them runs a call in it, or, if keepJobs is true, a job.
+func (s *Set) Release(ctx context.Context, b *branch.Branch, keepJobs bool) error {
 	for _, h := range control.Sockets(s.Home.Control()) {
 		if h.PID == os.Getpid() {
 			continue
@@ -89,10 +89,10 @@ func (s *Set) Release(ctx context.Context, b *branch.Branch) error {
 				continue
 			}
 			ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-			err := h.Ask(ctx, control.OpReleaseBranch, control.ReleaseBranchArgs{ID: id}, &struct{}{})
+			err := h.Ask(ctx, control.OpReleaseBranch, control.ReleaseBranchArgs{ID: id, Name: b.Name, KeepJobs: keepJobs}, &struct{}{})
 			cancel()
 			if err != nil {
-				return fmt.Errorf("the branch %s is in use: %w", b.Name, err)
+				return fmt.Errorf("the branch %s is in use by the process %d: %w", b.Name, h.PID, err)
 			}
 		}
 	}

@@ -31,8 +31,12 @@ type TakeOverArgs struct {
 	Socket  string `json:"socket"`
 }
 
-// ReleaseBranchArgs contains the arguments of OpReleaseBranch: the id of the branch.
-type ReleaseBranchArgs struct{ ID string }
+// ReleaseBranchArgs contains the arguments of OpReleaseBranch: the id and the name of the branch. If KeepJobs is true, the
+// answer is an error if jobs run in it.
+type ReleaseBranchArgs struct {
+	ID, Name string
+	KeepJobs bool
+}
 
 // EnableArgs contains the arguments of OpEnable: the name of a tool or plugin, and whether to enable it.
 type EnableArgs struct {

@@ -151,7 +151,10 @@ func (e *Engine) ReleaseBranch(req Request) error {
 }
 
 // BranchSelection selects the changes of an apply. See host.BranchSelection.
-type BranchSelection struct{ Paths, Ours, Theirs []string }
+type BranchSelection struct {
+	Paths, Ours, Theirs []string
+	StopJobs            bool
+}
 
 // BranchChange is what a branch changes at one path.
 type BranchChange = branch.Change
@@ -213,7 +216,7 @@ func (e *Engine) BranchChanges(req Request, limit int) ([]BranchChange, string, 
 
 // ApplyBranch makes the changes of a branch. See host.Host.ApplyBranch.
 func (e *Engine) ApplyBranch(ctx context.Context, req Request, sel BranchSelection) (*BranchOutcome, error) {
-	b, set, err := e.takeBranch(ctx, req)
+	b, set, err := e.takeBranch(ctx, req, !sel.StopJobs)
 	if err != nil {
 		return nil, err
 	}
@@ -224,15 +227,16 @@ func (e *Engine) ApplyBranch(ctx context.Context, req Request, sel BranchSelecti
 
 // DiscardBranch removes a branch. See host.Host.DiscardBranch.
 func (e *Engine) DiscardBranch(ctx context.Context, req Request) error {
-	b, set, err := e.takeBranch(ctx, req)
+	b, set, err := e.takeBranch(ctx, req, false)
 	if err != nil {
 		return err
 	}
 	return set.Discard(b)
 }
 
-// takeBranch finds the branch of a request and unmounts it in all hosts, and with it the branch that a preview is about.
-func (e *Engine) takeBranch(ctx context.Context, req Request) (*branch.Branch, *changeset.Set, error) {
+// takeBranch finds the branch of a request and unmounts it in all hosts, and with it the branch that a preview is about. If
+// keep is true, it returns an error if jobs run in it.
+func (e *Engine) takeBranch(ctx context.Context, req Request, keep bool) (*branch.Branch, *changeset.Set, error) {
 	b, set, err := e.findBranch(req)
 	if err != nil {
 		return nil, nil, err
@@ -241,7 +245,7 @@ func (e *Engine) takeBranch(ctx context.Context, req Request) (*branch.Branch, *
 	if mode := e.Current().Config.Workspace.Mode; who != nil && mode != "" && mode != "direct" && !who.Has(principal.Administer) {
 		return nil, nil, tool.Errorf(tool.PermissionDenied, "The configuration keeps sessions in branches (workspace { mode = %q }), so principal %q needs the right administer to apply or discard one. Ask the operator to do it: toolhost branch apply %s.", mode, who.Name, b.Name)
 	}
-	return b, set, e.release(ctx, b, set)
+	return b, set, e.release(ctx, b, set, keep)
 }
 
 var errBusy = fmt.Errorf("the process %d runs a call in the branch. Wait until the call ends, or cancel it", os.Getpid())

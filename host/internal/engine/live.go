@@ -165,10 +165,7 @@ func (e *Engine) control(ctx context.Context, op string, args json.RawMessage) (
 		if err := json.Unmarshal(args, &a); err != nil {
 			return nil, err
 		}
-		if !e.branches.Release(a.ID) {
-			return nil, errBusy
-		}
-		return struct{}{}, nil
+		return struct{}{}, e.releaseBranch(ctx, a.ID, a.Name, a.KeepJobs)
 	case control.OpTakeOver:
 		var a control.TakeOverArgs
 		if err := json.Unmarshal(args, &a); err != nil {

@@ -66,11 +66,11 @@ func (e *Engine) BranchWithID(who *Principal, id string, limit int) (info Branch
 	return b.Info(), append([]BranchChange{}, changes...), diff, err
 }
 
-// ApplyBranchWithID applies a branch that a principal can see.
-func (e *Engine) ApplyBranchWithID(ctx context.Context, who *Principal, id string) (*BranchOutcome, error) {
+// ApplyBranchWithID applies a branch that a principal can see. If stopJobs is false, jobs that run in it refuse the apply.
+func (e *Engine) ApplyBranchWithID(ctx context.Context, who *Principal, id string, stopJobs bool) (*BranchOutcome, error) {
 	b, set, err := e.branchWithID(who, id)
 	if err == nil {
-		err = e.release(ctx, b, set)
+		err = e.release(ctx, b, set, !stopJobs)
 	}
 	if err != nil {
 		return nil, err
@@ -84,22 +84,12 @@ func (e *Engine) ApplyBranchWithID(ctx context.Context, who *Principal, id strin
 func (e *Engine) DiscardBranchWithID(ctx context.Context, who *Principal, id string) error {
 	b, set, err := e.branchWithID(who, id)
 	if err == nil {
-		err = e.release(ctx, b, set)
+		err = e.release(ctx, b, set, false)
 	}
 	if err != nil {
 		return err
 	}
 	return set.Discard(b)
-}
-
-// The method "release" unmounts a branch in all hosts, and with it the branch that a preview is about.
-func (e *Engine) release(ctx context.Context, b *branch.Branch, set *changeset.Set) error {
-	for _, id := range []string{b.ID(), b.ParentID()} {
-		if id != "" && !e.branches.Release(id) {
-			return errBusy
-		}
-	}
-	return set.Release(ctx, b)
 }
 
 // Renew applies changed pins and approvals.

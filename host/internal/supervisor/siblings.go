@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -135,12 +136,49 @@ func (s *Supervisor) EndBranch(key string) {
 	wg.Wait()
 }
 
+// CallBranch calls a tool in the running processes of a mounted branch whose plugins have it. It starts no process.
+func (s *Supervisor) CallBranch(ctx context.Context, key string, call *tool.Call) (out []*tool.Result) {
+	s.mu.Lock()
+	plugins := slices.Collect(maps.Keys(s.plugins))
+	s.mu.Unlock()
+	for _, p := range plugins {
+		for _, o := range p.siblings.all() {
+			in := o.current.Load()
+			if in == nil || in.dead() || !ofBranch(o, key) || !slices.ContainsFunc(in.desc.Tools, func(d tool.Definition) bool { return d.Name == call.Tool }) {
+				continue
+			}
+			out = append(out, in.rpc.Call(ctx, call, silentPeer{}))
+		}
+	}
+	return out
+}
+
+// ofBranch reports whether a sibling works in a mounted branch.
+func ofBranch(o *sibling, key string) bool {
+	return slices.ContainsFunc(o.spec.Roots, func(r tool.Root) bool { return r.Branch == key })
+}
+
+// silentPeer is the peer of a call that nobody sees.
+type silentPeer struct{}
+
+func (silentPeer) Progress(string, map[string]any) {}
+
+func (silentPeer) Output(tool.Stream, []byte) {}
+
+func (silentPeer) Ask(context.Context, tool.Ask) (tool.Answer, error) {
+	return tool.Answer{Outcome: tool.NobodyToAsk}, nil
+}
+
+func (silentPeer) FileStates(context.Context, ...string) (map[string]tool.FileState, error) {
+	return nil, nil
+}
+
 // The method "takeBranch" removes and returns the siblings of a mounted branch.
 func (s *siblings) takeBranch(key string) (out []*sibling) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for want, o := range s.by {
-		if slices.ContainsFunc(o.spec.Roots, func(r tool.Root) bool { return r.Branch == key }) {
+		if ofBranch(o, key) {
 			delete(s.by, want)
 			out = append(out, o)
 		}

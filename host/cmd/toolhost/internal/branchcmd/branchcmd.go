@@ -169,6 +169,7 @@ so that toolhost branch revert can take the apply back.`,
 		},
 	}
 	c.Flags().StringArrayVar(&opts.Ours, "ours", nil, "`path` with a conflict that gets the content of the branch")
+	c.Flags().BoolVar(&opts.StopJobs, "stop-jobs", false, "end the background jobs that run in the branch")
 	c.Flags().StringArrayVar(&opts.Theirs, "theirs", nil, "`path` that keeps the content of the workspace")
 	return c
 }
