@@ -31,6 +31,8 @@ type Diagnosis struct {
 	Config string `json:"config"`
 	// Machine describes the confinement features that this machine supports for this user.
 	Machine sandbox.Kernel `json:"machine"`
+	// Container is the container in which toolhost runs. Nil means that it runs in none.
+	Container *sandbox.Container `json:"container,omitempty"`
 	// BundledBy describes how the host recognizes the programs of bundled plugins: "content" or "directory".
 	BundledBy string `json:"bundled_by"`
 	// Backends lists the sandbox backends, strongest first.
@@ -126,7 +128,7 @@ func Diagnose(opts Options) (*Diagnosis, error) {
 	launcher.List(settings.Listed(cfg))
 	branches := probeBranches(cfg, opts, launcher)
 	known := described(cfg, opts)
-	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, NoBranches: branches}
+	out := &Diagnosis{Config: cfg.Source, Machine: *launcher.Kernel(), Container: sandbox.FindContainer(), Backends: launcher.Kernel().Statuses(), Plugins: []PluginDiagnosis{}, Off: cfg.Off, NoBranches: branches}
 	if out.BundledBy = "directory"; manifest.ByContent() {
 		out.BundledBy = "content"
 	}

@@ -139,7 +139,10 @@ func (p Profile) Gaps(k *Kernel, b Backend, why error) []Gap {
 	if !can.OwnRoot {
 		how := "set backend to \"auto\" in the configuration"
 		if !k.Namespaces {
-			how = "needs user namespaces (" + k.NoNamespaces + "): allow them with sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns, or in the container's profile"
+			how = "needs user namespaces (" + k.NoNamespaces + "): allow them with sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns"
+			if c := FindContainer(); c != nil {
+				how = "needs namespaces (" + k.NoNamespaces + ") that the container must permit: " + c.Remedy
+			}
 		}
 		gap(p.StartProcesses || p.WriteRoots || len(p.Write) > 0, "mode, owner and times of the user's files outside of the roots can be changed", how)
 		gap(p.StartProcesses, "services on Unix sockets in the file system can be reached", how)

@@ -66,6 +66,13 @@ func doctorText(w io.Writer, d *admin.Diagnosis) {
 		landlock = fmt.Sprintf("version %d", m.ABI)
 	}
 	fmt.Fprintf(w, "configuration         %s\nnamespaces            %s\nLandlock              %s\nsystem call filters   %s\n", d.Config, namespaces, landlock, yes[m.Seccomp])
+	if c := d.Container; c != nil {
+		text := cli.Printable(c.Engine)
+		if !m.Namespaces {
+			text += ", which does not permit the namespaces of the sandbox: " + c.Remedy
+		}
+		fmt.Fprintf(w, "container             %s\n", text)
+	}
 	cgroups := "yes"
 	if m.NoCgroup != "" {
 		cgroups = "no: " + m.NoCgroup
