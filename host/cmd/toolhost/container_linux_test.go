@@ -36,7 +36,7 @@ func newEngine(t *testing.T) *engine {
 		_ = e.command("podman system reset --force; podman unshare rm -rf graph").Run()
 		_ = os.RemoveAll(home)
 	})
-	must(t, os.Chmod(home, 0o755)) //nolint:gosec // the user of the engine needs it
+	must(t, os.Chmod(home, 0o755))
 	must(t, exec.CommandContext(t.Context(), "cp", "-a", "/etc", filepath.Join(home, "etc")).Run())
 	write := func(name, text string, mode os.FileMode) {
 		t.Helper()
@@ -62,16 +62,16 @@ crun = [%[4]q]
 `, home+"/conmon", e.root+"/usr/lib/podman", e.root+"/usr/libexec/podman", home+"/crun"), 0o644)
 	write("storage.conf", fmt.Sprintf("[storage]\ndriver = \"overlay\"\nrunroot = %q\ngraphroot = %q\n", home+"/storage", home+"/graph"), 0o644)
 	write("policy.json", `{"default":[{"type":"insecureAcceptAnything"}]}`, 0o644)
-	must(t, os.Mkdir(filepath.Join(home, "bin"), 0o755)) //nolint:gosec // as above
+	must(t, os.Mkdir(filepath.Join(home, "bin"), 0o755))
 	for _, name := range []string{"newuidmap", "newgidmap"} {
 		program, err := os.ReadFile(filepath.Join(e.root, "usr/bin", name))
 		must(t, err)
 		write("bin/"+name, string(program), 0o755)
-		must(t, os.Chmod(filepath.Join(home, "bin", name), 0o755|os.ModeSetuid)) //nolint:gosec // they need it
+		must(t, os.Chmod(filepath.Join(home, "bin", name), 0o755|os.ModeSetuid))
 	}
 	write("env", fmt.Sprintf("export HOME=%[1]s XDG_RUNTIME_DIR=%[1]s/runtime PATH=%[1]s/bin:%[2]s/usr/bin:$PATH %[3]s CONTAINERS_CONF=%[1]s/containers.conf CONTAINERS_STORAGE_CONF=%[1]s/storage.conf\ncd %[1]s\n", home, e.root, libraries), 0o644)
 	for _, name := range []string{".", "runtime", "storage", "graph", "run", "work"} {
-		must(t, os.MkdirAll(filepath.Join(home, name), 0o755)) //nolint:gosec // as above
+		must(t, os.MkdirAll(filepath.Join(home, name), 0o755))
 		must(t, os.Chown(filepath.Join(home, name), engineUser, engineUser))
 	}
 	return e
@@ -99,7 +99,7 @@ func TestContainer(t *testing.T) {
 	base := filepath.Join(e.home, "base")
 	busybox, err := os.ReadFile(filepath.Join(e.root, "bin/busybox"))
 	must(t, err)
-	must(t, os.MkdirAll(filepath.Join(base, "bin"), 0o755)) //nolint:gosec // a tree for an image
+	must(t, os.MkdirAll(filepath.Join(base, "bin"), 0o755))
 	must(t, os.WriteFile(filepath.Join(base, "bin/busybox"), busybox, 0o755))
 	for _, name := range []string{"sh", "cat", "chmod", "chown", "id", "ls", "mkdir", "rm", "sleep"} {
 		must(t, os.Symlink("busybox", filepath.Join(base, "bin", name)))
@@ -113,14 +113,14 @@ func TestContainer(t *testing.T) {
 			must(t, exec.CommandContext(t.Context(), "install", "-D", file, base+file).Run())
 		}
 	}
-	must(t, os.MkdirAll(base+"/etc", 0o755)) //nolint:gosec // as above
+	must(t, os.MkdirAll(base+"/etc", 0o755))
 	must(t, os.Mkdir(base+"/tmp", 0o700))
-	must(t, os.Chmod(base+"/tmp", 0o777|os.ModeSticky)) //nolint:gosec // as above
+	must(t, os.Chmod(base+"/tmp", 0o777|os.ModeSticky))
 	must(t, os.WriteFile(e.home+"/Containerfile.base", []byte("FROM scratch\nCOPY . /\n"), 0o644))
 	file, err := filepath.Abs("../../../docs/service/Containerfile")
 	must(t, err)
 	release := filepath.Join(e.home, "release")
-	must(t, os.Mkdir(release, 0o755)) //nolint:gosec // as above
+	must(t, os.Mkdir(release, 0o755))
 	for _, name := range []string{"toolhost", "toolhost-shim", "toolhost-sandbox", "plugins"} {
 		must(t, exec.CommandContext(t.Context(), "cp", "-al", filepath.Join(bin, name), release).Run())
 	}
@@ -143,15 +143,15 @@ func TestContainer(t *testing.T) {
 	}
 	for _, name := range []string{"srv", "srv/work", "srv/state"} { // in one mount, as branches need it
 		must(t, os.Mkdir(filepath.Join(e.home, name), 0o700))
-		must(t, os.Chmod(filepath.Join(e.home, name), 0o777)) //nolint:gosec // the user of the image writes there
+		must(t, os.Chmod(filepath.Join(e.home, name), 0o777))
 	}
 	if out := doctor("--security-opt unmask=ALL -v ./srv:/srv", "--workspace /srv/work --state /srv/state"); !strings.Contains(out, "container             podman\n") || !strings.Contains(out, "read: backend ns") || !strings.Contains(out, "branches              yes") {
 		t.Errorf("with the option: %s", out)
 	}
 
-	must(t, os.WriteFile(e.home+"/work/a.txt", []byte("in the workspace\n"), 0o666)) //nolint:gosec // the user of the image reads it
+	must(t, os.WriteFile(e.home+"/work/a.txt", []byte("in the workspace\n"), 0o666))
 	for _, name := range []string{"work", "run"} {
-		must(t, os.Chmod(filepath.Join(e.home, name), 0o777)) //nolint:gosec // the user of the image writes there
+		must(t, os.Chmod(filepath.Join(e.home, name), 0o777))
 	}
 	server := e.command("exec " + e.run("--name served --security-opt unmask=ALL -v ./work:/workspace -v ./run:/run/toolhost -e TOOLHOST_TOKEN=secret", ""))
 	server.Stderr = t.Output()
