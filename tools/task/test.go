@@ -45,6 +45,8 @@ func (t *task) modules(flags, env []string) error {
 		return err
 	}
 	errs := []error{oracles.Run(), t.suite("tools", slices.Concat(standalone, env))}
+	// By default, each program with the race detector waits a second before it exits.
+	env = append(slices.Clone(env), "GORACE=atexit_sleep_ms=10")
 	test := func(dir string) error { return t.suite(dir, env, append(slices.Clone(flags), "-race")...) }
 	others := slices.Clone(slow)
 	for _, m := range t.Modules {
