@@ -4,6 +4,8 @@
 MAKEFLAGS += --no-print-directory
 TASK := bin/tools/task
 
+CHECKS := check-format check-tidy check-vet check-systems check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose check-requirements
+
 .PHONY: help test check $(TASK)
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | sort | awk -F '\t' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -20,7 +22,7 @@ console-assets: ## Copy the web console's scripts from the npm packages that its
 grammars: ## Build the grammars of code_query from pinned sources, with a compiler that npm installs (LANGUAGES)
 clean: ## Remove everything that was built and installed
 
-test: check unit ## Everything CI checks
+test: $(filter-out check-systems check-lint check-dead,$(CHECKS)) ## Everything CI checks; the slow checks run beside the tests
 unit: ## All tests, with the race detector, beside their peers
 conformance: ## The official conformance suite and clients of MCP
 soak: ## Kill plugins at random under load for SOAKTIME=60s: no call that only reads may fail, nothing may remain
@@ -33,7 +35,6 @@ bench: build peers ## Measure beside the peers and print ratios (SUITE)
 peers: ## Install the programs that tests and benchmarks run beside, pinned
 peers-debian: ## Unpack gRPC for Python, fd, ctags, Chromium, Prometheus and others from the system's archive
 
-CHECKS := check-format check-tidy check-vet check-systems check-lint check-generated check-config check-reference check-size check-dead check-oracle check-plugins check-prose check-requirements
 check: $(CHECKS) ## Everything that is checked without running the program
 check-format: ## The code is formatted by gofmt (fix-format)
 check-tidy: ## go.mod and go.sum are tidy (fix-tidy)
@@ -57,7 +58,7 @@ dist: ## Make a release in dist/: archives for all platforms, checksums, bills o
 packages: ## Make what authors of plugins use, in OUT=dist/packages: a Go module proxy, the wheel, the npm package, the protocol
 check-dist: ## A release for this machine is the same when made twice; its archive, Go modules, wheel and npm package work
 
-TARGETS := build install uninstall demo generate console-assets grammars clean unit conformance soak soak-order soak-upgrade soak-mounts soak-clones fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
+TARGETS := test build install uninstall demo generate console-assets grammars clean unit conformance soak soak-order soak-upgrade soak-mounts soak-clones fuzz bench peers peers-debian dist packages check-dist $(CHECKS) fix-format fix-tidy fix-lint
 .PHONY: $(TARGETS)
 $(TARGETS): $(TASK)
 	@$(TASK) $@

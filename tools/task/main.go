@@ -21,7 +21,7 @@ import (
 var tasks = map[string]func(*task) error{
 	"build": (*task).build, "demo": (*task).demo, "generate": (*task).generate, "grammars": (*task).grammars, "clean": (*task).clean,
 	"install": (*task).install, "uninstall": (*task).uninstall,
-	"unit": (*task).unit, "conformance": (*task).conformance, "soak": (*task).soak, "soak-order": (*task).soakOrder, "soak-mounts": (*task).soakMounts, "soak-clones": (*task).soakClones, "soak-upgrade": (*task).soakUpgrade, "fuzz": (*task).fuzz, "bench": (*task).bench,
+	"test": (*task).test, "unit": (*task).unit, "conformance": (*task).conformance, "soak": (*task).soak, "soak-order": (*task).soakOrder, "soak-mounts": (*task).soakMounts, "soak-clones": (*task).soakClones, "soak-upgrade": (*task).soakUpgrade, "fuzz": (*task).fuzz, "bench": (*task).bench,
 	"peers": (*task).peers, "peers-debian": (*task).peersDebian, "console-assets": (*task).consoleAssets,
 	"check-format": (*task).checkFormat, "fix-format": (*task).fixFormat,
 	"check-tidy": (*task).checkTidy, "fix-tidy": (*task).fixTidy,

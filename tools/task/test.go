@@ -18,6 +18,36 @@ var alone = []string{"host", "plugins/bash"}
 // This list contains the modules whose tests take longest. Their tests start before the tests of the remaining modules.
 var slow = []string{"plugins/grep", "sdk"}
 
+// slowChecks lists the checks that take minutes. They run beside the tests, which often wait for processes and clocks.
+var slowChecks = []string{"check-systems", "check-lint", "check-dead"}
+
+// test runs the tests and the slow checks. The checks have the lowest priority, so that they only use the time that the
+// tests leave.
+func (t *task) test() error {
+	checks := make(chan error, 1)
+	go func() { checks <- t.beside(slowChecks) }()
+	return errors.Join(t.unit(), <-checks)
+}
+
+// beside runs targets one after the other with the lowest priority. It prints the output of each target at its end.
+func (t *task) beside(targets []string) error {
+	var errs []error
+	for _, target := range targets {
+		var log bytes.Buffer
+		c := t.command(".", nil, "nice", "-n", "19", t.Path("bin/tools/task"), target)
+		c.Stdout, c.Stderr = &log, &log
+		err := c.Run()
+		t.mu.Lock()
+		fmt.Fprintf(t.out, "%s\n%s", target, log.String())
+		t.mu.Unlock()
+		if err != nil {
+			err = fmt.Errorf("%s: %w", target, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
 // unit runs all tests with the race detector. The tests use the programs in bench/peers.
 func (t *task) unit() error {
 	if err := t.peersDebian(); err != nil {

@@ -25,7 +25,7 @@ import (
 
 // histories is the number of random histories for the library. The environment variable TOOLHOST_ORDER overrides it.
 // Each frontend of the program gets a tenth of this number.
-const histories = 150
+const histories = 100
 
 func orderHistories(t *testing.T) int {
 	t.Helper()

@@ -1,3 +1,5 @@
+//go:build !race
+
 package state
 
 import (
@@ -7,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLearnedWordsAreBounded checks that the words with the smallest weights are deleted, and only those of their owner.
-func TestLearnedWordsAreBounded(t *testing.T) {
+// TestOracleLearnedWordsAreBounded checks that the words with the smallest weights are deleted, and only those of their owner.
+func TestOracleLearnedWordsAreBounded(t *testing.T) {
 	db, err := OpenInMemory(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
