@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"toolhost.dev/sdk/tool"
+
 	"toolhost.dev/host/internal/engine"
 )
 
@@ -59,3 +61,11 @@ func (h *Host) AsksOfOthers(ctx context.Context) map[int]json.RawMessage {
 func (h *Host) AnswerOther(ctx context.Context, pid int, body json.RawMessage) error {
 	return h.engine.AnswerOther(ctx, pid, body)
 }
+
+// NeededLogin returns the field whose login at its remote MCP server would remove the cause of a failed call, and the scopes
+// that the login lacks. The field is "" for other results. See the command "toolhost mcp login".
+func NeededLogin(res *tool.Result) (field string, scopes []string) { return engine.NeededLogin(res) }
+
+// LoggedIn makes the host use logins at remote MCP servers that were saved just now. Without LoggedIn, the host uses them
+// within seconds.
+func (h *Host) LoggedIn(ctx context.Context) { h.engine.LoggedIn(ctx) }

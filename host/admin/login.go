@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -183,13 +182,10 @@ func shownURL(server string) string {
 	return u.String()
 }
 
-// loginCommand matches the login command in an error of a remote server.
-var loginCommand = regexp.MustCompile(`toolhost mcp login [^\s:;,]+(?: --add-scope \S+)*`)
-
 // nextStep returns a command that helps with the error of a field.
 func nextStep(field, message string) string {
-	if login := loginCommand.FindString(message); login != "" {
-		return login
+	if command := login.Command(message); command != "" {
+		return command
 	}
 	return "toolhost plugin logs " + field
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -232,4 +233,149 @@ func answer(ask tool.Ask, res *mcp.ElicitResult, err error) (tool.Answer, error)
 		return tool.Answer{Outcome: tool.Declined, Message: "the client sent no answer"}, nil
 	}
 	return tool.Answer{Outcome: tool.Accepted, Values: values}, nil
+}
+
+// loginAttempt is a login at the server of a field. It is shared by all calls that need it.
+type loginAttempt struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+var (
+	errDeclined = errors.New("the user declined to log in")
+	errNoLogin  = errors.New("the client cannot open pages")
+)
+
+// aliveEvery is the time between two notifications of a call that waits for a login.
+const aliveEvery = 10 * time.Second
+
+// runCall runs a call. If the call fails because a remote server needs a login, and the client can open pages, it lets the user
+// log in and runs the call once more. The remote server has refused the first one, so nothing runs twice.
+func (s *Server) runCall(ctx context.Context, call host.Request, f *front, pending *host.Pending) *tool.Result {
+	res := pending.Run(ctx)
+	field, scopes := host.NeededLogin(res)
+	if field == "" || s.opts.Login == nil || !f.opensPages() {
+		return res
+	}
+	switch err := s.login(ctx, f, field, scopes); {
+	case err == nil:
+		return s.host.Begin(call, f).Run(ctx)
+	case ctx.Err() == nil:
+		res.Error.Message += "\nThe login through the client failed: " + clean(err.Error()) + "."
+	}
+	return res
+}
+
+// login lets the user of a client log in at the server of a field. If a login there has begun, login waits for its end.
+func (s *Server) login(ctx context.Context, f *front, field string, scopes []string) error {
+	for {
+		s.mu.Lock()
+		attempt, begun := s.logins[field]
+		if !begun {
+			attempt = &loginAttempt{done: make(chan struct{})}
+			s.logins[field] = attempt
+		}
+		s.mu.Unlock()
+		if !begun {
+			attempt.err = s.showLogin(ctx, f, field, scopes)
+			s.mu.Lock()
+			delete(s.logins, field)
+			s.mu.Unlock()
+			close(attempt.done)
+			return attempt.err
+		}
+		if err := f.await(ctx, attempt.done, field); err != nil {
+			return err
+		}
+		if !errors.Is(attempt.err, context.Canceled) { // otherwise the call that showed the page has ended
+			return attempt.err
+		}
+	}
+}
+
+// await waits for the end of a login that another call began.
+func (f *front) await(ctx context.Context, done <-chan struct{}, field string) error {
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-alive.C:
+			f.waiting(field)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (f *front) waiting(field string) {
+	f.Progress("waiting for a login at the server of "+field, nil)
+}
+
+// showLogin shows the page for a login to the user and waits for the end of the login.
+func (s *Server) showLogin(ctx context.Context, f *front, field string, scopes []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(f.patience, func() { cancel(errTimeout) })
+	defer late.Stop()
+	id := rand.Text()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() { _ = f.await(ctx, ended, field) }() // sends signs of life
+	err := s.opts.Login(ctx, field, scopes, func(page string) {
+		go func() {
+			if err := f.openPage(ctx, id, page, fmt.Sprintf("The remote server of the field %s needs a login. Log in on this page; the call then continues.", field)); err != nil {
+				cancel(err)
+			}
+		}()
+	})
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if in := f.attached(); err == nil && in != nil && in.version < stateless {
+		_ = in.session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: id}) // an error means that the client is gone, which also ends the call
+	}
+	return err
+}
+
+// opensPages reports whether the client can show a page to its user.
+func (f *front) opensPages() bool {
+	in := f.attached()
+	return in != nil && in.can(&mcp.ElicitParams{Mode: "url"})
+}
+
+// attached returns the request that waits for the call, or nil.
+func (f *front) attached() *incoming {
+	f.mu.Lock()
+	r := f.run
+	f.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	_, in := r.attached()
+	return in
+}
+
+// openPage asks the client to show a page. It returns nil if its user agreed.
+func (f *front) openPage(ctx context.Context, id, page, message string) error {
+	const key = "login"
+	params, err := json.Marshal(&mcp.ElicitParams{Mode: "url", URL: page, Message: message, ElicitationID: id})
+	if err != nil {
+		return err
+	}
+	a, err := f.askClient(ctx, tool.Ask{Requests: []tool.ClientRequest{{Key: key, Method: tool.MethodElicit, Params: params}}})
+	switch {
+	case err != nil:
+		return err
+	case a.Outcome == tool.AnswerTimeout:
+		return errTimeout
+	case a.Outcome != tool.Accepted:
+		return errNoLogin
+	}
+	var answers map[string]*mcp.ElicitResult
+	if err := json.Unmarshal(a.Content, &answers); err != nil || answers[key] == nil || answers[key].Action != "accept" {
+		return errDeclined
+	}
+	return nil
 }

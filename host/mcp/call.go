@@ -77,7 +77,7 @@ func (s *Server) serve(ctx context.Context, in *incoming, build func() (host.Req
 	leave()
 	return s.parked.wait(ctx, s.parked.begin(ctx, in, earlier, func(r *run) *tool.Result {
 		front.begin(r)
-		res := pending.Run(r.ctx)
+		res := s.runCall(r.ctx, call, front, pending)
 		front.end()
 		return res
 	})), nil, nil

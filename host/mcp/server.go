@@ -51,6 +51,11 @@ type Options struct {
 	// Beside answers permission asks as well as the client that calls, for the local user and for interactive principals. The
 	// first answer counts. Nil means that only the client answers them.
 	Beside host.Client
+	// Login logs in at the remote server of a field, with scopes that its login lacks. It calls show with the page on which
+	// the user logs in, and returns when the login is saved or has failed. If a call needs a login and its client can open
+	// pages (elicitation by URL), the server shows the page, waits, and calls again. A login belongs to the operator, so set
+	// Login only for clients of the operator. Nil means that the error of the call names the command to log in.
+	Login func(ctx context.Context, field string, scopes []string, show func(page string)) error
 	// Roots makes calls run in the first root that a client with a connection names. If one of the client's roots
 	// contains the host's workspace, calls run in the host's workspace. Set Roots only for clients on the same machine
 	// that are allowed to choose the workspace.
@@ -77,6 +82,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	offered []function
+	logins  map[string]*loginAttempt // by field
 	lazy    lazy
 	relay   *relay
 
@@ -106,6 +112,7 @@ func New(h *host.Host, opts Options) (*Server, error) {
 	}
 	s.lazy.uses = sync.OnceValue(h.Uses)
 	s.roots = &workspaces{use: opts.Roots, start: h.Status().Workspace, by: make(map[*mcp.ServerSession]*clientRoots)}
+	s.logins = make(map[string]*loginAttempt)
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "toolhost", Title: "toolhost", Version: host.Version}, &mcp.ServerOptions{
 		Instructions: strings.TrimSpace(s.instructions() + " " + export.Limits(h.Tools())), Logger: opts.Log, PageSize: 500,
 		//nolint:staticcheck // see workspaces.of

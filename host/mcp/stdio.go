@@ -264,7 +264,7 @@ func (l *stream) call(r *request) bool {
 			now := &run{ctx: ctx}
 			now.attach(ctx, in)
 			front.begin(now)
-			result := pending.Run(ctx)
+			result := l.server.runCall(ctx, call, front, pending)
 			front.end()
 			refused = protocolError(result, f)
 			res = toResult(result, f)

@@ -45,6 +45,11 @@ Each run has a session of its own, unless --session names one that is to last.`,
 			asks := api.NewAsks(cmp.Or(opts.AskTimeout, 10*time.Minute))
 			h.OfferAsks(asks)
 			opts.Beside = asks.Supervised(h, fmt.Sprintf("%s in process %d (toolhost mcp)", host.LocalUser().Name, os.Getpid()))
+			opts.Login = func(ctx context.Context, field string, scopes []string, show func(string)) error {
+				err := logincmd.Login(ctx, s, field, scopes, show)
+				h.LoggedIn(ctx)
+				return err
+			}
 			opts.Roots = s.Workspace == "" // use the client's directories, unless the user selected a workspace
 			server, err := newMCPServer(h, s, opts)
 			if err != nil {

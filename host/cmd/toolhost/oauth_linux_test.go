@@ -158,18 +158,13 @@ func startLogin(t *testing.T, login *exec.Cmd) (page *url.URL, finish func() str
 	}
 }
 
-// TestLogin logs in at a remote server with the command, as a person with a browser does, and uses the login in a mount:
-// the token is renewed, and the login ends with the command logout. The remote server is another host.
-func TestLogin(t *testing.T) {
-	t.Parallel()
-	issuer, _ := startIssuer(t)
+// demandingHost starts a host that takes only the tokens of an issuer. The function before is called before each request.
+func demandingHost(t *testing.T, before func()) (issuer, at string) {
+	t.Helper()
+	issuer, _ = startIssuer(t)
 	var target *url.URL
-	var slow atomic.Bool
-	slow.Store(true)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if slow.Load() {
-			time.Sleep(1500 * time.Millisecond)
-		}
+		before()
 		httputil.NewSingleHostReverseProxy(target).ServeHTTP(w, r)
 	}))
 	t.Cleanup(front.Close)
@@ -187,9 +182,23 @@ principal "staff" {
 	var err error
 	target, err = url.Parse(p.base)
 	must(t, err)
+	return issuer, front.URL
+}
+
+// TestLogin logs in at a remote server with the command, as a person with a browser does, and uses the login in a mount:
+// the token is renewed, and the login ends with the command logout. The remote server is another host.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	var slow atomic.Bool
+	slow.Store(true)
+	issuer, front := demandingHost(t, func() {
+		if slow.Load() {
+			time.Sleep(1500 * time.Millisecond)
+		}
+	})
 
 	dir := mcpDir(t)
-	config := fmt.Sprintf("bundled = false\nfield \"up\" {\n  mcp {\n    url = \"%s/mcp\"\n  }\n}\n", front.URL)
+	config := fmt.Sprintf("bundled = false\nfield \"up\" {\n  mcp {\n    url = \"%s/mcp\"\n  }\n}\n", front)
 	must(t, os.WriteFile(filepath.Join(dir, "toolhost.hcl"), []byte(config), 0o600))
 	state := t.TempDir()
 	command := func(args ...string) string {
@@ -230,7 +239,7 @@ principal "staff" {
 	if code := get(back.String()); code != http.StatusOK {
 		t.Errorf("the answer: %d", code)
 	}
-	expect(finish(), "Logged in at "+front.URL+"/mcp for field up: renewed automatically")
+	expect(finish(), "Logged in at "+front+"/mcp for field up: renewed automatically")
 
 	expect(command("run", call), "from the server")
 	expect(command("mcp", "status"), "renewed automatically")
@@ -254,7 +263,7 @@ principal "staff" {
 	// Another server in a field of the same name gets no token, in the same process and in another one.
 	other, heard := nosy(t)
 	elsewhere := filepath.Join(dir, "elsewhere.hcl")
-	must(t, os.WriteFile(elsewhere, []byte(strings.ReplaceAll(config, front.URL, other)), 0o600))
+	must(t, os.WriteFile(elsewhere, []byte(strings.ReplaceAll(config, front, other)), 0o600))
 	live := filepath.Join(t.TempDir(), "live.hcl")
 	must(t, os.WriteFile(live, []byte(config), 0o600))
 	c := toolhost(t, dir, "--state", state, "--config", live, "batch", "--ordered")
@@ -264,7 +273,7 @@ principal "staff" {
 	if err != nil || !strings.Contains(answer, "from the server") {
 		t.Errorf("%s %v", answer, err)
 	}
-	must(t, os.WriteFile(live, []byte(strings.ReplaceAll(config, front.URL, other)), 0o600))
+	must(t, os.WriteFile(live, []byte(strings.ReplaceAll(config, front, other)), 0o600))
 	expect(command("config", "reload"), "")
 	expect(command("--config", elsewhere, "tools"), "")
 	eventually(t, "the other server got requests of both hosts", func() bool { return heard.requests.Load() > 1 })

@@ -220,6 +220,8 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 	confine.Branches, confine.Layer = e.branches.Clone, e.branches.Layer
 	confine.Gate = confinement.NewGate(confine)
 	confine.Repositories = confinement.NewRepositories(confine)
+	logins := login.NewKeeper(login.Open(e.home.Root), e.opts.Log)
+	logins.Appeared = e.loadAfterLogin
 	return &generation.Builder{
 		Options: generation.Options{Workspace: e.opts.Workspace, Hooks: e.opts.Hooks, RetryFailed: e.opts.RetryFailed, Records: e.opts.Live, Bundled: e.opts.BundledDir, Pulse: e.opts.Pulse},
 		Calls:   &generation.Calls{Scheduler: scheduler.New(cfg.Host.MaxParallel), Finder: find.Index{Usage: &find.Usage{State: e.state, Log: e.opts.Log}}, Recorder: recorder.Recorder{Dir: e.home.Recordings(), Log: e.opts.Log}},
@@ -227,7 +229,7 @@ func (e *Engine) builder(cfg *config.Config) *generation.Builder {
 		Confine:   confine,
 		Preview:   e.preview,
 		Commands:  commands,
-		Logins:    login.NewKeeper(login.Open(e.home.Root), e.opts.Log),
+		Logins:    logins,
 		Overrides: new(generation.Overrides),
 		Log:       e.opts.Log,
 		Logs:      e.logs,

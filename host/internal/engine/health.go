@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/generation"
+	"toolhost.dev/host/internal/login"
 	"toolhost.dev/host/internal/reload"
 	"toolhost.dev/host/internal/supervisor"
 )
@@ -78,6 +80,43 @@ func (e *Engine) checkHealth(ctx context.Context, skip map[string]int) {
 			skip[p.Name] = healthPatience
 		}
 	}
+}
+
+// LoggedIn makes the plugins use the current logins at remote servers at once. It loads the fields that could not be loaded
+// before their login.
+func (e *Engine) LoggedIn(ctx context.Context) {
+	e.reloader.Builder.Logins.Update(ctx)
+	e.loadAfterLogin(ctx)
+}
+
+// loadAfterLogin loads the fields that are not loaded, although somebody has logged in at their server.
+func (e *Engine) loadAfterLogin(ctx context.Context) {
+	var fields []string
+	for _, p := range e.Current().Plugins {
+		if server, _ := p.Server(); server != "" && p.Err != nil && !e.reloader.Builder.Logins.Obtained(server).IsZero() {
+			fields = append(fields, p.Name)
+		}
+	}
+	if len(fields) == 0 {
+		return
+	}
+	if _, err := e.Reload(ctx, ReloadOptions{Plugins: fields, By: "(login)"}); err != nil {
+		e.opts.Log.Warn("fields with a new login cannot be loaded", "fields", fields, "error", err)
+	}
+}
+
+// NeededLogin returns the field whose login at its remote server would remove the cause of an error, and the scopes that the
+// login lacks. The field is "" for other errors. The text of a tool cannot name the field of another plugin.
+func NeededLogin(res *tool.Result) (field string, scopes []string) {
+	e := res.Error
+	if e == nil || e.Kind != tool.Unavailable || res.Run.Tool == "" && e.Source == tool.SourceTool {
+		return "", nil
+	}
+	field, scopes = login.Needed(e.Message)
+	if res.Run.Tool != "" && !strings.HasPrefix(res.Run.Tool, field+":") {
+		return "", nil
+	}
+	return field, scopes
 }
 
 // Ping asks the mounted server of a field for its version and for the number of its tools and items. It starts the plugin

@@ -38,6 +38,10 @@ const interval = 5 * time.Second
 
 // Keeper delivers access tokens to plugins. A plugin never gets the refresh token. A Keeper is safe for concurrent use.
 type Keeper struct {
+	// Appeared is called after a plugin without a token has got one. It can be nil. It must not be changed after the first
+	// call of Deliver.
+	Appeared func(ctx context.Context)
+
 	store *Store
 	log   *slog.Logger
 
@@ -104,23 +108,32 @@ func (k *Keeper) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		k.mu.Lock()
-		var all []place
-		for p := range k.places {
-			all = append(all, p)
-		}
-		k.mu.Unlock()
-		for _, p := range all {
-			k.update(ctx, p)
+		if k.Update(ctx) && k.Appeared != nil {
+			k.Appeared(ctx)
 		}
 	}
 }
 
-// update makes the file of a place agree with the store.
-func (k *Keeper) update(ctx context.Context, p place) {
+// Update makes the plugins use the current logins at once. A login or logout otherwise takes effect after some seconds. It
+// reports whether a plugin without a token has got one.
+func (k *Keeper) Update(ctx context.Context) (appeared bool) {
+	k.mu.Lock()
+	var all []place
+	for p := range k.places {
+		all = append(all, p)
+	}
+	k.mu.Unlock()
+	for _, p := range all {
+		appeared = k.update(ctx, p) || appeared
+	}
+	return appeared
+}
+
+// update makes the file of a place agree with the store. It reports whether a place without a token has got one.
+func (k *Keeper) update(ctx context.Context, p place) (appeared bool) {
 	token := ""
 	if k.waits(p.resource) {
-		return
+		return false
 	}
 	l, err := k.store.Fresh(ctx, p.resource)
 	if err != nil && ctx.Err() == nil {
@@ -133,20 +146,22 @@ func (k *Keeper) update(ctx context.Context, p place) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if ctx.Err() != nil {
-		return
+		return false
 	}
 	if _, gone := os.Stat(p.dir); errors.Is(gone, os.ErrNotExist) {
 		delete(k.places, p)
-		return
+		return false
 	}
-	if k.places[p] == token {
-		return
+	before := k.places[p]
+	if before == token {
+		return false
 	}
 	if err := write(filepath.Join(p.dir, TokenFile(p.resource)), token); err != nil {
 		k.log.Warn("an access token cannot be delivered", "server", host(p.resource), "error", err)
-		return
+		return false
 	}
 	k.places[p] = token
+	return before == ""
 }
 
 // waits reports whether the login at a server failed a short time ago and is still the same login.

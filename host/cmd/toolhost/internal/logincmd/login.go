@@ -63,41 +63,61 @@ as the flags, which take precedence.`,
 }
 
 func (f *loginFlags) run(ctx context.Context, s *cli.Settings, field string) error {
-	server, err := admin.FindRemoteServer(s.Options(), field)
-	if err != nil {
-		return err
-	}
-	if server.Header {
-		return fmt.Errorf("the mcp block of field %q sends its own header Authorization; remove the header to use a login", field)
-	}
-	secret, err := f.client(server)
-	if err != nil {
-		return err
-	}
-	if err := f.extend(server); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, f.wait, fmt.Errorf("no answer within %v; try again, or give more time with --wait", f.wait))
 	defer cancel()
-	got, err := authorize.Login(ctx, authorize.Options{
-		Resource: server.URL, Client: admin.LoginClient(server.URL), Show: f.show, Scopes: f.scopes, AddScopes: f.added, ClientID: f.clientID, ClientSecret: secret, Port: f.port,
-	})
+	l, err := f.login(ctx, s, field, f.show)
 	switch {
 	case errors.Is(err, authorize.ErrNotNeeded):
 		fmt.Printf("The server of field %s needs no login.\n", field)
 		return nil
 	case err != nil:
-		return fmt.Errorf("cannot log in at %s: %s", server.URL, shown(err))
+		return err
+	}
+	fmt.Printf("Logged in at %s for field %s: %s. Running hosts use the login within seconds.\n", l.Resource, field, validity(l))
+	return nil
+}
+
+// Login logs in at the remote server of a field as the command does, with the configuration of the field. The scopes added are
+// requested besides those of the login so far. Login calls show with the page on which the user logs in. It returns when the
+// login is saved.
+func Login(ctx context.Context, s *cli.Settings, field string, added []string, show func(page string)) error {
+	_, err := (&loginFlags{added: added}).login(ctx, s, field, show)
+	if errors.Is(err, authorize.ErrNotNeeded) { // somebody else has logged in meanwhile
+		return nil
+	}
+	return err
+}
+
+// login logs in and saves the login. It returns [authorize.ErrNotNeeded] if the server needs no login.
+func (f *loginFlags) login(ctx context.Context, s *cli.Settings, field string, show func(page string)) (*admin.Login, error) {
+	server, err := admin.FindRemoteServer(s.Options(), field)
+	if err != nil {
+		return nil, err
+	}
+	if server.Header {
+		return nil, fmt.Errorf("the mcp block of field %q sends its own header Authorization; remove the header to use a login", field)
+	}
+	secret, err := f.client(server)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.extend(server); err != nil {
+		return nil, err
+	}
+	got, err := authorize.Login(ctx, authorize.Options{
+		Resource: server.URL, Client: admin.LoginClient(server.URL), Show: show, Scopes: f.scopes, AddScopes: f.added, ClientID: f.clientID, ClientSecret: secret, Port: f.port,
+	})
+	switch {
+	case errors.Is(err, authorize.ErrNotNeeded):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("cannot log in at %s: %s", server.URL, shown(err))
 	}
 	l := &admin.Login{
 		Resource: server.URL, Issuer: got.Issuer, ClientID: got.ClientID, ClientSecret: got.ClientSecret, TokenURL: got.TokenURL, AuthStyle: got.AuthStyle,
 		RevokeURL: got.RevokeURL, Scopes: got.Scopes, Access: got.Token.AccessToken, Refresh: got.Token.RefreshToken, Obtained: time.Now(), Expiry: got.Token.Expiry,
 	}
-	if err := admin.SaveLogin(s.Options(), l); err != nil {
-		return err
-	}
-	fmt.Printf("Logged in at %s for field %s: %s. Running hosts use the login within seconds.\n", server.URL, field, validity(l))
-	return nil
+	return l, admin.SaveLogin(s.Options(), l)
 }
 
 // client adds the scopes and the client of the configuration where the flags do not set them. It returns the secret of the

@@ -1,0 +1,28 @@
+package login
+
+import (
+	"regexp"
+	"strings"
+)
+
+// command matches the login command in an error of a remote server. The plugin for MCP servers writes it. Punctuation of the
+// sentence can follow.
+var command = regexp.MustCompile(`toolhost mcp login (\w[\w.-]*\b)((?: --add-scope \w[\w:./-]*\b)*)`)
+
+// Command returns the login command in the message of an error, or "".
+func Command(message string) string { return command.FindString(message) }
+
+// Needed returns the field whose login would remove the cause of an error, and the scopes that its login lacks. The field is
+// "" for other errors.
+func Needed(message string) (field string, scopes []string) {
+	m := command.FindStringSubmatch(message)
+	if m == nil {
+		return "", nil
+	}
+	for i, word := range strings.Fields(m[2]) {
+		if i%2 == 1 {
+			scopes = append(scopes, word)
+		}
+	}
+	return m[1], scopes
+}
