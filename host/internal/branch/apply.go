@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,6 +38,8 @@ type Outcome struct {
 	Into string `json:"into,omitempty"`
 	// Notes are messages for people.
 	Notes []string `json:"notes,omitempty"`
+
+	partial bool // whether something stays in the layer
 }
 
 // ConflictError means that nothing was changed, because both the branch and the workspace changed the same paths.
@@ -96,6 +97,13 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 		}
 	}
 	j := &journal{progress: progress{State: applying}, At: time.Now(), Checked: checked, Steps: steps, Since: b.Since, Renewed: b.Renewed, Locks: b.locksFor(steps)}
+	if len(out.Left) == 0 && !out.partial {
+		var st unix.Stat_t
+		if err := unix.Lstat(b.Layer(), &st); err != nil {
+			return nil, err
+		}
+		j.Whole = st.Ino
+	}
 	if out.Number, err = b.begin(j); err != nil {
 		return nil, fmt.Errorf("the branch %s cannot be applied: %w", b.Name, err)
 	}
@@ -207,7 +215,12 @@ func (b *Branch) undo(j *journal) error {
 	for i := range slices.Backward(j.Steps) {
 		killed()
 		if err := x.backward(i); err != nil {
-			return fmt.Errorf("the changes of the branch %s are taken back, but %s cannot be restored: %w. Its old content is %s. Move %[2]s away and repeat the command", b.Name, j.Steps[i].Path, err, filepath.Join(j.dir, strconv.Itoa(i)))
+			return fmt.Errorf("the changes of the branch %s are taken back, but %s cannot be restored: %w. Its old content is %s. Move %[2]s away and repeat the command", b.Name, j.Steps[i].Path, err, x.displaced(i))
+		}
+	}
+	if j.Whole != 0 {
+		if err := x.bringBack(); err != nil {
+			return fmt.Errorf("the changes of the branch %s are taken back, but they cannot return to the branch: %w. They are in %s", b.Name, err, j.upper())
 		}
 	}
 	x.unlock()
@@ -227,13 +240,22 @@ func (b *Branch) finish(j *journal, state string) error {
 		return err
 	}
 	b.renew(j, state, now)
-	if state == applied {
+	switch {
+	case state != applied:
+	case j.Whole != 0:
+		if err := b.putAway(j); err != nil {
+			return err
+		}
+	default:
 		b.prune(".")
 	}
 	b.Applied = 0
-	all, err := b.journals()
+	if state == applied {
+		b.Applied = 1
+	}
+	all, err := b.journals(j.dir)
 	for _, o := range all {
-		if o.dir == j.dir && state == applied || o.dir != j.dir && o.State == applied {
+		if o.State == applied {
 			b.Applied++
 		}
 	}

@@ -191,8 +191,20 @@ func begun(t *testing.T) (s *Store, b *Branch, after, before map[string]string) 
 // TestKilledAtEveryStep kills a process at each step of an apply, and of the revert after it. The next process completes
 // what was begun, and nothing of the base is lost.
 func TestKilledAtEveryStep(t *testing.T) {
+	t.Run("all changes", func(t *testing.T) { killAtEveryStep(t, func(*Branch) {}) })
+	t.Run("some changes", func(t *testing.T) {
+		killAtEveryStep(t, func(b *Branch) {
+			if err := unix.Mkfifo(filepath.Join(b.Layer(), "pipe"), 0o600); err != nil { // it is never applied
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+func killAtEveryStep(t *testing.T, prepare func(*Branch)) {
 	for step, done := 1, false; !done; step++ {
 		s, b, after, before := begun(t)
+		prepare(b)
 		done = !killAtStep(t, s, b.Base, "apply", step)
 		if !done {
 			resume(t, s, b)
@@ -219,6 +231,31 @@ func TestKilledAtEveryStep(t *testing.T) {
 		if step > 500 {
 			t.Fatal("the apply does not end")
 		}
+	}
+}
+
+// TestRevertIntoNewChanges reverts an apply after the branch got new changes.
+func TestRevertIntoNewChanges(t *testing.T) {
+	s, b, after, before := begun(t)
+	layer := snapshot(t, b.Layer())
+	if _, err := s.Apply(b, Selection{}); err != nil {
+		t.Fatal(err)
+	}
+	files(t, b.Layer(), map[string]string{"deep/later": "l", "newdir/later": "l"})
+	if _, err := s.Revert(b); err == nil || !strings.Contains(err.Error(), "newdir: the branch has a new change of it") {
+		t.Errorf("the revert of a path with a new change returned %v", err)
+	}
+	differ(t, "the refused revert", snapshot(t, b.Base), after)
+	if err := os.RemoveAll(filepath.Join(b.Layer(), "newdir")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Revert(b); err != nil {
+		t.Fatal(err)
+	}
+	differ(t, "the base", snapshot(t, b.Base), before)
+	now := snapshot(t, b.Layer())
+	if now["deep/later"] == "" || now["edit"] != layer["edit"] || now["tree"] != layer["tree"] || now["dir/gone"] != layer["dir/gone"] {
+		t.Errorf("the layer is %v, want %v", now, layer)
 	}
 }
 

@@ -52,7 +52,8 @@ func equalAttributes(a, b string) bool {
 
 // same reports whether two entries of the same type are equal in mode, owner, attributes and content.
 func same(a, b string, sa, sb *unix.Stat_t) (bool, error) {
-	if sa.Mode != sb.Mode || !sameOwner(sa, sb) || !equalAttributes(a, b) {
+	regular := sa.Mode&unix.S_IFMT == unix.S_IFREG
+	if sa.Mode != sb.Mode || regular && sa.Size != sb.Size || !sameOwner(sa, sb) || !equalAttributes(a, b) {
 		return false, nil
 	}
 	switch sa.Mode & unix.S_IFMT {
@@ -61,9 +62,6 @@ func same(a, b string, sa, sb *unix.Stat_t) (bool, error) {
 		y, other := os.Readlink(b)
 		return x == y, errors.Join(err, other)
 	case unix.S_IFREG:
-		if sa.Size != sb.Size {
-			return false, nil
-		}
 		return sameContent(a, b)
 	}
 	return true, nil

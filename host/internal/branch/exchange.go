@@ -25,10 +25,14 @@ type exchanger struct {
 
 func (b *Branch) newExchange(j *journal) (x *exchanger, err error) {
 	x = &exchanger{b: b, j: j}
+	layer := b.Layer()
+	if j.Whole != 0 && b.exchanged(j) {
+		layer = j.upper()
+	}
 	for _, t := range []struct {
 		to   **tree
 		path string
-	}{{&x.base, b.Base}, {&x.layer, b.Layer()}, {&x.store, j.dir}} {
+	}{{&x.base, b.Base}, {&x.layer, layer}, {&x.store, j.dir}} {
 		if *t.to, err = openTree(t.path); err != nil {
 			x.close()
 			return nil, err
@@ -59,6 +63,9 @@ var errChanged = errors.New("the workspace changed it at this moment. Repeat the
 
 func (x *exchanger) forward(i int) error {
 	s, item := &x.j.Steps[i], strconv.Itoa(i)
+	if x.j.Whole != 0 {
+		return x.forwardWhole(s, item)
+	}
 	switch {
 	case s.Drop:
 		if s.Op == OpMetadata {
@@ -92,11 +99,7 @@ func (x *exchanger) create(s *step) error {
 	if err := x.clean(x.layer, s.Path, s.Opaque); err != nil {
 		return err
 	}
-	err := rename(x.layer, s.Path, x.base, s.Path, noReplace)
-	if errors.Is(err, unix.EEXIST) {
-		return errChanged
-	}
-	return err
+	return x.move(x.layer, s.Path, s)
 }
 
 // mine is the name in the journal of the layer's version of a path that gets another content.
@@ -111,25 +114,9 @@ func (x *exchanger) install(s *step, item string) error {
 		killed()
 	}
 	if s.Op == OpCreate {
-		if x.made(x.base, s.Path, s.New) {
-			return nil
-		}
-		err := rename(x.store, item, x.base, s.Path, noReplace)
-		if errors.Is(err, unix.EEXIST) {
-			return errChanged
-		}
-		return err
+		return x.move(x.store, item, s)
 	}
-	if !x.made(x.base, s.Path, s.New) {
-		if err := rename(x.store, item, x.base, s.Path, exchange); err != nil {
-			return err
-		}
-		killed()
-	}
-	if !x.unchanged(s, item) {
-		return errors.Join(errChanged, rename(x.store, item, x.base, s.Path, exchange))
-	}
-	return nil
+	return x.swap(x.store, item, s)
 }
 
 // uninstall takes install back.
@@ -147,7 +134,7 @@ func (x *exchanger) uninstall(s *step, item string) error {
 	if s.Mine == 0 || x.store.inode(mine(item)) != s.Mine {
 		return nil
 	}
-	if err := x.parents(s.Path); err != nil {
+	if err := x.layer.parents(s.Path, x.base); err != nil {
 		return err
 	}
 	return rename(x.store, mine(item), x.layer, s.Path, noReplace)
@@ -160,7 +147,7 @@ func (x *exchanger) delete(s *step, item string) error {
 		}
 		killed()
 	}
-	if !x.unchanged(s, item) {
+	if !x.unchanged(s, x.store, item) {
 		return errors.Join(errChanged, rename(x.store, item, x.base, s.Path, noReplace))
 	}
 	return x.dropWhiteout(s.Path)
@@ -194,7 +181,7 @@ func (x *exchanger) replace(s *step, item string) error {
 		}
 		killed()
 	}
-	if !x.unchanged(s, item) {
+	if !x.unchanged(s, x.store, item) {
 		return errors.Join(errChanged, rename(x.store, item, x.base, s.Path, exchange))
 	}
 	if !s.Opaque {
@@ -204,14 +191,14 @@ func (x *exchanger) replace(s *step, item string) error {
 }
 
 // unchanged reports whether a displaced file is the one that was there when the conflicts were searched.
-func (x *exchanger) unchanged(s *step, item string) bool {
-	st, err := x.store.stat(item)
+func (x *exchanger) unchanged(s *step, at *tree, path string) bool {
+	st, err := at.stat(path)
 	if err != nil {
 		return false
 	}
 	now := stampFrom(&st)
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return now.Inode == s.Old.Inode && now.Mode == s.Old.Mode && newest(filepath.Join(x.store.path, item), x.j.Checked, false) == ""
+		return now.Inode == s.Old.Inode && now.Mode == s.Old.Mode && newest(filepath.Join(at.path, path), x.j.Checked, false) == ""
 	}
 	return now == s.Old
 }
@@ -321,9 +308,20 @@ func (x *exchanger) metadata(path string, mode uint32, owner [2]uint32, now, bef
 	return unix.Chmod(at, mode)
 }
 
+// displaced returns where the old content of a path of the base is.
+func (x *exchanger) displaced(i int) string {
+	if s := &x.j.Steps[i]; x.j.Whole != 0 && !s.Made {
+		return filepath.Join(x.layer.path, s.Path)
+	}
+	return filepath.Join(x.store.path, strconv.Itoa(i))
+}
+
 // backward takes a step back: the base gets its displaced file, and the layer gets its own.
 func (x *exchanger) backward(i int) error {
 	s, item := &x.j.Steps[i], strconv.Itoa(i)
+	if x.j.Whole != 0 {
+		return x.backwardWhole(s, item)
+	}
 	if s.Op == OpMetadata {
 		if s.Drop {
 			return nil
@@ -334,7 +332,7 @@ func (x *exchanger) backward(i int) error {
 		return x.uninstall(s, item)
 	}
 	if s.New != 0 {
-		if err := x.parents(s.Path); err != nil {
+		if err := x.layer.parents(s.Path, x.base); err != nil {
 			return err
 		}
 	}
@@ -376,15 +374,19 @@ func (x *exchanger) backward(i int) error {
 // intoLayer moves the layer's version of a path back to the layer.
 func (x *exchanger) intoLayer(s *step, from *tree, path string) error {
 	if s.Opaque {
-		at, err := from.at(path)
-		if err == nil {
-			err = unix.Lsetxattr(at, opaqueMark, []byte("y"), 0)
-		}
-		if err != nil {
+		if err := markOpaque(from, path); err != nil {
 			return err
 		}
 	}
 	return rename(from, path, x.layer, s.Path, noReplace)
+}
+
+func markOpaque(t *tree, path string) error {
+	at, err := t.at(path)
+	if err != nil {
+		return err
+	}
+	return unix.Lsetxattr(at, opaqueMark, []byte("y"), 0)
 }
 
 func (x *exchanger) makeWhiteout(path string) error {
@@ -398,20 +400,20 @@ func (x *exchanger) makeWhiteout(path string) error {
 	return nil
 }
 
-// parents creates missing directories of the layer above a path, with the modes of the base.
-func (x *exchanger) parents(path string) error {
+// parents creates missing directories of a layer above a path, with the modes of the base.
+func (t *tree) parents(path string, base *tree) error {
 	dir := filepath.Dir(path)
-	if dir == "." || x.layer.inode(dir) != 0 {
+	if dir == "." || t.inode(dir) != 0 {
 		return nil
 	}
-	if err := x.parents(dir); err != nil {
+	if err := t.parents(dir, base); err != nil {
 		return err
 	}
-	st, err := x.base.stat(dir)
+	st, err := base.stat(dir)
 	if err != nil {
 		return err
 	}
-	at, name, err := x.layer.entry(dir)
+	at, name, err := t.entry(dir)
 	if err != nil {
 		return err
 	}

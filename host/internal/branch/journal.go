@@ -32,6 +32,8 @@ type journal struct {
 	// Checked is the time of the base's file system before the conflicts were searched, in nanoseconds.
 	Checked int64  `json:"checked"`
 	Steps   []step `json:"steps"`
+	// Whole is the inode of the layer if all changes are applied. See [exchanger.forwardWhole].
+	Whole uint64 `json:"whole,omitempty"`
 	// Since and Renewed are those of the branch before the apply.
 	Since   int64            `json:"since,omitempty"`
 	Renewed map[string]int64 `json:"renewed,omitempty"`
@@ -221,14 +223,18 @@ func (j *journal) load() error {
 	return nil
 }
 
-// journals returns the journals of the branch, the newest last.
-func (b *Branch) journals() (out []*journal, err error) {
+// journals returns the journals of the branch, the newest last, without those in the given directories.
+func (b *Branch) journals(without ...string) (out []*journal, err error) {
 	entries, err := os.ReadDir(filepath.Join(b.dir, appliedDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		j, readErr := openJournal(filepath.Join(b.dir, appliedDir, e.Name()))
+		dir := filepath.Join(b.dir, appliedDir, e.Name())
+		if slices.Contains(without, dir) {
+			continue
+		}
+		j, readErr := openJournal(dir)
 		if errors.Is(readErr, fs.ErrNotExist) {
 			continue // a process was killed before it changed anything
 		}

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"toolhost.dev/sdk/durable"
 	"toolhost.dev/sdk/tool"
 
 	"toolhost.dev/host/internal/sandbox/confine"
@@ -96,6 +97,17 @@ func (m *Mounts) Acquire(b *Branch, session string) (mount *Mount, release func(
 	}), nil
 }
 
+// Mounted returns a branch if this process has it mounted, or nil. No other process can change the branch meanwhile.
+func (m *Mounts) Mounted(owner, base, name string) *Branch {
+	id := filepath.Base(m.Store.path(owner, base, name))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if mount := m.by[id]; mount != nil {
+		return mount.Branch
+	}
+	return nil
+}
+
 // maxSessions limits the sessions in the record of a branch.
 const maxSessions = 20
 
@@ -162,7 +174,8 @@ func (m *Mount) start(launcher, session string) error {
 	work := filepath.Join(b.dir, workDir)
 	b.Boot = boot
 	b.used(session)
-	if err := errors.Join(removeAll(work), os.Mkdir(work, 0o700), b.save()); err != nil {
+	// The record must be on disk before a change of the layer is. Its name can follow, because the file system keeps the order.
+	if err := errors.Join(removeAll(work), os.Mkdir(work, 0o700), b.write(durable.ReplaceUnsynced)); err != nil {
 		return fmt.Errorf("the branch %s cannot be prepared: %w", b.Name, err)
 	}
 	if m.holder, err = startHolder(launcher, b.mountName(), []string{b.Base}, b.Layer(), filepath.Join(b.dir, workDir), m.lock); err != nil {

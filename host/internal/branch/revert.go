@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -87,7 +88,7 @@ func (x *exchanger) revertible() (problems []string) {
 				problems = append(problems, s.Path+": "+why)
 			}
 		}
-		if s.Op != OpMetadata && x.layer.inode(s.Path) != 0 {
+		if _, err := os.Lstat(filepath.Join(x.b.Layer(), s.Path)); s.Op != OpMetadata && err == nil {
 			problems = append(problems, s.Path+": the branch has a new change of it")
 		}
 	}
@@ -145,7 +146,11 @@ func (s *Store) lockBase(base string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !flock.Try(f) {
+	// A process that this one starts has a copy of a released lock until it runs its program.
+	for began := time.Now(); !flock.Try(f); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) < waitForLock {
+			continue
+		}
 		pid := 0
 		_, _ = fmt.Fscan(f, &pid)
 		return nil, errors.Join(fmt.Errorf("the process %d applies or reverts a branch in %s right now. Wait until it ends", pid, base), f.Close())

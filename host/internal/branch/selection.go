@@ -90,6 +90,7 @@ func (p *selecting) add(c Change) error {
 	}
 	switch {
 	case c.Never != "", !selected, committed && c.Waits != "":
+		p.out.partial = true
 		if !c.drop {
 			p.out.Left = append(p.out.Left, c)
 		}

@@ -156,6 +156,9 @@ func read(dir string) (*Branch, error) {
 	if err != nil {
 		return nil, err
 	}
+	if unfinished(dir) {
+		return nil, fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
+	}
 	b := &Branch{dir: dir}
 	if err := json.Unmarshal(text, b); err != nil {
 		return nil, fmt.Errorf("the branch in %s is damaged: %w", dir, err)
@@ -211,7 +214,11 @@ func (s *Store) Make(owner, base, name string) (*Branch, error) {
 		return nil, fmt.Errorf("the branch cannot be created: %w", err)
 	}
 	at := s.path(owner, base, name)
-	if err := os.Rename(fresh, at); err != nil {
+	err = os.Rename(fresh, at)
+	if err != nil && unfinished(at) {
+		err = errors.Join(removeAll(at), os.Rename(fresh, at))
+	}
+	if err != nil {
 		if made, found := s.Find(owner, base, name); found == nil {
 			return made, nil
 		}
@@ -219,6 +226,12 @@ func (s *Store) Make(owner, base, name string) (*Branch, error) {
 	}
 	b.dir = at
 	return b, nil
+}
+
+// unfinished reports whether a directory is a branch that was made when the machine stopped, and that nobody used.
+func unfinished(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, recordFile))
+	return err == nil && len(text) == 0 && empty(filepath.Join(dir, upperDir))
 }
 
 // fill creates the content of a new branch.
@@ -234,18 +247,16 @@ func (b *Branch) fill(base *unix.Stat_t) error {
 		return err
 	}
 	b.Since = since
-	return b.save()
+	// Nothing is lost if the machine stops now. The first mount syncs the record, before the layer has a change.
+	return b.write(func(path string, content []byte) error { return os.WriteFile(path, content, 0o600) })
 }
 
 // freshLayer creates an empty layer. Its root directory looks like that of the base.
 func (b *Branch) freshLayer(base *unix.Stat_t) error {
-	for _, name := range []string{upperDir, workDir} {
-		if err := os.MkdirAll(filepath.Join(b.dir, name), 0o700); err != nil {
-			return err
-		}
+	if err := os.MkdirAll(filepath.Join(b.dir, workDir), 0o700); err != nil {
+		return err
 	}
-	_ = os.Lchown(b.Layer(), int(base.Uid), int(base.Gid)) // only root can give directories away; others own their base
-	return os.Chmod(b.Layer(), os.FileMode(base.Mode&0o777))
+	return makeLayer(b.Layer(), base)
 }
 
 // now returns the current time of the file system, in nanoseconds. A file that changes later has at least this ctime.

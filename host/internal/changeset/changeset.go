@@ -36,18 +36,20 @@ func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, er
 	var notes []string
 	parts := &confinement.Parts{Home: s.Home, Audit: s.Audit, Log: s.Log}
 	parts.Repositories = confinement.NewRepositories(parts)
+	// The search of the workspace takes as long as the comparison, so both run at the same time.
+	var after func() []string
+	var refused error
+	guarded := make(chan struct{})
+	go func() {
+		defer close(guarded)
+		after, refused = confinement.GuardApply(s.Config, parts, s.Workspace)
+	}()
 	sel.Before = func() (func(), error) {
-		after, err := confinement.GuardApply(s.Config, parts, s.Workspace)
-		if err != nil {
-			return nil, err
-		}
-		return func() {
-			if after != nil {
-				notes = after()
-			}
-		}, nil
+		<-guarded
+		return func() { notes = after() }, refused
 	}
 	out, err := s.Store.Apply(b, sel)
+	<-guarded
 	err = errors.Join(err, parts.Repositories.Close())
 	if out != nil {
 		out.Notes = append(out.Notes, notes...)

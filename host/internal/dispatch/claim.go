@@ -150,7 +150,14 @@ func pathParams(e *registry.Entry) (out []*tool.Param) {
 // target resolves symbolic links in the same way as the function "target". It is faster for paths in a root of the
 // session, because the path of a root contains no symbolic links.
 func (p *Pending) target(path string) string {
-	path = scratch.OnHost(p.call.Request.Session.All(), filepath.Clean(path))
+	all := p.call.Request.Session.All()
+	if mapped := scratch.OnHost(all, filepath.Clean(path)); p.call.Request.Session.Mount.Key != "" && mapped != filepath.Clean(path) {
+		if found, err := policy.Follow(all, filepath.Clean(path)); err == nil { // the links of a branch lead to paths of the branch
+			return scratch.OnHost(all, found)
+		}
+		return mapped
+	}
+	path = scratch.OnHost(all, filepath.Clean(path))
 	for _, root := range p.call.Request.Session.Roots {
 		if root.Contains(path) && !links(root.Path, path) {
 			return path

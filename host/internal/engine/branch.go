@@ -81,9 +81,11 @@ func (e *Engine) mounted(req Request) (s call.Session, release func(), err error
 	if err != nil || s.Branch == "" {
 		return s, func() {}, err
 	}
-	b, err := e.branches.Store.Make(s.Principal.Owner(), s.Workspace, s.Branch)
-	if err != nil {
-		return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
+	b := e.branches.Mounted(s.Principal.Owner(), s.Workspace, s.Branch)
+	if b == nil {
+		if b, err = e.branches.Store.Make(s.Principal.Owner(), s.Workspace, s.Branch); err != nil {
+			return s, nil, tool.Errorf(tool.Unavailable, "%w.", err)
+		}
 	}
 	return e.mount(s, b)
 }

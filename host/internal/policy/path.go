@@ -100,6 +100,13 @@ func homeDir() string {
 // errLinks is the error for a path with too many links.
 var errLinks = errors.New("too many symbolic links")
 
+// Follow resolves the symbolic links in an absolute path as the tools of a session with the given roots do. The path can end
+// with elements that do not exist.
+func Follow(roots []tool.Root, path string) (string, error) {
+	target, _, err := follow(roots, path)
+	return target, err
+}
+
 // follow resolves the symbolic links in a path. The path can end with elements that do not exist.
 func follow(roots []tool.Root, path string) (target string, links bool, err error) {
 	at, hops := "/", 0
