@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -342,6 +343,18 @@ func TestBranchWithoutBase(t *testing.T) {
 	must(t, errors.Join(os.Remove(ws), os.Rename(moved, ws)))
 	inBranch(t, h, "b", "cat f a", "kept\na")
 
+	// The workspace is a volume that somebody unmounts.
+	if err := unix.Mount(ws, ws, "", unix.MS_BIND, ""); err == nil {
+		must(t, h.ReleaseBranch(host.Request{Branch: "b"}))
+		inBranch(t, h, "b", "cat f a", "kept\na")
+		must(t, errors.Join(unix.Unmount(ws, unix.MNT_DETACH), os.Rename(ws, moved), os.Mkdir(ws, 0o755)))
+		inBranch(t, h, "b", "cat f", "is not the one over which the branch b was made")
+		must(t, unix.Mount(moved, ws, "", unix.MS_BIND, ""))
+		inBranch(t, h, "b", "cat f a", "kept\na")
+		must(t, errors.Join(unix.Unmount(ws, unix.MNT_DETACH), os.Remove(ws), os.Rename(moved, ws)))
+		inBranch(t, h, "b", "cat f a", "kept\na")
+	}
+
 	killed := false
 	children, err := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()
 	must(t, err)
@@ -357,6 +370,51 @@ func TestBranchWithoutBase(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	inBranch(t, h, "b", "cat f a; echo again > g", "kept\na")
 	inBranch(t, h, "b", "read g", "again")
+}
+
+// TestBranchOfOtherOwners works in a branch as an ordinary user, over files that the user may change but does not own. The
+// kernel refuses it with an error that nobody understands, so the result has a note.
+func TestBranchOfOtherOwners(t *testing.T) {
+	needsNamespaces(t)
+	if os.Geteuid() != 0 {
+		testneed.Missing(t, "only root can make files of two owners")
+	}
+	const user = 1000
+	dir := t.TempDir()
+	ws := filepath.Join(dir, "ws")
+	writeFiles(t, ws, map[string]string{"shared": "theirs\n", "own": "own\n", "d/f": "f\n"})
+	must(t, errors.Join(os.Chown(dir, user, user), os.Chown(ws, user, user), os.Chown(filepath.Join(ws, "own"), user, user), os.Chmod(filepath.Join(ws, "shared"), 0o666), os.Chmod(filepath.Join(ws, "d"), 0o777)))
+	for _, at := range []string{dir, bin} { // the user must reach the directories of the test
+		for ; at != filepath.Clean(os.TempDir()) && at != "/"; at = filepath.Dir(at) {
+			info, err := os.Stat(at)
+			must(t, err)
+			must(t, os.Chmod(at, info.Mode()|0o011))
+		}
+	}
+	must(t, os.Chmod(filepath.Join(bin, "plugins"), 0o755))
+	run := func(args ...string) string {
+		c := exec.Command(filepath.Join(bin, "toolhost"), append([]string{"--state", filepath.Join(dir, "state")}, args...)...)
+		c.Dir, c.Env = ws, append(os.Environ(), "HOME="+dir)
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		text, _ := c.CombinedOutput()
+		return string(text)
+	}
+	for command, want := range map[string]string{
+		"echo x >> own; cat own": "own\nx",
+		"echo x >> shared":       "files and directories of other owners or groups cannot be changed. Replace the file with a copy",
+		"touch d/new":            "files and directories of other owners or groups cannot be changed",
+		"cp shared s.new && mv s.new shared && echo y >> shared && cat shared": "theirs\ny",
+	} {
+		if got := run("run", "--branch", "b", command); !strings.Contains(got, want) {
+			t.Errorf("%s printed %q, want %q", command, got, want)
+		}
+	}
+	if got := run("branch", "apply", "b"); !strings.Contains(got, "Applied 2 changes") {
+		t.Errorf("the apply printed %q", got)
+	}
+	if text, err := os.ReadFile(filepath.Join(ws, "shared")); err != nil || string(text) != "theirs\ny\n" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
 }
 
 // TestApplyOnFullDisk applies a branch while the disk is full. Nothing is applied, or all is, and nothing is lost.

@@ -207,7 +207,7 @@ func (l *Launcher) pathHint(p *config.Plugin, prof sandbox.Profile, roots []tool
 	if slices.ContainsFunc(roots, func(r tool.Root) bool { return r.Branch != "" }) {
 		switch {
 		case strings.Contains(printed, syscall.EOVERFLOW.Error()) || strings.Contains(printed, "Value too large for defined data type"):
-			return "In a branch, files of other owners or groups cannot be changed. Copy the file, or work without a branch"
+			return "In a branch, files and directories of other owners or groups cannot be changed. Replace the file with a copy (cp FILE FILE.new; mv FILE.new FILE), or work without a branch"
 		case strings.Contains(printed, "Invalid cross-device link") || strings.Contains(printed, "EXDEV"):
 			return "In a branch, a directory of the workspace cannot be renamed in one step. Use mv, which copies it, or cp -a and rm -r"
 		}
