@@ -97,7 +97,7 @@ func (m *Mounts) Acquire(b *Branch, session string) (mount *Mount, release func(
 	}), nil
 }
 
-// Mounted returns a branch if this process has it mounted, or nil. No other process can change the branch meanwhile.
+// Mounted returns a branch that this process has mounted, or nil. No other process can change the branch meanwhile.
 func (m *Mounts) Mounted(owner, base, name string) *Branch {
 	id := filepath.Base(m.Store.path(owner, base, name))
 	m.mu.Lock()

@@ -92,7 +92,7 @@ func (x *exchanger) forwardWhole(s *step, item string) error {
 	return x.unmark(x.base, s.Path)
 }
 
-// move gives the base a new path.
+// move adds a new path to the base.
 func (x *exchanger) move(from *tree, path string, s *step) error {
 	if x.made(x.base, s.Path, s.New) {
 		return nil
