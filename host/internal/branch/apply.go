@@ -274,8 +274,8 @@ func (b *Branch) finish(j *journal, state string) error {
 	return j.recordEnd(state, now)
 }
 
-// renew makes a time the beginning of the branch for the paths of a journal. After a revert, changes of the base that the
-// apply met are changes during the branch again.
+// renew records that the paths of a journal were compared with the base at the time now: only later changes of the base are
+// conflicts for these paths. If the apply was reverted, earlier changes of the base become conflicts again.
 func (b *Branch) renew(j *journal, state string, now int64) {
 	if state == reverted && j.Done != 0 && j.Since != 0 {
 		b.Since, b.Renewed = j.Since, maps.Clone(j.Renewed)

@@ -17,7 +17,7 @@ type exchanger struct {
 	b                  *Branch
 	j                  *journal
 	base, layer, store *tree
-	// fresh means that no step was made yet, so that none has to be looked for.
+	// fresh means that the apply has just begun. Otherwise, an earlier process can already have made some of the steps.
 	fresh bool
 	// refreshed means that git wrote an index again, so that the journal must have its new inode.
 	refreshed bool

@@ -184,7 +184,7 @@ func (x *exchanger) replaceDeleted(s *step) error {
 	return x.makeWhiteout(s.Path)
 }
 
-// makeLayer creates an empty layer, whose directory looks like that of the base.
+// makeLayer creates an empty layer. Its directory has the owner and the mode of the base.
 func makeLayer(dir string, base *unix.Stat_t) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err

@@ -304,7 +304,7 @@ func (f *facts) places() []guarded {
 			continue
 		}
 		add(top, repository)
-		for _, name := range []string{"objects", "objects/pack", "refs"} { // a repository without most of these files is lost
+		for _, name := range []string{"objects", "objects/pack", "refs"} { // without these directories, the history is lost
 			add(filepath.Join(top, ".git", name), repository)
 		}
 	}

@@ -270,8 +270,8 @@ func alternatives(nodes []*syntax.Node, back bool) (sets []*byteSet) {
 	return sets
 }
 
-// bytesOf returns the bytes with which an encoded symbol of a class can begin or end. If the result "whole" is true, every
-// symbol is encoded as one byte.
+// bytesOf returns one set, with all bytes with which the UTF-8 encoding of a symbol of the class can begin or end. The result
+// "whole" is true if each symbol is encoded as one byte.
 func bytesOf(c syntax.Class) (sets []*byteSet, whole bool) {
 	set := new(byteSet)
 	whole = true
