@@ -3,6 +3,7 @@ package generation
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -132,8 +133,30 @@ func (b *Builder) RecallDescription(p *Plugin) bool {
 	return true
 }
 
+// starting limits how many local MCP servers start at the same time. Each of them is often an interpreter that reads many files.
+// If dozens started at once, none would be ready in time.
+var starting = make(chan struct{}, max(8, 4*runtime.NumCPU()))
+
+// begin waits until a plugin can start. The caller must call the function ended after the start.
+func begin(ctx context.Context, p *Plugin) (ended func(), err error) {
+	if server, _ := p.Server(); !p.Mounted || server != "" {
+		return func() {}, nil
+	}
+	select {
+	case starting <- struct{}{}:
+		return func() { <-starting }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // Describe starts a plugin to get its description. It saves the description. If a slow start fails, it saves the error.
 func (b *Builder) Describe(ctx context.Context, p *Plugin) error {
+	ended, err := begin(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer ended()
 	began := time.Now()
 	desc, err := p.Process.Describe(ctx)
 	var kept error
