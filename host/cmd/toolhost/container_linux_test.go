@@ -91,6 +91,15 @@ func (e *engine) run(options, arguments string) string {
 	return "podman run --rm --signature-policy policy.json --cgroups=disabled --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 " + options + " toolhost " + arguments
 }
 
+// copyRelease makes a directory with the programs of a release, which other users can run.
+func copyRelease(t *testing.T, to string) {
+	t.Helper()
+	must(t, os.Mkdir(to, 0o755))
+	for _, name := range []string{"toolhost", "toolhost-shim", "toolhost-sandbox", "plugins"} {
+		must(t, exec.CommandContext(t.Context(), "cp", "-al", filepath.Join(bin, name), to).Run())
+	}
+}
+
 // TestContainer builds the documented image with rootless podman. The sandbox is complete in it with the documented option, and
 // without it doctor names the option. A server in the container answers on its socket and stops in time.
 func TestContainer(t *testing.T) {
@@ -120,10 +129,7 @@ func TestContainer(t *testing.T) {
 	file, err := filepath.Abs("../../../docs/service/Containerfile")
 	must(t, err)
 	release := filepath.Join(e.home, "release")
-	must(t, os.Mkdir(release, 0o755))
-	for _, name := range []string{"toolhost", "toolhost-shim", "toolhost-sandbox", "plugins"} {
-		must(t, exec.CommandContext(t.Context(), "cp", "-al", filepath.Join(bin, name), release).Run())
-	}
+	copyRelease(t, release)
 	build := "buildah bud --isolation chroot --signature-policy policy.json "
 	out, err := e.command(build + "-f Containerfile.base -t localhost/base base && " + build + "--build-arg BASE=localhost/base --build-arg PACKAGES= -f " + file + " -t toolhost release").CombinedOutput()
 	if err != nil {

@@ -32,6 +32,10 @@ func Probe(launcher, cache string) Kernel {
 		k.NoNamespaces = "namespaces need a filter of system calls"
 		return k
 	}
+	if err := hasOpenat2(); err != nil {
+		k.NoNamespaces = err.Error()
+		return k
+	}
 	key := bootKey(launcher, st)
 	file := filepath.Join(cache, "sandbox.probed")
 	if kept, err := os.ReadFile(file); cache != "" && err == nil && string(kept) == key {
@@ -72,6 +76,15 @@ func hasSeccomp() bool {
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
 	return errno == 0
+}
+
+// hasOpenat2 returns an error if the system call openat2 is missing, with which the sandbox follows no symbolic link.
+func hasOpenat2() error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return fmt.Errorf("the system call openat2 is not possible: %w. Linux 5.6 has it; RestrictSUIDSGID=yes in a unit of systemd forbids it", err)
+	}
+	return unix.Close(fd)
 }
 
 // bootKey returns a text that identifies all conditions on which the outcome of a probe depends.
