@@ -12,6 +12,7 @@
 //	bench rollout   measures what shadow calls of a rollout cost the calls that are served
 //	bench edit      measures the success and the speed of the edits in the file TOOLHOST_EDIT_CORPUS
 //	bench mcp       compares a read through toolhost mcp with an MCP file server, using the same client
+//	bench mounts    measures the first list of tools with 70 mounted servers
 //	bench scheduler measures the scheduler's overhead per call
 //	bench sessions  measures reads beside a running command, and in 1000 sessions
 //	bench search    compares grep and glob on a warm index with ripgrep, and measures code_query
@@ -32,7 +33,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"branch", branched}, {"mcp", overMCP}, {"swap", swaps}, {"rollout", rollouts}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"branch", branched}, {"mcp", overMCP}, {"mounts", mountedServers}, {"swap", swaps}, {"rollout", rollouts}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
 
 func main() {
 	bin, err := filepath.Abs("bin")
