@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -46,7 +48,87 @@ func branched(ctx context.Context, bin string) error {
 	if err := callsInBranch(ctx, out, h); err != nil {
 		return err
 	}
+	if err := buildInBranch(ctx, out, h, ws); err != nil {
+		return err
+	}
+	if err := layersOfSizes(ctx, out, h, opts); err != nil {
+		return err
+	}
 	return applyBranch(ctx, out, h, opts)
+}
+
+// alternate measures a command in the workspace and in a branch of the given name by turns, and prints the ratio.
+func alternate(out *tabwriter.Writer, name, what string, warmups, rounds int, most float64, run func(branch string, round int) error) error {
+	var times [2][]time.Duration
+	for round := range warmups + rounds {
+		for k := range times {
+			i := (k + round) % len(times)
+			d, err := timed(func() error { return run([]string{"", name}[i], round) })
+			if err != nil {
+				return err
+			}
+			if round >= warmups {
+				times[i] = append(times[i], d)
+			}
+		}
+	}
+	fmt.Fprintf(out, "%s\tin a branch\t%v\tin the workspace\t%v\tratio\t%.2f\tof minimums\t%.2f\t(at most %.2f)\n", what, median(times[1]), median(times[0]), ratio(median(times[1]), median(times[0])), ratio(slices.Min(times[1]), slices.Min(times[0])), most)
+	return out.Flush()
+}
+
+// buildInBranch compares git status and builds of a program whose packages all changed.
+func buildInBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host, ws string) error {
+	if err := alternate(out, "built", "git status", 2, 10, 1.2, func(branch string, _ int) error { return branchCall(ctx, h, branch, "git status --short | wc -l") }); err != nil {
+		return err
+	}
+	goBinary, err := exec.LookPath("go")
+	if err != nil {
+		return err
+	}
+	build := "GOCACHE=$PWD/cache GOPATH=$PWD/gopath GOENV=off GOPROXY=off GOTOOLCHAIN=local GOTELEMETRY=off GOFLAGS= " + goBinary + " build -o /dev/null ."
+	program := filepath.Join(ws, "program")
+	if err := writePackages(program, 0); err != nil {
+		return err
+	}
+	return alternate(out, "built", fmt.Sprintf("go build of %d changed packages", gatePackages), 1, 5, 1.15, func(branch string, round int) error {
+		edit := fmt.Sprintf("cd %s && sed -i 's/n := [0-9]*/n := %d/' p*/p.go && ", program, round+1)
+		return branchCall(ctx, h, branch, edit+build)
+	})
+}
+
+// layersOfSizes measures the list, the diff and the checkpoints of layers of several sizes. None depends on the workspace.
+func layersOfSizes(ctx context.Context, out *tabwriter.Writer, h *host.Host, opts host.Options) error {
+	b, err := admin.OpenBranches(opts)
+	if err != nil {
+		return err
+	}
+	defer b.Close() //nolint:errcheck // the measurement is over
+	for _, n := range []int{10, 1000, branchChanges} {
+		name := fmt.Sprintf("layer%d", n)
+		command := fmt.Sprintf("find src -type f | head -%d | while read -r f; do echo x >> $f; done", n)
+		if err := errors.Join(branchCall(ctx, h, name, command), h.ReleaseBranch(host.Request{Branch: name})); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "layer of %d changes", n)
+		for _, m := range []struct {
+			name string
+			do   func() error
+		}{
+			{"list", func() error { _, err := b.Changes(name); return err }},
+			{"diff", func() error { return b.Diff(io.Discard, name) }},
+			{"first checkpoint", func() error { _, err := b.Checkpoint(ctx, name, "first"); return err }},
+			{"next checkpoint (at most 5µs a file)", func() error { _, err := b.Checkpoint(ctx, name, "next"); return err }},
+			{"discard", func() error { return b.Discard(ctx, name) }},
+		} {
+			d, err := timed(m.do)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "\t%s\t%v\t%.1fµs a change", m.name, d, float64(d.Microseconds())/float64(n))
+		}
+		fmt.Fprintln(out)
+	}
+	return out.Flush()
 }
 
 // makeWorkspace makes a repository with small files, of which a third is not tracked.
@@ -127,23 +209,15 @@ func callsInBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host) err
 		{"read", "read src/1/1/f1.go", 60, 1.2},
 		{"grep, warm", "grep F40001", 30, 1.2},
 	} {
-		var times [2][]time.Duration
-		for round := range m.rounds + 10 {
-			for k := range times {
-				i := (k + round) % len(times)
-				d, err := timed(func() error { return branchCall(ctx, h, []string{"", "work"}[i], m.command) })
-				if err != nil {
-					return err
-				}
-				if round == 0 && m.name == "grep, warm" {
-					time.Sleep(5 * time.Second) // the index is built in the background
-				}
-				if round >= 10 {
-					times[i] = append(times[i], d)
-				}
+		err := alternate(out, "work", m.name, 10, m.rounds, m.most, func(branch string, round int) error {
+			if round == 1 && m.name == "grep, warm" {
+				time.Sleep(2500 * time.Millisecond) // the index is built in the background
 			}
+			return branchCall(ctx, h, branch, m.command)
+		})
+		if err != nil {
+			return err
 		}
-		fmt.Fprintf(out, "%s\tin a branch\t%v\tin the workspace\t%v\tratio\t%.2f\t(at most %.2f)\n", m.name, median(times[1]), median(times[0]), float64(median(times[1]))/float64(median(times[0])), m.most)
 	}
 	return nil
 }
@@ -168,6 +242,9 @@ func applyBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host, opts 
 			all, err := b.Changes("work")
 			changes = len(all)
 			return err
+		}},
+		{"cp -a of the workspace's src, beside it", func() error {
+			return exec.CommandContext(ctx, "cp", "-a", filepath.Join(opts.Workspace, "src"), filepath.Join(filepath.Dir(opts.Workspace), "copy")).Run() //nolint:gosec // paths of this program
 		}},
 		{"apply (at most 500ms)", func() error { _, err := b.Apply(ctx, "work", admin.ApplyOptions{}); return err }},
 		{"revert", func() error { _, err := b.Revert(ctx, "work"); return err }},

@@ -48,10 +48,17 @@ type ConflictError struct {
 	Conflicts []Change
 }
 
+// maxConflicts is the maximum number of conflicts in the text of an error.
+const maxConflicts = 50
+
 func (e *ConflictError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "nothing was applied, because the branch %s and the workspace both changed:", e.Name)
-	for _, c := range e.Conflicts {
+	for i, c := range e.Conflicts {
+		if i == maxConflicts {
+			fmt.Fprintf(&b, "\n  and %d more; for a list, run: toolhost branch diff %s --stat", len(e.Conflicts)-i, e.Name)
+			break
+		}
 		fmt.Fprintf(&b, "\n  %s: %s", c.Path, c.Conflict)
 	}
 	fmt.Fprintf(&b, "\nFor each path, choose the side that is kept: toolhost branch apply %s --ours PATH (the branch) or --theirs PATH (the workspace)", e.Name)
