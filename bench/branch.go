@@ -243,11 +243,11 @@ func applyBranch(ctx context.Context, out *tabwriter.Writer, h *host.Host, opts 
 			changes = len(all)
 			return err
 		}},
+		{"apply (at most 500ms)", func() error { _, err := b.Apply(ctx, "work", admin.ApplyOptions{}); return err }},
+		{"revert", func() error { _, err := b.Revert(ctx, "work"); return err }},
 		{"cp -a of the workspace's src, beside it", func() error {
 			return exec.CommandContext(ctx, "cp", "-a", filepath.Join(opts.Workspace, "src"), filepath.Join(filepath.Dir(opts.Workspace), "copy")).Run() //nolint:gosec // paths of this program
 		}},
-		{"apply (at most 500ms)", func() error { _, err := b.Apply(ctx, "work", admin.ApplyOptions{}); return err }},
-		{"revert", func() error { _, err := b.Revert(ctx, "work"); return err }},
 		{"discard", func() error { return b.Discard(ctx, "work") }},
 	} {
 		d, err := timed(m.do)

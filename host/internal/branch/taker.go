@@ -44,6 +44,11 @@ func (b *Branch) newTaker(c *Checkpoint, last []entry, rules CheckpointRules) *t
 func (b *Branch) ignored() *gitignore.Tree {
 	v := b.after()
 	return &gitignore.Tree{Read: func(path string) ([]byte, error) {
+		// Nearly no directory has such a file, so first look whether one of the two trees can have it.
+		var st unix.Stat_t
+		if unix.Lstat(filepath.Join(v.layer, path), &st) != nil && unix.Lstat(filepath.Join(v.base, path), &st) != nil {
+			return nil, fs.ErrNotExist
+		}
 		text, ok := v.text(path, "file")
 		if !ok {
 			return nil, fs.ErrNotExist
