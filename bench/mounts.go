@@ -31,7 +31,7 @@ func mountedServers(ctx context.Context, bin string) error {
 		return err
 	}
 	config := alone.Args[2]
-	field, err := os.ReadFile(config) //nolint:gosec // the file was written above
+	field, err := os.ReadFile(config)
 	if err != nil {
 		return err
 	}
