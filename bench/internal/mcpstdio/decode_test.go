@@ -1,6 +1,19 @@
 package mcpstdio
 
-import "testing"
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestServerEnds checks that a request to a server that ends returns an error.
+func TestServerEnds(t *testing.T) {
+	t.Parallel()
+	_, err := Start(t.Context(), exec.Command("sh", "-c", "read line"))
+	if err == nil || !strings.Contains(err.Error(), "ended") {
+		t.Error(err)
+	}
+}
 
 func TestDecode(t *testing.T) {
 	t.Parallel()
@@ -17,7 +30,7 @@ func TestDecode(t *testing.T) {
 		{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"id":1,"result":2}}`, 0, "", "", true},
 		{`{"id":1,"result":{},"error":{}}`, 0, "", "", true},
 		{`{"id":"1","result":{}}`, 0, "", "", true},
-		{`{"id":1,"result":"cut`, 1, `"cut`, "", false},
+		{`{"id":1,"result":"cut`, 0, "", "", true},
 		{`{"id"`, 0, "", "", true},
 		{`{`, 0, "", "", true},
 		{``, 0, "", "", true},

@@ -23,6 +23,7 @@ type Client struct {
 	sendMu sync.Mutex
 	lastID atomic.Int64
 	wait   sync.Map
+	gone   chan struct{} // closed when the server sends nothing more
 }
 
 // script is the path of the server's program in the repository.
@@ -56,7 +57,7 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Client, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &Client{cmd: cmd, in: in}
+	c := &Client{cmd: cmd, in: in, gone: make(chan struct{})}
 	go c.receive(out)
 	_, err = c.request(ctx, "initialize", json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`))
 	if err == nil {
@@ -95,18 +96,26 @@ func (c *Client) request(ctx context.Context, method string, params json.RawMess
 	id := c.lastID.Add(1)
 	ch := make(chan reply, 1)
 	c.wait.Store(id, ch)
+	defer c.wait.Delete(id)
 	if err := c.send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)); err != nil {
 		return nil, err
 	}
+	var r reply
 	select {
-	case r := <-ch:
-		if r.failure != nil {
-			return nil, fmt.Errorf("%s: %s", method, r.failure)
+	case r = <-ch:
+	case <-c.gone:
+		select {
+		case r = <-ch: // it came first
+		default:
+			return nil, fmt.Errorf("%s: the server %s ended", method, c.cmd.Path)
 		}
-		return r.result, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if r.failure != nil {
+		return nil, fmt.Errorf("%s: %s", method, r.failure)
+	}
+	return r.result, nil
 }
 
 func (c *Client) send(m []byte) error {
@@ -117,6 +126,7 @@ func (c *Client) send(m []byte) error {
 }
 
 func (c *Client) receive(out io.Reader) {
+	defer close(c.gone)
 	in := bufio.NewReaderSize(out, 1<<20)
 	for {
 		line, err := in.ReadBytes('\n')
