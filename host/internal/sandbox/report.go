@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -204,4 +205,37 @@ func (p Profile) totalGaps(k *Kernel, gap func(missing bool, what, how string)) 
 		gap(p.StartProcesses && p.Total.Memory == 0 && p.Resident > 0, measured, "set limits { total { memory } } in the plugin's sandbox block: a cgroup then limits it")
 		gap(p.StartProcesses && p.Total.Memory == 0 && p.Resident == 0, "memory of all processes together is not limited", "set limits { total { memory } } in the plugin's sandbox block")
 	}
+}
+
+// Container describes the container in which this process runs. A nil Container means that it runs in none.
+type Container struct {
+	// Engine is "podman", "docker", "kubernetes" or the name that another engine reports.
+	Engine string `json:"engine"`
+	// Remedy describes how the engine permits the namespaces of the sandbox.
+	Remedy string `json:"remedy"`
+}
+
+// FindContainer returns the container in which this process runs, as its engine reports it.
+func FindContainer() *Container {
+	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
+	engine := os.Getenv("container")
+	switch {
+	case os.Getenv("KUBERNETES_SERVICE_HOST") != "":
+		engine = "kubernetes"
+	case exists("/run/.containerenv"):
+		engine = "podman"
+	case exists("/.dockerenv"):
+		engine = "docker"
+	case engine == "":
+		return nil
+	}
+	remedy, known := map[string]string{
+		"podman":     "start it with --security-opt unmask=ALL",
+		"docker":     "start it with --security-opt systempaths=unconfined, and with profiles of seccomp and AppArmor that permit user namespaces and mounts",
+		"kubernetes": "set procMount: Unmasked and hostUsers: false, and a seccomp profile that permits user namespaces and mounts",
+	}[engine]
+	if !known {
+		remedy = "let it permit user namespaces, mounts and a new /proc"
+	}
+	return &Container{Engine: engine, Remedy: remedy}
 }
