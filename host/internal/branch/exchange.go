@@ -319,6 +319,9 @@ func (x *exchanger) displaced(i int) string {
 // backward takes a step back: the base gets its displaced file, and the layer gets its own.
 func (x *exchanger) backward(i int) error {
 	s, item := &x.j.Steps[i], strconv.Itoa(i)
+	if s.addsObjects() {
+		return x.shareObjects(s.Path)
+	}
 	if x.j.Whole != 0 {
 		return x.backwardWhole(s, item)
 	}

@@ -27,7 +27,7 @@ func (g *gitState) markCommitted(changes []Change) {
 		}
 		switch same, other := g.compareCommitted(c, name); {
 		case same > 0 && other == 0:
-			c.repo, c.Commit = g.dir, g.saved
+			c.repo, c.Commit, c.Merge = g.dir, g.saved, false
 		case same+other > 0 && g.concerns(name):
 			c.repo, c.Waits = g.dir, waits
 		}

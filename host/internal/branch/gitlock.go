@@ -79,3 +79,44 @@ func (x *exchanger) unlock() {
 		}
 	}
 }
+
+// addsObjects reports whether a step adds objects of git. They are never removed again: git does not store an object that it
+// finds, so later commits of the workspace can need them.
+func (s *step) addsObjects() bool {
+	return s.Op == OpCreate && !s.Drop && strings.Contains("/"+s.Path, "/.git/objects/")
+}
+
+// shareObjects links the objects of a step into the layer, and leaves them in the base.
+func (x *exchanger) shareObjects(path string) error {
+	st, err := x.base.stat(path)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil // the step was not made
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		for _, name := range entriesOf(filepath.Join(x.base.path, path)) {
+			if err := x.shareObjects(filepath.Join(path, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil
+	}
+	if err := x.layer.parents(path, x.base); err != nil {
+		return err
+	}
+	from, name, err := x.base.entry(path)
+	if err != nil {
+		return err
+	}
+	to, _, err := x.layer.entry(path)
+	if err != nil {
+		return err
+	}
+	if err := unix.Linkat(from, name, to, name, 0); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

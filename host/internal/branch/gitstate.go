@@ -248,7 +248,7 @@ func (g *gitState) saveHead(head heads) error {
 	if at := filepath.Dir(g.dir); at != "." {
 		in = "-C " + at + " "
 	}
-	g.notes = append(g.notes, fmt.Sprintf("The branch and the workspace both have new commits or a changed index. What the branch committed (%d commits, %d files) is saved as %s and was not made in the files. To bring it in: git %smerge %[3]s", g.objects.count(head.oid, head.was), len(g.files), g.saved, in))
+	g.notes = append(g.notes, fmt.Sprintf("The branch and the workspace both have new commits or a changed index. What the branch committed (commits: %d, files: %d) is saved as %s and was not made in the files. To bring it in: git %smerge %[3]s", g.objects.count(head.oid, head.was), len(g.files), g.saved, in))
 	return nil
 }
 

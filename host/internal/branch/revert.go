@@ -83,6 +83,9 @@ func (x *exchanger) rewrite() error {
 func (x *exchanger) revertible() (problems []string) {
 	for i := range x.j.Steps {
 		s := &x.j.Steps[i]
+		if s.addsObjects() {
+			continue
+		}
 		if !s.Drop && s.Op != OpMetadata {
 			if why := x.changedSince(s); why != "" {
 				problems = append(problems, s.Path+": "+why)

@@ -86,7 +86,7 @@ func (p *selecting) add(c Change) error {
 	}
 	committed := c.repo != "" && p.applies(c.repo) && !ours && !theirs
 	if !committed {
-		c.Waits, c.Commit = "", ""
+		c.Waits, c.Commit, c.Merge = "", "", c.Merge || c.repo != "" && c.made != nil
 	}
 	switch {
 	case c.Never != "", !selected, committed && c.Waits != "":

@@ -52,7 +52,7 @@ func (x *exchanger) bringBack() error {
 	defer now.close()
 	for i := range x.j.Steps {
 		s := &x.j.Steps[i]
-		if s.Op == OpMetadata || x.layer.inode(s.Path) == 0 {
+		if s.Op == OpMetadata || x.layer.inode(s.Path) == 0 || s.addsObjects() && now.inode(s.Path) != 0 {
 			continue
 		}
 		if err := now.parents(s.Path, x.base); err != nil {
