@@ -60,8 +60,8 @@ func Validate(opts Options) (Summary, error) {
 	return sum, checkNames(opts)
 }
 
-// checkNames checks the names of tools and the programs of hooks in a configuration, as far as the plugins are known from
-// earlier starts. It starts no plugin.
+// checkNames checks the names of tools, the programs of hooks and the settings of plugins in a configuration, as far as the
+// plugins are known from earlier starts. It starts no plugin.
 func checkNames(opts Options) error {
 	opts.Live, opts.OnConfig = false, nil
 	e, err := engine.NewMode(context.Background(), engine.Options(opts), engine.Mode{IgnorePins: true, Unstarted: true})
@@ -71,8 +71,12 @@ func checkNames(opts Options) error {
 		return nil //nolint:nilerr // what only a start needs, such as a sandbox, is not a mistake in the file
 	}
 	var errs []error
-	for _, p := range e.Current().Wrong() {
+	g := e.Current()
+	for _, p := range g.Wrong() {
 		errs = append(errs, errors.New(p))
+	}
+	for _, p := range g.Plugins {
+		errs = append(errs, e.Reloader().Builder.CheckConfig(g.Config, p))
 	}
 	return errors.Join(append(errs, e.Close())...)
 }

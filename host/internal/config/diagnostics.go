@@ -49,6 +49,16 @@ func pathKey(path []string) string { return strings.Join(path, "\x00") }
 // At formats the problems that a plugin reports about its configuration. The text contains the lines of the operator's
 // file.
 func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
+	return c.format(c.located(plugin, diags))
+}
+
+// Rejected returns an error with the problems of a plugin's configuration, as [Config.At] describes them.
+func (c *Config) Rejected(plugin string, diags []tool.Diagnostic) *Error {
+	return c.failed(c.located(plugin, diags))
+}
+
+// located returns the problems of a plugin's configuration with their positions in the files.
+func (c *Config) located(plugin string, diags []tool.Diagnostic) hcl.Diagnostics {
 	i := slices.IndexFunc(c.Plugins, func(p Plugin) bool { return p.Name == plugin })
 	var out hcl.Diagnostics
 	for _, d := range diags {
@@ -61,7 +71,7 @@ func (c *Config) At(plugin string, diags []tool.Diagnostic) string {
 		}
 		out = append(out, diag)
 	}
-	return c.format(out)
+	return out
 }
 
 // locate returns the position of a value in a plugin's "config" block. If the position is unknown, it returns the

@@ -26,7 +26,7 @@ import (
 func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, plugins []*Plugin) (g *Generation, refused map[string]error, err error) {
 	g = &Generation{
 		Config: cfg, Launcher: launcher, Plugins: plugins,
-		Registry: registry.New(), Roots: b.Roots(cfg), Unloaded: make(map[string]string),
+		Registry: registry.New(), Roots: b.Roots(cfg), Unloaded: make(map[string]string), lostTools: make(map[string]string),
 	}
 	if weaker := launcher.Problem(roots.Configured(cfg, b.Options.Workspace)); weaker != "" {
 		g.Problemf("%s", weaker)
@@ -41,6 +41,11 @@ func (b *Builder) Assemble(cfg *config.Config, launcher *confinement.Launcher, p
 		}
 		if p.Err != nil {
 			g.failed(p)
+			if pin, ok, err := b.Pins(cfg).Of(p.Name); ok && err == nil && p.Field == "" {
+				for name := range pin.Tools {
+					g.lostTools[name] = p.Name
+				}
+			}
 			continue
 		}
 		if err := b.register(g, p, known); err != nil {

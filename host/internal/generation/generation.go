@@ -42,6 +42,7 @@ type Generation struct {
 	// Broken is the part of Problems that names plugins that were not loaded and tools that were not registered.
 	Broken []string
 
+	lostTools map[string]string // pinned plugins that were not loaded, by the names of their tools
 	misnames  map[string]string // the part of Problems about names that no tool has, by what has the name
 	lostHooks []string          // the part of Problems about hooks whose program does not exist
 }
@@ -145,9 +146,12 @@ func (g *Generation) failed(p *Plugin) {
 	g.Broken = append(g.Broken, g.Problems[len(g.Problems)-1])
 }
 
-// whyUnloaded returns the reason why a plugin was not loaded. The argument is the name of the plugin or of its
-// namespace. whyUnloaded returns "" for any other name.
+// whyUnloaded returns the reason why a plugin was not loaded. The argument is the name of the plugin, of its namespace, or of
+// a tool that its pin contains. whyUnloaded returns "" for any other name.
 func (g *Generation) whyUnloaded(name string) string {
+	if plugin := g.lostTools[name]; plugin != "" {
+		return g.Unloaded[plugin]
+	}
 	for _, p := range g.Plugins {
 		if why := g.Unloaded[p.Name]; why != "" && (p.Name == name || p.Field == name) {
 			return why

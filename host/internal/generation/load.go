@@ -2,6 +2,7 @@ package generation
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"runtime"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/confinement"
 	"toolhost.dev/host/internal/grants"
 	"toolhost.dev/host/internal/registry"
+	"toolhost.dev/host/internal/supervisor"
 )
 
 // ErrUnstarted is the error of plugins that are not loaded because of [Options.Unstarted].
@@ -181,7 +183,43 @@ func (b *Builder) keep(p *Plugin, desc *tool.Description) error {
 	if slices.ContainsFunc(desc.Tools, func(d tool.Definition) bool { return d.Validate() != nil }) {
 		by = ""
 	}
-	return b.State.SaveDescription(p.Binary.Key, desc, by)
+	return errors.Join(b.State.SaveDescription(p.Binary.Key, desc, by), b.keepSchema(p, desc))
+}
+
+// schemaKey returns the key under which the schema of a binary's configuration is saved. Unlike [Binary.Key], it does not
+// depend on the configuration, so that another configuration can be checked without a start.
+func schemaKey(sum [32]byte) [32]byte {
+	return sha256.Sum256(append([]byte("config schema "), sum[:]...))
+}
+
+// keepSchema saves the schema of a plugin's configuration.
+func (b *Builder) keepSchema(p *Plugin, desc *tool.Description) error {
+	if p.Binary.Sum == nil {
+		return nil
+	}
+	key := schemaKey(*p.Binary.Sum)
+	if known, _, err := b.State.Description(key); err == nil && known != nil && string(known.ConfigSchema) == string(desc.ConfigSchema) {
+		return nil
+	}
+	return b.State.SaveDescription(key, &tool.Description{Name: desc.Name, Version: desc.Version, ConfigSchema: desc.ConfigSchema}, "")
+}
+
+// CheckConfig checks the configuration of a plugin against the schema that its binary reported at an earlier start. It starts
+// nothing, and returns nil if the schema is unknown.
+func (b *Builder) CheckConfig(cfg *config.Config, p *Plugin) error {
+	if p.Binary.Sum == nil {
+		return nil
+	}
+	desc, _, err := b.State.Description(schemaKey(*p.Binary.Sum))
+	if err != nil || desc == nil {
+		return err
+	}
+	_, diags := supervisor.CheckConfig(desc, p.Config)
+	diags = slices.DeleteFunc(diags, func(d tool.Diagnostic) bool { return d.Severity == tool.SeverityWarning })
+	if len(diags) == 0 {
+		return nil
+	}
+	return cfg.Rejected(p.Name, diags)
 }
 
 func (b *Builder) logUnkept(p *Plugin, err error) {

@@ -271,7 +271,7 @@ func (p *Plugin) connect(ctx context.Context) (*instance, plugin.ClientProtocol,
 // The method "configure" sends the configuration to the plugin. It returns an error if the plugin rejects the
 // configuration.
 func (p *Plugin) configure(ctx context.Context, in *instance) error {
-	config, diags := checkConfig(in.desc, p.spec.Config)
+	config, diags := CheckConfig(in.desc, p.spec.Config)
 	if !slices.ContainsFunc(diags, isError) {
 		more, err := in.rpc.Configure(ctx, tool.Configuration{
 			Config: config, Roots: p.spec.Roots, StateDir: p.spec.StateDir, OutputBytes: p.spec.OutputBytes, HostVersion: p.super.opts.HostVersion,

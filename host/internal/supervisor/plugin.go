@@ -309,9 +309,9 @@ func Environment(extra map[string]string) []string {
 	return env
 }
 
-// checkConfig validates a plugin's configuration. The plugin's description contains the schema. The result filled is the
+// CheckConfig validates a plugin's configuration. The plugin's description contains the schema. The result filled is the
 // configuration with all defaults. An attribute that is deprecated has a warning.
-func checkConfig(desc *tool.Description, config json.RawMessage) (filled json.RawMessage, diags []tool.Diagnostic) {
+func CheckConfig(desc *tool.Description, config json.RawMessage) (filled json.RawMessage, diags []tool.Diagnostic) {
 	fail := func(summary string, path ...string) []tool.Diagnostic {
 		return []tool.Diagnostic{{Severity: tool.SeverityError, Summary: summary, Path: path}}
 	}

@@ -41,8 +41,9 @@ func newConfigValidate(s *cli.Settings) *cobra.Command {
 		Short: "Check the configuration",
 		Long: `Check the configuration: syntax, names, values, and that every plugin binary and every program of a
 hook is there. Everything wrong is shown at once, with file and line. Names of tools are checked if all
-plugins are known from an earlier start. With --launch, the plugins are started, too, and what they say
-of their configuration blocks is shown at the lines of these. Programs of hooks get the event "trial".
+plugins are known from an earlier start, and the config and mcp blocks of each plugin whose binary is.
+With --launch, the plugins are started, too, and what they say of their configuration blocks is shown at
+the lines of these. Programs of hooks get the event "trial".
 
 Exit status 0: valid. 2: not valid. 1: valid, but with --launch a part of it does not work.`,
 		Args: cobra.NoArgs,
