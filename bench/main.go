@@ -10,6 +10,7 @@
 //	bench gate      compares spawns and go build behind the exec gate with those of a plugin without a sandbox
 //	bench swap      measures calls while a plugin is replaced 100 times, and while plugins are killed
 //	bench rollout   measures what shadow calls of a rollout cost the calls that are served
+//	bench console   measures what a viewer of the web console costs the calls
 //	bench edit      measures the success and the speed of the edits in the file TOOLHOST_EDIT_CORPUS
 //	bench mcp       compares a read through toolhost mcp with an MCP file server, using the same client
 //	bench mounts    measures the first list of tools with 70 mounted servers
@@ -33,7 +34,7 @@ type suite struct {
 	run  func(ctx context.Context, bin string) error
 }
 
-var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"branch", branched}, {"mcp", overMCP}, {"mounts", mountedServers}, {"swap", swaps}, {"rollout", rollouts}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
+var suites = []suite{{"wire", wire}, {"call", wholeCall}, {"cold", cold}, {"shim", shims}, {"shell", shell}, {"edit", edit}, {"search", searching}, {"sandbox", confined}, {"gate", gated}, {"branch", branched}, {"mcp", overMCP}, {"mounts", mountedServers}, {"swap", swaps}, {"rollout", rollouts}, {"console", consoles}, {"scheduler", scheduling}, {"sessions", sessionLoad}}
 
 func main() {
 	bin, err := filepath.Abs("bin")
