@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// The verbs are for the path of the plugin and for the minimum time of a step.
+// The verbs are for the path of the plugin, the share of shadow calls and the minimum time of a step.
 const rolloutConfig = `bundled = false
 plugin "test" {
   path = %q
   rollout {
-    shadow = 50
+    shadow = %d
     steps  = [30, 60]
     pause  = %q
     calls  = 250
@@ -41,11 +41,11 @@ type rolloutHost struct {
 	all    sync.WaitGroup
 }
 
-func newRolloutHost(t *testing.T, callers int, pause time.Duration) *rolloutHost {
+func newRolloutHost(t *testing.T, callers, shadow int, pause time.Duration) *rolloutHost {
 	t.Helper()
 	work, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	must(t, os.WriteFile(filepath.Join(work, "toolhost.hcl"), fmt.Appendf(nil, rolloutConfig, filepath.Join(work, "plugin"), pause.String()), 0o600))
+	must(t, os.WriteFile(filepath.Join(work, "toolhost.hcl"), fmt.Appendf(nil, rolloutConfig, filepath.Join(work, "plugin"), shadow, pause.String()), 0o600))
 	h := &rolloutHost{work: work}
 	h.install(t, "version=1.0.0")
 	h.batchHost = startBatch(t, work)
@@ -122,7 +122,7 @@ func (h *rolloutHost) ended(t *testing.T, version string) (st rolloutStatus) {
 // the rule that is meant for it, and no call may fail. A good version must serve all calls in the end.
 func TestRollouts(t *testing.T) {
 	t.Parallel()
-	h := newRolloutHost(t, 64, 50*time.Millisecond)
+	h := newRolloutHost(t, 64, 50, 50*time.Millisecond)
 	for i, bad := range []struct{ words, rule string }{
 		{"wrong=100", "differences: "},
 		{"crash=40", "error_ratio: "},
@@ -167,10 +167,27 @@ func TestRollouts(t *testing.T) {
 	}
 }
 
+// TestRolloutOfALie serves sessions by a version that says of its own tool, now and then, that it is unknown. No read may fail,
+// and the rule about errors stops the version.
+func TestRolloutOfALie(t *testing.T) {
+	t.Parallel()
+	h := newRolloutHost(t, 8, 0, time.Hour)
+	h.install(t, "version=2.0.0 lie=20")
+	if st := h.ended(t, "2.0.0"); st.State != "aborted" || !strings.HasPrefix(st.Why, "error_ratio: ") || st.New.Calls == 0 {
+		t.Errorf("%+v", st)
+	}
+	if n := h.failed.Load(); n > 0 {
+		t.Errorf("%d calls failed, such as %v", n, h.last.Load())
+	}
+	if res := fmt.Sprint(h.call("x", "tool:fail --kind not_found")); !strings.Contains(res, "it failed as not_found") {
+		t.Errorf("a call that fails on both versions: %s", res)
+	}
+}
+
 // TestSteeredRollout pauses, promotes and aborts rollouts by hand.
 func TestSteeredRollout(t *testing.T) {
 	t.Parallel()
-	h := newRolloutHost(t, 4, time.Hour)
+	h := newRolloutHost(t, 4, 50, time.Hour)
 	steer := func(words ...string) string {
 		c := toolhost(t, h.work, append([]string{"plugin", "rollout"}, words...)...)
 		c.Stderr = nil
@@ -226,7 +243,7 @@ func TestSteeredRollout(t *testing.T) {
 // a process of the old version, another host, or a host after a kill.
 func TestVersionsOutliveHosts(t *testing.T) {
 	t.Parallel()
-	h := newRolloutHost(t, 0, time.Hour)
+	h := newRolloutHost(t, 0, 50, time.Hour)
 	serves := func(version string) {
 		t.Helper()
 		out, err := toolhost(t, h.work, "run", "tool:where").Output()

@@ -79,7 +79,10 @@ type echoArgs struct {
 }
 
 func echo(ctx context.Context, call *sdk.Call, in echoArgs) (*sdk.Result, error) {
-	text := self.disturb(ctx, call, strings.Repeat(in.Text, in.Times))
+	text, err := self.disturb(ctx, call, strings.Repeat(in.Text, in.Times))
+	if err != nil {
+		return nil, err
+	}
 	if in.Style == "loud" {
 		text = strings.ToUpper(text)
 	}

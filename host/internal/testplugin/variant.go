@@ -24,7 +24,7 @@ import (
 //
 // These words change calls of echo: wrong=N makes the text of each Nth call wrong, crash=N ends the process at each Nth call,
 // delay=MS delays each call, hang=N lets each Nth call hang, flood=MB makes the text longer, leak=MB keeps memory,
-// endless=N lets each Nth call send output without end, and chatter=N lets each Nth call send many progress messages.
+// lie=N lets each Nth call answer that the tool is unknown, endless=N lets each Nth call send output without end, and chatter=N lets each Nth call send many progress messages.
 type variant map[string]string
 
 // mark is the text at the beginning of the last line. The program computes mark, so that the binary itself does not
@@ -81,10 +81,10 @@ var leak struct {
 // calls counts the calls of echo in this process.
 var calls atomic.Int64
 
-// disturb changes a call of echo according to the variant. It returns the text to use.
-func (v variant) disturb(ctx context.Context, call *sdk.Call, text string) string {
+// disturb changes a call of echo according to the variant. It returns the text to use, or an error.
+func (v variant) disturb(ctx context.Context, call *sdk.Call, text string) (string, error) {
 	if v == nil {
-		return text
+		return text, nil
 	}
 	n := calls.Add(1)
 	every := func(name string) bool {
@@ -108,6 +108,8 @@ func (v variant) disturb(ctx context.Context, call *sdk.Call, text string) strin
 	case every("hang"):
 		<-ctx.Done()
 		time.Sleep(time.Minute)
+	case every("lie"):
+		return "", tool.Errorf(tool.NotFound, "unknown tool echo")
 	case every("endless"):
 		for chunk := bytes.Repeat([]byte("x"), 4<<10); ; { // also after a cancel
 			call.Output(tool.Stdout, chunk)
@@ -117,9 +119,9 @@ func (v variant) disturb(ctx context.Context, call *sdk.Call, text string) strin
 			call.Progress(strconv.Itoa(i), nil)
 		}
 	case every("wrong"):
-		return text + " or so"
+		return text + " or so", nil
 	}
-	return text
+	return text, nil
 }
 
 // needs parses a list of needs. A need with a question mark at its end is optional.
