@@ -54,3 +54,20 @@ func TestApplyNamesJobs(t *testing.T) {
 		t.Errorf("the apply printed %s", text)
 	}
 }
+
+// TestApplyNamesJobsOverHTTP is TestApplyNamesJobs for a caller of /v1.
+func TestApplyNamesJobsOverHTTP(t *testing.T) {
+	t.Parallel()
+	needsNamespaces(t)
+	p := newPrincipals(t, "principal \"alice\" {}\n")
+	alice := p.as("alice")
+	alice.output(`{"command":"echo j > byjob; sleep 349 & true","branch":"jobs"}`)
+	alice.want(409, "sleep 349", "POST", "/v1/branches/jobs/apply", "")
+	if _, err := os.Stat(filepath.Join(p.dir, "byjob")); err == nil {
+		t.Error("a refused apply changed the workspace")
+	}
+	alice.want(200, `"path":"byjob"`, "POST", "/v1/branches/jobs/apply", `{"stop_jobs":true}`)
+	if text, err := os.ReadFile(filepath.Join(p.dir, "byjob")); err != nil || string(text) != "j\n" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+}
