@@ -70,6 +70,6 @@ func runAtomic(c *cobra.Command, s *cli.Settings) error {
 	case batch.Kept:
 		return end.Error
 	}
-	fmt.Fprintf(os.Stderr, "toolhost: applied %d changes; to take them back: toolhost branch revert %s\n", len(end.Changes), end.Branch)
+	fmt.Fprintf(os.Stderr, "toolhost: applied %s; to take them back: toolhost branch revert %s\n", cli.Count(len(end.Changes), "change"), end.Branch)
 	return nil
 }

@@ -174,7 +174,10 @@ func Describe(c Change) string {
 	if c.Op == OpReplace && c.Was != c.Is {
 		text += " (was a " + c.Was + ")"
 	}
-	if c.Entries > 0 {
+	switch {
+	case c.Entries == 1:
+		text += " with 1 entry"
+	case c.Entries > 0:
 		text += fmt.Sprintf(" with %d entries", c.Entries)
 	}
 	if c.Was != "" && c.Is != "" && c.Mode != c.OldMode {

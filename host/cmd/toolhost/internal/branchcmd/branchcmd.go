@@ -76,14 +76,14 @@ func printList(list []admin.BranchInfo) error {
 		fmt.Fprintln(t, "The workspace has no branches. To make one, run a command in it: toolhost run --branch NAME COMMAND")
 		return t.Flush()
 	}
-	fmt.Fprintln(t, "BRANCH\tAGE\tCHANGES\tSIZE\tSESSIONS\tSTATE\tWORKSPACE")
+	fmt.Fprintln(t, "BRANCH\tAGE\tPATHS\tSIZE\tSESSIONS\tSTATE\tWORKSPACE")
 	for _, b := range list {
 		state := "ready to apply"
 		switch {
 		case b.Problem != "":
 			state = b.Problem
 		case b.Conflicts > 0:
-			state = fmt.Sprintf("%d conflicts with the workspace", b.Conflicts)
+			state = cli.Count(b.Conflicts, "conflict") + " with the workspace"
 		case b.Files == 0 && b.Applied > 0:
 			state = "applied"
 		case b.Files == 0:
@@ -182,10 +182,10 @@ func printOutcome(s *cli.Settings, out *admin.BranchOutcome, verb, name string) 
 	if len(out.Changes) == 0 {
 		fmt.Printf("The branch %s has nothing to apply.\n", name)
 	} else {
-		fmt.Printf("%s %d changes of the branch %s.\n", verb, len(out.Changes), name)
+		fmt.Printf("%s %s of the branch %s.\n", verb, cli.Count(len(out.Changes), "change"), name)
 	}
 	if len(out.Left) > 0 {
-		fmt.Printf("%d changes stay in the branch:\n", len(out.Left))
+		fmt.Printf("Left in the branch (%s):\n", cli.Count(len(out.Left), "change"))
 		printChanges(os.Stdout, out.Left)
 	}
 	for _, n := range out.Notes {

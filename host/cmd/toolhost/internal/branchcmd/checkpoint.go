@@ -28,7 +28,7 @@ func newCheckpoint(s *cli.Settings) *cobra.Command {
 				if s.JSON {
 					return cli.PrintJSON(os.Stdout, made)
 				}
-				fmt.Printf("Checkpoint %d of the branch %s has %d files (%s). To go back to it: toolhost branch restore %[2]s %[1]d\n", made.Number, args[0], made.Files, cli.Size(made.Bytes))
+				fmt.Printf("Checkpoint %d of the branch %s has %s (%s). To go back to it: toolhost branch restore %[2]s %[1]d\n", made.Number, args[0], cli.Count(made.Files, "file"), cli.Size(made.Bytes))
 				return nil
 			})
 		},
@@ -53,7 +53,7 @@ func newCheckpoints(s *cli.Settings) *cobra.Command {
 				}
 				t := tabwriter.NewWriter(cli.Screen(os.Stdout), 0, 0, 2, ' ', 0)
 				for _, c := range all {
-					fmt.Fprintf(t, "%d\t%s\t%d files\t%s\t%s\n", c.Number, c.At.Local().Format(time.DateTime), c.Files, cli.Size(c.Bytes), cli.Printable(c.Message))
+					fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", c.Number, c.At.Local().Format(time.DateTime), cli.Count(c.Files, "file"), cli.Size(c.Bytes), cli.Printable(c.Message))
 				}
 				if len(all) == 0 {
 					fmt.Fprintf(t, "The branch %s has no checkpoints.\n", args[0])

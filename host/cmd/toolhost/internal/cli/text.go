@@ -23,6 +23,14 @@ func Printable(s string) string {
 	return b.String()
 }
 
+// Count formats a number of things, such as "1 file" and "2 files".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // Size formats a number of bytes, such as "5.5 MiB".
 func Size(n int64) string {
 	for _, unit := range []struct {
