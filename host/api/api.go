@@ -203,7 +203,7 @@ func (s *server) named(next http.Handler) http.Handler {
 }
 
 // ConsolePaths lists the patterns of the paths of the web console.
-var ConsolePaths = []string{"/{$}", "/console/", "/login", "/login/", "/logout", "/asks", "/asks/", "/sessions", "/sessions/", "/tools", "/tools/", "/config", "/config/", "/audit", "/figures", "/doctor", "/calls/", "/rollouts", "/rollouts/", "/branches", "/branches/"}
+var ConsolePaths = []string{"/{$}", "/console/", "/login", "/login/", "/logout", "/asks", "/asks/", "/sessions", "/sessions/", "/tools", "/tools/", "/config", "/config/", "/audit", "/audit/", "/figures", "/doctor", "/calls/", "/rollouts", "/rollouts/", "/branches", "/branches/"}
 
 // WithPrincipal returns a context for a request of a principal to the handler that [Options.Console] gets.
 func WithPrincipal(ctx context.Context, p *host.Principal) context.Context {

@@ -235,6 +235,13 @@ func TestConsole(t *testing.T) {
 		t.Errorf("the search found %q", text)
 	}
 
+	for format, want := range map[string]string{"jsonl": `"tool":"(rollback)"`, "csv": ",(rollback),"} {
+		must(t, chromedp.Run(ctx, chromedp.Evaluate(fmt.Sprintf(`fetch("/audit/export?text=rollback&format=%s").then(r => r.text())`, format), &text, awaited)))
+		if !strings.Contains(text, want) || strings.Contains(text, "git push origin") {
+			t.Errorf("the export as %s is %q", format, text)
+		}
+	}
+
 	for _, p := range []string{"/", "/sessions", "/tools", "/tools/read", "/config", "/audit", "/figures", "/doctor", "/rollouts", "/branches"} {
 		name := strings.ReplaceAll(strings.Trim(p, "/"), "/", "-")
 		must(t, chromedp.Run(ctx, look(1280, "light"), chromedp.Navigate(base+p), appears("h1")))

@@ -30,7 +30,7 @@ func promote(t *testing.T, ctx context.Context, c *client, plugin string, progra
 		c.want(200, `"success":true`, "POST", "/v1/run", hostile)
 	}
 	must(t, chromedp.Run(ctx, appears(`[aria-label="Rollout of test"] details dl`), chromedp.Evaluate(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil), reads(`[aria-label="Rollout of test"]`, &text)))
-	for _, want := range []string{`<img src=x onerror="window.owned=1">‹U+202E›gnp or so`, "new <img/src=x/onerror=window.owned=1>‹U+202E›", "differences"} {
+	for _, want := range []string{`\u202egnp or so"`, "new <img/src=x/onerror=window.owned=1>‹U+202E›", "differences"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the rollout lacks %q: %q", want, text)
 		}
@@ -53,7 +53,7 @@ func promote(t *testing.T, ctx context.Context, c *client, plugin string, progra
 		t.Errorf("the tools are %q", text)
 	}
 	must(t, chromedp.Run(ctx, press(`[aria-label="Approve test"]`), disappears(`[aria-label="Approve test"]`)))
-	c.want(200, `"(approve)"`, "GET", "/v1/log?kind=administration&text=approve", "")
+	c.want(200, `"(approve)"`, "GET", "/v1/log?layer=administration&text=approve", "")
 }
 
 // reviewChanges looks at the diffs of what a session changed, and goes back and forth to a point.
@@ -68,7 +68,7 @@ func reviewChanges(t *testing.T, ctx context.Context, c *client, dir string) {
 	call("edit", map[string]any{"file_path": file, "old_string": "first", "new_string": "<img src=x onerror=\"window.owned=1\">\u202e"})
 	call("write", map[string]any{"file_path": filepath.Join(dir, "second.txt"), "content": "second\n"})
 	var text string
-	must(t, chromedp.Run(ctx, desk(c, "/sessions?id=edits"), press(`a[href$="show=changes"]`), appears("pre.diff"), reads("#live", &text)))
+	must(t, chromedp.Run(ctx, desk(c, "/sessions?id=edits"), press(`a[href$="show=changes"]`), appears("pre.diff"), reads("main", &text)))
 	for _, want := range []string{"+++ b/page.html", `+<p><img src=x onerror="window.owned=1">‹U+202E›</p>`, "--- /dev/null", "+second"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the changes lack %q: %q", want, text)
@@ -129,6 +129,7 @@ func supervise(t *testing.T, ctx context.Context, c *client, dir, plugin string,
 	must(t, chromedp.Run(ctx, at("/rollouts"), appears(`[aria-label="Rollout of test"] [value=pause]`), press(`[aria-label="Rollout of test"] [value=pause]`),
 		appears(`[aria-label="Rollout of test"] [value=resume]`)))
 	shot(t, ctx, "rollout")
+	c.want(200, `toolhost_rollout_share{plugin="test",state="shadow"} 0`, "GET", "/metrics", "")
 	must(t, chromedp.Run(ctx, press(`[aria-label="Rollout of test"] [value=resume]`), appears(`[aria-label="Rollout of test"] [value=pause]`),
 		press(`[aria-label="Rollout of test"] [value=abort]`), disappears(`[aria-label="Rollout of test"] [value=abort]`), reads("#live", &text)))
 	if !strings.Contains(text, "aborted") || !strings.Contains(text, "principal:start-token") || !strings.Contains(text, "closed") {

@@ -140,10 +140,7 @@ func (m *serviceManager) control(args ...string) string {
 // each plugin is complete in spite of the hardening, a restart refuses no call, and a stop is clean.
 func TestServiceUnderSystemd(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	address := l.Addr().String()
-	must(t, l.Close())
+	address := freeAddress(t)
 	m := startServiceManager(t, address)
 	if state := m.control("is-active", "toolhost.service"); state != "inactive" {
 		t.Errorf("before the first request, the service is %s", state)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -92,6 +93,16 @@ func TestSignals(t *testing.T) {
 	for _, want := range []string{"toolhost_config_refused 1", `toolhost_plugin_breaker{plugin="test",state="open"} 1`, `toolhost_plugin_healthy{plugin="bash"} 0`, `toolhost_config_reloads_total{outcome="refused"} 1`, `toolhost_config_info{digest="sha256:`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics do not contain %q", want)
+		}
+	}
+	dashboard, err := os.ReadFile("../../../docs/monitoring/dashboard.json")
+	must(t, err)
+	if !json.Valid(dashboard) {
+		t.Error("the dashboard is no JSON")
+	}
+	for _, name := range regexp.MustCompile(`toolhost_[a-z_]+`).FindAllString(string(dashboard), -1) {
+		if !strings.Contains(metrics, "# TYPE "+strings.TrimSuffix(name, "_bucket")+" ") {
+			t.Errorf("the dashboard shows %s, which the host does not export", name)
 		}
 	}
 	for _, name := range []string{"ToolhostConfigRefused", "ToolhostPluginSuspended", "ToolhostPluginStuck"} {
