@@ -103,11 +103,16 @@ func rename(from *tree, a string, to *tree, b string, flags uint) error {
 }
 
 // writable makes a directory writable for its owner. The returned function restores the mode.
-func writable(dir int) (restore func()) {
+func writable(dir int) (restore func()) { return permit(dir, 0o300) }
+
+// permit adds permissions of its owner to a directory. The returned function restores the mode.
+func permit(dir int, bits uint32) (restore func()) {
 	var st unix.Stat_t
-	path := fmt.Sprintf("/proc/self/fd/%d", dir)
-	if unix.Fstat(dir, &st) != nil || st.Mode&0o300 == 0o300 || unix.Chmod(path, uint32(st.Mode)&0o7777|0o300) != nil { //nolint:unconvert // not all systems have 32 bits here
+	if unix.Fstat(dir, &st) != nil || uint32(st.Mode)&bits == bits || unix.Chmod(descriptor(dir), uint32(st.Mode)&0o7777|bits) != nil { //nolint:unconvert // not all systems have 32 bits here
 		return func() {}
 	}
-	return func() { _ = unix.Chmod(path, uint32(st.Mode)&0o7777) } //nolint:unconvert // as above
+	return func() { _ = unix.Chmod(descriptor(dir), uint32(st.Mode)&0o7777) } //nolint:unconvert // as above
 }
+
+// descriptor returns a path that leads to what a descriptor refers to.
+func descriptor(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }

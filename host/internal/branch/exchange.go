@@ -250,6 +250,10 @@ var marks = []string{opaqueMark, originMark, "user.overlay.impure", "user.overla
 func removeMarks(path string) error {
 	names := make([]byte, 4096)
 	n, err := unix.Llistxattr(path, names)
+	if errors.Is(err, unix.ERANGE) {
+		names = make([]byte, 64<<10) // the most that the kernel returns
+		n, err = unix.Llistxattr(path, names)
+	}
 	if err != nil || n == 0 {
 		return nil // without attributes there are no marks
 	}
@@ -259,11 +263,7 @@ func removeMarks(path string) error {
 		}
 		err := unix.Lremovexattr(path, m)
 		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) { // a read-only file of this user, or a link
-			var st unix.Stat_t
-			if _, absent := unix.Lgetxattr(path, m, nil); absent != nil || unix.Lstat(path, &st) != nil || unix.Chmod(path, uint32(st.Mode)&0o7777|0o600) != nil { //nolint:unconvert // not all systems have 32 bits here
-				continue
-			}
-			err = errors.Join(unix.Lremovexattr(path, m), unix.Chmod(path, uint32(st.Mode)&0o7777)) //nolint:unconvert // as above
+			err = forceRemove(path, m)
 		}
 		if err != nil && !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP) {
 			return err
@@ -272,31 +272,48 @@ func removeMarks(path string) error {
 	return nil
 }
 
+// forceRemove removes an attribute of a file that its owner cannot write.
+func forceRemove(path, name string) error {
+	fd, err := unix.Open(path, openPath|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only opened
+	var st unix.Stat_t
+	at := descriptor(fd)
+	if _, absent := unix.Getxattr(at, name, nil); absent != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK || unix.Chmod(at, uint32(st.Mode)&0o7777|0o600) != nil { //nolint:unconvert // not all systems have 32 bits here
+		return nil
+	}
+	return errors.Join(unix.Removexattr(at, name), unix.Chmod(at, uint32(st.Mode)&0o7777)) //nolint:unconvert // as above
+}
+
 // metadata sets the mode, the owner and the attributes of a directory of the base.
 func (x *exchanger) metadata(path string, mode uint32, owner [2]uint32, now, before map[string][]byte) error {
-	at := fmt.Sprintf("/proc/self/fd/%d/.", x.base.root)
+	parent, name, err := x.base.root, ".", error(nil)
 	if path != "." {
-		var err error
-		if at, err = x.base.at(path); err != nil {
+		if parent, name, err = x.base.entry(path); err != nil {
 			return err
 		}
 	}
-	var st unix.Stat_t
-	if err := unix.Lstat(at, &st); err != nil {
-		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	// The open directory stays the same one if a program puts a link in its place.
+	dir, err := unix.Openat(parent, name, openPath|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return errChanged
 	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir) //nolint:errcheck // only opened
+	at := descriptor(dir)
 	for name := range before {
 		if _, kept := now[name]; !kept {
-			if err := unix.Lremovexattr(at, name); err != nil && !errors.Is(err, unix.ENODATA) {
+			if err := unix.Removexattr(at, name); err != nil && !errors.Is(err, unix.ENODATA) {
 				return err
 			}
 		}
 	}
 	for name, value := range now {
-		if err := unix.Lsetxattr(at, name, value, 0); err != nil {
+		if err := unix.Setxattr(at, name, value, 0); err != nil {
 			return err
 		}
 	}

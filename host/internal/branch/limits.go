@@ -18,20 +18,14 @@ func (b *Branch) Usage() (size int64, files int) {
 
 // measure is Usage. It calls a function for each path of the layer.
 func (b *Branch) measure(visit func(rel string, d fs.DirEntry)) (size int64, files int) {
-	layer := b.Layer()
-	_ = filepath.WalkDir(layer, func(path string, d fs.DirEntry, err error) error {
-		var st unix.Stat_t
-		if err != nil || path == layer || unix.Lstat(path, &st) != nil {
-			return nil //nolint:nilerr // what disappears meanwhile does not count
-		}
-		files++
-		visit(path[len(layer)+1:], d)
-		if d.Type().IsRegular() {
-			size += st.Blocks * 512
-		}
-		return nil
-	})
-	return size, files
+	m := &measurer{visit: visit}
+	var st unix.Stat_t
+	if unix.Lstat(b.Layer(), &st) == nil && unreadable(&st) {
+		m.enter(b.dir, upperDir, "", 0)
+	} else {
+		m.walk(b.Layer(), "", 0)
+	}
+	return m.size, m.files
 }
 
 type usage struct {

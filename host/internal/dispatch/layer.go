@@ -9,6 +9,7 @@ import (
 
 	"toolhost.dev/sdk/tool"
 
+	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/script"
@@ -71,6 +72,9 @@ func exceeds(l *call.Layer, size int64, files int) bool {
 func tooLarge(l *call.Layer, size int64, files int) string {
 	if size > l.MaxBytes {
 		return fmt.Sprintf("the changes of the branch %s use %s, and the limit is %s", l.Name, megabytes(uint64(size)), megabytes(uint64(l.MaxBytes)))
+	}
+	if files == branch.Beyond {
+		return fmt.Sprintf("the directories that the branch %s made are nested too deeply to be counted", l.Name)
 	}
 	return fmt.Sprintf("the changes of the branch %s have %d files, and the limit is %d", l.Name, files, l.MaxFiles)
 }
