@@ -65,7 +65,8 @@ func OpenBranches(opts Options) (*Branches, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	home := state.Home{Root: root}
-	return &Branches{workspace: workspace, cfg: cfg, home: home, store: &branch.Store{Dir: home.Branches()}, db: db, log: opts.Log}, nil
+	store := &branch.Store{Dir: home.Branches(), Guard: changeset.Guard(func() *config.Config { return cfg }, home, db.AddAudit, opts.Log)}
+	return &Branches{workspace: workspace, cfg: cfg, home: home, store: store, db: db, log: opts.Log}, nil
 }
 
 // Close closes the state directory.

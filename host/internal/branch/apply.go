@@ -22,9 +22,8 @@ type Selection struct {
 	// Ours lists paths with conflicts whose content the branch decides. Theirs lists paths whose content the workspace
 	// decides; the branch then gives up its change.
 	Ours, Theirs []string
-	// Before is called when it is certain that the base will be changed. After it, the function that it returns is called
-	// when the changes are made. Before can be nil.
-	Before func() (after func(), err error)
+	// Before is called when it is certain that the base will be changed. An error stops the apply. Before can be nil.
+	Before func() error
 }
 
 // Outcome describes an apply or a revert.
@@ -92,9 +91,8 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 	if err != nil || len(out.Changes) == 0 {
 		return out, err
 	}
-	after := func() {}
 	if sel.Before != nil {
-		if after, err = sel.Before(); err != nil {
+		if err := sel.Before(); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +114,6 @@ func (s *Store) Apply(b *Branch, sel Selection) (*Outcome, error) {
 	}
 	err = b.run(j, true)
 	if err == nil {
-		after()
 		for _, g := range all.repos {
 			err = errors.Join(err, g.keepAncestors())
 		}
@@ -135,7 +132,7 @@ func (s *Store) exclusive(b *Branch) (release func(), err error) {
 		return nil, errors.Join(err, base.Close())
 	}
 	release = func() { _, _ = lock.Close(), base.Close() }
-	if err := errors.Join(b.check(), b.recover()); err != nil {
+	if err := errors.Join(b.check(), b.recover(s.Guard)); err != nil {
 		release()
 		return nil, err
 	}
@@ -153,8 +150,8 @@ func order(s *step) int {
 	return 2
 }
 
-// recover completes an apply or a revert during which a process was killed. The branch must be locked.
-func (b *Branch) recover() error {
+// recover completes an apply or a revert during which a process was killed. See [Store.Guard]. The branch must be locked.
+func (b *Branch) recover(guard Guard) error {
 	if err := b.continueRestore(); err != nil {
 		return err
 	}
@@ -165,7 +162,7 @@ func (b *Branch) recover() error {
 	for _, j := range all {
 		switch j.State {
 		case applying:
-			err = b.run(j, false)
+			err = b.complete(j, guard)
 		case undoing:
 			err = b.undo(j)
 		}
@@ -174,6 +171,18 @@ func (b *Branch) recover() error {
 		}
 	}
 	return nil
+}
+
+// complete makes the rest of the steps of a journal.
+func (b *Branch) complete(j *journal, guard Guard) error {
+	if guard != nil {
+		after, err := guard(b.Base)
+		if err != nil {
+			return fmt.Errorf("the apply of the branch %s, which was interrupted, cannot be completed: %w", b.Name, err)
+		}
+		defer after()
+	}
+	return b.run(j, false)
 }
 
 // run makes all steps of a journal that were not made yet. If a step fails, it takes back all steps. If fresh is true, none

@@ -350,11 +350,11 @@ func TestNothingIsLost(t *testing.T) {
 			s, b, _, _ := begun(t)
 			layer := snapshot(t, b.Layer())
 			var before map[string]string
-			_, err := s.Apply(b, Selection{Before: func() (func(), error) {
+			_, err := s.Apply(b, Selection{Before: func() error {
 				time.Sleep(10 * time.Millisecond)
 				err := change(b.Base)
 				before = snapshot(t, b.Base)
-				return func() {}, err
+				return err
 			}})
 			if err == nil || !strings.Contains(err.Error(), "nothing was applied") {
 				t.Fatalf("the apply returned %v", err)

@@ -289,8 +289,9 @@ func forceRemove(path, name string) error {
 
 // metadata sets the mode, the owner and the attributes of a directory of the base.
 func (x *exchanger) metadata(path string, mode uint32, owner [2]uint32, now, before map[string][]byte) error {
-	parent, name, err := x.base.root, ".", error(nil)
+	parent, name := x.base.root, "."
 	if path != "." {
+		var err error
 		if parent, name, err = x.base.entry(path); err != nil {
 			return err
 		}

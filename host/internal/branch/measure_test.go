@@ -55,7 +55,7 @@ func TestUsageCountsEverything(t *testing.T) {
 	if err := errors.Join(os.Chmod(closed, 0o400), os.Chmod(filepath.Dir(closed), 0)); err != nil {
 		t.Fatal(err)
 	}
-	defer removeAll(b.dir) //nolint:errcheck // the test's own removal cannot read the directories
+	defer removeAll(b.dir) // the test itself cannot remove directories that it cannot read
 	nowSize, nowCount := b.Usage()
 	if got, want := nowCount-count, depth+1+3; got != want {
 		t.Errorf("%d new files are counted, want %d", got, want)

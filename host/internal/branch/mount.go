@@ -130,7 +130,11 @@ func (m *Mounts) mount(b *Branch, session string) (*Mount, error) {
 		return nil, err
 	}
 	out := &Mount{Branch: b, Key: fmt.Sprintf("%s#%d", b.ID(), m.last.Add(1)), lock: lock}
-	if err := out.start(launcher, session); err != nil {
+	var guard Guard
+	if m.Store != nil {
+		guard = m.Store.Guard
+	}
+	if err := out.start(launcher, session, guard); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	if m.by == nil {
@@ -155,12 +159,12 @@ func waitLock(b *Branch) (*os.File, error) {
 }
 
 // start mounts the branch, whose lock the caller has.
-func (m *Mount) start(launcher, session string) error {
+func (m *Mount) start(launcher, session string, guard Guard) error {
 	b := m.Branch
 	if err := b.check(); err != nil {
 		return err
 	}
-	if err := b.recover(); err != nil {
+	if err := b.recover(guard); err != nil {
 		return err
 	}
 	boot, err := bootID()

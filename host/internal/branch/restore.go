@@ -45,7 +45,7 @@ func (s *Store) goBack(b *Branch, number int, undo bool, rules CheckpointRules) 
 		return nil, nil, err
 	}
 	defer lock.Close() //nolint:errcheck // only a lock
-	if err := b.recover(); err != nil {
+	if err := b.recover(s.Guard); err != nil {
 		return nil, nil, err
 	}
 	all, err := b.Checkpoints()

@@ -46,7 +46,14 @@ const (
 )
 
 // Store is the directory with the branches of a state directory.
-type Store struct{ Dir string }
+type Store struct {
+	Dir string
+	// Guard is used when an apply is completed that a killed process began. Nil means no guard.
+	Guard Guard
+}
+
+// Guard prepares for changes of a base. The returned function is called after the changes. If it fails, nothing is changed.
+type Guard func(base string) (after func(), err error)
 
 // Branch is one branch.
 type Branch struct {

@@ -44,12 +44,15 @@ func (s *Set) Apply(b *branch.Branch, sel branch.Selection) (*branch.Outcome, er
 		defer close(guarded)
 		after, refused = confinement.GuardApply(s.Config, parts, s.Workspace)
 	}()
-	sel.Before = func() (func(), error) {
+	sel.Before = func() error {
 		<-guarded
-		return func() { notes = after() }, refused
+		return refused
 	}
 	out, err := s.Store.Apply(b, sel)
-	<-guarded
+	// The search is also made if this apply changed nothing, because it knows what a killed process applied and did not search.
+	if <-guarded; refused == nil {
+		notes = after()
+	}
 	err = errors.Join(err, parts.Repositories.Close())
 	if out != nil {
 		out.Notes = append(out.Notes, notes...)
@@ -63,6 +66,26 @@ func changesOf(out *branch.Outcome) int {
 		return 0
 	}
 	return len(out.Changes)
+}
+
+// Guard returns the guard of a configuration for applies that killed processes began. It logs what it took away.
+func Guard(cfg func() *config.Config, home state.Home, audit func(state.AuditEntry), log *slog.Logger) branch.Guard {
+	return func(base string) (func(), error) {
+		parts := &confinement.Parts{Home: home, Audit: audit, Log: log}
+		parts.Repositories = confinement.NewRepositories(parts)
+		after, err := confinement.GuardApply(cfg(), parts, base)
+		if err != nil {
+			return nil, errors.Join(err, parts.Repositories.Close())
+		}
+		return func() {
+			for _, note := range after() {
+				log.Warn(note)
+			}
+			if err := parts.Repositories.Close(); err != nil {
+				log.Warn("the record of the repositories cannot be removed", "error", err)
+			}
+		}, nil
+	}
 }
 
 // Revert takes back the last apply of a branch.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
 	"toolhost.dev/sdk/tool"
 
-	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/notes"
 	"toolhost.dev/host/internal/script"
@@ -73,7 +73,7 @@ func tooLarge(l *call.Layer, size int64, files int) string {
 	if size > l.MaxBytes {
 		return fmt.Sprintf("the changes of the branch %s use %s, and the limit is %s", l.Name, megabytes(uint64(size)), megabytes(uint64(l.MaxBytes)))
 	}
-	if files == branch.Beyond {
+	if files == math.MaxInt { // see branch.Beyond
 		return fmt.Sprintf("the directories that the branch %s made are nested too deeply to be counted", l.Name)
 	}
 	return fmt.Sprintf("the changes of the branch %s have %d files, and the limit is %d", l.Name, files, l.MaxFiles)

@@ -16,6 +16,7 @@ import (
 	"toolhost.dev/host/internal/branch"
 	"toolhost.dev/host/internal/call"
 	"toolhost.dev/host/internal/changeset"
+	"toolhost.dev/host/internal/config"
 	"toolhost.dev/host/internal/principal"
 )
 
@@ -24,7 +25,10 @@ func (e *Engine) openBranches() {
 	if e.home.Root == "" {
 		return
 	}
-	e.branches.Store = &branch.Store{Dir: e.home.Branches()}
+	e.branches.Store = &branch.Store{
+		Dir:   e.home.Branches(),
+		Guard: changeset.Guard(func() *config.Config { return e.Current().Config }, e.home, e.state.AddAudit, e.opts.Log),
+	}
 	e.branches.End = e.super.EndBranch
 	e.branches.Launcher = func() (string, error) {
 		l := e.Current().Launcher
