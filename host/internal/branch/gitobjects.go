@@ -28,13 +28,20 @@ type gitObjects struct {
 // gitTimeout bounds the time of one question.
 const gitTimeout = 30 * time.Second
 
-// openObjects returns the objects in directories. The caller must call close. The object names have the length of the argument
-// oid.
-func openObjects(oid string, dirs ...string) (*gitObjects, error) {
+// gitPrefix begins the names of repositories that borrow objects. A repository without a process is removed after gitAge.
+const (
+	gitPrefix = "git-"
+	gitAge    = time.Hour
+)
+
+// openObjects returns the objects in directories. The caller must call close. The repository is made in the directory parent.
+// The object names have the length of the argument oid.
+func openObjects(parent, oid string, dirs ...string) (*gitObjects, error) {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil, fmt.Errorf("git is not installed: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "toolhost-git-")
+	removeOldObjects(parent)
+	dir, err := os.MkdirTemp(parent, gitPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +65,16 @@ func openObjects(oid string, dirs ...string) (*gitObjects, error) {
 		"GIT_NO_REPLACE_OBJECTS=1", "GIT_TERMINAL_PROMPT=0", "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strings.Join(quoted, ":"),
 	}
 	return g, nil
+}
+
+// removeOldObjects removes the repositories of processes that were killed.
+func removeOldObjects(parent string) {
+	entries, _ := os.ReadDir(parent) // ignore the error: making a repository there reports it
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), gitPrefix) && time.Since(info.ModTime()) > gitAge {
+			_ = os.RemoveAll(filepath.Join(parent, e.Name())) // ignore the error: the next call tries again
+		}
+	}
 }
 
 func (g *gitObjects) close() { _ = os.RemoveAll(g.dir) }

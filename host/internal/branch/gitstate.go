@@ -88,7 +88,7 @@ func (g *gitState) plan(plain *walker) error {
 			oid = value
 		}
 	}
-	objects, err := openObjects(oid, filepath.Join(g.w.base, g.dir, "objects"), filepath.Join(g.w.upper, g.dir, "objects"))
+	objects, err := openObjects(g.w.b.dir, oid, filepath.Join(g.w.base, g.dir, "objects"), filepath.Join(g.w.upper, g.dir, "objects"))
 	if err == nil {
 		g.objects = objects
 	}

@@ -232,7 +232,30 @@ func TestGitKilledAtEveryStep(t *testing.T) {
 	if steps < 15 {
 		t.Errorf("the apply has only %d steps", steps)
 	}
+	left := func() []string {
+		dirs, err := filepath.Glob(filepath.Join(g.b.dir, gitPrefix+"*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dirs
+	}
+	if len(left()) == 0 {
+		t.Error("no killed process left a repository, so its removal is not tested")
+	}
+	for _, dir := range left() {
+		if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-2*gitAge)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	g.merged()
+	objects, err := openObjects(g.b.dir, strings.Repeat("0", 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects.close()
+	if dirs := left(); len(dirs) > 0 {
+		t.Errorf("repositories of killed processes remain: %q", dirs)
+	}
 }
 
 // TestGitRevertAfterMerge reverts an apply after git merged its commits. The merge needs the objects, so they stay. The
