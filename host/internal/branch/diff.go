@@ -3,6 +3,7 @@ package branch
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,8 +25,18 @@ func (b *Branch) Diff(w io.Writer, changes []Change) error {
 	if err != nil {
 		return err
 	}
+	after := b.after()
 	for i := range changes {
-		if _, err := io.WriteString(w, diffOf(before, b.after(), &changes[i])); err != nil {
+		c := &changes[i]
+		text := diffOf(before, after, c)
+		below, more := after.below(c, maxListed)
+		for j := range below {
+			text += diffOf(before, after, &below[j])
+		}
+		if more > 0 {
+			text += fmt.Sprintf("# %d more entries of %s are not shown\n", more, quotePath(c.Path))
+		}
+		if _, err := io.WriteString(w, text); err != nil {
 			return err
 		}
 	}
@@ -67,7 +78,15 @@ func shortDiff(before, after view, changes []Change, limit int) string {
 		}
 	}
 	limit += out.Len()
-	hidden := 0
+	// What is in new directories comes last, so that many files in one cannot hide a change of another file.
+	hidden, room := 0, maxListed
+	for i := range changes {
+		below, more := after.below(&changes[i], room)
+		for j := range below {
+			others = append(others, &below[j])
+		}
+		hidden, room = hidden+more, room-len(below)
+	}
 	for _, c := range others {
 		if out.Len() >= limit { // a layer can have many large files, so the rest is not read
 			hidden++
@@ -91,10 +110,14 @@ func shortDiff(before, after view, changes []Change, limit int) string {
 
 func diffOf(before, after view, c *Change) string {
 	line := "# " + Describe(*c) + remarks(c) + "\n"
-	if c.Never != "" || c.Op == OpMetadata || c.Is == "directory" || c.Was == "directory" {
+	if c.Never != "" || c.Op == OpMetadata || c.Is == "directory" || c.Is == "" && c.Was == "directory" {
 		return line
 	}
-	old, okBefore := before.text(c.Path, c.Was)
+	was := c.Was
+	if was == "directory" {
+		was = "" // the new content is all that has lines
+	}
+	old, okBefore := before.text(c.Path, was)
 	now, okAfter := after.text(c.Path, c.Is)
 	if c.made != nil {
 		now, okAfter = *c.made, isText(*c.made)
@@ -107,13 +130,44 @@ func diffOf(before, after view, c *Change) string {
 		out = line
 	}
 	from, to := quotePath("a/"+c.Path), quotePath("b/"+c.Path)
-	if c.Was == "" {
+	if was == "" {
 		from = "/dev/null"
 	}
 	if c.Is == "" {
 		to = "/dev/null"
 	}
 	return out + udiff.Unified(from, to, old, now)
+}
+
+// maxListed is the maximum number of entries of new directories that a diff lists.
+const maxListed = 1000
+
+// below lists what a new directory contains, each entry as a change, and counts what is not listed.
+func (v view) below(c *Change, limit int) (out []Change, more int) {
+	if c.Is != "directory" || c.Op != OpCreate && c.Op != OpReplace || c.Never != "" {
+		return nil, 0
+	}
+	top := filepath.Join(v.layer, c.Path)
+	_ = filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || path == top {
+			return nil //nolint:nilerr // a directory that cannot be read has a line of its own
+		}
+		if len(out) >= limit {
+			more++
+			return nil
+		}
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) != nil || isWhiteout(&st) {
+			return nil
+		}
+		e := Change{Path: filepath.Join(c.Path, path[len(top):]), Op: OpCreate, Is: typeOf(uint32(st.Mode)), Mode: uint32(st.Mode) & 0o7777, Size: st.Size} //nolint:unconvert // not all systems have 32 bits here
+		if e.Is == "other" {
+			e.Never = "it is a pipe, a socket or a device"
+		}
+		out = append(out, e)
+		return nil
+	})
+	return out, more
 }
 
 // text returns the text of a file, or the target of a link. It returns false for a file that is not text or too large.
@@ -190,6 +244,9 @@ func Describe(c Change) string {
 }
 
 func remarks(c *Change) (out string) {
+	if gained := c.Mode &^ c.OldMode; c.Is == "file" && gained&0o6000 != 0 {
+		out += " [runs with the rights of its owner or group (setuid or setgid)]"
+	}
 	if c.WasHardLink {
 		out += " [was a hard link; its other names keep the old content]"
 	}

@@ -1,9 +1,14 @@
 package branch
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A diff can be shown after the workspace was moved or removed.
@@ -15,5 +20,40 @@ func TestDiffWithoutBase(t *testing.T) {
 	want := "# new file a (4 bytes)\n--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+new\n"
 	if got := shortDiff(view{base: v.base}, v, []Change{{Path: "a", Op: OpCreate, Is: "file", Size: 4}}, 1000); got != want {
 		t.Errorf("the diff is\n%s", got)
+	}
+}
+
+// TestDiffOfNewDirectories checks that a new directory hides nothing from a person who decides, and that it hides no other
+// change either.
+func TestDiffOfNewDirectories(t *testing.T) {
+	layer, base := t.TempDir(), t.TempDir()
+	files(t, base, map[string]string{"z": "old\n", "turned/x": "dir"})
+	many := map[string]string{"a/run.sh": "#!/bin/sh\n", "a/link": "-> /etc", "a/deep/rights": "", "turned": "-> /root", "z": "new\n"}
+	for i := range 2 * maxListed {
+		many[fmt.Sprintf("b/%04d", i)] = "x\n"
+	}
+	files(t, layer, many)
+	if err := errors.Join(os.Chmod(filepath.Join(layer, "a/deep/rights"), 0o755|os.ModeSetuid), unix.Mkfifo(filepath.Join(layer, "a/pipe"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	changes := []Change{
+		{Path: "a", Op: OpCreate, Is: "directory"}, {Path: "b", Op: OpCreate, Is: "directory"}, {Path: "turned", Op: OpReplace, Was: "directory", Is: "link"},
+		{Path: "z", Op: OpModify, Was: "file", Is: "file"},
+	}
+	got := shortDiff(view{base: base}, view{base: base, layer: layer}, changes, 8<<10)
+	for _, want := range []string{
+		"+++ b/a/run.sh\n@@ -0,0 +1 @@\n+#!/bin/sh\n", "# new link a/link\n--- /dev/null\n+++ b/a/link\n@@ -0,0 +1 @@\n+/etc\n", "a/deep/rights (0 bytes) [runs with the rights of its owner",
+		"# new other a/pipe [never applied", "-old\n+new\n", "more changes are not shown",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the diff lacks %q:\n%s", want, got)
+		}
+	}
+	if text := diffOf(view{base: base}, view{base: base, layer: layer}, &changes[2]); !strings.Contains(text, "+/root\n") {
+		t.Errorf("the diff of a link in place of a directory lacks its target:\n%s", text)
+	}
+	below, more := (view{base: base, layer: layer}).below(&changes[1], maxListed)
+	if len(below) != maxListed || more != maxListed {
+		t.Errorf("%d entries are listed and %d are counted, want %d each", len(below), more, maxListed)
 	}
 }
