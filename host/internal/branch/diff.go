@@ -158,7 +158,7 @@ func (v view) below(c *Change, limit int) (out []Change, more int) {
 		}
 		var st unix.Stat_t
 		if unix.Lstat(path, &st) != nil || isWhiteout(&st) {
-			return nil
+			return nil //nolint:nilerr // it disappeared
 		}
 		e := Change{Path: filepath.Join(c.Path, path[len(top):]), Op: OpCreate, Is: typeOf(uint32(st.Mode)), Mode: uint32(st.Mode) & 0o7777, Size: st.Size} //nolint:unconvert // not all systems have 32 bits here
 		if e.Is == "other" {
