@@ -63,6 +63,7 @@ var errChanged = errors.New("the workspace changed it at this moment. Repeat the
 
 func (x *exchanger) forward(i int) error {
 	s, item := &x.j.Steps[i], strconv.Itoa(i)
+	x.recognize(s)
 	if x.j.Whole != 0 {
 		return x.forwardWhole(s, item)
 	}
@@ -85,6 +86,18 @@ func (x *exchanger) forward(i int) error {
 		return x.delete(s, item)
 	}
 	return x.replace(s, item)
+}
+
+// recognize finds an applied index of git again that git has only refreshed since. A "git status" can do that between the kill of
+// an apply and its completion.
+func (x *exchanger) recognize(s *step) {
+	if x.fresh || s.Index == "" {
+		return
+	}
+	at := x.base.inode(s.Path)
+	if at != 0 && at != s.New && at != s.Old.Inode && indexSum(filepath.Join(x.base.path, s.Path)) == s.Index {
+		s.New = at
+	}
 }
 
 // made reports whether a rename was made: the path has the inode that it gets.
