@@ -139,15 +139,18 @@ func (s *Store) exclusive(b *Branch) (release func(), err error) {
 	return release, nil
 }
 
-// order returns the position of a step: first directories become writable, and at last others become read-only.
+// order returns the position of a step: first directories become writable, and at last others become read-only. The objects
+// of git come before what refers to them, so that git works between the steps of a killed apply.
 func order(s *step) int {
 	switch {
-	case s.Op != OpMetadata:
+	case s.Op != OpMetadata && strings.Contains("/"+s.Path+"/", "/.git/objects/"):
 		return 1
+	case s.Op != OpMetadata:
+		return 2
 	case s.Mode&0o200 != 0:
 		return 0
 	}
-	return 2
+	return 3
 }
 
 // recover completes an apply or a revert during which a process was killed. See [Store.Guard]. The branch must be locked.

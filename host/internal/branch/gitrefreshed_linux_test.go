@@ -14,7 +14,7 @@ func TestGitStatusAfterKill(t *testing.T) {
 		if !killAtStep(t, g.s, g.base, "apply", step) {
 			break
 		}
-		g.outside("touch f; git status || true")
+		g.outside("touch f; git status; git diff --cached") // all objects are there
 		if release, err := g.s.exclusive(g.b); err == nil {
 			release()
 		} else if !strings.Contains(err.Error(), "Repeat the command") { // git refreshed the index before its exchange
