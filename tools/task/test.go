@@ -93,7 +93,7 @@ func (t *task) modules(flags, env []string) error {
 // would otherwise mix.
 func (t *task) suite(dir string, env []string, flags ...string) error {
 	var log bytes.Buffer
-	c := t.command(dir, env, "go", slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "15m"}, flags, []string{"./..."})...)
+	c := t.command(dir, env, "go", slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "25m"}, flags, []string{"./..."})...)
 	c.Stdout, c.Stderr = &log, &log
 	err := c.Run()
 	t.mu.Lock()
@@ -132,7 +132,7 @@ func (t *task) oracleTest(flags, env []string) (*exec.Cmd, error) {
 		}
 	}
 	slices.Sort(packages)
-	args := slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "15m"}, flags, []string{"-run", "^TestOracle"}, slices.Compact(packages))
+	args := slices.Concat([]string{"test", "-vet=off", "-count=1", "-timeout", "25m"}, flags, []string{"-run", "^TestOracle"}, slices.Compact(packages))
 	return t.command(".", env, "go", args...), nil
 }
 
