@@ -399,14 +399,14 @@ func TestBranchOfOtherOwners(t *testing.T) {
 		text, _ := c.CombinedOutput()
 		return string(text)
 	}
-	for command, want := range map[string]string{
-		"echo x >> own; cat own": "own\nx",
-		"echo x >> shared":       "files and directories of other owners or groups cannot be changed. Replace the file with a copy",
-		"touch d/new":            "files and directories of other owners or groups cannot be changed",
-		"cp shared s.new && mv s.new shared && echo y >> shared && cat shared": "theirs\ny",
+	for _, c := range []struct{ command, want string }{ // in this order, because the last one replaces the file
+		{"echo x >> own; cat own", "own\nx"},
+		{"echo x >> shared", "files and directories of other owners or groups cannot be changed. Replace the file with a copy"},
+		{"touch d/new", "files and directories of other owners or groups cannot be changed"},
+		{"cp shared s.new && mv s.new shared && echo y >> shared && cat shared", "theirs\ny"},
 	} {
-		if got := run("run", "--branch", "b", command); !strings.Contains(got, want) {
-			t.Errorf("%s printed %q, want %q", command, got, want)
+		if got := run("run", "--branch", "b", c.command); !strings.Contains(got, c.want) {
+			t.Errorf("%s printed %q, want %q", c.command, got, c.want)
 		}
 	}
 	if got := run("branch", "apply", "b"); !strings.Contains(got, "Applied 2 changes") {
