@@ -19,7 +19,7 @@ type processorTime struct {
 	descendants time.Duration
 }
 
-// usedBy returns the processor time of a process and of its running descendants.
+// usedBy returns the processor time that a process and its running descendants have used.
 func usedBy(pid int) (processorTime, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

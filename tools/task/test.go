@@ -29,7 +29,7 @@ func (t *task) test() error {
 	return errors.Join(t.unit(), <-checks)
 }
 
-// beside runs targets one after the other with the lowest priority. It prints the output of each target at its end.
+// beside runs targets one after the other with the lowest priority. When a target has ended, beside prints its output.
 func (t *task) beside(targets []string) error {
 	var errs []error
 	for _, target := range targets {

@@ -68,3 +68,35 @@ func TestUnitLeavesOut(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowChecks checks that the Makefile leaves exactly the slow checks to the target test, which runs all of them and fails
+// if one of them fails.
+func TestSlowChecks(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "test: $(filter-out " + strings.Join(slowChecks, " ") + ",$(CHECKS))"; !strings.Contains(string(makefile), want) {
+		t.Errorf("the Makefile does not contain %q", want)
+	}
+	r := &task{Project: &project.Project{Root: t.TempDir()}, getenv: os.Getenv}
+	out := new(strings.Builder)
+	r.out = out
+	if err := os.MkdirAll(r.Path("bin/tools"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(r.Path("bin/tools/task"), []byte("#!/bin/sh\necho \"ran $1\"\ntest $1 != check-lint\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.beside(slowChecks); err == nil || !strings.HasPrefix(err.Error(), "check-lint: ") {
+		t.Errorf("a failed check returns %v", err)
+	}
+	for _, check := range slowChecks {
+		if !strings.Contains(out.String(), check+"\nran "+check+"\n") {
+			t.Errorf("no output of %s in\n%s", check, out)
+		}
+		if tasks[check] == nil {
+			t.Errorf("%s is no target", check)
+		}
+	}
+}

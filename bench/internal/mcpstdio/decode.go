@@ -9,7 +9,7 @@ import (
 
 var errNotReply = errors.New("the line is not the answer to a request")
 
-// decode parses an answer. It returns the id and the other fields.
+// decode parses the answer to a request. It returns the id of the request, and its result or error.
 func decode(line []byte) (id int64, r reply, err error) {
 	if !rawjson.Valid(line) {
 		return 0, r, errNotReply

@@ -63,7 +63,7 @@ func (g *gitState) keepAncestors() error {
 	return nil
 }
 
-// concerns reports whether the commits have a file at a path or below it.
+// concerns reports whether the commits change a file at a path or below it.
 func (g *gitState) concerns(name string) bool {
 	if _, ok := g.files[name]; ok {
 		return true

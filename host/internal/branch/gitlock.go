@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gitLock is a lock of git in the base. Git changes no ref and no index while it is there.
+// gitLock is a lock file of git in the base. While the file exists, git changes neither refs nor the index.
 type gitLock struct {
 	Path  string `json:"path"`
 	Inode uint64 `json:"inode"`
@@ -52,7 +52,8 @@ func (b *Branch) locksFor(steps []step) (out []gitLock) {
 	return out
 }
 
-// lock takes the locks of git. If needed is false, the locks of others do not matter: what was begun must come to its end.
+// lock takes the locks of git. If needed is true, a lock of another process is an error. An apply that an earlier process began
+// must be completed in any case, so for it needed is false.
 func (x *exchanger) lock(needed bool) error {
 	for i, l := range x.j.Locks {
 		if x.store.inode(lockName(i)) != l.Inode {
